@@ -1,0 +1,3 @@
+.PHONY: build
+build: ## Build the scheduler into bin/.
+	go build -trimpath -o $(BIN)/ ./cmd/...

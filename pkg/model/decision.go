@@ -1,0 +1,24 @@
+package model
+
+// Bind is the decision to run a pod on a node.
+type Bind struct {
+	Pod  PodRef
+	Node string
+}
+
+// Eviction is the decision to end a pod for the sake of a job.
+type Eviction struct {
+	Pod PodRef
+	// For is the job that gets the room.
+	For JobKey
+}
+
+// Decision is what one statement decided about one job, committed as one unit: its effect is assumed in the live state
+// before the first call leaves.
+type Decision struct {
+	Job JobKey
+	// Needs is how many of Binds must succeed for the job to keep its minimum.
+	Needs     int
+	Binds     []Bind
+	Evictions []Eviction
+}

@@ -1,0 +1,101 @@
+package model
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+// JobKey names a job: a PodGroup, or a pod without one.
+type JobKey struct {
+	Namespace string
+	Name      string
+	// Single tells that the job is one plain pod and Name is the pod's.
+	Single bool
+}
+
+// String returns namespace/name.
+func (k JobKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare orders keys by namespace, name and kind.
+func (k JobKey) Compare(other JobKey) int {
+	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name),
+		cmp.Compare(single(k), single(other)))
+}
+
+func single(k JobKey) int {
+	if k.Single {
+		return 1
+	}
+	return 0
+}
+
+// Role is a named part of a job with a minimum of its own.
+type Role struct {
+	Name      string
+	MinMember int32
+}
+
+// Job is the tasks of one PodGroup, or one plain pod.
+type Job struct {
+	Key JobKey
+	// UID is the group's, or the single pod's; empty while the group does not exist.
+	UID types.UID
+	// Priority decides the job's turn; see the priority plugin for what it comes from.
+	Priority int32
+	// MinMember is how many members must start together.
+	MinMember int32
+	// Roles are the minima of the job's parts, by name; nil when it has none.
+	Roles   []Role
+	Created time.Time
+	// Tasks are all tasks of the job, in CompareTasks order.
+	Tasks []*Task
+	// Group is the PodGroup, never changed; nil for a single pod and for a group that does not exist.
+	Group *v1alpha1.PodGroup
+	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
+	ClassPriority *int32
+	// Refused says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
+	Refused *Refusal
+}
+
+// Count returns how many tasks satisfy the condition.
+func (j *Job) Count(condition func(*Task) bool) int {
+	n := 0
+	for _, task := range j.Tasks {
+		if condition(task) {
+			n++
+		}
+	}
+	return n
+}
+
+// Waiting returns the tasks that want a node: pending, not gated, in CompareTasks order.
+func (j *Job) Waiting() []*Task {
+	var waiting []*Task
+	for _, task := range j.Tasks {
+		if task.Status == Pending && !task.Gated {
+			waiting = append(waiting, task)
+		}
+	}
+	return waiting
+}
+
+// CompareJobs orders jobs by creation and then by UID and key: the tail of every job order, total over distinct jobs.
+func CompareJobs(a, b *Job) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
+}
+
+// Queue is where jobs wait for their turn. Until queues are objects of their own there is exactly one.
+type Queue struct {
+	Name    string
+	UID     types.UID
+	Created time.Time
+}
+
+// CompareQueues orders queues by creation, UID and name: the tail of every queue order.
+func CompareQueues(a, b *Queue) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
+}

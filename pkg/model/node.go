@@ -1,0 +1,90 @@
+package model
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Node is one node and the room on it.
+//
+// Invariant: Idle = Allocatable − Σ requests of Tasks that hold room; Releasing = Σ requests of the Releasing tasks that
+// are not stuck; Promised = Σ requests of the Promised tasks. Idle is negative where more runs than the node now offers.
+type Node struct {
+	Name string
+	// Object is the node as the API server knows it, never changed.
+	Object *corev1.Node
+
+	Allocatable Resources
+	Idle        Resources
+	Releasing   Resources
+	Promised    Resources
+
+	// Tasks are the tasks on the node, of all schedulers, by UID.
+	Tasks []*Task
+	// Refused says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
+	Refused *Refusal
+}
+
+// Room returns what a newcomer may be promised: idle room, plus what is being released, less what is promised already.
+func (n *Node) Room() Resources {
+	room := n.Idle.Clone()
+	room.Add(n.Releasing)
+	room.Sub(n.Promised)
+	return room
+}
+
+// Place takes a task onto the node's books, in its current position. It reports false when the task is there already.
+func (n *Node) Place(task *Task) bool {
+	i, found := slices.BinarySearchFunc(n.Tasks, task, compareUID)
+	if found {
+		return false
+	}
+	n.Tasks = slices.Insert(n.Tasks, i, task)
+	n.book(task, Resources.minus, Resources.plus)
+	return true
+}
+
+// Remove takes a task off the node's books; its position must be the one it was placed in. It reports false when the
+// task is not there.
+func (n *Node) Remove(task *Task) bool {
+	i, found := slices.BinarySearchFunc(n.Tasks, task, compareUID)
+	if !found {
+		return false
+	}
+	n.Tasks = slices.Delete(n.Tasks, i, i+1)
+	n.book(task, Resources.plus, Resources.minus)
+	return true
+}
+
+func (n *Node) book(task *Task, idle, others func(Resources, Resources) Resources) {
+	if task.Status == Promised {
+		n.Promised = others(n.Promised, task.Request)
+		return
+	}
+	n.Idle = idle(n.Idle, task.Request)
+	if task.Status == Releasing && !task.Stuck {
+		n.Releasing = others(n.Releasing, task.Request)
+	}
+}
+
+func (r Resources) plus(other Resources) Resources {
+	r.Add(other)
+	return r
+}
+
+func (r Resources) minus(other Resources) Resources {
+	r.Sub(other)
+	return r
+}
+
+func compareUID(a, b *Task) int {
+	switch {
+	case a.UID < b.UID:
+		return -1
+	case a.UID > b.UID:
+		return 1
+	default:
+		return 0
+	}
+}

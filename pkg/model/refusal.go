@@ -1,0 +1,176 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code is the stable, machine-readable reason of a refusal. It is what the condition, the event and the metric show.
+type Code string
+
+// The codes. A code, once released, keeps its meaning.
+const (
+	// NotEnoughMembers: fewer live or finished members exist than the minimum asks for.
+	NotEnoughMembers Code = "NotEnoughMembers"
+	// InsufficientResources: the nodes that may run a member lack room for it.
+	InsufficientResources Code = "InsufficientResources"
+	// NodesFiltered: selectors, taints, affinity, volumes or the like leave no node for a member.
+	NodesFiltered Code = "NodesFiltered"
+	// WaitingForVictims: the whole start is promised on room that is being released.
+	WaitingForVictims Code = "WaitingForVictims"
+	// GroupNotFound: the pod names a PodGroup that does not exist in its namespace.
+	GroupNotFound Code = "GroupNotFound"
+	// SchedulingGated: members carry scheduling gates.
+	SchedulingGated Code = "SchedulingGated"
+	// InvalidRequest: a member's resource request cannot be counted.
+	InvalidRequest Code = "InvalidRequest"
+	// InvalidGroup: the PodGroup contradicts itself.
+	InvalidGroup Code = "InvalidGroup"
+	// QueueLimit: the job's queue may use no more.
+	QueueLimit Code = "QueueLimit"
+	// BindFailed: the API server refused a member, or did not answer before the deadline.
+	BindFailed Code = "BindFailed"
+)
+
+// Refusal says why a question was answered with no. It is a value, not an error: nothing went wrong. A nil *Refusal means
+// yes. Whoever receives one must not change it, since many nodes may share it.
+type Refusal struct {
+	// Plugin is who refused; empty when the engine itself did.
+	Plugin string
+	// Code is the stable reason.
+	Code Code
+	// Detail is what the reason is about, in the user's words: a resource, a taint, a role, a group.
+	Detail string
+	// Needs and Has are the numbers behind the reason, in the unit of Detail; both are zero when there are none.
+	Needs, Has int64
+	// Evictable tells whether taking pods away could turn the answer.
+	Evictable bool
+	// Causes counts, for the refusal of a whole job, what kept its first member without a place from each node; most
+	// frequent first.
+	Causes []Cause
+}
+
+// Cause is one line of a refusal's tally: so many nodes said no for this reason.
+type Cause struct {
+	Code   Code
+	Detail string
+	Nodes  int
+}
+
+// String returns the one sentence that the user sees everywhere: "needs 12, 9 placed: worker; 31 nodes lack
+// nvidia.com/gpu, 4 nodes: untolerated taint".
+func (r *Refusal) String() string {
+	if r == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(r.lead())
+	for i, cause := range r.Causes {
+		if i == 0 {
+			b.WriteString("; ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(cause.String())
+	}
+	return b.String()
+}
+
+func (r *Refusal) lead() string {
+	switch r.Code {
+	case NotEnoughMembers:
+		return fmt.Sprintf("needs %d, %d exist%s", r.Needs, r.Has, ofWhat(r.Detail))
+	case GroupNotFound:
+		return fmt.Sprintf("PodGroup %q does not exist in this namespace", r.Detail)
+	case InsufficientResources, NodesFiltered:
+		if r.Needs != 0 {
+			return fmt.Sprintf("needs %d, %d placed%s", r.Needs, r.Has, ofWhat(r.Detail))
+		}
+	}
+	return r.Detail
+}
+
+func ofWhat(detail string) string {
+	if detail == "" {
+		return ""
+	}
+	return " (" + detail + ")"
+}
+
+// String returns "31 nodes lack nvidia.com/gpu" or "4 nodes: untolerated taint {gpu: true}".
+func (c Cause) String() string {
+	nodes, lack := "nodes", "lack"
+	if c.Nodes == 1 {
+		nodes, lack = "node", "lacks"
+	}
+	if c.Code == InsufficientResources {
+		return fmt.Sprintf("%d %s %s %s", c.Nodes, nodes, lack, c.Detail)
+	}
+	return fmt.Sprintf("%d %s: %s", c.Nodes, nodes, c.Detail)
+}
+
+// Tally counts refusals of nodes. The zero Tally is empty and ready.
+type Tally struct {
+	counts map[tallyKey]int
+	// evictable is true once a counted refusal says that eviction could turn it.
+	evictable bool
+}
+
+type tallyKey struct {
+	code   Code
+	detail string
+}
+
+// Count adds one node's refusal; nil counts nothing.
+func (t *Tally) Count(r *Refusal) {
+	if r == nil {
+		return
+	}
+	if t.counts == nil {
+		t.counts = map[tallyKey]int{}
+	}
+	t.counts[tallyKey{r.Code, r.Detail}]++
+	t.evictable = t.evictable || r.Evictable
+}
+
+// Merge adds what another tally counted.
+func (t *Tally) Merge(other *Tally) {
+	for key, n := range other.counts {
+		if t.counts == nil {
+			t.counts = map[tallyKey]int{}
+		}
+		t.counts[key] += n
+	}
+	t.evictable = t.evictable || other.evictable
+}
+
+// Evictable tells whether a counted refusal could be turned by eviction.
+func (t *Tally) Evictable() bool { return t.evictable }
+
+// Causes returns the counts, most frequent first, ties by code and detail.
+func (t *Tally) Causes() []Cause {
+	causes := make([]Cause, 0, len(t.counts))
+	for key, n := range t.counts {
+		causes = append(causes, Cause{Code: key.code, Detail: key.detail, Nodes: n})
+	}
+	slices.SortFunc(causes, func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Detail, b.Detail))
+	})
+	return causes
+}
+
+// Refusal sums the tally up for a job that needs so many members and has placed so many: InsufficientResources when room
+// was lacking anywhere, NodesFiltered otherwise. detail names the member without a place.
+func (t *Tally) Refusal(needs, has int64, detail string) *Refusal {
+	r := &Refusal{
+		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Causes: t.Causes(),
+	}
+	for _, cause := range r.Causes {
+		if cause.Code == InsufficientResources {
+			r.Code = InsufficientResources
+		}
+	}
+	return r
+}

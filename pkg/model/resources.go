@@ -1,0 +1,170 @@
+package model
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// MaxAmount is the largest amount of one resource that a request or a node may name, in the unit of its dimension: one
+// PiB, or 10¹² cores. It leaves room to add up 8,192 such amounts in an int64.
+const MaxAmount int64 = 1 << 50
+
+// The dimensions that every vector has, at these positions.
+const (
+	CPU              = iota // thousandths of a core
+	Memory                  // bytes
+	EphemeralStorage        // bytes
+	Pods                    // count
+	firstScalar
+)
+
+// Dimensions gives every resource name a position in the Resources vectors of one scheduler. Positions are only ever
+// added, so a vector made earlier stays valid: what it lacks at the end is zero.
+//
+// It is not safe for concurrent use: the goroutine that owns the live state owns it.
+type Dimensions struct {
+	names []corev1.ResourceName
+	index map[corev1.ResourceName]int
+}
+
+// NewDimensions returns the dimensions every cluster has: cpu, memory, ephemeral-storage and pods.
+func NewDimensions() *Dimensions {
+	d := &Dimensions{index: map[corev1.ResourceName]int{}}
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods,
+	} {
+		d.Position(name)
+	}
+	return d
+}
+
+// Position returns the position of a resource and adds it when it is new.
+func (d *Dimensions) Position(name corev1.ResourceName) int {
+	if i, ok := d.index[name]; ok {
+		return i
+	}
+	i := len(d.names)
+	d.names = append(d.names, name)
+	d.index[name] = i
+	return i
+}
+
+// Name returns the resource at a position, empty when there is none.
+func (d *Dimensions) Name(position int) corev1.ResourceName {
+	if position < 0 || position >= len(d.names) {
+		return ""
+	}
+	return d.names[position]
+}
+
+// Len returns the number of dimensions known by now.
+func (d *Dimensions) Len() int { return len(d.names) }
+
+// Vector reads a resource list: CPU in thousandths of a core, everything else in whole units, rounded up. ok is false,
+// and bad names a resource, when an amount is negative or above MaxAmount; the vector then holds the amount cut to that
+// range, so that a pod that runs all the same fills its node instead of vanishing from the books.
+func (d *Dimensions) Vector(list corev1.ResourceList) (vector Resources, bad corev1.ResourceName, ok bool) {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names) // positions of new resources must not depend on map order
+	ok = true
+	for _, name := range names {
+		quantity := list[name]
+		amount := quantity.Value()
+		if name == corev1.ResourceCPU {
+			amount = milli(amount, quantity.MilliValue())
+		}
+		if amount < 0 || amount > MaxAmount {
+			bad, ok = name, false
+			amount = min(max(amount, 0), MaxAmount)
+		}
+		vector.Set(d.Position(name), amount)
+	}
+	return vector, bad, ok
+}
+
+// milli returns thousandths, saturated where the quantity has more cores than thousandths fit an int64.
+func milli(cores, thousandths int64) int64 {
+	if cores > math.MaxInt64/1000 {
+		return math.MaxInt64
+	}
+	return thousandths
+}
+
+// Resources is a vector of amounts, one per dimension. A position beyond its end is zero, so that nil is the empty
+// request and vectors of different age compare.
+type Resources []int64
+
+// At returns the amount at a position.
+func (r Resources) At(position int) int64 {
+	if position >= len(r) {
+		return 0
+	}
+	return r[position]
+}
+
+// Set writes the amount at a position and grows the vector as needed.
+func (r *Resources) Set(position int, amount int64) {
+	r.grow(position + 1)
+	(*r)[position] = amount
+}
+
+// Add adds other to r in place.
+func (r *Resources) Add(other Resources) {
+	r.grow(len(other))
+	for i, amount := range other {
+		(*r)[i] += amount
+	}
+}
+
+// Sub takes other from r in place; the result may be negative.
+func (r *Resources) Sub(other Resources) {
+	r.grow(len(other))
+	for i, amount := range other {
+		(*r)[i] -= amount
+	}
+}
+
+func (r *Resources) grow(n int) {
+	for len(*r) < n {
+		*r = append(*r, 0)
+	}
+}
+
+// Clone returns a copy that shares nothing with r.
+func (r Resources) Clone() Resources { return slices.Clone(r) }
+
+// Equal tells whether both vectors hold the same amounts, whatever their lengths.
+func (r Resources) Equal(other Resources) bool {
+	for i := range max(len(r), len(other)) {
+		if r.At(i) != other.At(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// Zero tells whether nothing at all is asked for, pod slots aside.
+func (r Resources) Zero() bool {
+	for i, amount := range r {
+		if i != Pods && amount != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Lacking returns the first dimension in which room does not hold r, or -1 when it does. A dimension that r does not
+// ask for is never lacking, so that a node overdrawn in memory still takes pods that want none.
+func (r Resources) Lacking(room Resources) int {
+	for i, amount := range r {
+		if amount > 0 && amount > room.At(i) {
+			return i
+		}
+	}
+	return -1
+}

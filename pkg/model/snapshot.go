@@ -1,0 +1,115 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// View is the second picture of the nodes, the one that kube-scheduler's plugins read. The live state keeps it; the
+// snapshot tells it every change. Both methods are called on the session's goroutine. A nil View is none.
+type View interface {
+	// AddPod puts the task's pod on the node.
+	AddPod(node string, task *Task)
+	// RemovePod takes it away again; the effect of AddPod is then gone without a trace, in any order.
+	RemovePod(node string, task *Task)
+}
+
+// Snapshot is the cluster at one moment, on which one session works.
+//
+// Invariant: it is the same, byte for byte, whatever order the events that led to it came in.
+type Snapshot struct {
+	// Now is when the snapshot was taken, the only clock of a cycle.
+	Now        time.Time
+	Dimensions *Dimensions
+	// Nodes are sorted by name.
+	Nodes []*Node
+	// Jobs are sorted by key.
+	Jobs []*Job
+	// View follows every Move; nil when nobody needs it.
+	View View
+}
+
+// Node returns the node of that name, nil when there is none.
+func (s *Snapshot) Node(name string) *Node {
+	i, found := slices.BinarySearchFunc(s.Nodes, name, func(n *Node, name string) int { return cmp.Compare(n.Name, name) })
+	if !found {
+		return nil
+	}
+	return s.Nodes[i]
+}
+
+// Job returns the job of that key, nil when there is none.
+func (s *Snapshot) Job(key JobKey) *Job {
+	i, found := slices.BinarySearchFunc(s.Jobs, key, func(j *Job, key JobKey) int { return j.Key.Compare(key) })
+	if !found {
+		return nil
+	}
+	return s.Jobs[i]
+}
+
+// Move brings a task into a position and returns the one it came from: the only change a session makes to a snapshot, and
+// its own inverse. Books and view follow.
+//
+// Invariant: Move(t, Move(t, p)) leaves every byte as it was.
+func (s *Snapshot) Move(task *Task, to Position) (from Position) {
+	from = task.Position
+	s.lift(task)
+	task.Position = to
+	s.put(task)
+	return from
+}
+
+func (s *Snapshot) lift(task *Task) {
+	if !task.Status.OnNode() {
+		return
+	}
+	if node := s.Node(task.Node); node != nil && node.Remove(task) && s.View != nil {
+		s.View.RemovePod(node.Name, task)
+	}
+}
+
+func (s *Snapshot) put(task *Task) {
+	if !task.Status.OnNode() {
+		return
+	}
+	if node := s.Node(task.Node); node != nil && node.Place(task) && s.View != nil {
+		s.View.AddPod(node.Name, task)
+	}
+}
+
+// Check returns an error when the books of a node do not add up to its tasks, or the view differs from them. Verify mode
+// calls it after every statement; a View that can be compared implements interface{ Check(*Snapshot) error }.
+func (s *Snapshot) Check() error {
+	for _, node := range s.Nodes {
+		if err := node.check(); err != nil {
+			return err
+		}
+	}
+	if view, ok := s.View.(interface{ Check(*Snapshot) error }); ok {
+		return view.Check(s)
+	}
+	return nil
+}
+
+func (n *Node) check() error {
+	fresh := Node{Idle: n.Allocatable.Clone()}
+	for _, task := range n.Tasks {
+		if task.Node != n.Name || !task.Status.OnNode() {
+			return fmt.Errorf("node %s: lists pod %s, which is %s on %q", n.Name, task, task.Status, task.Node)
+		}
+		fresh.Place(task)
+	}
+	for _, book := range []struct {
+		name       string
+		kept, sums Resources
+	}{
+		{"idle", n.Idle, fresh.Idle}, {"releasing", n.Releasing, fresh.Releasing}, {"promised", n.Promised, fresh.Promised},
+	} {
+		if !book.kept.Equal(book.sums) {
+			return fmt.Errorf("node %s: %s is %v, its pods leave %v", n.Name, book.name, book.kept, book.sums)
+		}
+	}
+	return nil
+}

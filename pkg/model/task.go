@@ -1,0 +1,116 @@
+package model
+
+import (
+	"cmp"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Status is where a task is in its life. The state holds all of them but Placed and Promised, which a session adds.
+//
+//	            ┌── Promised             session only: holds room that is being released
+//	            │
+//	Pending ────┼── Placed               session only: holds idle room
+//	   ▲        │      │ decision
+//	   │ forget │      ▼
+//	   └────────┼── Binding              assumed: the call is on its way
+//	            │      │ watch
+//	            │      ▼
+//	            └─► Bound ──► Running ──┬──► Succeeded
+//	                  │          │      └──► Failed
+//	                  └────┬─────┘
+//	                       ▼
+//	                   Releasing ──► (gone)
+type Status int8
+
+// The statuses.
+const (
+	Pending Status = iota
+	Promised
+	Placed
+	Binding
+	Bound
+	Running
+	Releasing
+	Succeeded
+	Failed
+)
+
+var statusNames = [...]string{
+	"Pending", "Promised", "Placed", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed",
+}
+
+// String returns the status's name.
+func (s Status) String() string {
+	if s < 0 || int(s) >= len(statusNames) {
+		return "Unknown"
+	}
+	return statusNames[s]
+}
+
+// HoldsRoom tells whether a task of this status takes room on its node now.
+func (s Status) HoldsRoom() bool { return s >= Placed && s <= Releasing }
+
+// OnNode tells whether a task of this status belongs to a node, now or soon.
+func (s Status) OnNode() bool { return s >= Promised && s <= Releasing }
+
+// Counts tells whether a task of this status counts towards its gang's minimum: it has room, or it has done its work.
+func (s Status) Counts() bool {
+	return s == Placed || s == Binding || s == Bound || s == Running || s == Succeeded
+}
+
+// PodRef names one incarnation of a pod.
+type PodRef struct {
+	UID       types.UID
+	Namespace string
+	Name      string
+}
+
+// String returns namespace/name.
+func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
+
+// Shape stands for everything about a pod that decides which nodes may run it whatever else runs there: its request,
+// selectors, tolerations, images. Two tasks have equal shapes exactly when that is equal: the key is compared in full.
+type Shape = unique.Handle[string]
+
+// Position is where a task is: its status and, when the status has one, its node.
+type Position struct {
+	Status Status
+	// Node is the node's name; empty when the status has none.
+	Node string
+}
+
+// Task is one pod as the scheduler sees it.
+//
+// Invariant: within a session only Snapshot.Move changes a task, and only its Position.
+type Task struct {
+	PodRef
+	Position
+
+	// Job is the key of the job the task belongs to; the zero key for a pod of another scheduler.
+	Job JobKey
+	// Role is the part the task plays in its job; empty when it names none.
+	Role     string
+	Priority int32
+	Created  time.Time
+	// Request is what the task takes on a node.
+	Request Resources
+	// Shape is the placement question of the task.
+	Shape Shape
+	// Pod is the stripped pod, never changed; terminal pods keep only their metadata and phase.
+	Pod *corev1.Pod
+	// Gated tells that the pod carries scheduling gates.
+	Gated bool
+	// Stuck tells that a Releasing task has outlived its grace: its room is neither idle nor about to be.
+	Stuck bool
+	// Refused says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
+	Refused *Refusal
+}
+
+// CompareTasks orders tasks by creation and then by UID: the tail of every task order, total over distinct tasks.
+func CompareTasks(a, b *Task) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
+}

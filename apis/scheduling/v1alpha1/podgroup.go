@@ -1,0 +1,169 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PodGroup is a gang: the pods of one AI or MPI job, which start together or not at all. A pod joins by the label
+// scheduling.tutti.dev/pod-group in the same namespace.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=pg
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.minMember`,description="Members that must start together"
+// +kubebuilder:printcolumn:name="Placed",type=integer,JSONPath=`.status.placed`,description="Members bound to a node, those that succeeded included"
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`,description="Why the group waits, or that it is scheduled"
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",messageExpression="'the name of a PodGroup has at most 63 characters, because its pods carry it as a label value; this one has ' + string(size(self.metadata.name))",message="the name of a PodGroup has at most 63 characters, because its pods carry it as a label value",fieldPath=".metadata.name",reason=FieldValueInvalid
+type PodGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says what the group needs.
+	// +required
+	Spec PodGroupSpec `json:"spec"`
+
+	// Status says where the group stands. The scheduler writes it.
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupSpec says what a group needs before any of its pods starts.
+//
+// The minima (minMember and the roles) may be changed at any time, as an elastic job does: a waiting group is judged by
+// the new numbers in the next cycle, and raising them above what runs makes a started group Degraded rather than
+// stopping it. The queue may be changed, since it is only shown. The priority class may not, like a pod's.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",messageExpression="'the roles need ' + string(self.roles.map(r, r.minMember).sum()) + ' members together, which is more than minMember: ' + string(self.minMember) + '; raise minMember or lower the minMember of a role'",message="the roles need more members together than minMember; raise minMember or lower the minMember of a role",fieldPath=".minMember",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="(has(self.priorityClassName) ? self.priorityClassName : ”) == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : ”)",message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it anew",fieldPath=".priorityClassName",reason=FieldValueForbidden
+type PodGroupSpec struct {
+	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
+	// surplus: they are placed when there is room, one by one.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	MinMember int32 `json:"minMember"`
+
+	// Roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
+	// minima of the roles may add up to less than minMember, never to more. A member says its role by the label
+	// scheduling.tutti.dev/role.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Roles []Role `json:"roles,omitempty"`
+
+	// Queue is the name of the queue the group is meant for. It is shown and nothing else so far: it orders, limits and
+	// separates nothing.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Queue string `json:"queue,omitempty"`
+
+	// PriorityClassName is the PriorityClass of the group as a whole, by which it is ordered among the waiting. It
+	// never lifts the group above the highest priority of its pods. Without it, the group has the priority of its
+	// pods. It cannot be changed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// Role is a named part of a group with its own minimum.
+type Role struct {
+	// Name is the role's name, unique in the group: a DNS label, since pods carry it as a label value.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a role consists of lower case letters, digits and '-', and starts and ends with a letter or digit"
+	Name string `json:"name"`
+
+	// MinMember is how many members of this role the gang needs to start: 1 or more.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	MinMember int32 `json:"minMember"`
+}
+
+// PodGroupPhase is where a group stands, in one word. The condition says why, the counts say how many.
+//
+//	Pending ──► Starting ──► Running ──► Succeeded
+//	   ▲            │  ▲      │   ▲
+//	   │            ▼  │      ▼   │
+//	   │           Degraded ◄─────┘       Failed: from any phase, once no member lives
+//	   └── new members, after Succeeded or Failed
+//
+// +kubebuilder:validation:Enum=Pending;Starting;Running;Degraded;Succeeded;Failed
+type PodGroupPhase string
+
+const (
+	// PodGroupPending: nothing is bound, or a start was interrupted (fewer than the minimum bound, never scheduled).
+	PodGroupPending PodGroupPhase = "Pending"
+
+	// PodGroupStarting: the minimum is bound, but fewer than the minimum run or have succeeded yet.
+	PodGroupStarting PodGroupPhase = "Starting"
+
+	// PodGroupRunning: at least the minimum run or have succeeded.
+	PodGroupRunning PodGroupPhase = "Running"
+
+	// PodGroupDegraded: was Starting or Running, and now fewer than the minimum are bound or have succeeded.
+	PodGroupDegraded PodGroupPhase = "Degraded"
+
+	// PodGroupSucceeded: no member lives, and at least minMember have succeeded. New members lead back to Pending.
+	PodGroupSucceeded PodGroupPhase = "Succeeded"
+
+	// PodGroupFailed: no member lives, at least one failed, and fewer than minMember succeeded. New members lead back
+	// to Pending.
+	PodGroupFailed PodGroupPhase = "Failed"
+)
+
+// PodGroupStatus says where a group stands. Every field is written by the scheduler, on change only.
+type PodGroupStatus struct {
+	// Phase is where the group stands, in one word.
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+
+	// ObservedGeneration is the metadata.generation that the rest of the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Members is how many pods belong to the group, the finished ones included.
+	// +optional
+	Members int32 `json:"members"`
+
+	// Placed is how many members are bound to a node, those that succeeded included, those that failed not.
+	// +optional
+	Placed int32 `json:"placed"`
+
+	// Running is how many members run.
+	// +optional
+	Running int32 `json:"running"`
+
+	// Succeeded is how many members have finished well.
+	// +optional
+	Succeeded int32 `json:"succeeded"`
+
+	// Failed is how many members have failed.
+	// +optional
+	Failed int32 `json:"failed"`
+
+	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
+	// not, why.
+	// +optional
+	// +patchStrategy=merge
+	// +patchMergeKey=type
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// PodGroupList is a list of PodGroups.
+//
+// +kubebuilder:object:root=true
+type PodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []PodGroup `json:"items"`
+}

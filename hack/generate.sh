@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Writes everything that is generated from apis/: deep copies, CRDs, and the typed clients.
+#
+#   hack/generate.sh [OUTDIR]
+#
+# OUTDIR is where the files go, laid out as in the repository; without it, the repository itself. The tools are those
+# pinned in hack/tools/go.mod, built into build/bin.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
+cd "$root"
+out="${1:-$root}"
+mkdir -p "$out"
+out="$(cd "$out" && pwd -P)"
+
+module="$(go list -m)"
+api="$module/apis/scheduling/v1alpha1"
+generated="$module/pkg/generated"
+header="$root/hack/boilerplate.go.txt"
+bin="$root/build/bin"
+
+echo "generate: tools" >&2
+mkdir -p "$bin"
+(cd hack/tools && go build -o "$bin/" \
+	sigs.k8s.io/controller-tools/cmd/controller-gen \
+	k8s.io/code-generator/cmd/{applyconfiguration-gen,client-gen,informer-gen,lister-gen})
+
+# What a generator no longer writes must not stay behind.
+rm -rf "$out/pkg/generated" "$out/config/crd/bases"
+
+echo "generate: deep copies and CRDs" >&2
+"$bin/controller-gen" paths=./apis/scheduling/v1alpha1 \
+	object:headerFile="$header" output:object:dir="$out/apis/scheduling/v1alpha1" \
+	crd output:crd:dir="$out/config/crd/bases"
+
+echo "generate: apply configurations, clientset, listers, informers" >&2
+"$bin/applyconfiguration-gen" --go-header-file "$header" \
+	--output-dir "$out/pkg/generated/applyconfiguration" --output-pkg "$generated/applyconfiguration" \
+	"$api"
+"$bin/client-gen" --go-header-file "$header" \
+	--output-dir "$out/pkg/generated/clientset" --output-pkg "$generated/clientset" --clientset-name versioned \
+	--apply-configuration-package "$generated/applyconfiguration" \
+	--input-base "$module/apis" --input scheduling/v1alpha1
+"$bin/lister-gen" --go-header-file "$header" \
+	--output-dir "$out/pkg/generated/listers" --output-pkg "$generated/listers" \
+	"$api"
+"$bin/informer-gen" --go-header-file "$header" \
+	--output-dir "$out/pkg/generated/informers" --output-pkg "$generated/informers" \
+	--versioned-clientset-package "$generated/clientset/versioned" --listers-package "$generated/listers" \
+	"$api"

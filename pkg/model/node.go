@@ -26,12 +26,35 @@ type Node struct {
 	Refused *Refusal
 }
 
-// Room returns what a newcomer may be promised: idle room, plus what is being released, less what is promised already.
-func (n *Node) Room() Resources {
-	room := n.Idle.Clone()
-	room.Add(n.Releasing)
-	room.Sub(n.Promised)
-	return room
+// Room says which room on a node is meant.
+type Room int8
+
+const (
+	// IdleRoom is free now and counted on by no promise.
+	IdleRoom Room = iota
+	// FutureRoom also holds what is being released.
+	FutureRoom
+)
+
+// Lacking returns the first dimension in which the node's room does not hold the request, or -1 when it does. A
+// dimension that is not asked for is never lacking, so that a node overdrawn in memory still takes pods that want none.
+//
+// Invariant: nobody is placed on idle room that a promise counts on.
+func (n *Node) Lacking(request Resources, room Room) int {
+	for i, amount := range request {
+		if amount <= 0 {
+			continue
+		}
+		idle := n.Idle.At(i)
+		free := idle + n.Releasing.At(i) - n.Promised.At(i)
+		if room == IdleRoom {
+			free = min(free, idle)
+		}
+		if amount > free {
+			return i
+		}
+	}
+	return -1
 }
 
 // Place takes a task onto the node's books, in its current position. It reports false when the task is there already.

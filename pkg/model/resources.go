@@ -17,7 +17,6 @@ const (
 	Memory                  // bytes
 	EphemeralStorage        // bytes
 	Pods                    // count
-	firstScalar
 )
 
 // Dimensions gives every resource name a position in the Resources vectors of one scheduler. Positions are only ever
@@ -156,15 +155,4 @@ func (r Resources) Zero() bool {
 		}
 	}
 	return true
-}
-
-// Lacking returns the first dimension in which room does not hold r, or -1 when it does. A dimension that r does not
-// ask for is never lacking, so that a node overdrawn in memory still takes pods that want none.
-func (r Resources) Lacking(room Resources) int {
-	for i, amount := range r {
-		if amount > 0 && amount > room.At(i) {
-			return i
-		}
-	}
-	return -1
 }

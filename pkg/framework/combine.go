@@ -1,0 +1,92 @@
+package framework
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the one place where answers of several plugins become one. Each rule is a function of the answers alone.
+
+// firstNonZero is the rule of orders: the first plugin with an opinion decides, then the tail, which is total.
+func firstNonZero[P, T any](plugins []P, ask func(P, T, T) int, tail func(T, T) int, a, b T) int {
+	for _, plugin := range plugins {
+		if order := ask(plugin, a, b); order != 0 {
+			return order
+		}
+	}
+	return tail(a, b)
+}
+
+// firstRefusal is the rule of validators, limiters, gates and checks: yes when all say yes, else the first no.
+func firstRefusal[P any](plugins []P, ask func(P) *model.Refusal) *model.Refusal {
+	for _, plugin := range plugins {
+		if refusal := ask(plugin); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// firstDecidedTier is the rule of victims: the intersection of the answers inside a tier; the first tier in which
+// somebody decided is final, also when its answer is nobody. When all abstain nobody may go.
+func firstDecidedTier(
+	tiers [][]VictimPicker, purpose Purpose, preemptor *model.Job, units []Unit,
+) (picked []Unit, decided bool) {
+	for _, tier := range tiers {
+		left := slices.Clone(units)
+		for _, picker := range tier {
+			answer, has := picker.PickVictims(purpose, preemptor, slices.Clone(units))
+			if !has {
+				continue
+			}
+			decided = true
+			left = slices.DeleteFunc(left, func(unit Unit) bool { return !containsUnit(answer, unit) })
+		}
+		if decided {
+			return left, true
+		}
+	}
+	return nil, false
+}
+
+// containsUnit compares units by what they would evict.
+func containsUnit(units []Unit, unit Unit) bool {
+	return slices.ContainsFunc(units, func(other Unit) bool {
+		return other.Job == unit.Job && slices.Equal(other.Tasks, unit.Tasks)
+	})
+}
+
+// normalize brings raw scores to 0…100 over all of them, in place.
+func normalize(raw []int64, how Normalization) {
+	if len(raw) == 0 || how == AsIs {
+		return
+	}
+	low, high := slices.Min(raw), slices.Max(raw)
+	for i, score := range raw {
+		raw[i] = normalized(score, low, high, how)
+	}
+}
+
+func normalized(score, low, high int64, how Normalization) int64 {
+	const full = 100
+	switch how {
+	case ByMax:
+		if high <= 0 {
+			return 0
+		}
+		return full * score / high
+	case Reversed:
+		if high <= 0 {
+			return full
+		}
+		return full - full*score/high
+	case ByRange:
+		if high == low {
+			return 0
+		}
+		return full * (score - low) / (high - low)
+	default:
+		return score
+	}
+}

@@ -1,0 +1,189 @@
+package framework
+
+import (
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Plugin is one policy. The decisions it takes part in are the interfaces of this file that it implements; there is
+// nothing to register. Plugins are made anew for each session, so their fields are session state, and are called on the
+// session's goroutine only.
+type Plugin interface {
+	// Name is the plugin's name in the configuration and in refusals.
+	Name() string
+}
+
+// QueueOrderer has a say in which queue is served first. Combined: the first non-zero answer in tier order, then
+// creation time, then UID.
+type QueueOrderer interface {
+	Plugin
+	// CompareQueues is negative when a comes before b, zero when the plugin has no opinion.
+	CompareQueues(a, b *model.Queue) int
+}
+
+// JobOrderer has a say in which job is tried first. Combined like QueueOrderer.
+type JobOrderer interface {
+	Plugin
+	// CompareJobs is negative when a comes before b, zero when the plugin has no opinion.
+	CompareJobs(a, b *model.Job) int
+}
+
+// TaskOrderer has a say in which task of a job is placed first. Combined like QueueOrderer.
+type TaskOrderer interface {
+	Plugin
+	// CompareTasks is negative when a comes before b, zero when the plugin has no opinion.
+	CompareTasks(a, b *model.Task) int
+}
+
+// JobValidator tells whether trying a job makes sense at all. Combined: the first refusal.
+type JobValidator interface {
+	Plugin
+	// ValidateJob returns nil when the job may be tried.
+	ValidateJob(job *model.Job) *model.Refusal
+}
+
+// QueueLimiter tells whether a queue may use more. Combined: the first refusal.
+type QueueLimiter interface {
+	Plugin
+	// LimitQueue returns nil when the queue is below its limit.
+	LimitQueue(queue *model.Queue) *model.Refusal
+}
+
+// Standing says which tasks a JobGate may count.
+type Standing int8
+
+const (
+	// WithPlaced: tasks that hold room, and those that have succeeded. If all gates agree the job can start now.
+	WithPlaced Standing = iota
+	// WithPromised: those, and tasks promised room that is being released. If all gates agree the job can wait for it.
+	WithPromised
+)
+
+// Counts tells whether a task counts at this standing.
+func (s Standing) Counts(task *model.Task) bool {
+	return task.Status.Counts() || s == WithPromised && task.Status == model.Promised
+}
+
+// JobGate tells whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
+// kept.
+type JobGate interface {
+	Plugin
+	// GateJob returns nil when the job may start with the tasks that count at this standing.
+	GateJob(job *model.Job, standing Standing) *model.Refusal
+}
+
+// Scope says what an answer about a task and a node depends on, and so for how long it may be kept.
+type Scope int8
+
+const (
+	// Static: on the task's shape and the node object alone. Asked once per shape and session.
+	Static Scope = iota
+	// Local: also on the pods of that node.
+	Local
+	// Global: also on pods and nodes elsewhere.
+	Global
+)
+
+// NodeCheck answers for one node; nil is yes. A refusal may be shared between nodes.
+type NodeCheck func(node *model.Node) *model.Refusal
+
+// NodeFilter rules nodes out. Combined: the first refusal in tier order.
+type NodeFilter interface {
+	Plugin
+	// FilterFor returns the checks of one scope that the task needs, none when it needs none, or a refusal when no node
+	// can pass. The checks are valid until the next statement changes the session; static ones until it closes.
+	FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal)
+}
+
+// Normalization says how raw scores become 0…100 over the candidates.
+type Normalization int8
+
+const (
+	// AsIs: the raw scores are 0…100 already.
+	AsIs Normalization = iota
+	// ByMax: the highest raw score becomes 100; all zero stay zero.
+	ByMax
+	// Reversed: the highest raw score becomes 0 and zero becomes 100.
+	Reversed
+	// ByRange: the lowest becomes 0 and the highest 100; all equal become 0.
+	ByRange
+)
+
+// NodeScore is one reason to prefer a node.
+type NodeScore struct {
+	// Name tells scores of one plugin apart in explanations.
+	Name string
+	// Weight is how much a normalised point counts, at least 1.
+	Weight int64
+	// Normalization is how Raw becomes 0…100.
+	Normalization Normalization
+	// Raw returns the score of a node before normalisation.
+	Raw func(node *model.Node) int64
+}
+
+// NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name.
+type NodeScorer interface {
+	Plugin
+	// ScoresFor returns the scores of one scope for a task over the candidates, the nodes that pass the static filters,
+	// by name. Valid as long as the checks of a NodeFilter.
+	ScoresFor(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore
+}
+
+// Purpose says why victims are looked for.
+type Purpose int8
+
+const (
+	// Preempt: for a job of higher priority.
+	Preempt Purpose = iota
+	// Reclaim: for a queue that is below its share.
+	Reclaim
+)
+
+// Unit is what is evicted together: one surplus task, or a whole job.
+type Unit struct {
+	Job   *model.Job
+	Tasks []*model.Task
+	// Whole tells that the unit is the whole job.
+	Whole bool
+}
+
+// VictimPicker narrows whom an eviction may hit. Combined: the intersection inside a tier; the first tier in which
+// somebody decided is final, also when its answer is nobody; when all abstain, the next tier speaks.
+type VictimPicker interface {
+	Plugin
+	// PickVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false
+	// when the plugin has no opinion.
+	PickVictims(purpose Purpose, preemptor *model.Job, units []Unit) (picked []Unit, decided bool)
+}
+
+// Observer follows what statements do. All are told, in tier order; an undo is told backwards.
+type Observer interface {
+	Plugin
+	// TaskPlaced is called after a task got room, placed or promised.
+	TaskPlaced(task *model.Task)
+	// TaskEvicted is called after a task was marked as releasing.
+	TaskEvicted(task *model.Task)
+	// TaskUndone is called after either was taken back; before is the position that is no more.
+	TaskUndone(task *model.Task, before model.Position)
+}
+
+// SessionOpener prepares a plugin before the first action. Called in tier order.
+type SessionOpener interface {
+	Plugin
+	// OpenSession may read the session and keep it.
+	OpenSession(session *Session)
+}
+
+// SessionCloser ends a plugin's session after the last action. Called in reverse tier order.
+type SessionCloser interface {
+	Plugin
+	// CloseSession may read the session a last time.
+	CloseSession(session *Session)
+}
+
+// Action is one step of the pipeline.
+type Action interface {
+	// Name is the action's name in the configuration.
+	Name() string
+	// Execute works on the session; what it decides leaves through Session.Try, what it refuses through Session.Refuse.
+	Execute(session *Session)
+}

@@ -1,0 +1,119 @@
+package framework
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Sink receives what the session decided, statement by statement, while it goes on. It is called on the session's
+// goroutine; the decision's effect must be assumed in the live state before it returns.
+type Sink func(model.Decision)
+
+// Options are how a session runs.
+type Options struct {
+	// Decide receives decisions; nil drops them.
+	Decide Sink
+	// Verify checks the invariants after every statement and panics when one is broken. For tests.
+	Verify bool
+}
+
+// Session is one cycle's work on one snapshot: it asks the plugins, lets actions try statements, and sends out what they
+// decide.
+//
+// Invariant: same snapshot and profile, same decisions in the same order.
+type Session struct {
+	// Snapshot may be read by everyone; only statements change it.
+	Snapshot *model.Snapshot
+
+	options  Options
+	slots    slots
+	log      []operation
+	depth    int
+	refusals map[model.JobKey]*model.Refusal
+	search   search
+}
+
+// Open starts a session: plugins are made, slots filled, openers called in tier order.
+func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
+	s := &Session{
+		Snapshot: snapshot,
+		options:  options,
+		slots:    profile.slots(),
+		refusals: map[model.JobKey]*model.Refusal{},
+	}
+	for _, opener := range s.slots.openSession {
+		opener.OpenSession(s)
+	}
+	return s
+}
+
+// Close ends the session: closers are called in reverse tier order. What was promised and not placed lapses with it.
+func (s *Session) Close() {
+	for _, closer := range slices.Backward(s.slots.closeSess) {
+		closer.CloseSession(s)
+	}
+}
+
+// Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that
+// waits, by key.
+func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
+	s := Open(snapshot, profile, options)
+	defer s.Close()
+	for _, action := range profile.Actions {
+		action.Execute(s)
+	}
+	return s.refusals
+}
+
+// Refuse records why a job waits; nil takes the record back. The last word counts.
+func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
+	if refusal == nil {
+		delete(s.refusals, job.Key)
+		return
+	}
+	s.refusals[job.Key] = refusal
+}
+
+// Refusal returns why a job waits, nil when nobody said so.
+func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job.Key] }
+
+// CompareQueues orders two queues, in total.
+func (s *Session) CompareQueues(a, b *model.Queue) int {
+	return firstNonZero(s.slots.queueOrder, QueueOrderer.CompareQueues, model.CompareQueues, a, b)
+}
+
+// CompareJobs orders two jobs, in total.
+func (s *Session) CompareJobs(a, b *model.Job) int {
+	return firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
+}
+
+// CompareTasks orders two tasks of one job, in total.
+func (s *Session) CompareTasks(a, b *model.Task) int {
+	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
+}
+
+// ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, else the first
+// validator's refusal.
+func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
+	if job.Refused != nil {
+		return job.Refused
+	}
+	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal { return v.ValidateJob(job) })
+}
+
+// LimitQueue returns why the queue may use no more, nil when it may.
+func (s *Session) LimitQueue(queue *model.Queue) *model.Refusal {
+	return firstRefusal(s.slots.queueLimit, func(l QueueLimiter) *model.Refusal { return l.LimitQueue(queue) })
+}
+
+// GateJob returns why the job may not start as it stands now, nil when it may.
+func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
+	return firstRefusal(s.slots.jobGate, func(g JobGate) *model.Refusal { return g.GateJob(job, standing) })
+}
+
+// PickVictims returns which of the units may be evicted for the preemptor, in their order; none when nobody decides.
+func (s *Session) PickVictims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
+	picked, _ := firstDecidedTier(s.slots.victims, purpose, preemptor, units)
+	return picked
+}

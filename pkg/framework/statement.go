@@ -1,0 +1,185 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Statement is a set of changes that happen together or not at all. It lives inside the function given to Session.Try
+// and cannot be used outside it.
+type Statement struct {
+	session *Session
+	closed  bool
+}
+
+// operation is one change and what it overwrote, so that undo cannot fail.
+type operation struct {
+	task   *model.Task
+	before model.Position
+}
+
+// Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
+// nest: an inner Try is a checkpoint of the outer one, whose refusal takes the inner's changes back too.
+//
+// When the outermost body returns nil, every gate of every job that got room is asked once more, and the decisions leave
+// through the sink. So no action, whatever it does, starts part of a gang.
+func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
+	before := s.fingerprint()
+	start := len(s.log)
+	statement := &Statement{session: s}
+	s.depth++
+	refusal := body(statement)
+	s.depth--
+	statement.closed = true
+	if refusal == nil && s.depth == 0 {
+		refusal = s.admit(s.log[start:])
+	}
+	if refusal != nil {
+		s.undo(start)
+		s.verify(before)
+		return refusal
+	}
+	s.verify("")
+	if s.depth == 0 {
+		s.decide(s.log[start:])
+		s.log = s.log[:0]
+	}
+	return nil
+}
+
+// Place gives a pending task idle room on a node. It refuses, and changes nothing, when there is none.
+func (st *Statement) Place(task *model.Task, node *model.Node) *model.Refusal {
+	return st.take(task, node, model.IdleRoom, model.Placed)
+}
+
+// Promise gives a pending task room on a node that is idle or being released. It refuses, and changes nothing, when
+// there is none.
+func (st *Statement) Promise(task *model.Task, node *model.Node) *model.Refusal {
+	return st.take(task, node, model.FutureRoom, model.Promised)
+}
+
+func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, status model.Status) *model.Refusal {
+	if refusal := st.usable(); refusal != nil {
+		return refusal
+	}
+	if task.Status != model.Pending {
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Pending", task, task.Status)}
+	}
+	if node.Refused != nil {
+		return node.Refused
+	}
+	if lacking := node.Lacking(task.Request, room); lacking >= 0 {
+		return st.session.search.lacking(st.session.Snapshot.Dimensions, lacking)
+	}
+	st.session.move(task, model.Position{Status: status, Node: node.Name})
+	for _, observer := range st.session.slots.observe {
+		observer.TaskPlaced(task)
+	}
+	return nil
+}
+
+// Evict marks a task that runs, or is about to, as releasing its room. It refuses when the task holds none.
+func (st *Statement) Evict(task *model.Task) *model.Refusal {
+	if refusal := st.usable(); refusal != nil {
+		return refusal
+	}
+	if task.Status != model.Bound && task.Status != model.Running {
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Bound or Running", task, task.Status)}
+	}
+	st.session.move(task, model.Position{Status: model.Releasing, Node: task.Node})
+	for _, observer := range st.session.slots.observe {
+		observer.TaskEvicted(task)
+	}
+	return nil
+}
+
+// CodeMisuse is the code of a refusal that only a bug in an action can cause.
+const CodeMisuse model.Code = "Misuse"
+
+func (st *Statement) usable() *model.Refusal {
+	if st.closed {
+		return &model.Refusal{Code: CodeMisuse, Detail: "the statement has ended"}
+	}
+	return nil
+}
+
+func (s *Session) move(task *model.Task, to model.Position) {
+	s.log = append(s.log, operation{task: task, before: s.Snapshot.Move(task, to)})
+}
+
+// undo takes back everything after the checkpoint, last first.
+func (s *Session) undo(checkpoint int) {
+	for _, op := range slices.Backward(s.log[checkpoint:]) {
+		was := s.Snapshot.Move(op.task, op.before)
+		for _, observer := range slices.Backward(s.slots.observe) {
+			observer.TaskUndone(op.task, was)
+		}
+	}
+	s.log = s.log[:checkpoint]
+}
+
+// admit asks the gates about every job that got room.
+//
+// Invariant I1: a job with a placed task has all gates' consent on what is placed; one with promises only, on both.
+func (s *Session) admit(operations []operation) *model.Refusal {
+	asked := map[model.JobKey]Standing{}
+	var jobs []model.JobKey
+	for _, op := range operations {
+		standing := WithPlaced
+		switch op.task.Status {
+		case model.Promised:
+			standing = WithPromised
+		case model.Placed:
+		default:
+			continue
+		}
+		before, known := asked[op.task.Job]
+		if !known {
+			jobs = append(jobs, op.task.Job)
+		}
+		if !known || standing < before {
+			asked[op.task.Job] = standing
+		}
+	}
+	return firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
+		return s.GateJob(s.Snapshot.Job(key), asked[key])
+	})
+}
+
+// decide sends out one decision per job, in the order the jobs were first touched.
+func (s *Session) decide(operations []operation) {
+	decisions := map[model.JobKey]*model.Decision{}
+	var order []*model.Decision
+	decisionOf := func(key model.JobKey) *model.Decision {
+		if decisions[key] == nil {
+			decisions[key] = &model.Decision{Job: key}
+			order = append(order, decisions[key])
+		}
+		return decisions[key]
+	}
+	for _, op := range operations {
+		decision := decisionOf(op.task.Job)
+		switch op.task.Status {
+		case model.Placed:
+			decision.Binds = append(decision.Binds, model.Bind{Pod: op.task.PodRef, Node: op.task.Node})
+		case model.Releasing:
+			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: op.task.PodRef})
+		}
+	}
+	for _, decision := range order {
+		if len(decision.Binds)+len(decision.Evictions) == 0 || s.options.Decide == nil {
+			continue
+		}
+		decision.Needs = s.needs(decision)
+		s.options.Decide(*decision)
+	}
+}
+
+// needs returns how many of the decision's binds the job cannot do without.
+func (s *Session) needs(decision *model.Decision) int {
+	job := s.Snapshot.Job(decision.Job)
+	counted := job.Count(func(task *model.Task) bool { return task.Status.Counts() })
+	return min(len(decision.Binds), max(0, int(job.MinMember)-(counted-len(decision.Binds))))
+}

@@ -31,7 +31,7 @@ func (s *Session) Choose(task *model.Task, room model.Room) (*model.Node, *model
 	question, refused := s.question(task, answer)
 	if refused != nil {
 		tally := &model.Tally{}
-		tally.Count(refused)
+		tally.CountAll(refused, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
 	var best *model.Node
@@ -172,6 +172,9 @@ func (s *Session) staticAnswer(task *model.Task) *staticAnswer {
 func (s *Session) askStatic(task *model.Task) *staticAnswer {
 	answer := &staticAnswer{}
 	checks, refused := s.checks(task, Static)
+	if len(s.Snapshot.Nodes) == 0 {
+		refused = &model.Refusal{Code: model.NodesFiltered, Detail: "the cluster has no nodes"}
+	}
 	if refused != nil {
 		answer.refused = refused
 		return answer

@@ -117,3 +117,7 @@ func (s *Session) PickVictims(purpose Purpose, preemptor *model.Job, units []Uni
 	picked, _ := firstDecidedTier(s.slots.victims, purpose, preemptor, units)
 	return picked
 }
+
+// OrderMoves tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
+// shares and order by them.
+func (s *Session) OrderMoves() bool { return len(s.slots.observe) > 0 }

@@ -102,7 +102,10 @@ func ofWhat(detail string) string {
 // String returns "31 nodes lack nvidia.com/gpu" or "4 nodes: untolerated taint {gpu: true}".
 func (c Cause) String() string {
 	nodes, lack := "nodes", "lack"
-	if c.Nodes == 1 {
+	switch c.Nodes {
+	case 0:
+		return c.Detail
+	case 1:
 		nodes, lack = "node", "lacks"
 	}
 	if c.Code == InsufficientResources {
@@ -124,14 +127,17 @@ type tallyKey struct {
 }
 
 // Count adds one node's refusal; nil counts nothing.
-func (t *Tally) Count(r *Refusal) {
+func (t *Tally) Count(r *Refusal) { t.CountAll(r, 1) }
+
+// CountAll adds the same refusal of so many nodes; with none of them it still is a cause. Nil counts nothing.
+func (t *Tally) CountAll(r *Refusal, nodes int) {
 	if r == nil {
 		return
 	}
 	if t.counts == nil {
 		t.counts = map[tallyKey]int{}
 	}
-	t.counts[tallyKey{r.Code, r.Detail}]++
+	t.counts[tallyKey{r.Code, r.Detail}] += nodes
 	t.evictable = t.evictable || r.Evictable
 }
 

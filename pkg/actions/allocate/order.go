@@ -1,0 +1,72 @@
+package allocate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// order returns the waiting members in the order to place them: first as many as the job is short of, the roles' minima
+// before anyone else, the hardest to place before the easy; then the others, who step in where one of the first finds no
+// room.
+func order(session *framework.Session, job *model.Job, largest model.Resources) []*model.Task {
+	waiting := slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks)
+	chosen, rest := choose(job, waiting)
+	slices.SortStableFunc(chosen, func(a, b *model.Task) int {
+		if a.Shape == b.Shape {
+			return 0
+		}
+		return cmp.Or(
+			cmp.Compare(size(b.Request, largest), size(a.Request, largest)),
+			cmp.Compare(len(session.Candidates(a)), len(session.Candidates(b))),
+		)
+	})
+	return append(chosen, rest...)
+}
+
+// choose splits the waiting members, keeping their order, into those that make up the minimum and the others.
+func choose(job *model.Job, waiting []*model.Task) (chosen, rest []*model.Task) {
+	missing := map[string]int{}
+	for _, role := range job.Roles {
+		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && task.Status.Counts() })
+		missing[role.Name] = int(role.MinMember) - has
+	}
+	short := int(job.MinMember) - job.Count(func(task *model.Task) bool { return task.Status.Counts() })
+	var others []*model.Task
+	for _, task := range waiting {
+		if missing[task.Role] > 0 {
+			missing[task.Role]--
+			chosen = append(chosen, task)
+			continue
+		}
+		others = append(others, task)
+	}
+	more := min(max(0, short-len(chosen)), len(others))
+	return append(chosen, others[:more]...), others[more:]
+}
+
+// size is how much of the largest node a request takes, in thousandths, in its scarcest dimension.
+func size(request, largest model.Resources) int64 {
+	var size int64
+	for i, amount := range request {
+		if amount > 0 {
+			size = max(size, 1000*amount/max(1, largest.At(i)))
+		}
+	}
+	return size
+}
+
+// largestNode returns the largest allocatable amount of every dimension.
+func largestNode(snapshot *model.Snapshot) model.Resources {
+	var largest model.Resources
+	for _, node := range snapshot.Nodes {
+		for i, amount := range node.Allocatable {
+			if amount > largest.At(i) {
+				largest.Set(i, amount)
+			}
+		}
+	}
+	return largest
+}

@@ -40,7 +40,7 @@ type PodGroup struct {
 // stopping it. The queue may be changed, since it is only shown. The priority class may not, like a pod's.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",messageExpression="'the roles need ' + string(self.roles.map(r, r.minMember).sum()) + ' members together, which is more than minMember: ' + string(self.minMember) + '; raise minMember or lower the minMember of a role'",message="the roles need more members together than minMember; raise minMember or lower the minMember of a role",fieldPath=".minMember",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="(has(self.priorityClassName) ? self.priorityClassName : ”) == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : ”)",message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it anew",fieldPath=".priorityClassName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule=`self.?priorityClassName.orValue("") == oldSelf.?priorityClassName.orValue("")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it anew",fieldPath=".priorityClassName",reason=FieldValueForbidden
 type PodGroupSpec struct {
 	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
 	// surplus: they are placed when there is room, one by one.

@@ -72,6 +72,36 @@ func (j *Job) Count(condition func(*Task) bool) int {
 	return n
 }
 
+// Shortfall is a minimum that is not reached.
+type Shortfall struct {
+	Needs, Has int64
+	// Role is whose minimum it is; empty for the job's own.
+	Role string
+}
+
+// What returns "role worker", or nothing when it is the job's own minimum.
+func (s *Shortfall) What() string {
+	if s.Role == "" {
+		return ""
+	}
+	return "role " + s.Role
+}
+
+// Short returns the first minimum that the tasks which count do not reach, the job's own before those of its roles; nil
+// when all are reached.
+func (j *Job) Short(counts func(*Task) bool) *Shortfall {
+	if has := j.Count(counts); has < int(j.MinMember) {
+		return &Shortfall{Needs: int64(j.MinMember), Has: int64(has)}
+	}
+	for _, role := range j.Roles {
+		has := j.Count(func(task *Task) bool { return task.Role == role.Name && counts(task) })
+		if has < int(role.MinMember) {
+			return &Shortfall{Needs: int64(role.MinMember), Has: int64(has), Role: role.Name}
+		}
+	}
+	return nil
+}
+
 // Waiting returns the tasks that want a node: pending, not gated, in CompareTasks order.
 func (j *Job) Waiting() []*Task {
 	var waiting []*Task

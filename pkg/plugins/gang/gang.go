@@ -29,28 +29,28 @@ func (plugin) Name() string { return Name }
 
 // ValidateJob refuses a job of which not even enough members exist, live or finished.
 func (plugin) ValidateJob(job *model.Job) *model.Refusal {
-	short := missing(job, exists)
+	short := job.Short(exists)
 	if short == nil {
 		return nil
 	}
 	refusal := &model.Refusal{
-		Plugin: Name, Code: model.NotEnoughMembers, Detail: short.what, Needs: short.needs, Has: short.has,
+		Plugin: Name, Code: model.NotEnoughMembers, Detail: short.What(), Needs: short.Needs, Has: short.Has,
 	}
-	if missing(job, func(task *model.Task) bool { return exists(task) || task.Gated }) == nil {
+	if job.Short(func(task *model.Task) bool { return exists(task) || task.Gated }) == nil {
 		refusal.Code = model.SchedulingGated
-		refusal.Detail = fmt.Sprintf("needs %d, %d without scheduling gates", short.needs, short.has)
+		refusal.Detail = fmt.Sprintf("needs %d, %d without scheduling gates", short.Needs, short.Has)
 	}
 	return refusal
 }
 
 // GateJob refuses a job that, counting what the standing counts, is below its minimum or that of a role.
 func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusal {
-	short := missing(job, standing.Counts)
+	short := job.Short(standing.Counts)
 	if short == nil {
 		return nil
 	}
 	return &model.Refusal{
-		Plugin: Name, Code: model.InsufficientResources, Detail: short.what, Needs: short.needs, Has: short.has,
+		Plugin: Name, Code: model.InsufficientResources, Detail: short.What(), Needs: short.Needs, Has: short.Has,
 		Evictable: true,
 	}
 }
@@ -58,24 +58,4 @@ func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusa
 // exists tells whether a task can still count towards the minimum, or does already.
 func exists(task *model.Task) bool {
 	return task.Status.Counts() || task.Status == model.Promised || task.Status == model.Pending && !task.Gated
-}
-
-// shortfall is the first minimum that is not reached.
-type shortfall struct {
-	needs, has int64
-	// what is the role, empty for the job as a whole.
-	what string
-}
-
-func missing(job *model.Job, counts func(*model.Task) bool) *shortfall {
-	if has := job.Count(counts); has < int(job.MinMember) {
-		return &shortfall{needs: int64(job.MinMember), has: int64(has)}
-	}
-	for _, role := range job.Roles {
-		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && counts(task) })
-		if has < int(role.MinMember) {
-			return &shortfall{needs: int64(role.MinMember), has: int64(has), what: "role " + role.Name}
-		}
-	}
-	return nil
 }

@@ -1,0 +1,144 @@
+// Package kubeframework holds kube-scheduler's own filters and scores, built once per process with what they need of a
+// scheduler: listers, informers and a client. It is the one place that builds them, so that what this version of
+// kube-scheduler wants, and what it must not be asked, is written down once.
+//
+// It does not run a scheduling cycle, decides nothing, and picks no nodes; the plugins that put these filters and scores
+// into a session do that, through an interface of their own which Plugins satisfies. Feature gates are kube-scheduler's
+// defaults. Pods without spread constraints are not spread by default (PodTopologySpread's defaultingType is List with no
+// constraints): kube-scheduler's default looks for Services and ReplicaSets and would pull the members of a gang apart.
+// Device taint rules are not watched, since API servers of 1.35 do not serve them.
+package kubeframework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+)
+
+// built are the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
+// among them; SchedulingGates is Task.Gated.
+var built = [...]string{
+	names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
+	names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread,
+	names.InterPodAffinity, names.DynamicResources, names.NodeDeclaredFeatures, names.ImageLocality,
+}
+
+// Deps is what kube-scheduler's plugins read from. All fields are required.
+type Deps struct {
+	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
+	// starts and awaits within one call, reads it.
+	Lister fwk.SharedLister
+	// Informers are asked for everything else, and must be started after New.
+	Informers informers.SharedInformerFactory
+	// Client is for the writes of Reserve and PreBind, which nobody calls yet.
+	Client kubernetes.Interface
+}
+
+// Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time.
+type Plugins struct {
+	ctx     context.Context //nolint:containedctx // carries the logger of calls whose own interface has no context
+	lister  fwk.SharedLister
+	claims  fwk.ResourceClaimTracker
+	volumes corelisters.PersistentVolumeClaimLister
+	plugins map[string]fwk.Plugin
+}
+
+// New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per
+// process and before the informers start. What it starts in the background ends with the context.
+func New(ctx context.Context, deps Deps) (*Plugins, error) {
+	if deps.Lister == nil || deps.Informers == nil || deps.Client == nil {
+		return nil, errors.New("kube-scheduler plugins: lister, informers and client are required")
+	}
+	metrics.Register() // the plugins count into metrics that are nil before
+	args, err := arguments()
+	if err != nil {
+		return nil, err
+	}
+	devices, err := deviceTracker(ctx, deps)
+	if err != nil {
+		return nil, err
+	}
+	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
+		kuberuntime.WithClientSet(deps.Client),
+		kuberuntime.WithInformerFactory(deps.Informers),
+		kuberuntime.WithSnapshotSharedLister(deps.Lister),
+		kuberuntime.WithSharedDRAManager(devices),
+		kuberuntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(deps.Informers.Storage().V1().CSINodes().Lister())),
+		kuberuntime.WithParallelism(runtime.GOMAXPROCS(0)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler handle: %w", err)
+	}
+	p := &Plugins{
+		ctx: ctx, lister: deps.Lister, claims: devices.ResourceClaims(),
+		volumes: deps.Informers.Core().V1().PersistentVolumeClaims().Lister(), plugins: map[string]fwk.Plugin{},
+	}
+	factories := plugins.NewInTreeRegistry()
+	for _, name := range built {
+		plugin, err := factories[name](ctx, args[name], handle)
+		if err != nil {
+			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", name, err)
+		}
+		p.plugins[name] = plugin
+	}
+	return p, nil
+}
+
+// Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
+func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
+
+// Lister returns the view of nodes and pods that the plugins read.
+func (p *Plugins) Lister() fwk.SharedLister { return p.lister }
+
+// Context returns the context that calls of the plugins are made with; it carries their logger.
+func (p *Plugins) Context() context.Context { return p.ctx }
+
+// NewState returns an empty state for the questions about one pod.
+func (p *Plugins) NewState() fwk.CycleState { return framework.NewCycleState() }
+
+// arguments returns the default arguments of each plugin that takes any, but for default spreading.
+func arguments() (map[string]apiruntime.Object, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler default configuration: %w", err)
+	}
+	args := map[string]apiruntime.Object{}
+	for _, plugin := range defaults.Profiles[0].PluginConfig {
+		args[plugin.Name] = plugin.Args
+	}
+	args[names.PodTopologySpread] = &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting}
+	return args, nil
+}
+
+// deviceTracker returns what DynamicResources reads claims, slices and device classes from.
+func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, error) {
+	resources := deps.Informers.Resource().V1()
+	claims := assumecache.NewAssumeCache(
+		klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{
+		SliceInformer: resources.ResourceSlices(), KubeClient: deps.Client, EnableConsumableCapacity: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("resource slice tracker: %w", err)
+	}
+	return dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers), nil
+}

@@ -1,0 +1,232 @@
+package commit
+
+import "time"
+
+// Reply takes the answer to a call and returns what became final with it. A reply to a call that is not in flight, such
+// as a second one, changes nothing.
+func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
+	e := m.sent[reply.ID]
+	if e == nil {
+		return m.take()
+	}
+	v := classify(e.call.Kind, reply.Err)
+	m.heed(now, v)
+	if reply.Err != nil {
+		e.message = reply.Err.Error()
+	}
+	switch v.class {
+	case unknown:
+		e.maybe = true
+		m.again(now, e, v)
+	case rejected:
+		m.again(now, e, v)
+	case done:
+		m.succeed(now, e)
+	default:
+		m.fail(now, e, v.class == gone, v.leaving, e.message)
+	}
+	return m.take()
+}
+
+// heed pauses all sending while the server says it is busy. Replies to what was sent before the pause say nothing new.
+func (m *Machine) heed(now time.Time, v verdict) {
+	switch {
+	case v.class == done:
+		m.pauses = 0
+	case v.busy && !now.Before(m.pausedUntil):
+		m.pauses++
+		m.pausedUntil = now.Add(m.rest("", m.pauses))
+	}
+}
+
+// again arranges the next attempt, or ends the entry where there must be none.
+func (m *Machine) again(now time.Time, e *entry, v verdict) {
+	if b := e.batch; b != nil {
+		switch {
+		case e.cancelled:
+			m.giveUp(now, e, "the pod was deleted")
+			return
+		case b.refused:
+			m.giveUp(now, e, "another victim was refused")
+			return
+		case b.expired || !now.Before(b.deadline):
+			m.giveUp(now, e, m.late(e))
+			return
+		}
+	} else if m.yield(now, e) {
+		return
+	}
+	m.land(e)
+	e.state = resting
+	e.notBefore = now.Add(max(v.retryAfter, m.rest(e.target().uid, e.call.Attempt)))
+	m.resting.add(e.notBefore, e)
+}
+
+// yield ends a write whose attempt failed, when there is no point in another; it reports whether it did.
+func (m *Machine) yield(now time.Time, e *entry) bool {
+	if e.cancelled || e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts {
+		m.giveUp(now, e, e.message)
+		return true
+	}
+	for _, other := range m.lines[e.target()] {
+		switch {
+		case other == e:
+		case other.call.Kind.decides():
+			m.drop(now, e)
+			return true
+		default: // a newer write of the kind: it takes this one's place, and its rest
+			e.call.Write = other.call.Write
+			m.drop(now, other)
+			return false
+		}
+	}
+	return false
+}
+
+// drop ends a write without a word: something newer has taken its place.
+func (m *Machine) drop(now time.Time, e *entry) {
+	m.unlink(now, e)
+	m.counts.Replaced++
+}
+
+func (m *Machine) late(e *entry) string {
+	message := "bind deadline exceeded"
+	if e.call.Kind == CallEvict {
+		message = "eviction deadline exceeded"
+	}
+	if e.message != "" {
+		message += ": " + e.message
+	}
+	return message
+}
+
+// expire ends what a batch has not in flight; what is in flight keeps its one chance.
+func (m *Machine) expire(now time.Time, b *batch) {
+	b.expired = true
+	for _, e := range b.entries {
+		if e.state != sent && e.state != final {
+			m.giveUp(now, e, m.late(e))
+		}
+	}
+}
+
+// giveUp ends an entry that gets no further attempt.
+func (m *Machine) giveUp(now time.Time, e *entry, message string) {
+	m.fail(now, e, false, false, message)
+}
+
+// succeed ends an entry whose call took effect.
+func (m *Machine) succeed(now time.Time, e *entry) {
+	switch e.call.Kind {
+	case CallBind:
+		m.retire(now, e)
+		m.answer(now, e, Outcome{Kind: Bound})
+	case CallEvict:
+		m.answer(now, e, Outcome{Kind: Evicted})
+	default:
+		m.unlink(now, e)
+	}
+}
+
+// retire ends what the confirmed bind of its pod has made pointless: other binds, and conditions that say it waits.
+func (m *Machine) retire(now time.Time, bound *entry) {
+	line := m.lines[bound.target()]
+	for i := len(line) - 1; i >= 0; i-- {
+		switch e := line[i]; {
+		case e == bound:
+		case e.call.Kind == CallBind:
+			m.answer(now, e, Outcome{Kind: BindFailed, Message: "the pod is bound already"})
+		case e.call.Kind == CallPodCondition:
+			m.drop(now, e)
+		}
+	}
+}
+
+// fail ends an entry whose last attempt did not take effect, or that has none any more. gone tells that the object does
+// not exist, as does e.cancelled; leaving that it is being deleted.
+//
+// Invariant: a bind of which an earlier attempt may have taken effect fails only when its pod does not exist.
+func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message string) {
+	gone = gone || e.cancelled
+	outcome := Outcome{Gone: gone || leaving, Message: message}
+	switch e.call.Kind {
+	case CallBind:
+		outcome.Kind = BindFailed
+		if e.maybe && !gone {
+			outcome.Kind = BindUncertain
+		}
+		m.answer(now, e, outcome)
+	case CallEvict:
+		outcome.Kind = EvictFailed
+		if gone {
+			outcome = Outcome{Kind: Evicted, Gone: true}
+		}
+		m.answer(now, e, outcome)
+		if !gone {
+			m.spare(now, e.batch, message)
+		}
+	case CallEvent:
+		m.unlink(now, e)
+		m.counts.DroppedEvents++
+	default:
+		m.unlink(now, e)
+		outcome.Kind, outcome.Pod, outcome.Write = WriteFailed, e.call.Pod, e.call.Write
+		m.report(now, outcome)
+	}
+}
+
+// spare keeps the other victims of a decision from being evicted in vain, those already on their way excepted.
+func (m *Machine) spare(now time.Time, b *batch, message string) {
+	if b.refused || b.expired {
+		return
+	}
+	b.refused = true
+	for _, e := range b.entries {
+		if e.state != sent && e.state != final {
+			m.giveUp(now, e, "another victim was refused: "+message)
+		}
+	}
+}
+
+// answer gives an entry of a decision its final outcome.
+func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
+	m.unlink(now, e)
+	outcome.Job, outcome.Pod, outcome.Node = e.call.Job, e.call.Pod, e.call.Node
+	m.report(now, outcome)
+
+	b := e.batch
+	b.open--
+	switch outcome.Kind {
+	case Bound:
+		b.bound++
+	case BindFailed:
+		b.failed++
+	case BindUncertain:
+		b.uncertain++
+	}
+	if b.open > 0 {
+		return
+	}
+	if !b.deadline.IsZero() && !b.expired {
+		m.deadlines.remove(b.deadline, b)
+	}
+	if b.kind == CallBind {
+		m.report(now, Outcome{
+			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.bound, Failed: b.failed, Uncertain: b.uncertain,
+		})
+	}
+}
+
+func (m *Machine) report(now time.Time, outcome Outcome) {
+	if len(m.outcomes) == 0 {
+		m.outcomesAt = now
+	}
+	m.outcomes = append(m.outcomes, outcome)
+}
+
+// take hands the outcomes out.
+func (m *Machine) take() []Outcome {
+	outcomes := m.outcomes
+	m.outcomes = nil
+	return outcomes
+}

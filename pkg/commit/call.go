@@ -1,0 +1,173 @@
+package commit
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Kind is what a call does. Kinds are ordered by precedence, the most urgent first.
+type Kind int8
+
+// The kinds of calls.
+const (
+	// CallBind binds a pod to a node: one POST on pods/binding.
+	CallBind Kind = iota
+	// CallEvict evicts a pod: one POST on pods/eviction.
+	CallEvict
+	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
+	CallGroupStatus
+	// CallPodCondition sets one condition of a pod: one PATCH on pods/status.
+	CallPodCondition
+	// CallEvent records an event, best effort: one POST on events.
+	CallEvent
+	kinds
+)
+
+var kindNames = [kinds]string{"Bind", "Evict", "GroupStatus", "PodCondition", "Event"}
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	if k < 0 || k >= kinds {
+		return "Unknown"
+	}
+	return kindNames[k]
+}
+
+// decides tells whether a call of this kind carries out a decision, rather than telling about it.
+func (k Kind) decides() bool { return k <= CallEvict }
+
+// CallID names one attempt of a call. A Reply carries it back; no two attempts share one.
+type CallID uint64
+
+// Call is one request to be sent, plain data. Whoever receives one must not change what it points to.
+type Call struct {
+	ID   CallID
+	Kind Kind
+	// Attempt counts from 1.
+	Attempt int
+	// Job is whose decision this is; the zero key for writes.
+	Job model.JobKey
+	// Pod is the pod to bind or to evict; for a pod condition, the pod it is about.
+	Pod model.PodRef
+	// Node is where CallBind binds the pod to; empty for the other kinds.
+	Node string
+	// Write is what the kinds other than CallBind and CallEvict write; zero for those two.
+	Write Write
+}
+
+// Reply is the answer to one call, plain data.
+type Reply struct {
+	ID CallID
+	// Err is nil when the API server confirmed the call, else what the client returned. An *errors.StatusError of
+	// apimachinery is read for its code, reason and Retry-After; ErrNotLeading says that nothing was sent; of any other
+	// error it is assumed that the call may have taken effect.
+	Err error
+}
+
+// Write is one write that decides nothing. Exactly one field is set. Machine and driver share it: nobody changes it.
+type Write struct {
+	Group     *GroupStatus
+	Condition *PodCondition
+	Event     *Event
+}
+
+// kind returns the kind of the call that carries the write.
+func (w Write) kind() Kind {
+	switch {
+	case w.Group != nil:
+		return CallGroupStatus
+	case w.Condition != nil:
+		return CallPodCondition
+	default:
+		return CallEvent
+	}
+}
+
+// GroupStatus is the whole status that a PodGroup is to have.
+type GroupStatus struct {
+	Namespace, Name string
+	// UID keeps the status from reaching a later group of the same name.
+	UID    types.UID
+	Status v1alpha1.PodGroupStatus
+}
+
+// PodCondition is one condition that a pod is to have; other conditions of the pod stay as they are.
+type PodCondition struct {
+	Pod       model.PodRef
+	Condition corev1.PodCondition
+}
+
+// Event is something to tell about an object.
+type Event struct {
+	Regarding corev1.ObjectReference
+	// Related is the other object involved; nil when there is none.
+	Related *corev1.ObjectReference
+	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
+	Type string
+	// Reason is why, Action what was done, each one word in camel case.
+	Reason, Action string
+	// Note is the sentence for the user; what exceeds 1,024 bytes is cut.
+	Note string
+	// At is when it happened.
+	At time.Time
+}
+
+// OutcomeKind says what an Outcome reports.
+type OutcomeKind int8
+
+// The outcomes. Every submitted bind ends in exactly one of Bound, BindFailed and BindUncertain, every eviction in
+// exactly one of Evicted and EvictFailed.
+const (
+	// Bound: the API server confirmed the bind.
+	Bound OutcomeKind = iota
+	// BindFailed: the pod was not bound by us and no attempt of ours is under way.
+	BindFailed
+	// BindUncertain: an attempt of ours may or may not have taken effect, and asking again cannot tell. The watch will:
+	// until then the pod must stay assumed.
+	BindUncertain
+	// Committed: all binds of one decision have an answer.
+	Committed
+	// Evicted: the pod is going, or gone already.
+	Evicted
+	// EvictFailed: the API server refused the eviction, or it was not sent because it had refused another victim of the
+	// same decision.
+	EvictFailed
+	// WriteFailed: a group status or a pod condition was refused for good. Events fail silently.
+	WriteFailed
+)
+
+var outcomeNames = [...]string{
+	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "WriteFailed",
+}
+
+// String returns the kind's name.
+func (k OutcomeKind) String() string {
+	if k < 0 || int(k) >= len(outcomeNames) {
+		return "Unknown"
+	}
+	return outcomeNames[k]
+}
+
+// Outcome is something that has become final.
+type Outcome struct {
+	Kind OutcomeKind
+	// Job is whose decision it was; the zero key for WriteFailed.
+	Job model.JobKey
+	// Pod is the pod bound or evicted, or whose condition failed; zero for Committed.
+	Pod model.PodRef
+	// Node is where the bind would have the pod; empty for other outcomes.
+	Node string
+	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
+	Gone bool
+	// Message says why it failed, in the API server's words; empty when it did not.
+	Message string
+	// Needs is the decision's Needs; the numbers behind it count its binds by outcome. Only Committed sets these.
+	Needs, Bound, Failed, Uncertain int
+	// Write is what failed to be written; zero but for WriteFailed.
+	Write Write
+}

@@ -1,0 +1,98 @@
+package commit
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// ErrNotLeading is the reply to a call that was not sent, because the Lease did not hold any more when its turn came.
+var ErrNotLeading = errors.New("not leading")
+
+// class is what the answer to an attempt means for the next.
+type class int8
+
+const (
+	// done: it took effect.
+	done class = iota
+	// rejected: it did not take effect, and may be tried again.
+	rejected
+	// unknown: it may have taken effect, and may be tried again.
+	unknown
+	// gone: it did not take effect and never will, the object is not there any more.
+	gone
+	// refused: it did not take effect, and trying again would not help.
+	refused
+)
+
+// verdict is one attempt's answer, read.
+type verdict struct {
+	class class
+	// retryAfter is how long the server asks to wait at least; zero when it does not say.
+	retryAfter time.Duration
+	// busy tells that the server has more to do than it can.
+	busy bool
+	// leaving tells of a refusal that the pod is being deleted.
+	leaving bool
+}
+
+func classify(kind Kind, err error) verdict {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return verdict{class: done}
+	case errors.Is(err, ErrNotLeading) || neverSent(err):
+		return verdict{class: rejected}
+	case !errors.As(err, &status):
+		return verdict{class: unknown}
+	}
+	v := verdict{class: refused}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		v.retryAfter = time.Duration(seconds) * time.Second
+	}
+	code := int(status.Status().Code)
+	switch {
+	case code == http.StatusTooManyRequests:
+		// The eviction subresource answers 429 also when a disruption budget says no: that is an answer, not a delay.
+		if kind != CallEvict || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
+			v.class, v.busy = rejected, true
+		}
+	case code == http.StatusNotFound:
+		v.class = gone
+	case code == http.StatusConflict:
+		v.class, v.leaving = conflict(kind, err)
+	case code == http.StatusUnauthorized:
+		v.class = rejected // a token that is being rotated
+	case code == http.StatusRequestTimeout || code >= http.StatusInternalServerError || code == 0:
+		v.class = unknown
+	}
+	return v
+}
+
+// conflict reads a 409. None of our calls carries a resource version, so it is about the UID or, for a bind, about what
+// the pod is by now; the server tells these apart by its words alone.
+func conflict(kind Kind, err error) (c class, leaving bool) {
+	text := err.Error()
+	switch {
+	case kind == CallEvent && apierrors.IsAlreadyExists(err):
+		return done, false // a retry keeps its name, so an attempt before it has arrived
+	case strings.Contains(text, "UID in precondition"):
+		return gone, false
+	case kind == CallBind:
+		return refused, strings.Contains(text, "is being deleted")
+	default:
+		return rejected, false
+	}
+}
+
+// neverSent tells of errors that come before the first byte of the request is out.
+func neverSent(err error) bool {
+	var op *net.OpError
+	return utilnet.IsConnectionRefused(err) || errors.As(err, &op) && op.Op == "dial"
+}

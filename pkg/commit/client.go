@@ -1,0 +1,207 @@
+package commit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
+)
+
+// noteLimit is the longest note, in bytes, that the API server takes in an event.
+const noteLimit = 1024
+
+// Reporter is who events say they come from.
+type Reporter struct {
+	// Controller is the scheduler's name, such as "tutti"; Instance tells its replicas apart, such as the pod's name.
+	Controller, Instance string
+}
+
+// Client carries calls to an API server, each as exactly one HTTP request: it never tries again by itself. It is safe for
+// concurrent use.
+type Client struct {
+	core, events, groups rest.Interface
+	reporter             Reporter
+}
+
+var _ API = (*Client)(nil)
+
+// ClientConfig returns a copy of the configuration for this package's own client: no throttle, since the server says
+// when it is busy and the machine listens; protobuf; no compression, which costs more than it saves on small requests.
+func ClientConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.RateLimiter = nil
+	config.DisableCompression = true
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/commit"
+	return config
+}
+
+// NewClient returns a client whose connections are its own. config is best what ClientConfig returned; it fails when the
+// configuration is no good, without asking the server.
+func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
+	connection, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("commit client: %w", err)
+	}
+	core, err := corev1client.NewForConfigAndClient(config, connection)
+	if err != nil {
+		return nil, fmt.Errorf("commit client for pods: %w", err)
+	}
+	events, err := eventsv1client.NewForConfigAndClient(config, connection)
+	if err != nil {
+		return nil, fmt.Errorf("commit client for events: %w", err)
+	}
+	custom := rest.CopyConfig(config)
+	custom.ContentType, custom.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	groups, err := v1alpha1.NewForConfigAndClient(custom, connection)
+	if err != nil {
+		return nil, fmt.Errorf("commit client for pod groups: %w", err)
+	}
+	return &Client{
+		core: core.RESTClient(), events: events.RESTClient(), groups: groups.RESTClient(), reporter: reporter,
+	}, nil
+}
+
+// Do implements API.
+func (c *Client) Do(ctx context.Context, call Call) error {
+	request, err := c.request(call)
+	if err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		// The server then gives up when we do, so that a request rarely takes effect after nobody waits for it.
+		request.Timeout(max(time.Until(deadline).Truncate(time.Millisecond), time.Millisecond))
+	}
+	// Without this, a Retry-After would be slept out here, on a worker, where the machine cannot see it.
+	if err := request.MaxRetries(0).Do(ctx).Error(); err != nil {
+		return fmt.Errorf("%s: %w", call.Kind, err)
+	}
+	return nil
+}
+
+func (c *Client) request(call Call) (*rest.Request, error) {
+	switch call.Kind {
+	case CallBind:
+		return c.bind(call), nil
+	case CallEvict:
+		return c.evict(call), nil
+	case CallGroupStatus:
+		return c.groupStatus(call.Write.Group)
+	case CallPodCondition:
+		return c.podCondition(call.Write.Condition)
+	case CallEvent:
+		return c.event(call.Write.Event), nil
+	default:
+		return nil, fmt.Errorf("call of kind %d: unknown", call.Kind)
+	}
+}
+
+// bind names the UID, so that a later pod of the same name is never bound.
+func (c *Client) bind(call Call) *rest.Request {
+	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").
+		Body(&corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name, UID: call.Pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: call.Node},
+		})
+}
+
+func (c *Client) evict(call Call) *rest.Request {
+	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("eviction").
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name},
+			DeleteOptions: metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)),
+		})
+}
+
+// operation is one step of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// groupStatus replaces the whole status, so that a field that is empty now does not keep what it said before, as it would
+// with a merge patch; and without a resource version, so that a change of the spec does not get in the way.
+func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
+	body, err := json.Marshal([]operation{
+		{Op: "test", Path: "/metadata/uid", Value: status.UID},
+		{Op: "add", Path: "/status", Value: status.Status},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("status of group %s/%s: %w", status.Namespace, status.Name, err)
+	}
+	return c.groups.Patch(types.JSONPatchType).
+		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status").Body(body), nil
+}
+
+func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {
+	var patch struct {
+		Metadata struct {
+			UID types.UID `json:"uid"`
+		} `json:"metadata"`
+		Status struct {
+			Conditions []corev1.PodCondition `json:"conditions"`
+		} `json:"status"`
+	}
+	patch.Metadata.UID = condition.Pod.UID
+	patch.Status.Conditions = []corev1.PodCondition{condition.Condition} // merged by type
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("condition of pod %s: %w", condition.Pod, err)
+	}
+	return c.core.Patch(types.StrategicMergePatchType).
+		Namespace(condition.Pod.Namespace).Resource("pods").Name(condition.Pod.Name).SubResource("status").Body(body), nil
+}
+
+func (c *Client) event(event *Event) *rest.Request {
+	namespace := event.Regarding.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where events about objects without a namespace live
+	}
+	return c.events.Post().Namespace(namespace).Resource("events").Body(&eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(event)},
+		EventTime:           metav1.NewMicroTime(event.At),
+		ReportingController: c.reporter.Controller,
+		ReportingInstance:   c.reporter.Instance,
+		Regarding:           event.Regarding,
+		Related:             event.Related,
+		Type:                event.Type,
+		Reason:              event.Reason,
+		Action:              event.Action,
+		Note:                cut(event.Note, noteLimit),
+	})
+}
+
+// eventName gives every attempt of an event the same name, so that a retry after a lost reply is recognized.
+func eventName(event *Event) string {
+	hash := fnv.New64a()
+	for _, part := range []string{string(event.Regarding.UID), event.Reason, event.At.UTC().Format(time.RFC3339Nano)} {
+		hash.Write([]byte(part)) // never fails
+	}
+	// A name has at most 253 bytes; what it is cut to must not end in a dot or dash.
+	return fmt.Sprintf("%s.%016x", strings.TrimRight(cut(event.Regarding.Name, 253-17), ".-"), hash.Sum64())
+}
+
+// cut returns the longest prefix of at most so many bytes that does not split a rune.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
+}

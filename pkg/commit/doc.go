@@ -1,0 +1,11 @@
+// Package commit turns decisions into API calls: binds and evictions, each decision as one unit, and behind them the
+// writes that tell users about it (group status, pod conditions, events).
+//
+// The Machine decides everything: what is sent when, what is tried again, what has failed for good. It is a plain state
+// machine (decisions, replies and ticks in; calls and outcomes out) that one goroutine owns, with no clock, no
+// goroutine and no I/O of its own, so that a seeded simulator drives the same code as production does. The Driver is the
+// edge: a fixed pool of workers that carry calls to an API and decide nothing. Client is that API over HTTP.
+//
+// It is not the place to decide what is bound or written (see the session and the scheduler's loop), nor to keep what is
+// assumed (see pkg/cluster): an Outcome says what happened, its reader acts on it.
+package commit

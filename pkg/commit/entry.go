@@ -1,0 +1,108 @@
+package commit
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// state is where an entry is in its life. A bind's:
+//
+//	Submit ──► (stagePreBind of its batch) ──┐
+//	                                         ▼
+//	   another call of the pod is live ──► waiting
+//	                                         │ that one is final
+//	                                         ▼
+//	               ┌─────────────────────► ready ──── Cancel, deadline ────┐
+//	               │                         │ Calls                       │
+//	               │ back-off over           ▼                             ▼
+//	            resting ◄── transient ──── sent ── nil, refused, gone ──► final: Bound, BindFailed or BindUncertain
+//	               │                                                       ▲
+//	               └──────────────── Cancel, deadline ─────────────────────┘
+//
+// Other calls live the same life without stage and, writes, without deadline.
+type state int8
+
+const (
+	// waiting: another live call has the same target and goes first.
+	waiting state = iota
+	// ready: to be sent as soon as its turn comes.
+	ready
+	// sent: an attempt is in flight.
+	sent
+	// resting: the last attempt failed, the next one is for later.
+	resting
+	// final: the answer is known, the machine keeps nothing of it.
+	final
+)
+
+// entry is one call on its way to a final answer, over all its attempts.
+//
+// Invariant: maybe is true once an attempt has ended in a way that leaves open whether it took effect, and stays true.
+type entry struct {
+	call  Call
+	state state
+	// batch is the decision's half the call belongs to; nil for writes.
+	batch *batch
+	// since is when the entry became ready for the first time.
+	since time.Time
+	// notBefore is when a resting entry becomes ready again.
+	notBefore time.Time
+	maybe     bool
+	// cancelled: the pod was deleted, there is no further attempt.
+	cancelled bool
+	// message is the error of the last attempt.
+	message string
+
+	next, previous *entry
+}
+
+// stage is where a batch is before and while its calls are live.
+type stage int8
+
+const (
+	// stagePreBind: what must be ready before the first bind (volumes, claims) is being prepared; no call of the batch
+	// is live, no pod is touched.
+	stagePreBind stage = iota
+	// stageCalling: the calls of the batch are live.
+	stageCalling
+)
+
+// batch is one half of a decision, its binds or its evictions: what shares one deadline and is counted together.
+//
+// Invariant: open is the number of entries without a final answer.
+type batch struct {
+	kind  Kind
+	stage stage
+	job   model.JobKey
+	needs int
+	// entries are the batch's calls in the decision's order, the final ones included.
+	entries []*entry
+	open    int
+	// deadline is zero until the first call of the batch is sent.
+	deadline time.Time
+	// expired: the deadline has passed; refused: a victim was refused. No further attempt is made in either case.
+	expired, refused         bool
+	bound, failed, uncertain int
+}
+
+// target is what a call changes. Calls of one target go out one after another.
+type target struct {
+	uid types.UID
+	// event tells events apart from each other and from changes of the object itself; empty for the latter.
+	event string
+}
+
+func (e *entry) target() target {
+	switch {
+	case e.call.Write.Group != nil:
+		return target{uid: e.call.Write.Group.UID}
+	case e.call.Write.Event != nil:
+		event := e.call.Write.Event
+		return target{uid: event.Regarding.UID, event: event.Reason + "/" + event.Regarding.Namespace + "/" + event.Regarding.Name}
+	default:
+		return target{uid: e.call.Pod.UID}
+	}
+}

@@ -1,0 +1,353 @@
+package commit
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Options are the numbers of a Machine. A zero field has the default named with it.
+type Options struct {
+	// Workers is how many calls are in flight at most, of all kinds together; 64.
+	Workers int
+	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s.
+	BindDeadline time.Duration
+	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
+	// by up to a quarter depending on the UID; 100 ms and 2 s.
+	Backoff, MaxBackoff time.Duration
+	// Patience is how long anything but a bind lets binds pass before one slot is its own; 1 s.
+	Patience time.Duration
+	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
+	EventAttempts, MaxEvents int
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Workers, 64)
+	orDefault(&o.BindDeadline, 30*time.Second)
+	orDefault(&o.Backoff, 100*time.Millisecond)
+	orDefault(&o.MaxBackoff, 2*time.Second)
+	orDefault(&o.Patience, time.Second)
+	orDefault(&o.EventAttempts, 3)
+	orDefault(&o.MaxEvents, 10_000)
+	return o
+}
+
+func orDefault[T int | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
+// Machine decides which call goes out when, and what its answers amount to. One goroutine owns it; every method returns
+// at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
+//
+// Invariant: at most Options.Workers calls are in flight, at most one per target, and none for a pod whose bind the
+// API server has confirmed. What has its final answer leaves no trace.
+type Machine struct {
+	options Options
+	lastID  CallID
+	// lines are the live entries by target, in the order in which they go out: the first is ready, sent or resting, the
+	// others are waiting.
+	lines     map[target][]*entry
+	queues    [kinds]fifo
+	sent      map[CallID]*entry
+	resting   schedule[*entry]
+	deadlines schedule[*batch]
+	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
+	outcomes   []Outcome
+	outcomesAt time.Time
+	// others counts the calls in flight that are not binds; favoured is true from the moment one of them was let before
+	// binds until the next bind.
+	others   int
+	favoured bool
+	// pausedUntil is when the next call may go out after the server said it is busy; pauses counts how often in a row.
+	pausedUntil time.Time
+	pauses      int
+	counts      Counts
+}
+
+// Counts are totals since the machine was made, and what it holds now.
+type Counts struct {
+	// Sent counts attempts by kind, Retried those of them that were not the first.
+	Sent, Retried [kinds]uint64
+	// Replaced counts writes that went nowhere because a newer one took their place, DroppedEvents those given up.
+	Replaced, DroppedEvents uint64
+	// Ready, InFlight and Resting are the calls to be sent, sent, and to be sent again; Waiting those behind another call
+	// for the same object.
+	Ready, InFlight, Resting, Waiting int
+}
+
+// New returns a machine without work.
+func New(options Options) *Machine {
+	return &Machine{
+		options: options.withDefaults(),
+		lines:   map[target][]*entry{},
+		sent:    map[CallID]*entry{},
+	}
+}
+
+// Submit takes a decision over, as one unit. Its effect must be assumed already.
+func (m *Machine) Submit(now time.Time, decision model.Decision) {
+	evictions := &batch{kind: CallEvict, job: decision.Job}
+	for _, eviction := range decision.Evictions {
+		evictions.add(Call{Kind: CallEvict, Job: decision.Job, Pod: eviction.Pod})
+	}
+	m.begin(now, evictions)
+
+	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs}
+	for _, bind := range decision.Binds {
+		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node})
+	}
+	// Nothing has to be prepared before a bind yet, so stagePreBind ends where it starts.
+	m.begin(now, binds)
+}
+
+func (b *batch) add(call Call) {
+	b.entries = append(b.entries, &entry{call: call, batch: b})
+	b.open++
+}
+
+// begin ends the batch's preparation: its calls become live.
+func (m *Machine) begin(now time.Time, b *batch) {
+	b.stage = stageCalling
+	for _, e := range b.entries {
+		// What was to be said about the pod is out of date, and would hold the decision up.
+		for _, other := range slices.Clone(m.lines[e.target()]) {
+			if other.call.Kind == CallPodCondition && other.state != sent {
+				m.unlink(now, other)
+				m.counts.Replaced++
+			}
+		}
+		m.join(now, e)
+	}
+}
+
+// Write takes a write over. It replaces one of the same kind for the same target that is not in flight; events have the
+// same target when they are about the same object for the same reason.
+func (m *Machine) Write(now time.Time, write Write) {
+	e := &entry{call: Call{Kind: write.kind(), Write: write}}
+	if write.Condition != nil {
+		e.call.Pod = write.Condition.Pod
+	}
+	for _, other := range m.lines[e.target()] {
+		if other.call.Kind == e.call.Kind && other.state != sent {
+			other.call.Write = write
+			m.counts.Replaced++
+			return
+		}
+	}
+	if e.call.Kind == CallEvent && m.queues[CallEvent].length >= m.options.MaxEvents {
+		m.counts.DroppedEvents++
+		return
+	}
+	m.join(now, e)
+}
+
+// join puts an entry at the end of its target's line.
+func (m *Machine) join(now time.Time, e *entry) {
+	t := e.target()
+	m.lines[t] = append(m.lines[t], e)
+	if len(m.lines[t]) == 1 {
+		m.makeReady(now, e)
+	}
+}
+
+func (m *Machine) makeReady(now time.Time, e *entry) {
+	e.state, e.since = ready, now
+	m.queues[e.call.Kind].push(e)
+}
+
+// unlink takes an entry out of everything and lets the next of its target go.
+func (m *Machine) unlink(now time.Time, e *entry) {
+	switch e.state {
+	case ready:
+		m.queues[e.call.Kind].remove(e)
+	case sent:
+		m.land(e)
+	case resting:
+		m.resting.remove(e.notBefore, e)
+	}
+	e.state = final
+	t := e.target()
+	line := m.lines[t]
+	i := slices.Index(line, e)
+	line = slices.Delete(line, i, i+1)
+	if len(line) == 0 {
+		delete(m.lines, t)
+		return
+	}
+	m.lines[t] = line
+	if i == 0 {
+		m.makeReady(now, line[0])
+	}
+}
+
+// land takes a sent entry out of flight.
+func (m *Machine) land(e *entry) {
+	delete(m.sent, e.call.ID)
+	if e.call.Kind != CallBind {
+		m.others--
+	}
+}
+
+// Calls returns the calls to be sent now, most urgent kind first, and counts them as in flight; the owner sends every one
+// and brings its Reply back.
+func (m *Machine) Calls(now time.Time) []Call {
+	m.advance(now)
+	if now.Before(m.pausedUntil) {
+		return nil
+	}
+	var calls []Call
+	for len(m.sent) < m.options.Workers {
+		e := m.pick(now)
+		if e == nil {
+			break
+		}
+		calls = append(calls, m.send(now, e))
+	}
+	return calls
+}
+
+// pick returns the ready entry whose turn it is, nil when there is none.
+func (m *Machine) pick(now time.Time) *entry {
+	if e := m.impatient(now); e != nil {
+		m.favoured = true
+		return e
+	}
+	for kind := range m.queues {
+		if e := m.queues[kind].first; e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// impatient returns the oldest entry that has let binds pass for too long, while no slot is used for such a one.
+func (m *Machine) impatient(now time.Time) *entry {
+	if m.others > 0 || m.favoured {
+		return nil
+	}
+	var oldest *entry
+	for kind := CallBind + 1; kind < kinds; kind++ {
+		e := m.queues[kind].first
+		if e != nil && now.Sub(e.since) >= m.options.Patience && (oldest == nil || e.since.Before(oldest.since)) {
+			oldest = e
+		}
+	}
+	return oldest
+}
+
+func (m *Machine) send(now time.Time, e *entry) Call {
+	m.queues[e.call.Kind].remove(e)
+	m.lastID++
+	e.state = sent
+	e.call.ID = m.lastID
+	e.call.Attempt++
+	m.sent[e.call.ID] = e
+	m.counts.Sent[e.call.Kind]++
+	if e.call.Attempt > 1 {
+		m.counts.Retried[e.call.Kind]++
+	}
+	if e.call.Kind == CallBind {
+		m.favoured = false
+	} else {
+		m.others++
+	}
+	if b := e.batch; b != nil && b.deadline.IsZero() {
+		b.deadline = now.Add(m.options.BindDeadline)
+		m.deadlines.add(b.deadline, b)
+	}
+	return e.call
+}
+
+// advance lets time pass: deadlines first, so that nothing is sent after its own.
+func (m *Machine) advance(now time.Time) {
+	for _, b := range m.deadlines.due(now) {
+		m.expire(now, b)
+	}
+	rested := m.resting.due(now)
+	for _, e := range slices.Backward(rested) {
+		e.state = ready
+		m.queues[e.call.Kind].pushFront(e) // it has been waiting longest
+	}
+}
+
+// Tick lets time pass and returns what became final with it.
+func (m *Machine) Tick(now time.Time) []Outcome {
+	m.advance(now)
+	return m.take()
+}
+
+// Cancel drops what is not in flight for a pod that no longer exists, and returns what became final with it. Whatever is
+// in flight for it is not tried again.
+func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
+	for _, e := range slices.Backward(slices.Clone(m.lines[target{uid: uid}])) {
+		e.cancelled = true
+		if e.state != sent {
+			m.giveUp(now, e, "the pod was deleted")
+		}
+	}
+	return m.take()
+}
+
+// NextWake returns when the owner has to tick, or to ask for calls, although nothing else happens; ok is false when
+// never.
+func (m *Machine) NextWake() (at time.Time, ok bool) {
+	earliest := func(candidate time.Time) {
+		if !ok || candidate.Before(at) {
+			at, ok = candidate, true
+		}
+	}
+	if len(m.outcomes) > 0 {
+		earliest(m.outcomesAt)
+	}
+	if next, some := m.resting.next(); some {
+		earliest(next)
+	}
+	if next, some := m.deadlines.next(); some {
+		earliest(next)
+	}
+	if m.readyLength() > 0 && len(m.sent) < m.options.Workers {
+		earliest(m.pausedUntil)
+	}
+	return at, ok
+}
+
+// Idle tells whether the machine holds nothing at all.
+func (m *Machine) Idle() bool { return len(m.lines) == 0 && len(m.outcomes) == 0 }
+
+// Counts returns what the machine has done and holds.
+func (m *Machine) Counts() Counts {
+	counts := m.counts
+	counts.Ready, counts.InFlight, counts.Resting = m.readyLength(), len(m.sent), len(m.resting.items)
+	for _, line := range m.lines {
+		counts.Waiting += len(line) - 1
+	}
+	return counts
+}
+
+func (m *Machine) readyLength() int {
+	n := 0
+	for kind := range m.queues {
+		n += m.queues[kind].length
+	}
+	return n
+}
+
+// rest returns how long to wait before the attempt after this many.
+func (m *Machine) rest(uid types.UID, attempts int) time.Duration {
+	pause := m.options.Backoff
+	for range attempts - 1 {
+		if pause *= 2; pause >= m.options.MaxBackoff {
+			break
+		}
+	}
+	pause = min(pause, m.options.MaxBackoff)
+	hash := fnv.New32a()
+	hash.Write([]byte(uid)) // never fails
+	return pause - pause/1024*time.Duration(hash.Sum32()%256)
+}

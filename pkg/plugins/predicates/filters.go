@@ -1,0 +1,104 @@
+package predicates
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+)
+
+// filter is one of kube-scheduler's filters.
+type filter struct {
+	name  string
+	scope framework.Scope
+	// concerns tells, cheaply, whether the filter could have anything to say about the pod. What it rules out here, PreFilter
+	// would skip: that is the invariant, and what makes plain pods cheap.
+	concerns func(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool
+	pre      fwk.PreFilterPlugin
+	check    fwk.FilterPlugin
+}
+
+// wantedFilters are all filters of kube-scheduler but resource fit, in its order, which decides whose words the user reads
+// when several refuse.
+func wantedFilters() []filter {
+	return []filter{
+		{name: "NodeUnschedulable", scope: framework.Static, concerns: everyPod},
+		{name: "NodeName", scope: framework.Static, concerns: everyPod},
+		{name: "TaintToleration", scope: framework.Static, concerns: everyPod},
+		{name: "NodeAffinity", scope: framework.Static, concerns: everyPod},
+		{name: "VolumeZone", scope: framework.Static, concerns: hasVolumeClaims},
+		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: everyPod},
+
+		{name: "NodePorts", scope: framework.Local, concerns: hasHostPorts},
+		{name: "NodeVolumeLimits", scope: framework.Local, concerns: hasDisks},
+
+		// A claim that only one pod may use can be in use on any node.
+		{name: "VolumeRestrictions", scope: framework.Global, concerns: hasDisks},
+		{name: "VolumeBinding", scope: framework.Global, concerns: hasVolumeClaims},
+		{name: "PodTopologySpread", scope: framework.Global, concerns: isSpread},
+		{name: "InterPodAffinity", scope: framework.Global, concerns: minds},
+		{name: "DynamicResources", scope: framework.Global, concerns: hasResourceClaims},
+	}
+}
+
+func everyPod(fwk.NodeInfoLister, *corev1.Pod) bool { return true }
+
+func hasHostPorts(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+	return anyHostPort(pod.Spec.Containers) || anyHostPort(pod.Spec.InitContainers)
+}
+
+func anyHostPort(containers []corev1.Container) bool {
+	for i := range containers {
+		for j := range containers[i].Ports {
+			if containers[i].Ports[j].HostPort > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasVolumeClaims(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		if volume := &pod.Spec.Volumes[i]; volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDisks tells whether the pod has a volume of any kind but those that are made on the node it runs on: those nearly
+// every pod has.
+func hasDisks(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+	for i := range pod.Spec.Volumes {
+		switch volume := &pod.Spec.Volumes[i]; {
+		case volume.Projected != nil, volume.ConfigMap != nil, volume.Secret != nil, volume.DownwardAPI != nil,
+			volume.EmptyDir != nil, volume.HostPath != nil:
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+func isSpread(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+	return len(pod.Spec.TopologySpreadConstraints) > 0
+}
+
+// minds tells whether the pod insists on its neighbours, or any pod on a node does.
+func minds(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool {
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		if with := affinity.PodAffinity; with != nil && len(with.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return true
+		}
+		if apart := affinity.PodAntiAffinity; apart != nil && len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			return true
+		}
+	}
+	guarded, err := nodes.HavePodsWithRequiredAntiAffinityList()
+	return err != nil || len(guarded) > 0
+}
+
+func hasResourceClaims(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0
+}

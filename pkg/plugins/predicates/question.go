@@ -1,0 +1,122 @@
+package predicates
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// question is what is asked about one pod in one scope.
+type question struct {
+	plugin *plugin
+	pod    *corev1.Pod
+	nodes  fwk.NodeInfoLister
+	state  fwk.CycleState
+	// filters are those that have something to say, after PreFilter.
+	filters []prepared
+	// refused says that no node can do; nil when some may.
+	refused *model.Refusal
+}
+
+// prepared is a filter that was prepared for one pod.
+type prepared struct {
+	*filter
+	// only are the names of the nodes that PreFilter left over; nil when all are.
+	only sets.Set[string]
+	// failed is the refusal of the first node that the filter failed for; the text is kept for the others, since an error may
+	// name its node, and a tally of a thousand texts tells nobody anything.
+	failed *model.Refusal
+}
+
+// prepare runs a filter's PreFilter. It reports false when nothing that other filters say can matter any more.
+func (q *question) prepare(f *filter) bool {
+	all, err := q.nodes.List()
+	if err != nil {
+		q.refused = q.plugin.refusals.get(f.name+" failed: listing nodes: "+err.Error(), false)
+		return false
+	}
+	result, status := f.pre.PreFilter(q.plugin.kube.Context(), q.state, q.pod, all)
+	switch {
+	case status.IsSkip():
+		return true
+	case status.IsSuccess():
+		next := prepared{filter: f}
+		if !result.AllNodes() {
+			next.only = result.NodeNames
+		}
+		q.filters = append(q.filters, next)
+		return true
+	case status.IsError():
+		q.refused = q.plugin.refusals.get(f.name+" failed: "+status.Message(), false)
+		return false
+	default:
+		// As kube-scheduler does, look on while eviction could help: a later filter may know that it cannot.
+		q.refused = q.plugin.refusals.of(status)
+		return q.refused.Evictable
+	}
+}
+
+// check is the framework.NodeCheck of the prepared filters.
+func (q *question) check(node *model.Node) *model.Refusal {
+	known, err := q.nodes.Get(node.Name)
+	if err != nil || known.Node() == nil {
+		return q.plugin.refusals.get("not known to kube-scheduler's plugins", false)
+	}
+	for i := range q.filters {
+		if refusal := q.checkOne(&q.filters[i], known); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+func (q *question) checkOne(f *prepared, node fwk.NodeInfo) *model.Refusal {
+	status := f.check.Filter(q.plugin.kube.Context(), q.state, q.pod, node)
+	switch {
+	case status.IsError():
+		if f.failed == nil {
+			f.failed = q.plugin.refusals.get(f.name+" failed: "+status.Message(), false)
+		}
+		return f.failed
+	case !status.IsSuccess():
+		return q.plugin.refusals.of(status)
+	case f.only != nil && !f.only.Has(node.Node().Name):
+		return q.plugin.refusals.get("didn't satisfy plugin "+f.name, false)
+	default:
+		return nil
+	}
+}
+
+// refusals are the refusals of one session, made once for each text and shared between nodes. The zero refusals are ready.
+type refusals struct {
+	made map[refusalKey]*model.Refusal
+}
+
+type refusalKey struct {
+	text      string
+	evictable bool
+}
+
+// of returns the refusal of a status that says no.
+func (r *refusals) of(status *fwk.Status) *model.Refusal {
+	// The words are kube-scheduler's, which users can look up, without the "node(s)" that the tally puts in front.
+	return r.get(strings.TrimPrefix(status.Message(), "node(s) "), status.Code() == fwk.Unschedulable)
+}
+
+func (r *refusals) get(text string, evictable bool) *model.Refusal {
+	key := refusalKey{text: text, evictable: evictable}
+	refusal, ok := r.made[key]
+	if ok {
+		return refusal
+	}
+	if r.made == nil {
+		r.made = map[refusalKey]*model.Refusal{}
+	}
+	refusal = &model.Refusal{Plugin: Name, Code: model.NodesFiltered, Detail: text, Evictable: evictable}
+	r.made[key] = refusal
+	return refusal
+}

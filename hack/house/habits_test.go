@@ -1,0 +1,222 @@
+package house
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	maxFile     = 400
+	maxTestFile = 800
+	maxFunction = 60
+)
+
+func TestLengths(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.written() {
+			continue
+		}
+		limit := maxFile
+		if s.test {
+			limit = maxTestFile
+		}
+		if n := s.codeLines(1, s.set.Position(s.file.End()).Line); n > limit {
+			t.Errorf("%s has %d lines of code, at most %d are allowed", s.path, n, limit)
+		}
+		for function, n := range s.functions() {
+			if n > maxFunction {
+				t.Errorf("%s: %s has %d lines of code, at most %d are allowed", s.at(function), function.Name.Name, n, maxFunction)
+			}
+		}
+	}
+}
+
+// TestPackageComments wants a paragraph above every package that is not made of tests alone.
+func TestPackageComments(t *testing.T) {
+	paragraph := map[string]int{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		directory := path.Dir(s.path)
+		paragraph[directory] = max(paragraph[directory], len(s.file.Doc.Text()))
+	}
+	for directory, length := range paragraph {
+		if length < 80 {
+			t.Errorf("%s: the package comment has %d characters; say what the package is for and what it is not", directory, length)
+		}
+	}
+}
+
+// TestExportedNames wants a sentence above every exported name.
+func TestExportedNames(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || s.written() {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if decl.Name.IsExported() && ofExported(decl) && decl.Doc == nil {
+					t.Errorf("%s: %s has no comment", s.at(decl), decl.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					if name := undocumented(decl, spec); name != "" {
+						t.Errorf("%s: %s has no comment", s.at(spec), name)
+					}
+				}
+			}
+		}
+	}
+}
+
+func ofExported(function *ast.FuncDecl) bool {
+	if function.Recv == nil {
+		return true
+	}
+	exported := false
+	ast.Inspect(function.Recv.List[0].Type, func(node ast.Node) bool {
+		if name, ok := node.(*ast.Ident); ok {
+			exported = exported || name.IsExported()
+		}
+		return true
+	})
+	return exported
+}
+
+func undocumented(group *ast.GenDecl, spec ast.Spec) string {
+	switch spec := spec.(type) {
+	case *ast.TypeSpec:
+		if spec.Name.IsExported() && group.Doc == nil && spec.Doc == nil {
+			return spec.Name.Name
+		}
+	case *ast.ValueSpec:
+		for _, name := range spec.Names {
+			if name.IsExported() && group.Doc == nil && spec.Doc == nil && spec.Comment == nil {
+				return name.Name
+			}
+		}
+	}
+	return ""
+}
+
+var (
+	poorPackage = regexp.MustCompile(`^(utils?|commons?|helpers?|types|base|misc)$|_`)
+	poorType    = regexp.MustCompile(`.(Info|Fn|Manager|Helper|Util|Utils|Common|Base)$`)
+)
+
+func TestNames(t *testing.T) {
+	for _, s := range sources(t) {
+		if name := strings.TrimSuffix(s.file.Name.Name, "_test"); poorPackage.MatchString(name) {
+			t.Errorf("%s: package %s is not named for what it does", s.path, name)
+		}
+		ast.Inspect(s.file, func(node ast.Node) bool {
+			if spec, ok := node.(*ast.TypeSpec); ok && poorType.MatchString(spec.Name.Name) {
+				t.Errorf("%s: the type's name %s is none of the trade's words", s.at(spec), spec.Name.Name)
+			}
+			return true
+		})
+	}
+}
+
+// waiting are the calls that wait for nothing in particular, and those that leave a test out.
+var waiting = []string{"time.Sleep", "time.After", "time.Tick", "t.Skip", "t.Skipf", "t.SkipNow", "b.Skip", "b.Skipf"}
+
+// clocks are the calls that read a clock of their own; one is passed in instead.
+var clocks = []string{"time.Now", "time.Since", "time.Until"}
+
+func TestCalls(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.written() {
+			continue
+		}
+		ast.Inspect(s.file, func(node ast.Node) bool {
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			name := called(call)
+			inside := strings.HasPrefix(s.path, "pkg/") && !s.test
+			switch {
+			case slices.Contains(waiting, name):
+				t.Errorf("%s: calls %s", s.at(call), name)
+			case inside && slices.Contains(clocks, name):
+				t.Errorf("%s: calls %s; a clock is passed in", s.at(call), name)
+			case name == "panic" && !s.test && path.Base(s.path) != "verify.go":
+				t.Errorf("%s: panics outside verify mode", s.at(call))
+			}
+			return true
+		})
+	}
+}
+
+func called(call *ast.CallExpr) string {
+	switch function := call.Fun.(type) {
+	case *ast.Ident:
+		return function.Name
+	case *ast.SelectorExpr:
+		if of, ok := function.X.(*ast.Ident); ok {
+			return of.Name + "." + function.Sel.Name
+		}
+	}
+	return ""
+}
+
+// TestForms looks for what is written nowhere: init functions, empty interfaces by their old name, notes to oneself.
+func TestForms(t *testing.T) {
+	note := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	for _, s := range sources(t) {
+		if s.written() {
+			continue
+		}
+		for function := range s.functions() {
+			if function.Name.Name == "init" && function.Recv == nil {
+				t.Errorf("%s: init functions hide what happens at start", s.at(function))
+			}
+		}
+		for _, group := range s.file.Comments {
+			if note.MatchString(group.Text()) {
+				t.Errorf("%s: a note to oneself", s.at(group))
+			}
+		}
+		ast.Inspect(s.file, func(node ast.Node) bool {
+			if empty, ok := node.(*ast.InterfaceType); ok && len(empty.Methods.List) == 0 {
+				t.Errorf("%s: the empty interface is written any", s.at(empty))
+			}
+			return true
+		})
+	}
+}
+
+// TestPackageState allows package-level variables that nothing can change in earnest: errors, compiled patterns, arrays,
+// embedded files and the like, given their value where they are declared.
+func TestPackageState(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || s.written() {
+			continue
+		}
+		for _, decl := range s.file.Decls {
+			group, ok := decl.(*ast.GenDecl)
+			if !ok || group.Tok != token.VAR || embeds(group) {
+				continue
+			}
+			for _, spec := range group.Specs {
+				if spec := spec.(*ast.ValueSpec); spec.Names[0].Name != "_" && len(spec.Values) == 0 {
+					t.Errorf("%s: package-level state %s", s.at(spec), spec.Names[0].Name)
+				}
+			}
+		}
+	}
+}
+
+func embeds(group *ast.GenDecl) bool {
+	return group.Doc != nil && slices.ContainsFunc(group.Doc.List, func(comment *ast.Comment) bool {
+		return strings.HasPrefix(comment.Text, "//go:embed ")
+	})
+}

@@ -1,0 +1,161 @@
+package house
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module     = "github.com/tutti-sched/tutti/"
+	kubernetes = "k8s.io/kubernetes/"
+)
+
+// rule says what packages below a path may import.
+type rule struct {
+	// of is the path of a package, and of all below it; the first rule that matches holds.
+	of string
+	// ours are the paths, within the module, that it may import from, besides itself; "*" is everything but cmd.
+	ours []string
+	// kubernetes tells whether it may import kube-scheduler's own code.
+	kubernetes bool
+	// client tells whether it may import clients and informers.
+	client bool
+}
+
+var rules = []rule{
+	{of: "apis"},
+	{of: "pkg/generated", ours: []string{"apis"}, client: true},
+	{of: "pkg/model", ours: []string{"apis"}},
+	{of: "pkg/framework", ours: []string{"pkg/model", "apis/config"}},
+	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model"}, kubernetes: true},
+	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model"}, kubernetes: true},
+	// The two registries list what lies below them and nothing else; below them nobody knows its sister.
+	{of: "pkg/plugins/", ours: []string{"pkg/framework", "pkg/model"}},
+	{of: "pkg/actions/", ours: []string{"pkg/framework", "pkg/model"}},
+	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "apis/config"}, client: true},
+	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/framework", "pkg/model", "apis/config"}},
+	{of: "pkg/cluster", ours: []string{"pkg/model", "apis", "pkg/generated"}, kubernetes: true, client: true},
+	{of: "pkg/commit", ours: []string{"pkg/model", "apis", "pkg/generated"}, client: true},
+	{of: "pkg/scenario", ours: []string{"*"}, client: true},
+	{of: "pkg/scheduler", ours: []string{"pkg/", "apis"}, client: true},
+	{of: "cmd", ours: []string{"*"}, client: true},
+	{of: "hack"},
+}
+
+// under tells whether a path is the other or below it; "x/" is below x only.
+func under(path, other string) bool {
+	if strings.HasSuffix(other, "/") {
+		return strings.HasPrefix(path, other)
+	}
+	return path == other || strings.HasPrefix(path, other+"/")
+}
+
+// broken returns what is wrong with an import, empty when nothing is.
+func broken(importer, imported string) string {
+	i := slices.IndexFunc(rules, func(r rule) bool { return under(importer, r.of) })
+	if i < 0 {
+		return "has no rule yet about what it may import"
+	}
+	r := rules[i]
+	ours, is := strings.CutPrefix(imported, module)
+	switch {
+	case !is:
+		return r.foreign(imported)
+	case under(ours, "cmd") && !sameTree(importer, ours):
+		return "imports cmd, which nobody may"
+	case under(ours, "pkg/scenario") && importer != ours:
+		return "imports pkg/scenario, which is for tests alone"
+	case sameTree(importer, ours), slices.Contains(r.ours, "*"):
+		return ""
+	}
+	if !slices.ContainsFunc(r.ours, func(allowed string) bool { return under(ours, allowed) }) {
+		return "may not import"
+	}
+	return ""
+}
+
+func (r rule) foreign(imported string) string {
+	switch {
+	case under(imported, strings.TrimSuffix(kubernetes, "/")) && !r.kubernetes:
+		return "may not import kube-scheduler's code"
+	case under(imported, "k8s.io/client-go/kubernetes") && !r.client, under(imported, "k8s.io/client-go/rest") && !r.client:
+		return "may not import a client"
+	}
+	return ""
+}
+
+// sameTree tells whether both are parts of one package tree, such as pkg/cluster and pkg/cluster/groups.
+func sameTree(a, b string) bool {
+	depth := 2
+	if under(a, "pkg/plugins/") || under(a, "pkg/actions/") {
+		depth = 3
+	}
+	if under(a, "apis") {
+		depth = 1
+	}
+	first := func(path string) string {
+		parts := strings.Split(path, "/")
+		return strings.Join(parts[:min(depth, len(parts))], "/")
+	}
+	return first(a) == first(b)
+}
+
+func TestImports(t *testing.T) {
+	list := exec.Command("go", "list", "-e", "-f", `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`, "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) < 5 {
+		t.Fatalf("go list names %d packages only", len(lines))
+	}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		importer := strings.TrimPrefix(words[0], module)
+		for _, imported := range words[1:] {
+			if why := broken(importer, imported); why != "" {
+				t.Errorf("%s: %s: %s", importer, why, imported)
+			}
+		}
+	}
+}
+
+// TestImportRules holds the rules themselves to cases of DESIGN's table.
+func TestImportRules(t *testing.T) {
+	for _, c := range []struct {
+		importer, imported string
+		allowed            bool
+	}{
+		{"pkg/model", module + "apis/scheduling/v1alpha1", true},
+		{"pkg/model", module + "pkg/framework", false},
+		{"pkg/model", "k8s.io/client-go/kubernetes", false},
+		{"pkg/framework", module + "pkg/model", true},
+		{"pkg/framework", module + "pkg/cluster", false},
+		{"pkg/plugins/gang", module + "pkg/framework", true},
+		{"pkg/plugins/gang", module + "pkg/plugins/priority", false},
+		{"pkg/plugins/gang", module + "pkg/cluster", false},
+		{"pkg/plugins/gang", "k8s.io/kubernetes/pkg/scheduler/framework", false},
+		{"pkg/plugins/predicates", "k8s.io/kubernetes/pkg/scheduler/framework", true},
+		{"pkg/plugins", module + "pkg/plugins/gang", true},
+		{"pkg/actions/allocate", module + "pkg/plugins/gang", false},
+		{"pkg/cluster", module + "pkg/framework", false},
+		{"pkg/cluster", module + "pkg/cluster/groups", true},
+		{"pkg/cluster/groups", module + "pkg/cluster", true},
+		{"pkg/cluster", module + "pkg/commit", false},
+		{"pkg/commit", module + "pkg/cluster", false},
+		{"pkg/scheduler", module + "pkg/cluster", true},
+		{"pkg/scheduler", module + "pkg/scenario", false},
+		{"pkg/scheduler", module + "cmd/tutti-scheduler", false},
+		{"cmd/kubectl-tutti", module + "cmd/tutti-scheduler", false},
+		{"apis/config/v1alpha1", module + "pkg/model", false},
+		{"pkg/unheard/of", module + "pkg/model", false},
+	} {
+		if why := broken(c.importer, c.imported); (why == "") != c.allowed {
+			t.Errorf("%s imports %s: allowed is %v, the rule says %q", c.importer, c.imported, c.allowed, why)
+		}
+	}
+}

@@ -2,25 +2,11 @@ package framework
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
-)
 
-// Point names an extension point in the configuration and in explanations.
-type Point string
-
-// The extension points that a configuration may switch off for one plugin.
-const (
-	PointQueueOrder Point = "queueOrder"
-	PointJobOrder   Point = "jobOrder"
-	PointTaskOrder  Point = "taskOrder"
-	PointJobValid   Point = "jobValid"
-	PointQueueLimit Point = "queueLimit"
-	PointJobGate    Point = "jobGate"
-	PointNodeFilter Point = "nodeFilter"
-	PointNodeScore  Point = "nodeScore"
-	PointVictims    Point = "victims"
-	PointObserve    Point = "observe"
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 )
 
 // Factory makes a plugin for one session; its arguments were read and checked before.
@@ -29,8 +15,8 @@ type Factory func() Plugin
 // Member is one plugin of a tier.
 type Member struct {
 	New Factory
-	// Disabled are the points at which the plugin is not asked; nil means it is asked at all it implements.
-	Disabled []Point
+	// Disabled are the points at which the plugin is not asked; nil means it is asked wherever it has an answer.
+	Disabled []config.ExtensionPoint
 }
 
 // Tier is plugins of equal standing, in their order.
@@ -62,7 +48,7 @@ type slots struct {
 // instance is a plugin of this session and where it is not asked.
 type instance struct {
 	plugin   Plugin
-	disabled map[Point]bool
+	disabled []config.ExtensionPoint
 }
 
 func (p *Profile) slots() slots {
@@ -70,35 +56,32 @@ func (p *Profile) slots() slots {
 	var filled slots
 	for i, tier := range p.Tiers {
 		for _, member := range tier {
-			made := instance{plugin: member.New(), disabled: map[Point]bool{}}
-			for _, point := range member.Disabled {
-				made.disabled[point] = true
-			}
+			made := instance{plugin: member.New(), disabled: member.Disabled}
 			tiers[i] = append(tiers[i], made)
 			filled.all = append(filled.all, made.plugin)
 		}
 	}
-	filled.queueOrder = flat(fill[QueueOrderer](tiers, PointQueueOrder))
-	filled.jobOrder = flat(fill[JobOrderer](tiers, PointJobOrder))
-	filled.taskOrder = flat(fill[TaskOrderer](tiers, PointTaskOrder))
-	filled.jobValid = flat(fill[JobValidator](tiers, PointJobValid))
-	filled.queueLimit = flat(fill[QueueLimiter](tiers, PointQueueLimit))
-	filled.jobGate = flat(fill[JobGate](tiers, PointJobGate))
-	filled.nodeFilter = flat(fill[NodeFilter](tiers, PointNodeFilter))
-	filled.nodeScore = flat(fill[NodeScorer](tiers, PointNodeScore))
-	filled.victims = fill[VictimPicker](tiers, PointVictims)
-	filled.observe = flat(fill[Observer](tiers, PointObserve))
+	filled.queueOrder = flat(fill[QueueOrderer](tiers, config.QueueOrder))
+	filled.jobOrder = flat(fill[JobOrderer](tiers, config.JobOrder))
+	filled.taskOrder = flat(fill[TaskOrderer](tiers, config.TaskOrder))
+	filled.jobValid = flat(fill[JobValidator](tiers, config.JobValid))
+	filled.queueLimit = flat(fill[QueueLimiter](tiers, config.QueueLimit))
+	filled.jobGate = flat(fill[JobGate](tiers, config.JobGate))
+	filled.nodeFilter = flat(fill[NodeFilter](tiers, config.NodeFilter))
+	filled.nodeScore = flat(fill[NodeScorer](tiers, config.NodeScore))
+	filled.victims = fill[VictimPicker](tiers, config.Victims)
+	filled.observe = flat(fill[Observer](tiers, config.Observe))
 	filled.openSession = flat(fill[SessionOpener](tiers, ""))
 	filled.closeSess = flat(fill[SessionCloser](tiers, ""))
 	return filled
 }
 
 // fill returns, tier by tier, the plugins that implement T and are not disabled at the point.
-func fill[T Plugin](tiers [][]instance, point Point) [][]T {
+func fill[T Plugin](tiers [][]instance, point config.ExtensionPoint) [][]T {
 	filled := make([][]T, len(tiers))
 	for i, tier := range tiers {
 		for _, member := range tier {
-			if plugin, ok := member.plugin.(T); ok && !member.disabled[point] {
+			if plugin, ok := member.plugin.(T); ok && !slices.Contains(member.disabled, point) {
 				filled[i] = append(filled[i], plugin)
 			}
 		}
@@ -116,23 +99,23 @@ func flat[T any](tiers [][]T) []T {
 
 // question is one extension point, how its answers combine, and who is asked.
 type question struct {
-	point Point
+	point config.ExtensionPoint
 	rule  string
 	asked []string
 }
 
 func (s *slots) questions() []question {
 	return []question{
-		{PointQueueOrder, "first non-zero, then creation time, then UID", names(s.queueOrder)},
-		{PointJobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
-		{PointTaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
-		{PointJobValid, "first refusal", names(s.jobValid)},
-		{PointQueueLimit, "first refusal", names(s.queueLimit)},
-		{PointJobGate, "all must agree", names(s.jobGate)},
-		{PointNodeFilter, "first refusal", names(s.nodeFilter)},
-		{PointNodeScore, "sum of weight × score", names(s.nodeScore)},
-		{PointVictims, "intersection in the first tier that decides", names(flat(s.victims))},
-		{PointObserve, "all are told", names(s.observe)},
+		{config.QueueOrder, "first non-zero, then creation time, then UID", names(s.queueOrder)},
+		{config.JobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
+		{config.TaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
+		{config.JobValid, "first refusal", names(s.jobValid)},
+		{config.QueueLimit, "first refusal", names(s.queueLimit)},
+		{config.JobGate, "all must agree", names(s.jobGate)},
+		{config.NodeFilter, "first refusal", names(s.nodeFilter)},
+		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},
+		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
+		{config.Observe, "all are told", names(s.observe)},
 		{"openSession", "all, in tier order", names(s.openSession)},
 		{"closeSession", "all, in reverse order", names(s.closeSess)},
 	}

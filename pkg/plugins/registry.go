@@ -1,0 +1,37 @@
+// Package plugins lists the built-in plugins. It is not a place for code: each plugin is a package of its own.
+package plugins
+
+import (
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+)
+
+// Kube is what the plugins together need of kube-scheduler's own.
+type Kube interface {
+	predicates.Kube
+	nodeorder.Kube
+}
+
+// BuiltIn returns every plugin a configuration may name. A nil factory stands for arguments that are no good.
+func BuiltIn(kube Kube) []framework.PluginMaker {
+	return []framework.PluginMaker{
+		{Name: priority.Name, Make: plain(priority.New)},
+		{Name: gang.Name, Make: plain(gang.New)},
+		{Name: predicates.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
+			predicates.ReadArguments(arguments)
+			return predicates.New(kube)
+		}},
+		{Name: nodeorder.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
+			return nodeorder.New(kube, nodeorder.ReadWeights(arguments))
+		}},
+	}
+}
+
+// plain is for a plugin that takes no arguments.
+func plain(factory framework.Factory) func(*config.Reader) (framework.Factory, error) {
+	return func(*config.Reader) (framework.Factory, error) { return factory, nil }
+}

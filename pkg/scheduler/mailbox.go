@@ -1,0 +1,61 @@
+package scheduler
+
+import (
+	"sync"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+)
+
+// Mailbox carries what informers, workers and the election have to say to the loop. It has no bound, so that no informer
+// is ever held up, and is safe for concurrent use.
+type Mailbox struct {
+	mu      sync.Mutex
+	content letters
+	// ready holds one token while there is something to take.
+	ready chan struct{}
+}
+
+// letters is what came in since the last look, each kind in its order.
+type letters struct {
+	events  []cluster.Event
+	replies []commit.Reply
+	lead    bool
+}
+
+// NewMailbox returns an empty mailbox.
+func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
+
+// Event delivers what a watch saw.
+func (m *Mailbox) Event(event cluster.Event) {
+	m.put(func(l *letters) { l.events = append(l.events, event) })
+}
+
+// Reply delivers the answer to a call.
+func (m *Mailbox) Reply(reply commit.Reply) {
+	m.put(func(l *letters) { l.replies = append(l.replies, reply) })
+}
+
+// Lead tells the loop that it may decide from now on: this process holds the Lease, and every event that was there at the
+// start has been delivered.
+func (m *Mailbox) Lead() {
+	m.put(func(l *letters) { l.lead = true })
+}
+
+func (m *Mailbox) put(write func(*letters)) {
+	m.mu.Lock()
+	write(&m.content)
+	m.mu.Unlock()
+	select {
+	case m.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Mailbox) take() letters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.content
+	m.content = letters{}
+	return taken
+}

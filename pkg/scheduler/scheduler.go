@@ -1,0 +1,234 @@
+// Package scheduler is the loop: wake, snapshot, session, actions, commit, status.
+//
+//	events ──► cluster.State ──Snapshot──► framework.Run ──decisions──► commit.Machine ──calls──► Driver
+//	               ▲                                           │               ▲                     │
+//	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
+//
+// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Everybody else
+// — informers, workers, the election — only puts something into the Mailbox. The package has no policy: what to decide is
+// in the actions and plugins, how to carry it out in pkg/commit.
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const (
+	// quiet is how long no event must have come before a cycle starts, so that a burst is looked at once.
+	quiet = 5 * time.Millisecond
+	// patience is how long a burst may put a cycle off.
+	patience = 100 * time.Millisecond
+	// reportEvery is the shortest time between two looks at what there is to tell.
+	reportEvery = 200 * time.Millisecond
+)
+
+// Sender carries out calls. It must not block; the answers come by the Mailbox.
+type Sender interface {
+	Send(calls []commit.Call)
+}
+
+// Scheduler is the loop and what it owns.
+type Scheduler struct {
+	state   *cluster.State
+	machine *commit.Machine
+	profile *framework.Profile
+	sender  Sender
+	mailbox *Mailbox
+	options Options
+
+	reporter *reporter
+	refusals map[model.JobKey]*model.Refusal
+	leading  bool
+	cycle    timer
+	reports  timer
+}
+
+// Options are how the loop runs.
+type Options struct {
+	// Clock is the only clock of the process that the loop reads.
+	Clock clock.WithTicker
+	// Period is the longest time between two cycles; at least a second.
+	Period time.Duration
+	// Verify checks the invariants after every statement; for tests.
+	Verify bool
+	// Metrics receives the measurements; nil drops them.
+	Metrics *Metrics
+}
+
+// New returns a loop that decides nothing before the mailbox says Lead.
+func New(
+	state *cluster.State, machine *commit.Machine, profile *framework.Profile, sender Sender, mailbox *Mailbox,
+	options Options,
+) *Scheduler {
+	return &Scheduler{
+		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
+		reporter: newReporter(),
+	}
+}
+
+// Run is the loop, until the context ends. It follows the cluster from the start and decides once it leads.
+func (s *Scheduler) Run(ctx context.Context) error {
+	for {
+		now := s.options.Clock.Now()
+		s.receive(ctx, now)
+		if s.leading {
+			if s.cycle.due(now) {
+				s.runCycle(ctx)
+			}
+			if s.reports.due(now) {
+				s.report(now)
+			}
+			s.settle(ctx, s.machine.Tick(now))
+			s.send()
+		}
+		if !s.sleep(ctx) {
+			return nil
+		}
+	}
+}
+
+// receive empties the mailbox into the state machines.
+func (s *Scheduler) receive(ctx context.Context, now time.Time) {
+	letters := s.mailbox.take()
+	for _, event := range letters.events {
+		effect := s.state.Apply(event)
+		if effect.Schedule {
+			s.cycle.soon(now, quiet, patience)
+		}
+		if effect.Report {
+			s.reports.soon(now, reportEvery, reportEvery)
+		}
+		if pod, gone := event.PodGone(); gone {
+			s.machine.Cancel(pod)
+		}
+	}
+	for _, reply := range letters.replies {
+		s.settle(ctx, s.machine.Reply(now, reply))
+	}
+	if letters.lead && !s.leading {
+		s.leading = true
+		s.cycle.at(now)
+		klog.FromContext(ctx).Info("Leading: scheduling starts")
+	}
+}
+
+// runCycle is one cycle: a session on a snapshot. Decisions are assumed and on their way while it still runs.
+func (s *Scheduler) runCycle(ctx context.Context) {
+	now := s.options.Clock.Now()
+	s.cycle.at(now.Add(s.options.Period))
+	snapshot := s.state.Snapshot(now)
+	decided := 0
+	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
+		Verify: s.options.Verify,
+		Decide: func(decision model.Decision) {
+			s.state.Assume(decision)
+			s.machine.Submit(now, decision)
+			s.send()
+			decided += len(decision.Binds)
+		},
+	})
+	if wake, ok := s.state.NextWake(now); ok {
+		s.cycle.notAfter(wake)
+	}
+	s.reports.soon(now, reportEvery, reportEvery)
+	took := s.options.Clock.Since(now)
+	s.options.Metrics.cycle(took, s.refusals)
+	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
+		"binds", decided, "waiting", len(s.refusals))
+}
+
+// settle acts on what has become final.
+func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
+	now := s.options.Clock.Now()
+	for _, outcome := range outcomes {
+		s.options.Metrics.outcome(outcome)
+		switch outcome.Kind {
+		case commit.Bound:
+			s.machine.Write(now, scheduledEvent(outcome, now))
+		case commit.BindFailed:
+			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.state.Forget(outcome.Pod.UID)
+			if !outcome.Gone {
+				s.state.Delay(outcome.Job, bindFailed(outcome), now.Add(bindRetryAfter))
+			}
+			s.cycle.soon(now, quiet, patience)
+		case commit.EvictFailed:
+			klog.FromContext(ctx).Info("Eviction failed", "pod", outcome.Pod, "reason", outcome.Message)
+			s.state.Forget(outcome.Pod.UID)
+			s.cycle.soon(now, quiet, patience)
+		case commit.WriteFailed:
+			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
+			s.reporter.failed(outcome.Write)
+		}
+	}
+}
+
+// bindRetryAfter is for how long a job whose bind the API server refused for good is left alone.
+const bindRetryAfter = 5 * time.Second
+
+func bindFailed(outcome commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.BindFailed,
+		Detail: "pod " + outcome.Pod.Name + " could not be bound to " + outcome.Node + ": " + outcome.Message,
+	}
+}
+
+func scheduledEvent(outcome commit.Outcome, now time.Time) commit.Write {
+	return podEvent(outcome.Pod, "Normal", reasonScheduled, "Bound to "+outcome.Node, now)
+}
+
+// report writes what there is to tell and was not told.
+func (s *Scheduler) report(now time.Time) {
+	s.reports.clear()
+	writes, wake := s.reporter.report(s.state.Snapshot(now).Jobs, s.refusals, now)
+	for _, write := range writes {
+		s.machine.Write(now, write)
+	}
+	if !wake.IsZero() {
+		s.reports.at(wake)
+	}
+}
+
+// send hands over what may go out now.
+func (s *Scheduler) send() {
+	if calls := s.machine.Calls(s.options.Clock.Now()); len(calls) > 0 {
+		s.sender.Send(calls)
+	}
+}
+
+// sleep waits until there is a letter or something is due; false when the context has ended.
+func (s *Scheduler) sleep(ctx context.Context) bool {
+	var expired <-chan time.Time
+	if wake, ok := s.nextWake(); ok && s.leading {
+		alarm := s.options.Clock.NewTimer(max(0, wake.Sub(s.options.Clock.Now())))
+		defer alarm.Stop()
+		expired = alarm.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.mailbox.ready:
+	case <-expired:
+	}
+	return true
+}
+
+// nextWake returns when the first thing is due; ok is false when nothing is.
+func (s *Scheduler) nextWake() (time.Time, bool) {
+	var first timer
+	for _, next := range []func() (time.Time, bool){s.cycle.next, s.reports.next, s.machine.NextWake} {
+		if when, ok := next(); ok {
+			first.notAfter(when)
+		}
+	}
+	return first.next()
+}

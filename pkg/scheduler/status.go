@@ -1,0 +1,155 @@
+package scheduler
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when
+// nobody refused it) and of the status it has, or is about to have.
+func groupStatus(
+	job *model.Job, current v1alpha1.PodGroupStatus, refusal *model.Refusal, now metav1.Time,
+) v1alpha1.PodGroupStatus {
+	status := *current.DeepCopy()
+	status.ObservedGeneration = job.Group.Generation
+	status.Members = int32(len(job.Tasks))
+	status.Placed = count(job, bound)
+	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
+	status.Succeeded = count(job, succeeded)
+	status.Failed = count(job, failed)
+
+	wasScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
+	if condition := scheduled(job, refusal, wasScheduled); condition != nil {
+		condition.ObservedGeneration = job.Group.Generation
+		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
+		meta.SetStatusCondition(&status.Conditions, *condition)
+	}
+	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
+	status.Phase = phase(job, isScheduled, status.Phase)
+	return status
+}
+
+func count(job *model.Job, condition func(*model.Task) bool) int32 {
+	return int32(job.Count(condition))
+}
+
+func succeeded(t *model.Task) bool { return t.Status == model.Succeeded }
+
+func failed(t *model.Task) bool { return t.Status == model.Failed }
+
+// bound tells whether the API server knows the task to be on a node, or done.
+func bound(t *model.Task) bool {
+	return t.Status == model.Bound || t.Status == model.Running || t.Status == model.Succeeded
+}
+
+func running(t *model.Task) bool { return t.Status == model.Running || t.Status == model.Succeeded }
+
+// phase returns where the job stands; before is the phase it had, which a job keeps once it has ended and its pods are
+// deleted.
+func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
+	done := job.Count(func(t *model.Task) bool { return succeeded(t) || failed(t) })
+	ended := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
+	switch {
+	case len(job.Tasks) == 0 && ended:
+		return before
+	case done > 0 && done == len(job.Tasks) && job.Short(succeeded) == nil:
+		return v1alpha1.PodGroupSucceeded
+	case done > 0 && done == len(job.Tasks) && job.Count(failed) > 0:
+		return v1alpha1.PodGroupFailed
+	case job.Short(running) == nil:
+		return v1alpha1.PodGroupRunning
+	case job.Short(bound) == nil:
+		return v1alpha1.PodGroupStarting
+	case isScheduled && job.Count(bound) > 0:
+		return v1alpha1.PodGroupDegraded
+	default:
+		return v1alpha1.PodGroupPending
+	}
+}
+
+// The reasons of a True condition; those of a False one are the codes of refusals.
+const (
+	reasonScheduled = "Scheduled"
+	reasonDegraded  = "Degraded"
+)
+
+// scheduled returns the condition Scheduled, or nil while there is nothing new to say, as between a decision and its
+// binds. It turns True when the minimum is bound and False again only when no member is bound any more.
+func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Condition {
+	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
+	anyLeft := job.Count(func(t *model.Task) bool { return bound(t) || t.Status == model.Binding }) > 0
+	switch {
+	case job.Short(bound) == nil:
+		condition.Reason = reasonScheduled
+		condition.Message = fmt.Sprintf("the minimum of %d is bound", job.MinMember)
+		if refusal != nil {
+			condition.Message += "; of the members beyond it: " + refusal.String()
+		}
+	case was && anyLeft:
+		condition.Reason = reasonDegraded
+		condition.Message = "members were lost: " + degraded(job, refusal)
+	case refusal != nil:
+		condition.Status = metav1.ConditionFalse
+		condition.Reason = string(refusal.Code)
+		condition.Message = refusal.String()
+	default:
+		return nil
+	}
+	return condition
+}
+
+func degraded(job *model.Job, refusal *model.Refusal) string {
+	if refusal != nil {
+		return refusal.String()
+	}
+	short := job.Short(bound)
+	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
+}
+
+// podCondition returns the condition PodScheduled=False of a pod that waits. Autoscalers act on the reason
+// Unschedulable, so only a refusal about room has it. A member's message names its group and leaves the numbers to the
+// group's condition, so that it does not go stale with each node that changes.
+func podCondition(
+	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, now metav1.Time,
+) corev1.PodCondition {
+	condition := corev1.PodCondition{
+		Type:               corev1.PodScheduled,
+		Status:             corev1.ConditionFalse,
+		Reason:             podReason(refusal),
+		Message:            refusal.String(),
+		LastTransitionTime: now,
+	}
+	if task.Refused != nil {
+		condition.Message = task.Refused.String()
+	} else if job.Group != nil {
+		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
+	}
+	if current != nil && current.Status == condition.Status {
+		condition.LastTransitionTime = current.LastTransitionTime
+	}
+	return condition
+}
+
+func podReason(refusal *model.Refusal) string {
+	switch refusal.Code {
+	case model.InsufficientResources, model.NodesFiltered:
+		return corev1.PodReasonUnschedulable
+	default:
+		return string(refusal.Code)
+	}
+}
+
+func podScheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -33,7 +33,7 @@ const (
 
 // Sender carries out calls. It must not block; the answers come by the Mailbox.
 type Sender interface {
-	Send(calls []commit.Call)
+	Send(call commit.Call)
 }
 
 // Scheduler is the loop and what it owns.
@@ -108,7 +108,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 			s.reports.soon(now, reportEvery, reportEvery)
 		}
 		if pod, gone := event.PodGone(); gone {
-			s.machine.Cancel(pod)
+			s.settle(ctx, s.machine.Cancel(now, pod))
 		}
 	}
 	for _, reply := range letters.replies {
@@ -200,8 +200,8 @@ func (s *Scheduler) report(now time.Time) {
 
 // send hands over what may go out now.
 func (s *Scheduler) send() {
-	if calls := s.machine.Calls(s.options.Clock.Now()); len(calls) > 0 {
-		s.sender.Send(calls)
+	for _, call := range s.machine.Calls(s.options.Clock.Now()) {
+		s.sender.Send(call)
 	}
 }
 

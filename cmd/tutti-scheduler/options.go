@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
+)
+
+// options are the flags.
+type options struct {
+	kubeconfig       string
+	config           string
+	explainConfig    bool
+	schedulerNames   []string
+	schedulePeriod   time.Duration
+	leaderElect      bool
+	leaderNamespace  string
+	metricsAddress   string
+	healthAddress    string
+	bindWorkers      int
+	bindDeadline     time.Duration
+	verifyInvariants bool
+}
+
+// newCommand returns the command with its flags.
+func newCommand() *cobra.Command {
+	o := &options{}
+	command := &cobra.Command{
+		Use:   "tutti-scheduler",
+		Short: "A gang scheduler for Kubernetes: a job starts as a whole or not at all",
+		Long: `tutti-scheduler places the pods that name it as their schedulerName. Pods with the label
+scheduling.tutti.dev/pod-group belong to the PodGroup of that name in their namespace, and start only when the
+group's minimum can start together. A pod without the label is a job of its own.
+
+It needs the PodGroup CRD in the cluster and, unless --kubeconfig is given, runs with the ServiceAccount of its pod.`,
+		Example: `  # beside a cluster, for a look
+  tutti-scheduler --kubeconfig ~/.kube/config --leader-elect=false
+
+  # which plugin answers which question
+  tutti-scheduler --config scheduler.yaml --explain-config`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			return o.run(command.Context(), command.OutOrStdout())
+		},
+	}
+	o.addFlags(command)
+	return command
+}
+
+func (o *options) addFlags(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it, the ServiceAccount of the pod")
+	flags.StringVar(&o.config, "config", "", "file with actions and tiers of plugins; without it, the built-in default")
+	flags.BoolVar(&o.explainConfig, "explain-config", false,
+		"print which plugin answers which question, and exit; asks no API server")
+	flags.StringArrayVar(&o.schedulerNames, "scheduler-name", []string{"tutti"},
+		"schedulerName of the pods to place; may be given more than once")
+	flags.DurationVar(&o.schedulePeriod, "schedule-period", 5*time.Second,
+		"longest time between two cycles; changes in the cluster start one at once")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "schedule only while holding the Lease")
+	flags.StringVar(&o.leaderNamespace, "leader-elect-namespace", "",
+		"namespace of the Lease; without it, the pod's own, else tutti-system")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "where /metrics is served; 0 turns it off")
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
+		"where /healthz and /readyz are served; 0 turns it off")
+	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API calls under way at a time")
+	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
+		"how long the binds of one gang may be retried, from the first on")
+	flags.BoolVar(&o.verifyInvariants, "verify", false,
+		"check the invariants after every statement and crash when one is broken; slow, for tests")
+
+	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(logging)
+	flags.AddGoFlag(logging.Lookup("v"))
+	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 2 each cycle"
+}
+
+// validate returns everything that is wrong with the flags' values.
+func (o *options) validate() error {
+	var errs []error
+	for _, name := range o.schedulerNames {
+		for _, problem := range validation.IsDNS1123Subdomain(name) {
+			errs = append(errs, fmt.Errorf("--scheduler-name %q: %s", name, problem))
+		}
+	}
+	if slices.Contains(o.schedulerNames, "default-scheduler") {
+		errs = append(errs, errors.New("--scheduler-name default-scheduler: that is kube-scheduler's; "+
+			"two schedulers for one name place pods twice"))
+	}
+	if o.schedulePeriod < time.Second {
+		errs = append(errs, fmt.Errorf("--schedule-period %s: must be at least 1s", o.schedulePeriod))
+	}
+	if o.bindWorkers < 1 || o.bindWorkers > 1000 {
+		errs = append(errs, fmt.Errorf("--bind-workers %d: must be between 1 and 1000", o.bindWorkers))
+	}
+	if o.bindDeadline < time.Second {
+		errs = append(errs, fmt.Errorf("--bind-deadline %s: must be at least 1s", o.bindDeadline))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync/atomic"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
+	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/scheduler"
+)
+
+// run wires the scheduler and runs it until the context ends.
+func (o *options) run(ctx context.Context, out io.Writer) error {
+	ctrl.SetLogger(klog.Background())
+	if o.explainConfig {
+		return explain(ctx, o.config, out)
+	}
+	restConfig, err := o.restConfig()
+	if err != nil {
+		return err
+	}
+	process, err := o.wire(ctx, restConfig)
+	if err != nil {
+		return err
+	}
+	mgr, err := o.manager(restConfig, process)
+	if err != nil {
+		return err
+	}
+	return process.run(ctx, mgr)
+}
+
+func (o *options) restConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		if o.kubeconfig == "" {
+			return nil, fmt.Errorf("no --kubeconfig given and not inside a cluster: %w", err)
+		}
+		return nil, fmt.Errorf("kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	return config, nil
+}
+
+// process is everything that runs.
+type process struct {
+	informers informers.SharedInformerFactory
+	groups    groupinformers.SharedInformerFactory
+	watch     *cluster.Watch
+	mailbox   *scheduler.Mailbox
+	driver    *commit.Driver
+	loop      *scheduler.Scheduler
+	synced    atomic.Bool
+}
+
+// wire makes the parts and joins them; nothing runs yet and nothing is asked of the API server.
+func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, error) {
+	readConfig := rest.CopyConfig(restConfig)
+	readConfig.ContentType = "application/vnd.kubernetes.protobuf"
+	readConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	client, err := kubernetes.NewForConfig(readConfig)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	groupClient, err := versioned.NewForConfig(restConfig)
+	if err != nil {
+		return nil, fmt.Errorf("PodGroup client: %w", err)
+	}
+	writer, err := commit.NewClient(commit.ClientConfig(restConfig), commit.Reporter{
+		Controller: o.schedulerNames[0], Instance: instance(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &process{
+		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cluster.Strip)),
+		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
+		mailbox:   scheduler.NewMailbox(),
+	}
+	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions()})
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: state.Lister(), Informers: p.informers, Client: client})
+	if err != nil {
+		return nil, err
+	}
+	profile, err := loadProfile(ctx, o.config, kube)
+	if err != nil {
+		return nil, err
+	}
+	measured, err := scheduler.NewMetrics(metrics.Registry)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if p.watch, err = cluster.NewWatch(p.informers, p.groups, p.mailbox.Event); err != nil {
+		return nil, err
+	}
+	p.driver = commit.NewDriver(writer, commit.DriverOptions{Workers: o.bindWorkers}, p.mailbox.Reply)
+	machine := commit.New(commit.Options{Workers: 2 * o.bindWorkers, BindDeadline: o.bindDeadline})
+	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
+		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: o.verifyInvariants, Metrics: measured,
+	})
+	return p, nil
+}
+
+// instance names this replica in events: the pod's name inside a cluster.
+func instance() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// manager serves health and metrics and holds the Lease.
+func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager, error) {
+	namespace := o.leaderNamespace
+	if namespace == "" && o.kubeconfig != "" {
+		namespace = "tutti-system"
+	}
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        "tutti-scheduler",
+		LeaderElectionNamespace: namespace,
+		HealthProbeBindAddress:  o.healthAddress,
+		Metrics:                 server.Options{BindAddress: o.metricsAddress},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("informers", p.ready); err != nil {
+		return nil, fmt.Errorf("readiness check: %w", err)
+	}
+	return mgr, nil
+}
+
+func (p *process) ready(*http.Request) error {
+	if !p.synced.Load() {
+		return fmt.Errorf("waiting for %s", p.watch.Missing())
+	}
+	return nil
+}
+
+// run starts everything and returns when all of it has ended.
+func (p *process) run(ctx context.Context, mgr manager.Manager) error {
+	everywhere := []func(context.Context) error{
+		p.loop.Run,
+		func(ctx context.Context) error { p.driver.Run(ctx); return nil },
+		func(ctx context.Context) error { return p.follow(ctx, mgr.Elected()) },
+	}
+	for _, part := range everywhere {
+		if err := mgr.Add(onEveryReplica(part)); err != nil {
+			return fmt.Errorf("manager: %w", err)
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+// follow starts the informers, and tells the loop to lead once all that was there at the start has been delivered and
+// this replica is elected.
+func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
+	p.informers.Start(ctx.Done())
+	p.groups.Start(ctx.Done())
+	defer p.informers.Shutdown()
+	defer p.groups.Shutdown()
+	if err := p.watch.WaitForSync(ctx); err != nil {
+		return err
+	}
+	p.synced.Store(true)
+	klog.FromContext(ctx).Info("Informers are synced")
+	select {
+	case <-elected:
+		p.mailbox.Lead()
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// onEveryReplica is a part that also runs without the Lease.
+type onEveryReplica func(context.Context) error
+
+var _ manager.LeaderElectionRunnable = onEveryReplica(nil)
+
+// Start runs the part.
+func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection returns false.
+func (onEveryReplica) NeedLeaderElection() bool { return false }

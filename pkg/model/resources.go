@@ -1,10 +1,10 @@
 package model
 
 import (
-	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // MaxAmount is the largest amount of one resource that a request or a node may name, in the unit of its dimension: one
@@ -72,26 +72,28 @@ func (d *Dimensions) Vector(list corev1.ResourceList) (vector Resources, bad cor
 	slices.Sort(names) // positions of new resources must not depend on map order
 	ok = true
 	for _, name := range names {
-		quantity := list[name]
-		amount := quantity.Value()
-		if name == corev1.ResourceCPU {
-			amount = milli(amount, quantity.MilliValue())
-		}
-		if amount < 0 || amount > MaxAmount {
+		amount, counted := amountOf(name, list[name])
+		if !counted {
 			bad, ok = name, false
-			amount = min(max(amount, 0), MaxAmount)
 		}
 		vector.Set(d.Position(name), amount)
 	}
 	return vector, bad, ok
 }
 
-// milli returns thousandths, saturated where the quantity has more cores than thousandths fit an int64.
-func milli(cores, thousandths int64) int64 {
-	if cores > math.MaxInt64/1000 {
-		return math.MaxInt64
+// amountOf compares before it converts: a quantity that no int64 holds converts to some number or other.
+func amountOf(name corev1.ResourceName, quantity resource.Quantity) (amount int64, ok bool) {
+	most, convert := resource.NewQuantity(MaxAmount, resource.DecimalSI), quantity.Value
+	if name == corev1.ResourceCPU {
+		most, convert = resource.NewMilliQuantity(MaxAmount, resource.DecimalSI), quantity.MilliValue
 	}
-	return thousandths
+	switch {
+	case quantity.Sign() < 0:
+		return 0, false
+	case quantity.Cmp(*most) > 0:
+		return MaxAmount, false
+	}
+	return convert(), true
 }
 
 // Resources is a vector of amounts, one per dimension. A position beyond its end is zero, so that nil is the empty

@@ -1,0 +1,156 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func TestLacking(t *testing.T) {
+	node := func(idle, releasing, promised Resources) *Node {
+		return &Node{Idle: idle, Releasing: releasing, Promised: promised}
+	}
+	for name, c := range map[string]struct {
+		node    *Node
+		request Resources
+		room    Room
+		want    int
+	}{
+		"fits exactly":                        {node(Resources{4}, nil, nil), Resources{4}, IdleRoom, -1},
+		"one too many":                        {node(Resources{4}, nil, nil), Resources{5}, IdleRoom, 0},
+		"first of two":                        {node(Resources{4, 4}, nil, nil), Resources{5, 5}, IdleRoom, 0},
+		"second":                              {node(Resources{4, 4}, nil, nil), Resources{4, 5}, IdleRoom, 1},
+		"resource the node never heard of":    {node(Resources{4}, nil, nil), Resources{0, 0, 0, 0, 1}, IdleRoom, 4},
+		"nothing on an overdrawn node":        {node(Resources{-4, 4}, nil, nil), Resources{0, 1}, IdleRoom, -1},
+		"something on an overdrawn node":      {node(Resources{-4, 4}, nil, nil), Resources{1, 0}, IdleRoom, 0},
+		"released room is not idle":           {node(Resources{1}, Resources{3}, nil), Resources{4}, IdleRoom, 0},
+		"released room is future room":        {node(Resources{1}, Resources{3}, nil), Resources{4}, FutureRoom, -1},
+		"promised room is nobody else's":      {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureRoom, 0},
+		"a promise on what is being released": {node(Resources{1}, Resources{3}, Resources{3}), Resources{1}, IdleRoom, -1},
+		"a promise that needs idle room too":  {node(Resources{1}, Resources{3}, Resources{4}), Resources{1}, IdleRoom, 0},
+		"released room makes good a debt":     {node(Resources{-1}, Resources{3}, nil), Resources{2}, FutureRoom, -1},
+		"and no more":                         {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureRoom, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.node.Lacking(c.request, c.room); got != c.want {
+				t.Errorf("lacking %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// TestIdleIsFuture: whatever fits idle room fits future room.
+func TestIdleIsFuture(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		small := rapid.SliceOfN(rapid.Int64Range(-3, 6), 0, 4)
+		some := rapid.SliceOfN(rapid.Int64Range(0, 6), 0, 4)
+		node := &Node{Idle: small.Draw(t, "idle"), Releasing: some.Draw(t, "releasing"), Promised: some.Draw(t, "promised")}
+		request := Resources(some.Draw(t, "request"))
+		if node.Lacking(request, IdleRoom) < 0 && node.Lacking(request, FutureRoom) >= 0 {
+			t.Fatal("fits idle room, lacks future room")
+		}
+	})
+}
+
+// crowd draws nodes and tasks, some on nodes already, as a snapshot without jobs.
+func crowd(t *rapid.T) (*Snapshot, []*Task) {
+	snapshot := &Snapshot{Dimensions: NewDimensions()}
+	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+		room := Resources(rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 5).Draw(t, "allocatable"))
+		snapshot.Nodes = append(snapshot.Nodes, &Node{Name: fmt.Sprintf("n%d", i), Allocatable: room, Idle: room.Clone()})
+	}
+	var tasks []*Task
+	for i := range rapid.IntRange(1, 6).Draw(t, "tasks") {
+		task := &Task{
+			PodRef:  PodRef{UID: types.UID(fmt.Sprintf("u%d", i)), Name: fmt.Sprintf("p%d", i)},
+			Request: rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 5).Draw(t, "request"),
+			Stuck:   rapid.Bool().Draw(t, "stuck"),
+		}
+		tasks = append(tasks, task)
+		snapshot.Move(task, position(t, snapshot))
+	}
+	return snapshot, tasks
+}
+
+func position(t *rapid.T, snapshot *Snapshot) Position {
+	status := Status(rapid.IntRange(int(Pending), int(Failed)).Draw(t, "status"))
+	if !status.OnNode() {
+		return Position{Status: status}
+	}
+	// One of the names is of a node that does not exist.
+	return Position{Status: status, Node: fmt.Sprintf("n%d", rapid.IntRange(0, len(snapshot.Nodes)).Draw(t, "node"))}
+}
+
+func books(snapshot *Snapshot, tasks []*Task) []string {
+	var lines []string
+	for _, node := range snapshot.Nodes {
+		line := fmt.Sprint(node.Name)
+		for i := range 5 {
+			line += fmt.Sprintf(" %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Promised.At(i))
+		}
+		for _, task := range node.Tasks {
+			line += " " + string(task.UID)
+		}
+		lines = append(lines, line)
+	}
+	for _, task := range tasks {
+		lines = append(lines, fmt.Sprint(task.UID, task.Position))
+	}
+	return lines
+}
+
+// TestMoveIsItsOwnInverse: moves in any order, taken back in reverse, leave every book as it was; in between the books
+// always add up.
+func TestMoveIsItsOwnInverse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snapshot, tasks := crowd(t)
+		before := books(snapshot, tasks)
+		type move struct {
+			task *Task
+			from Position
+		}
+		var moves []move
+		for range rapid.IntRange(0, 10).Draw(t, "moves") {
+			task := rapid.SampledFrom(tasks).Draw(t, "task")
+			moves = append(moves, move{task, snapshot.Move(task, position(t, snapshot))})
+			if err := snapshot.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, move := range slices.Backward(moves) {
+			snapshot.Move(move.task, move.from)
+		}
+		if after := books(snapshot, tasks); !slices.Equal(before, after) {
+			t.Fatalf("before %q\nafter  %q", before, after)
+		}
+	})
+}
+
+// TestCheckFindsWrongBooks plants one error in each book in turn.
+func TestCheckFindsWrongBooks(t *testing.T) {
+	for name, spoil := range map[string]func(*Node){
+		"idle":         func(n *Node) { n.Idle.Set(Memory, 7) },
+		"releasing":    func(n *Node) { n.Releasing.Add(Resources{1}) },
+		"promised":     func(n *Node) { n.Promised.Add(Resources{1}) },
+		"task missing": func(n *Node) { n.Tasks = nil },
+		"task's node":  func(n *Node) { n.Tasks[0].Node = "elsewhere" },
+		"task's state": func(n *Node) { n.Tasks[0].Status = Succeeded },
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &Node{Name: "n1", Allocatable: Resources{4}, Idle: Resources{4}}
+			snapshot := &Snapshot{Nodes: []*Node{node}}
+			task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{1}}
+			snapshot.Move(task, Position{Status: Running, Node: "n1"})
+			if err := snapshot.Check(); err != nil {
+				t.Fatal(err)
+			}
+			spoil(node)
+			if snapshot.Check() == nil {
+				t.Fatal("nothing found")
+			}
+		})
+	}
+}

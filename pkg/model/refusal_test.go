@@ -1,0 +1,105 @@
+package model
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestRefusalSentence(t *testing.T) {
+	for want, refusal := range map[string]*Refusal{
+		"":                               nil,
+		"needs 3, 2 exist":               {Code: NotEnoughMembers, Needs: 3, Has: 2},
+		"needs 2, 1 exist (role worker)": {Code: NotEnoughMembers, Needs: 2, Has: 1, Detail: "role worker"},
+		`PodGroup "mpi" does not exist in this namespace`: {Code: GroupNotFound, Detail: "mpi"},
+		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu, 1 node: untolerated taint": {
+			Code: InsufficientResources, Needs: 12, Has: 9, Causes: []Cause{
+				{InsufficientResources, "nvidia.com/gpu", 31}, {NodesFiltered, "untolerated taint", 1},
+			},
+		},
+		"needs 1, 0 placed; 1 node lacks cpu": {
+			Code: InsufficientResources, Needs: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}},
+		},
+		"needs 1, 0 placed; the cluster has no nodes": {
+			Code: NodesFiltered, Needs: 1, Causes: []Cause{{NodesFiltered, "the cluster has no nodes", 0}},
+		},
+		"the queue is full": {Code: QueueLimit, Detail: "the queue is full"},
+	} {
+		if got := refusal.String(); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
+func someRefusal(t *rapid.T) *Refusal {
+	if rapid.IntRange(0, 4).Draw(t, "yes") == 0 {
+		return nil
+	}
+	return &Refusal{
+		Code:      rapid.SampledFrom([]Code{InsufficientResources, NodesFiltered}).Draw(t, "code"),
+		Detail:    few(t, "detail"),
+		Evictable: rapid.IntRange(0, 3).Draw(t, "evictable") == 0,
+	}
+}
+
+// TestTallyOrder: the same refusals make the same causes, in whatever order and in however many tallies they were
+// counted; most frequent first, each cause once, nothing lost.
+func TestTallyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		refusals := rapid.SliceOfN(rapid.Custom(someRefusal), 0, 20).Draw(t, "refusals")
+		var one, first, second Tally
+		counted, evictable := 0, false
+		for i, refusal := range refusals {
+			one.Count(refusal)
+			if i%2 == 0 {
+				first.Count(refusal)
+			} else {
+				second.Count(refusal)
+			}
+			if refusal != nil {
+				counted++
+				evictable = evictable || refusal.Evictable
+			}
+		}
+		second.Merge(&first)
+		causes := one.Causes()
+		if merged := second.Causes(); !slices.Equal(causes, merged) {
+			t.Fatalf("in one %v, in two %v", causes, merged)
+		}
+		for i, cause := range causes {
+			counted -= cause.Nodes
+			if i > 0 && !before(causes[i-1], cause) {
+				t.Fatalf("%v before %v", causes[i-1], cause)
+			}
+		}
+		if counted != 0 || one.Evictable() != evictable || second.Evictable() != evictable {
+			t.Fatalf("%d not counted; evictable %v, want %v", counted, one.Evictable(), evictable)
+		}
+	})
+}
+
+// before is the order of causes, strict.
+func before(a, b Cause) bool {
+	if a.Nodes != b.Nodes {
+		return a.Nodes > b.Nodes
+	}
+	return a.Code < b.Code || a.Code == b.Code && a.Detail < b.Detail
+}
+
+// TestTallyRefusal: a lack of room anywhere makes the job's refusal one about room; only then does a bigger cluster help.
+func TestTallyRefusal(t *testing.T) {
+	var tally Tally
+	tally.CountAll(&Refusal{Code: NodesFiltered, Detail: "taint"}, 5)
+	if got := tally.Refusal(3, 1, "").Code; got != NodesFiltered {
+		t.Errorf("taints alone give %s", got)
+	}
+	tally.Count(&Refusal{Code: InsufficientResources, Detail: "cpu", Evictable: true})
+	refusal := tally.Refusal(3, 1, "worker")
+	if refusal.Code != InsufficientResources || !refusal.Evictable {
+		t.Errorf("with one node short of room: %+v", refusal)
+	}
+	if got, want := refusal.String(), "needs 3, 1 placed (worker); 5 nodes: taint, 1 node lacks cpu"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

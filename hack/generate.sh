@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes everything that is generated from apis/: deep copies, CRDs, and the typed clients.
+# Writes everything that is generated from apis/: deep copies, CRDs, the typed clients, and the built-in configuration
+# where it can be deployed from.
 #
 #   hack/generate.sh [OUTDIR]
 #
@@ -48,3 +49,7 @@ echo "generate: apply configurations, clientset, listers, informers" >&2
 	--output-dir "$out/pkg/generated/informers" --output-pkg "$generated/informers" \
 	--versioned-clientset-package "$generated/clientset/versioned" --listers-package "$generated/listers" \
 	"$api"
+
+echo "generate: default configuration" >&2
+mkdir -p "$out/config/default"
+cp apis/config/v1alpha1/default.yaml "$out/config/default/scheduler.yaml"

@@ -18,7 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Scheduled")].reason`,description="Why the group waits, or that it is scheduled"
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",messageExpression="'the name of a PodGroup has at most 63 characters, because its pods carry it as a label value; this one has ' + string(size(self.metadata.name))",message="the name of a PodGroup has at most 63 characters, because its pods carry it as a label value",fieldPath=".metadata.name",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a PodGroup has at most 63 characters, because its pods carry it as a label value"
 type PodGroup struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -39,8 +39,8 @@ type PodGroup struct {
 // the new numbers in the next cycle, and raising them above what runs makes a started group Degraded rather than
 // stopping it. The queue may be changed, since it is only shown. The priority class may not, like a pod's.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",messageExpression="'the roles need ' + string(self.roles.map(r, r.minMember).sum()) + ' members together, which is more than minMember: ' + string(self.minMember) + '; raise minMember or lower the minMember of a role'",message="the roles need more members together than minMember; raise minMember or lower the minMember of a role",fieldPath=".minMember",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule=`self.?priorityClassName.orValue("") == oldSelf.?priorityClassName.orValue("")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it anew",fieldPath=".priorityClassName",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",message="the roles need more members together than minMember; raise minMember or lower that of a role",fieldPath=".minMember",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it anew",fieldPath=".priorityClassName",reason=FieldValueForbidden
 type PodGroupSpec struct {
 	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
 	// surplus: they are placed when there is room, one by one.

@@ -1,0 +1,175 @@
+package v1alpha1
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+)
+
+// TestPodGroup plays testdata/*.txt: what the API server says of PodGroups that are created, or updated from the last
+// one created. It uses the API server's own code on the generated CRD. Run with -rewrite to record answers.
+func TestPodGroup(t *testing.T) {
+	server := newServer(t)
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var last map[string]any
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			object := parse(t, d.Input)
+			var errs field.ErrorList
+			switch d.Cmd {
+			case "create":
+				errs, last = server.validate(object, nil), object
+			case "update":
+				errs = server.validate(object, last)
+			default:
+				d.Fatalf(t, "unknown directive %q", d.Cmd)
+			}
+			if len(errs) == 0 {
+				return "ok"
+			}
+			var out strings.Builder
+			for _, err := range errs {
+				fmt.Fprintln(&out, err)
+			}
+			return out.String()
+		})
+	})
+}
+
+// TestCRDIsAccepted checks that the API server would take the CRD itself: that it is structural, that the rules compile
+// and that none may cost too much.
+func TestCRDIsAccepted(t *testing.T) {
+	crd := readCRD(t)
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	crd.Status.StoredVersions = []string{"v1alpha1"} // as the API server sets it
+	var internal apiextensions.CustomResourceDefinition
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), &internal) {
+		t.Error(err)
+	}
+}
+
+// TestSamplesAreAccepted checks the PodGroups in the samples that users copy.
+func TestSamplesAreAccepted(t *testing.T) {
+	server := newServer(t)
+	const dir = "../../../config/samples"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := 0
+	for _, entry := range entries {
+		text, err := os.ReadFile(dir + "/" + entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range strings.Split("\n"+string(text), "\n---\n") {
+			object := parse(t, document)
+			if object["kind"] != "PodGroup" {
+				continue
+			}
+			groups++
+			for _, err := range server.validate(object, nil) {
+				t.Errorf("%s: %v", entry.Name(), err)
+			}
+		}
+	}
+	if groups == 0 {
+		t.Error("there is no PodGroup among the samples")
+	}
+}
+
+// server validates as the API server does.
+type server struct {
+	schema *structural.Structural
+	types  validation.SchemaValidator
+	rules  *cel.Validator
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	var props apiextensions.JSONSchemaProps
+	external := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(external, &props, nil); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := structural.NewStructural(&props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, _, err := validation.NewSchemaValidator(&props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server{schema: schema, types: types, rules: cel.NewValidator(schema, true, celconfig.PerCallLimit)}
+}
+
+// validate returns what is wrong with an object, in the order in which the API server says it; old is nil on create.
+func (s *server) validate(object, old map[string]any) field.ErrorList {
+	var errs field.ErrorList
+	var before any
+	if old == nil {
+		errs = validation.ValidateCustomResource(nil, object, s.types)
+	} else {
+		errs = validation.ValidateCustomResourceUpdate(nil, object, old, s.types)
+		before = old
+	}
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, s.schema, object)...)
+	if len(errs) > 0 {
+		return errs
+	}
+	broken, _ := s.rules.Validate(context.Background(), nil, s.schema, object, before, celconfig.RuntimeCELCostBudget)
+	return broken
+}
+
+func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	text, err := os.ReadFile("../../../config/crd/bases/scheduling.tutti.dev_podgroups.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	return &crd
+}
+
+// parse returns a YAML document as the API server sees it, with whole numbers as int64.
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	json, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(json) == "null" {
+		return nil
+	}
+	object, _, err := unstructured.UnstructuredJSONScheme.Decode(json, nil, nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

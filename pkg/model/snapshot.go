@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -29,6 +30,9 @@ type Snapshot struct {
 	Jobs []*Job
 	// View follows every Move; nil when nobody needs it.
 	View View
+
+	// moved are the tasks that Move was called for, until somebody takes note.
+	moved map[*Task]struct{}
 }
 
 // Node returns the node of that name, nil when there is none.
@@ -58,7 +62,30 @@ func (s *Snapshot) Move(task *Task, to Position) (from Position) {
 	s.lift(task)
 	task.Position = to
 	s.put(task)
+	if s.moved == nil {
+		s.moved = map[*Task]struct{}{}
+	}
+	s.moved[task] = struct{}{}
 	return from
+}
+
+// TakeMoved returns the tasks that were moved since the last call, back or not, in no order. The live state asks for
+// them, to overwrite what a session left.
+func (s *Snapshot) TakeMoved() []*Task {
+	if len(s.moved) == 0 {
+		return nil
+	}
+	tasks := slices.Collect(maps.Keys(s.moved))
+	clear(s.moved)
+	return tasks
+}
+
+// Update changes any field of a task, for the live state when it brings the snapshot up to date; never within a session.
+// Books and view follow.
+func (s *Snapshot) Update(task *Task, change func(*Task)) {
+	s.lift(task)
+	change(task)
+	s.put(task)
 }
 
 func (s *Snapshot) lift(task *Task) {

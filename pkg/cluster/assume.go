@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
+// theirs. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until Forget; an
+// eviction until the watch sees the pod being deleted, or until ForgetEviction. What does not apply any more, such as
+// binding a pod that is gone or has a node, is left out.
+func (s *State) Assume(decision model.Decision) {
+	for _, bind := range decision.Binds {
+		before := s.records[bind.Pod.UID]
+		if before == nil || before.task.Status != model.Pending {
+			continue
+		}
+		after := *before
+		after.bind = bind.Node
+		s.assume(before, &after)
+	}
+	for _, eviction := range decision.Evictions {
+		before := s.records[eviction.Pod.UID]
+		if before == nil || !before.task.Status.HoldsRoom() || before.task.Status == model.Releasing {
+			continue
+		}
+		after := *before
+		after.evicted = true
+		s.assume(before, &after)
+	}
+}
+
+// Forget takes an assumed bind back: the pod is pending again and its room free. It reports false when there is none.
+func (s *State) Forget(pod types.UID) bool {
+	before := s.records[pod]
+	if before == nil || before.bind == "" {
+		return false
+	}
+	after := *before
+	after.bind, after.evicted = "", false
+	s.assume(before, &after)
+	return true
+}
+
+// ForgetEviction takes an assumed eviction back: the pod holds its room as before. It reports false when there is none.
+func (s *State) ForgetEviction(pod types.UID) bool {
+	before := s.records[pod]
+	if before == nil || !before.evicted {
+		return false
+	}
+	after := *before
+	after.evicted = false
+	s.assume(before, &after)
+	return true
+}
+
+func (s *State) assume(before, after *record) {
+	after.task.Position = after.position()
+	s.set(before, after)
+}

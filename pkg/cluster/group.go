@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"slices"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
+	if _, ok := s.ledger.admit(KindGroup, group, deleted); !ok {
+		return Effect{}
+	}
+	key := groups.Key(group)
+	before := s.groups[key]
+	s.dirtyJobs[key] = struct{}{}
+	if deleted {
+		delete(s.groups, key)
+		return Effect{Schedule: true, Report: true}
+	}
+	s.groups[key] = group
+	asks := before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec)
+	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
+}
+
+func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bool) Effect {
+	if _, ok := s.ledger.admit(KindPriorityClass, class, deleted); !ok {
+		return Effect{}
+	}
+	before, known := s.classes[class.Name]
+	if known == !deleted && before == class.Value {
+		return Effect{}
+	}
+	delete(s.classes, class.Name)
+	if !deleted {
+		s.classes[class.Name] = class.Value
+	}
+	var effect Effect
+	for key, group := range s.groups {
+		if group.Spec.PriorityClassName == class.Name {
+			s.dirtyJobs[key] = struct{}{}
+			effect = Effect{Schedule: true, Report: true}
+		}
+	}
+	return effect
+}
+
+// fill writes a job anew from its group and its members.
+func (s *State) fill(job *model.Job) {
+	key, tasks := job.Key, job.Tasks[:0]
+	for uid := range s.members[key] {
+		tasks = append(tasks, s.tasks[uid])
+	}
+	slices.SortFunc(tasks, model.CompareTasks)
+	clear(tasks[len(tasks):cap(tasks)])
+	*job = model.Job{Key: key, Tasks: tasks, MinMember: 1}
+	highest, live := highestPriority(tasks)
+	job.Priority = highest
+	group := s.groups[key]
+	switch {
+	case key.Single:
+		job.UID, job.Created = tasks[0].UID, tasks[0].Created
+	case group == nil:
+		// Nobody knows the minimum any more, so every member is taken to be needed: what runs is not cut down.
+		job.MinMember = int32(min(len(tasks), 1<<30))
+		job.Created = tasks[0].Created
+		job.Refused = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
+	default:
+		groups.Fill(job, group)
+		if value, ok := s.classes[group.Spec.PriorityClassName]; ok {
+			job.ClassPriority = &value
+			if !live || value < highest {
+				job.Priority = value
+			}
+		}
+	}
+}
+
+// highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.
+func highestPriority(tasks []*model.Task) (highest int32, live bool) {
+	for _, task := range tasks {
+		if task.Status == model.Succeeded || task.Status == model.Failed {
+			continue
+		}
+		if !live || task.Priority > highest {
+			highest, live = task.Priority, true
+		}
+	}
+	return highest, live
+}

@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// nodeRecord is what the state knows about one node. It is never changed, only replaced.
+type nodeRecord struct {
+	object      *corev1.Node
+	allocatable model.Resources
+	refused     *model.Refusal
+}
+
+func (s *State) newNode(object *corev1.Node) *nodeRecord {
+	allocatable, refused := s.capacity(object)
+	return &nodeRecord{object: object, allocatable: allocatable, refused: refused}
+}
+
+func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
+	if _, ok := s.ledger.admit(KindNode, object, deleted); !ok {
+		return Effect{}
+	}
+	s.dirtyNodes[object.Name] = struct{}{}
+	if deleted {
+		delete(s.nodes, object.Name)
+		return Effect{Schedule: true}
+	}
+	before, after := s.nodes[object.Name], s.newNode(object)
+	s.nodes[object.Name] = after
+	return Effect{Schedule: before == nil || !sameOffer(before, after)}
+}
+
+// sameOffer tells whether nothing changed that a pod could mind; a heartbeat does not.
+func sameOffer(a, b *nodeRecord) bool {
+	return a.object.UID == b.object.UID &&
+		a.allocatable.Equal(b.allocatable) && a.refused.String() == b.refused.String() &&
+		equality.Semantic.DeepEqual(a.object.Labels, b.object.Labels) &&
+		sameOwn(a.object.Annotations, b.object.Annotations) &&
+		equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec) &&
+		equality.Semantic.DeepEqual(a.object.Status.Images, b.object.Status.Images) &&
+		equality.Semantic.DeepEqual(a.object.Status.DeclaredFeatures, b.object.Status.DeclaredFeatures) &&
+		sameConditions(a.object.Status.Conditions, b.object.Status.Conditions)
+}
+
+// sameConditions compares what the conditions say, not when they last said it.
+func sameConditions(a, b []corev1.NodeCondition) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	says := make(map[corev1.NodeConditionType]corev1.ConditionStatus, len(a))
+	for i := range a {
+		says[a[i].Type] = a[i].Status
+	}
+	for i := range b {
+		if status, ok := says[b[i].Type]; !ok || status != b[i].Status {
+			return false
+		}
+	}
+	return true
+}

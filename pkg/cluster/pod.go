@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"maps"
+	"strings"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// stuckAfter is how long a pod may outlive its deletionTimestamp, which includes its grace, before nobody counts on its
+// room any more.
+const stuckAfter = 30 * time.Second
+
+// record is what the state knows about one pod. It is never changed, only replaced.
+type record struct {
+	// task is what the snapshot shows, but for Stuck, which depends on its time.
+	task model.Task
+	// bind is the node of an assumed bind, empty when there is none.
+	bind string
+	// evicted tells that an eviction is assumed.
+	evicted bool
+}
+
+// finished tells whether the pod has ended.
+func (r *record) finished() bool { return r.task.Status == model.Succeeded || r.task.Status == model.Failed }
+
+// stuckAt returns from when on a pod that is being deleted counts as stuck.
+func (r *record) stuckAt() time.Time { return r.task.Pod.DeletionTimestamp.Add(stuckAfter).Truncate(time.Second) }
+
+func (r *record) stuck(now time.Time) bool {
+	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt().Unix()
+}
+
+func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
+	living, ok := s.ledger.admit(KindPod, pod, deleted)
+	if !ok {
+		return Effect{}
+	}
+	var effect Effect
+	if living != "" && (deleted || living != pod.UID) {
+		effect = s.replace(s.records[living], nil)
+	}
+	if deleted {
+		return effect
+	}
+	before := s.records[pod.UID]
+	if !s.counts(pod) {
+		return effect.or(s.replace(before, nil))
+	}
+	return effect.or(s.replace(before, s.newRecord(pod, before)))
+}
+
+// counts tells whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
+func (s *State) counts(pod *corev1.Pod) bool {
+	ours := s.schedulers[pod.Spec.SchedulerName]
+	switch {
+	case terminal(pod):
+		return ours
+	case pod.Spec.NodeName != "":
+		return true
+	default:
+		return ours && pod.DeletionTimestamp == nil
+	}
+}
+
+func terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// newRecord reads a pod; what was assumed about it stays as long as the pod does not say otherwise.
+func (s *State) newRecord(pod *corev1.Pod, before *record) *record {
+	r := &record{}
+	t := &r.task
+	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+	t.Created = pod.CreationTimestamp.Time
+	t.Pod = pod
+	if s.schedulers[pod.Spec.SchedulerName] {
+		t.Job, t.Role = groups.Of(pod), groups.Role(pod)
+	}
+	if terminal(pod) {
+		// A finished pod may come stripped or whole; it means the same.
+		t.Shape = unique.Make("")
+		t.Position = r.position()
+		return r
+	}
+	if pod.Spec.Priority != nil {
+		t.Priority = *pod.Spec.Priority
+	}
+	t.Gated = len(pod.Spec.SchedulingGates) > 0
+	t.Request, t.Refused = s.request(pod)
+	t.Shape = shapeOf(s.dimensions, t.Request, pod)
+	if before != nil {
+		if pod.Spec.NodeName == "" {
+			r.bind = before.bind
+		}
+		if pod.DeletionTimestamp == nil {
+			r.evicted = before.evicted
+		}
+	}
+	t.Position = r.position()
+	return r
+}
+
+func (r *record) position() model.Position {
+	pod := r.task.Pod
+	node := pod.Spec.NodeName
+	if node == "" {
+		node = r.bind
+	}
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return model.Position{Status: model.Succeeded}
+	case pod.Status.Phase == corev1.PodFailed:
+		return model.Position{Status: model.Failed}
+	case node == "":
+		return model.Position{Status: model.Pending}
+	case r.evicted || pod.DeletionTimestamp != nil:
+		return model.Position{Status: model.Releasing, Node: node}
+	case pod.Spec.NodeName == "":
+		return model.Position{Status: model.Binding, Node: node}
+	case pod.Status.Phase == corev1.PodRunning:
+		return model.Position{Status: model.Running, Node: node}
+	default:
+		return model.Position{Status: model.Bound, Node: node}
+	}
+}
+
+// replace puts one record in the place of another and says whom it concerns; either may be nil.
+func (s *State) replace(before, after *record) Effect {
+	s.set(before, after)
+	switch {
+	case before == nil && after == nil:
+		return Effect{}
+	case before == nil:
+		return Effect{Schedule: true, Report: after.task.Job != model.JobKey{}}
+	case after == nil:
+		return Effect{Schedule: true, Report: before.task.Job != model.JobKey{}}
+	}
+	return change(before, after)
+}
+
+// set keeps the indexes and marks what the next snapshot has to look at.
+func (s *State) set(before, after *record) {
+	if before != nil {
+		t := &before.task
+		delete(s.records, t.UID)
+		delete(s.releasing, t.UID)
+		drop(s.members, t.Job, t.UID)
+		drop(s.held, t.Node, t.UID)
+		s.dirtyTasks[t.UID] = struct{}{}
+	}
+	if after != nil {
+		t := &after.task
+		s.records[t.UID] = after
+		if t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil {
+			s.releasing[t.UID] = after
+		}
+		if t.Job != (model.JobKey{}) {
+			add(s.members, t.Job, after)
+		}
+		if t.Node != "" {
+			add(s.held, t.Node, after)
+		}
+		s.dirtyTasks[t.UID] = struct{}{}
+	}
+	s.markJob(before, after)
+}
+
+// markJob marks the jobs whose own fields or list of tasks may have changed; a task that only moves changes neither.
+func (s *State) markJob(before, after *record) {
+	if before != nil && after != nil && before.task.Job == after.task.Job &&
+		before.task.Priority == after.task.Priority && before.task.Created.Equal(after.task.Created) &&
+		before.finished() == after.finished() {
+		return
+	}
+	for _, r := range []*record{before, after} {
+		if r != nil && r.task.Job != (model.JobKey{}) {
+			s.dirtyJobs[r.task.Job] = struct{}{}
+		}
+	}
+}
+
+func add[K comparable](index map[K]map[types.UID]*record, key K, r *record) {
+	if index[key] == nil {
+		index[key] = map[types.UID]*record{}
+	}
+	index[key][r.task.UID] = r
+}
+
+func drop[K comparable](index map[K]map[types.UID]*record, key K, uid types.UID) {
+	delete(index[key], uid)
+	if len(index[key]) == 0 {
+		delete(index, key)
+	}
+}
+
+// change says whom the difference between two records of one pod concerns.
+func change(before, after *record) Effect {
+	a, b := &before.task, &after.task
+	moved := a.Position != b.Position
+	expected := a.Node == b.Node && started(a.Status) && started(b.Status)
+	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
+	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
+	asks := a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
+		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
+	if b.Status == model.Pending {
+		asks = asks || a.Shape != b.Shape || !sameOwn(a.Pod.Annotations, b.Pod.Annotations) ||
+			!equality.Semantic.DeepEqual(a.Pod.Status.ResourceClaimStatuses, b.Pod.Status.ResourceClaimStatuses)
+	}
+	return Effect{Schedule: moved && !expected || held || asks, Report: ours && (moved || held || asks)}
+}
+
+// started tells whether a pod has its place; from one such status to the next nothing changes for anybody else.
+func started(status model.Status) bool {
+	return status == model.Binding || status == model.Bound || status == model.Running
+}
+
+// sameLabels compares labels; those of the node, which the API server copies to the pod as it is bound, do not count
+// when the pod was expected there.
+func sameLabels(a, b map[string]string, expected bool) bool {
+	if maps.Equal(a, b) {
+		return true
+	}
+	if !expected {
+		return false
+	}
+	copied := func(key, _ string) bool { return strings.HasPrefix(key, "topology.kubernetes.io/") }
+	a, b = maps.Clone(a), maps.Clone(b)
+	maps.DeleteFunc(a, copied)
+	maps.DeleteFunc(b, copied)
+	return maps.Equal(a, b)
+}
+
+// sameOwn compares the annotations that mean something to us.
+func sameOwn(a, b map[string]string) bool {
+	return within(a, b) && within(b, a)
+}
+
+func within(a, b map[string]string) bool {
+	for key, value := range a {
+		if other, ok := b[key]; own(key) && (!ok || other != value) {
+			return false
+		}
+	}
+	return true
+}
+
+// own tells whether an annotation is one of the project's.
+func own(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return strings.HasSuffix(domain, ".tutti.dev")
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// requests are the rules kube-scheduler counts by: what the node has granted a running pod counts until a resize of it
+// is done, and resources of the pod as a whole take the place of those of its containers.
+var requests = resource.PodResourcesOptions{
+	UseStatusResources: true,
+	InPlacePodLevelResourcesVerticalScalingEnabled: true,
+}
+
+// request returns what a pod takes on a node. With a refusal it is what the pod takes if it runs all the same.
+func (s *State) request(pod *corev1.Pod) (model.Resources, *model.Refusal) {
+	list := resource.PodRequests(pod, requests)
+	vector, bad, ok := s.dimensions.Vector(list)
+	vector.Set(model.Pods, 1)
+	var refusal *model.Refusal
+	if !ok {
+		quantity := list[bad]
+		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf(
+			"pod %s/%s requests %s of %s, which is not an amount that can be counted",
+			pod.Namespace, pod.Name, quantity.String(), bad)}
+	}
+	for _, translator := range s.translators {
+		if r := translator.TranslateRequest(s.dimensions, pod, &vector); refusal == nil {
+			refusal = r
+		}
+	}
+	return vector, refusal
+}
+
+// capacity returns what a node offers: nothing when it cannot be read.
+func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
+	if len(node.Status.Allocatable) == 0 {
+		return nil, &model.Refusal{Code: model.NodesFiltered, Detail: "the node reports no allocatable resources"}
+	}
+	vector, bad, ok := s.dimensions.Vector(node.Status.Allocatable)
+	if !ok {
+		return nil, &model.Refusal{
+			Code: model.NodesFiltered, Detail: fmt.Sprintf("the node's allocatable %s cannot be counted", bad),
+		}
+	}
+	for _, translator := range s.translators {
+		if refusal := translator.TranslateCapacity(s.dimensions, node, &vector); refusal != nil {
+			return vector, refusal
+		}
+	}
+	return vector, nil
+}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Snapshot brings the one long-lived snapshot up to date and returns it. It costs what changed since the last time,
+// in the cluster and by the session in between; whatever that session left is overwritten by what the state knows.
+//
+// Invariant: the snapshot shares no memory with the state that anybody changes.
+func (s *State) Snapshot(now time.Time) *model.Snapshot {
+	s.snapshot.Now = now
+	s.widen()
+	s.patchNodes()
+	s.patchTasks(now)
+	s.patchJobs()
+	return s.snapshot
+}
+
+// widen makes room for new dimensions in the books of every node, so that no session makes a vector longer and its undo
+// leaves every byte as it was.
+func (s *State) widen() {
+	if s.width == s.dimensions.Len() {
+		return
+	}
+	s.width = s.dimensions.Len()
+	for _, node := range s.snapshot.Nodes {
+		s.stretch(node)
+	}
+}
+
+func (s *State) stretch(node *model.Node) {
+	for _, vector := range []*model.Resources{&node.Allocatable, &node.Idle, &node.Releasing, &node.Promised} {
+		vector.Set(s.width-1, vector.At(s.width-1))
+	}
+}
+
+func (s *State) patchNodes() {
+	if len(s.dirtyNodes) == 0 {
+		return
+	}
+	var added, removed []*model.Node
+	for name := range s.dirtyNodes {
+		node, known := s.snapshot.Node(name), s.nodes[name]
+		switch {
+		case known == nil && node != nil:
+			removed = append(removed, node)
+		case known != nil && node != nil:
+			s.patchNode(node, known)
+		case known != nil:
+			added = append(added, s.addNode(name, known))
+		}
+	}
+	clear(s.dirtyNodes)
+	byName := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
+	s.snapshot.Nodes = enlist(strike(s.snapshot.Nodes, removed, byName), added, byName)
+}
+
+// addNode makes an empty node; the tasks that have been waiting for it are placed as changed ones.
+func (s *State) addNode(name string, known *nodeRecord) *model.Node {
+	node := &model.Node{Name: name}
+	s.patchNode(node, known)
+	for uid := range s.held[name] {
+		s.dirtyTasks[uid] = struct{}{}
+	}
+	return node
+}
+
+func (s *State) patchNode(node *model.Node, known *nodeRecord) {
+	node.Object, node.Refused = known.object, known.refused
+	node.Idle.Sub(node.Allocatable)
+	node.Idle.Add(known.allocatable)
+	node.Allocatable = known.allocatable.Clone()
+	s.stretch(node)
+}
+
+func (s *State) patchTasks(now time.Time) {
+	for uid := range s.dirtyTasks {
+		s.patchTask(uid, now)
+	}
+	clear(s.dirtyTasks)
+	for _, task := range s.snapshot.TakeMoved() {
+		known := s.records[task.UID]
+		if s.tasks[task.UID] == task && known != nil && task.Position != known.task.Position {
+			s.snapshot.Update(task, func(t *model.Task) { t.Position = known.task.Position })
+		}
+	}
+	if s.second == now.Unix() {
+		return
+	}
+	s.second = now.Unix()
+	for uid, known := range s.releasing {
+		if task := s.tasks[uid]; task.Stuck != known.stuck(now) {
+			s.snapshot.Update(task, func(t *model.Task) { t.Stuck = !t.Stuck })
+		}
+	}
+}
+
+func (s *State) patchTask(uid types.UID, now time.Time) {
+	task, known := s.tasks[uid], s.records[uid]
+	switch {
+	case known != nil:
+		if task == nil {
+			task = &model.Task{}
+			s.tasks[uid] = task
+		}
+		s.snapshot.Update(task, func(t *model.Task) {
+			*t = known.task
+			t.Stuck = known.stuck(now)
+		})
+	case task != nil:
+		s.snapshot.Update(task, func(t *model.Task) { t.Position = model.Position{} })
+		delete(s.tasks, uid)
+	}
+}
+
+func (s *State) patchJobs() {
+	if len(s.dirtyJobs) == 0 {
+		return
+	}
+	var added, removed []*model.Job
+	for key := range s.dirtyJobs {
+		job, exists := s.snapshot.Job(key), len(s.members[key]) > 0 || s.groups[key] != nil
+		switch {
+		case exists && job == nil:
+			job = &model.Job{Key: key}
+			added = append(added, job)
+			s.fill(job)
+		case exists:
+			s.fill(job)
+		case job != nil:
+			removed = append(removed, job)
+		}
+	}
+	clear(s.dirtyJobs)
+	byKey := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
+	s.snapshot.Jobs = enlist(strike(s.snapshot.Jobs, removed, byKey), added, byKey)
+}
+
+// few is up to how many items are inserted one by one; for more it is cheaper to sort once.
+const few = 32
+
+// enlist adds items to a sorted list.
+func enlist[T any](list, more []T, compare func(a, b T) int) []T {
+	if len(more) > few {
+		list = append(list, more...)
+		slices.SortFunc(list, compare)
+		return list
+	}
+	for _, item := range more {
+		i, _ := slices.BinarySearchFunc(list, item, compare)
+		list = slices.Insert(list, i, item)
+	}
+	return list
+}
+
+// strike takes items off a sorted list.
+func strike[T any](list, gone []T, compare func(a, b T) int) []T {
+	if len(gone) > few {
+		slices.SortFunc(gone, compare)
+		return slices.DeleteFunc(list, func(item T) bool {
+			_, found := slices.BinarySearchFunc(gone, item, compare)
+			return found
+		})
+	}
+	for _, item := range gone {
+		if i, found := slices.BinarySearchFunc(list, item, compare); found {
+			list = slices.Delete(list, i, i+1)
+		}
+	}
+	return list
+}

@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Options is what a State is made with.
+type Options struct {
+	// SchedulerNames are the spec.schedulerName values of our pods.
+	SchedulerNames []string
+	// Dimensions are shared with every vector of the snapshots; nil makes new ones.
+	Dimensions *model.Dimensions
+	// Translators change requests and capacities, in this order.
+	Translators []model.RequestTranslator
+}
+
+// State is the cluster as the watches tell it, with the effect of our own decisions on top.
+//
+// It is not safe for concurrent use: one goroutine owns it, and the snapshots that it hands out.
+//
+// Invariant: what it holds depends on the newest object of each name and on the assumptions, never on the order in which
+// events came.
+type State struct {
+	schedulers  map[string]bool
+	dimensions  *model.Dimensions
+	translators []model.RequestTranslator
+	ledger      ledger
+
+	records map[types.UID]*record
+	nodes   map[string]*nodeRecord
+	groups  map[model.JobKey]*v1alpha1.PodGroup
+	classes map[string]int32
+
+	// Indexes over records: by job, by node, and those that are being deleted.
+	members   map[model.JobKey]map[types.UID]*record
+	held      map[string]map[types.UID]*record
+	releasing map[types.UID]*record
+
+	// What changed since the last snapshot.
+	dirtyTasks map[types.UID]struct{}
+	dirtyNodes map[string]struct{}
+	dirtyJobs  map[model.JobKey]struct{}
+
+	// What the last snapshot was made of.
+	snapshot *model.Snapshot
+	tasks    map[types.UID]*model.Task
+	width    int
+	second   int64
+}
+
+// New returns the state of an empty cluster.
+func New(options Options) *State {
+	dimensions := options.Dimensions
+	if dimensions == nil {
+		dimensions = model.NewDimensions()
+	}
+	s := &State{
+		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
+		records: map[types.UID]*record{}, nodes: map[string]*nodeRecord{},
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{},
+		members: map[model.JobKey]map[types.UID]*record{}, held: map[string]map[types.UID]*record{},
+		releasing:  map[types.UID]*record{},
+		dirtyTasks: map[types.UID]struct{}{}, dirtyNodes: map[string]struct{}{}, dirtyJobs: map[model.JobKey]struct{}{},
+		snapshot: &model.Snapshot{Dimensions: dimensions}, tasks: map[types.UID]*model.Task{},
+	}
+	for _, name := range options.SchedulerNames {
+		s.schedulers[name] = true
+	}
+	return s
+}
+
+// Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
+// repeated ones are recognised.
+func (s *State) Apply(event Event) Effect {
+	switch {
+	case event.Kind == KindPod && event.Pod != nil:
+		return s.applyPod(event.Pod, event.Deleted)
+	case event.Kind == KindNode && event.Node != nil:
+		return s.applyNode(event.Node, event.Deleted)
+	case event.Kind == KindGroup && event.Group != nil:
+		return s.applyGroup(event.Group, event.Deleted)
+	case event.Kind == KindPriorityClass && event.PriorityClass != nil:
+		return s.applyPriorityClass(event.PriorityClass, event.Deleted)
+	case event.Kind == KindOther:
+		return Effect{Schedule: true}
+	}
+	return Effect{}
+}
+
+// Translate replaces the translators and translates every pod and node anew; the next snapshot shows it.
+func (s *State) Translate(translators []model.RequestTranslator) {
+	s.translators = translators
+	for name, node := range s.nodes {
+		s.nodes[name] = s.newNode(node.object)
+		s.dirtyNodes[name] = struct{}{}
+	}
+	for _, before := range s.records {
+		s.set(before, s.newRecord(before.task.Pod, before))
+	}
+}
+
+// Group returns the PodGroup of a job, never to be changed; nil when there is none.
+func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
+
+// Pod returns the stripped pod of that UID, never to be changed; nil when the state does not hold it.
+func (s *State) Pod(uid types.UID) *corev1.Pod {
+	if record := s.records[uid]; record != nil {
+		return record.task.Pod
+	}
+	return nil
+}
+
+// NextWake returns when time alone will change the next snapshot; false when it will not.
+func (s *State) NextWake(now time.Time) (time.Time, bool) {
+	var next time.Time
+	for _, record := range s.releasing {
+		if at := record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next, !next.IsZero()
+}

@@ -38,7 +38,7 @@ func newLedger() ledger { return ledger{seen: map[identity]sighting{}} }
 // admit tells whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
 func (l *ledger) admit(kind Kind, object metav1.Object, deleted bool) (living types.UID, ok bool) {
 	id := identity{kind, object.GetNamespace(), object.GetName()}
-	now := sighting{uid: object.GetUID(), version: version(object), gone: deleted}
+	now := sighting{uid: object.GetUID(), version: revision(object), gone: deleted}
 	last, known := l.seen[id]
 	if known && !last.gone {
 		living = last.uid
@@ -86,7 +86,7 @@ func (l *ledger) bury(id identity) {
 	l.oldest = (l.oldest + 1) % graveyard
 }
 
-func version(object metav1.Object) uint64 {
+func revision(object metav1.Object) uint64 {
 	n, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	if err != nil {
 		return 0

@@ -29,10 +29,14 @@ type record struct {
 }
 
 // finished tells whether the pod has ended.
-func (r *record) finished() bool { return r.task.Status == model.Succeeded || r.task.Status == model.Failed }
+func (r *record) finished() bool {
+	return r.task.Status == model.Succeeded || r.task.Status == model.Failed
+}
 
 // stuckAt returns from when on a pod that is being deleted counts as stuck.
-func (r *record) stuckAt() time.Time { return r.task.Pod.DeletionTimestamp.Add(stuckAfter).Truncate(time.Second) }
+func (r *record) stuckAt() time.Time {
+	return r.task.Pod.DeletionTimestamp.Add(stuckAfter).Truncate(time.Second)
+}
 
 func (r *record) stuck(now time.Time) bool {
 	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt().Unix()

@@ -1,0 +1,20 @@
+# A throw-away control plane on this machine: what builds it and what runs against it.
+
+# The version of Kubernetes; empty means the pinned one.
+K8S ?=
+
+.PHONY: tools
+tools: ## Build the programs of a control plane (K8S=1.35.4 for another version).
+	cd lab && go run ./cmd/lab build $(if $(K8S),--k8s $(K8S))
+
+.PHONY: e2e
+e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
+	cd lab && K8S=$(K8S) go test -count=1 -timeout 60m ./e2e/...
+
+.PHONY: demo
+demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).
+	cd lab && KEEP=$(KEEP) go run ./cmd/lab demo
+
+.PHONY: bench
+bench: ## Measure in a real cluster, against binding alone.
+	cd lab && go run ./cmd/lab bench

@@ -1,0 +1,285 @@
+// Package binaries builds the programs of a real control plane from their Go modules: etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, kubectl, kwok and helm. Only what is asked for is built, once per Kubernetes
+// version, into build/bin/<version>/ at the root of the repository.
+//
+// The versions are pinned by the modules below lab/tools. Programs found in the folder KUBEBUILDER_ASSETS are taken as
+// they are. The package starts nothing; lab/cluster does.
+package binaries
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The programs this package can build.
+const (
+	Etcd              = "etcd"
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Kubectl           = "kubectl"
+	Kwok              = "kwok"
+	Helm              = "helm"
+)
+
+// DefaultKubernetes is the version that lab/tools/kubernetes pins: the one used when none is asked for.
+const DefaultKubernetes = "1.37.1"
+
+// AssetsEnv names the environment variable that points at a folder of prebuilt programs.
+const AssetsEnv = "KUBEBUILDER_ASSETS"
+
+// recipe says where a program comes from.
+type recipe struct {
+	name   string
+	pkg    string // the package of its main function
+	module string // the module that holds it
+	tools  string // the folder below lab/tools that pins it
+}
+
+func recipes() []recipe {
+	const kubernetes = "k8s.io/kubernetes"
+	return []recipe{
+		{Etcd, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "kubernetes"},
+		{APIServer, kubernetes + "/cmd/kube-apiserver", kubernetes, "kubernetes"},
+		{ControllerManager, kubernetes + "/cmd/kube-controller-manager", kubernetes, "kubernetes"},
+		{Scheduler, kubernetes + "/cmd/kube-scheduler", kubernetes, "kubernetes"},
+		{Kubectl, kubernetes + "/cmd/kubectl", kubernetes, "kubernetes"},
+		{Kwok, "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", "kwok"},
+		{Helm, "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4", "helm"},
+	}
+}
+
+// Names lists all programs in the order they are built.
+func Names() []string {
+	var names []string
+	for _, r := range recipes() {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// Set is where the asked programs are.
+type Set struct {
+	// Kubernetes is their version, without a v.
+	Kubernetes string
+	paths      map[string]string
+}
+
+// Path is the file of a program, or empty if it was not asked for.
+func (s *Set) Path(name string) string { return s.paths[name] }
+
+// Ensure makes sure that the named programs (all, when none is named) exist for a Kubernetes version (the default,
+// when empty), and says on out what it does. Two processes may call it at once: the second waits for the first.
+func Ensure(ctx context.Context, kubernetes string, out io.Writer, names ...string) (*Set, error) {
+	wanted, err := pick(names)
+	if err != nil {
+		return nil, err
+	}
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	kubernetes = strings.TrimPrefix(kubernetes, "v")
+	if kubernetes == "" {
+		kubernetes = DefaultKubernetes
+	}
+	w := workshop{root: root, kubernetes: kubernetes, out: out, dir: filepath.Join(root, "build", "bin", kubernetes)}
+	release, err := w.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+
+	set := &Set{Kubernetes: kubernetes, paths: map[string]string{}}
+	var missing []recipe
+	for _, r := range wanted {
+		path, err := w.find(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("look for %s: %w", r.name, err)
+		}
+		if path == "" {
+			missing = append(missing, r)
+			path = filepath.Join(w.dir, r.name)
+		}
+		set.paths[r.name] = path
+	}
+	for i, r := range missing {
+		if err := w.build(ctx, r, fmt.Sprintf("[%d/%d] %s", i+1, len(missing), r.name)); err != nil {
+			return nil, fmt.Errorf("build %s for Kubernetes %s: %w", r.name, kubernetes, err)
+		}
+	}
+	return set, nil
+}
+
+// pick turns names into recipes, in building order.
+func pick(names []string) ([]recipe, error) {
+	all := recipes()
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, name := range names {
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("program %q is not known; there are %s", name, strings.Join(Names(), ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(r recipe) bool { return !slices.Contains(names, r.name) }), nil
+}
+
+// Root is the top folder of the repository, found upwards from the working directory.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("working directory: %w", err)
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(mod, []byte("module github.com/tutti-sched/tutti\n")) {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the root of the repository is not above the working directory")
+		}
+		dir = parent
+	}
+}
+
+// workshop is one call of Ensure.
+type workshop struct {
+	root       string
+	kubernetes string
+	dir        string
+	out        io.Writer
+}
+
+// lock keeps other processes out of the version's folder until release is called, or this process ends.
+func (w *workshop) lock() (release func(), err error) {
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		return nil, fmt.Errorf("folder of programs: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("lock of programs: %w", err)
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		return func() { f.Close() }, nil
+	}
+	fmt.Fprintf(w.out, "another process builds in %s; waiting for it\n", w.dir)
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock of programs: %w", err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// find returns the file of a program that need not be built, or empty.
+func (w *workshop) find(ctx context.Context, r recipe) (string, error) {
+	if assets := os.Getenv(AssetsEnv); assets != "" {
+		path := filepath.Join(assets, r.name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	path := filepath.Join(w.dir, r.name)
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return "", nil // not there, or only half of it
+	}
+	version, err := w.version(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	if info.Main.Path != r.module || info.Main.Version != version {
+		return "", nil
+	}
+	return path, nil
+}
+
+// version is the version of the program's module that is wanted, with its v.
+func (w *workshop) version(ctx context.Context, r recipe) (string, error) {
+	if r.module == "k8s.io/kubernetes" {
+		return "v" + w.kubernetes, nil
+	}
+	out, err := w.goCommand(ctx, w.tools(r), "list", "-m", "-f", "{{.Version}}", r.module).Output()
+	if err != nil {
+		return "", fmt.Errorf("version of %s: %w", r.module, withStderr(err))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// tools is the folder of the module that pins the program.
+func (w *workshop) tools(r recipe) string { return filepath.Join(w.root, "lab", "tools", r.tools) }
+
+// build compiles one program, beside its place first, so that what is found there is always whole.
+func (w *workshop) build(ctx context.Context, r recipe, label string) error {
+	version, err := w.version(ctx, r)
+	if err != nil {
+		return err
+	}
+	dir := w.tools(r)
+	if r.module == "k8s.io/kubernetes" && w.kubernetes != DefaultKubernetes {
+		if dir, err = w.generateTools(ctx, label); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	fmt.Fprintf(w.out, "%s: compiling %s@%s\n", label, r.pkg, version)
+	target := filepath.Join(w.dir, r.name)
+	cmd := w.goCommand(ctx, dir, "build", "-v", "-mod=readonly", "-ldflags", w.linkerFlags(), "-o", target+".part", r.pkg)
+	if err := watch(cmd, w.out, label, "compiling"); err != nil {
+		return err
+	}
+	if err := os.Rename(target+".part", target); err != nil {
+		return fmt.Errorf("put %s in place: %w", r.name, err)
+	}
+	fmt.Fprintf(w.out, "%s: done after %s\n", label, time.Since(start).Round(time.Second))
+	return nil
+}
+
+// goCommand is the go tool, run in one of the tool modules.
+func (w *workshop) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "PWD="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
+}
+
+// linkerFlags give the programs the version they are: built from a module they would call themselves v0.0.0-master,
+// which kubectl, helm and version checks trip over.
+func (w *workshop) linkerFlags() string {
+	part := strings.SplitN(w.kubernetes, ".", 3)
+	part = append(part, "", "")
+	values := []string{
+		"gitVersion=v" + w.kubernetes, "gitMajor=" + part[0], "gitMinor=" + part[1], "gitCommit=v" + w.kubernetes,
+		"gitTreeState=archive", "buildDate=1970-01-01T00:00:00Z",
+	}
+	flags := []string{"-s", "-w"}
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, value := range values {
+			flags = append(flags, "-X", pkg+"."+value)
+		}
+	}
+	return strings.Join(flags, " ")
+}
+
+// withStderr adds what a command printed to its error.
+func withStderr(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	return err
+}

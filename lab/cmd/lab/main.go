@@ -1,0 +1,33 @@
+// Command lab builds and runs throw-away Kubernetes clusters for trying, testing and measuring Tutti. It is a tool for
+// developers and evaluators; nothing of it is installed anywhere.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	root := &cobra.Command{
+		Use:           "lab",
+		Short:         "Build and run throw-away Kubernetes clusters",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		buildCommand(),
+		upCommand(),
+	)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		stop()
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,70 @@
+// Package e2e runs Tutti in a real cluster: a real API server, controller manager and kube-scheduler, with kwok in
+// place of kubelets. All tests share one cluster; each has a namespace and nodes of its own.
+//
+// The version of Kubernetes is that of the environment variable K8S, so that `make e2e K8S=1.35.4` tries another.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// env is the cluster that all tests share.
+var env *harness.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(withCluster(m))
+}
+
+// withCluster runs the tests between the start and the end of the cluster.
+func withCluster(m *testing.M) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	c, err := startCluster(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer c.Stop()
+	// An interrupted run ends here; the cluster ends with it.
+	context.AfterFunc(ctx, func() {
+		c.Stop()
+		os.Exit(1)
+	})
+	if env, err = harness.NewEnv(c); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// startCluster starts the cluster with everything, Tutti's custom resources included.
+func startCluster(ctx context.Context) (*cluster.Cluster, error) {
+	root, err := binaries.Root()
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Start(ctx, cluster.Options{
+		Kubernetes:        os.Getenv("K8S"),
+		ControllerManager: true, Scheduler: true, Kwok: true,
+		Dir: filepath.Join(root, "build", "e2e"),
+		Out: os.Stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases")); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}

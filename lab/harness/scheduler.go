@@ -1,0 +1,128 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/process"
+)
+
+// SchedulerOptions say how to run the scheduler.
+type SchedulerOptions struct {
+	// Name tells several schedulers in one cluster apart, in messages and in the name of the log. Empty means
+	// tutti-scheduler.
+	Name string
+	// Kubeconfig is its access; empty means the administrator's. See cluster.KubeconfigFor for that of its own account.
+	Kubeconfig string
+	// Args come after the usual arguments (no leader election, free ports); the last of a kind wins.
+	Args []string
+	// Path is the program; empty means that it is built from this repository first.
+	Path string
+	// NotReady does not wait until the scheduler is ready, for one that waits to be elected.
+	NotReady bool
+}
+
+// Scheduler is a running scheduler. Kill ends it, as the end of its cluster does.
+type Scheduler struct {
+	*process.Process
+	// HealthURL is where it answers /readyz and /healthz.
+	HealthURL string
+	// MetricsURL is where it answers its metrics.
+	MetricsURL string
+}
+
+// BuildScheduler compiles the scheduler of this repository and returns the program's file.
+func BuildScheduler(ctx context.Context, out io.Writer) (string, error) {
+	root, err := binaries.Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "build", "bin", "tutti-scheduler")
+	start := time.Now()
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/tutti-scheduler")
+	cmd.Dir = root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the scheduler: %w:\n%s", err, text)
+	}
+	fmt.Fprintf(out, "tutti-scheduler built after %s\n", time.Since(start).Round(100*time.Millisecond))
+	return path, nil
+}
+
+// StartScheduler runs the scheduler in a cluster and waits until it is ready. It ends at the latest with the cluster.
+func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOptions) (*Scheduler, error) {
+	var err error
+	if options.Name == "" {
+		options.Name = "tutti-scheduler"
+	}
+	if options.Kubeconfig == "" {
+		options.Kubeconfig = c.Kubeconfig()
+	}
+	if options.Path == "" {
+		if options.Path, err = BuildScheduler(ctx, os.Stderr); err != nil {
+			return nil, err
+		}
+	}
+	health, metrics, err := twoAddresses()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		"--kubeconfig=" + options.Kubeconfig, "--leader-elect=false",
+		"--health-probe-bind-address=" + health, "--metrics-bind-address=" + metrics,
+	}, options.Args...)
+	p, err := c.Run(options.Name, options.Path, args...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scheduler{Process: p, HealthURL: "http://" + health, MetricsURL: "http://" + metrics + "/metrics"}
+	if options.NotReady {
+		return s, nil
+	}
+	if err := cluster.WaitReady(ctx, p, s.HealthURL+"/readyz", time.Minute); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Scheduler runs the scheduler for one test, and ends it with the test. If the test fails, it shows the end of the log.
+func (e *Env) Scheduler(t testing.TB, options SchedulerOptions) *Scheduler {
+	t.Helper()
+	s, err := StartScheduler(t.Context(), e.Cluster, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.Failure())
+		}
+		s.Kill()
+	})
+	return s
+}
+
+// twoAddresses are free addresses on the loopback interface.
+func twoAddresses() (string, string, error) {
+	var address [2]string
+	for i := range address {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", "", fmt.Errorf("free port: %w", err)
+		}
+		defer l.Close()
+		address[i] = l.Addr().String()
+	}
+	return address[0], address[1], nil
+}

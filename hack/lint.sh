@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Checks format, go vet and staticcheck in the modules of the repository, all of them before it fails.
+#
+#   hack/lint.sh [fmt]
+#
+# With fmt it formats the files instead.
+set -euo pipefail
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
+cd "$root"
+failed=0
+
+# go_files prints the Go files that are not ignored, each followed by a zero byte.
+go_files() {
+	git ls-files -z --cached --others --exclude-standard -- '*.go' |
+		while IFS= read -r -d '' file; do if [[ -e "$file" ]]; then printf '%s\0' "$file"; fi; done
+}
+
+if [[ "${1:-}" == fmt ]]; then
+	go_files | xargs -0 -r gofmt -w
+	exit
+fi
+
+unformatted="$(go_files | xargs -0 -r gofmt -l)" || failed=1
+if [[ -n "$unformatted" ]]; then
+	printf 'lint: not formatted; run "make fmt":\n%s\n' "$unformatted" >&2
+	failed=1
+fi
+
+mkdir -p build/bin
+(cd hack/tools && go build -o "$root/build/bin/" honnef.co/go/tools/cmd/staticcheck)
+
+for module in . lab; do
+	if [[ ! -e "$module/go.mod" ]]; then
+		continue
+	fi
+	(cd "$module" && go vet ./...) || { echo "lint: go vet failed in module $module" >&2; failed=1; }
+	(cd "$module" && "$root/build/bin/staticcheck" ./...) || { echo "lint: staticcheck failed in module $module" >&2; failed=1; }
+done
+exit "$failed"

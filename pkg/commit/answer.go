@@ -1,6 +1,9 @@
 package commit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Reply takes the answer to a call and returns what became final with it. A reply to a call that is not in flight, such
 // as a second one, changes nothing.
@@ -64,7 +67,11 @@ func (m *Machine) again(now time.Time, e *entry, v verdict) {
 
 // yield ends a write whose attempt failed, when there is no point in another; it reports whether it did.
 func (m *Machine) yield(now time.Time, e *entry) bool {
-	if e.cancelled || e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts {
+	switch {
+	case e.cancelled:
+		m.drop(now, e)
+		return true
+	case e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts:
 		m.giveUp(now, e, e.message)
 		return true
 	}
@@ -83,7 +90,7 @@ func (m *Machine) yield(now time.Time, e *entry) bool {
 	return false
 }
 
-// drop ends a write without a word: something newer has taken its place.
+// drop ends a write without a word: it has become pointless.
 func (m *Machine) drop(now time.Time, e *entry) {
 	m.unlink(now, e)
 	m.counts.Replaced++
@@ -119,8 +126,7 @@ func (m *Machine) giveUp(now time.Time, e *entry, message string) {
 func (m *Machine) succeed(now time.Time, e *entry) {
 	switch e.call.Kind {
 	case CallBind:
-		m.retire(now, e)
-		m.answer(now, e, Outcome{Kind: Bound})
+		m.bound(now, e)
 	case CallEvict:
 		m.answer(now, e, Outcome{Kind: Evicted})
 	default:
@@ -128,16 +134,16 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	}
 }
 
-// retire ends what the confirmed bind of its pod has made pointless: other binds, and conditions that say it waits.
-func (m *Machine) retire(now time.Time, bound *entry) {
-	line := m.lines[bound.target()]
-	for i := len(line) - 1; i >= 0; i-- {
-		switch e := line[i]; {
-		case e == bound:
-		case e.call.Kind == CallBind:
-			m.answer(now, e, Outcome{Kind: BindFailed, Message: "the pod is bound already"})
-		case e.call.Kind == CallPodCondition:
-			m.drop(now, e)
+// bound ends a confirmed bind, and what it has made pointless: other binds of the pod, conditions that say it waits.
+func (m *Machine) bound(now time.Time, e *entry) {
+	others := slices.Clone(m.lines[e.target()])[1:]
+	m.answer(now, e, Outcome{Kind: Bound})
+	for _, other := range others {
+		switch other.call.Kind {
+		case CallBind:
+			m.answer(now, other, Outcome{Kind: BindFailed, Message: "the pod is bound already"})
+		case CallPodCondition:
+			m.drop(now, other)
 		}
 	}
 }

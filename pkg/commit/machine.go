@@ -45,8 +45,9 @@ func orDefault[T int | time.Duration](field *T, value T) {
 // Machine decides which call goes out when, and what its answers amount to. One goroutine owns it; every method returns
 // at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
 //
-// Invariant: at most Options.Workers calls are in flight, at most one per target, and none for a pod whose bind the
-// API server has confirmed. What has its final answer leaves no trace.
+// Invariant: at most Options.Workers calls are in flight, and at most one per target. Of several binds of one pod held at
+// the same time at most one is confirmed. What has its final answer leaves no trace; that no bind of a pod is submitted
+// after one was confirmed is the owner's to see to, and the API server's to refuse.
 type Machine struct {
 	options Options
 	lastID  CallID
@@ -74,7 +75,7 @@ type Machine struct {
 type Counts struct {
 	// Sent counts attempts by kind, Retried those of them that were not the first.
 	Sent, Retried [kinds]uint64
-	// Replaced counts writes that went nowhere because a newer one took their place, DroppedEvents those given up.
+	// Replaced counts writes never made because something newer made them pointless, DroppedEvents those given up.
 	Replaced, DroppedEvents uint64
 	// Ready, InFlight and Resting are the calls to be sent, sent, and to be sent again; Waiting those behind another call
 	// for the same object.
@@ -118,8 +119,7 @@ func (m *Machine) begin(now time.Time, b *batch) {
 		// What was to be said about the pod is out of date, and would hold the decision up.
 		for _, other := range slices.Clone(m.lines[e.target()]) {
 			if other.call.Kind == CallPodCondition && other.state != sent {
-				m.unlink(now, other)
-				m.counts.Replaced++
+				m.drop(now, other)
 			}
 		}
 		m.join(now, e)
@@ -287,8 +287,12 @@ func (m *Machine) Tick(now time.Time) []Outcome {
 func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
 	for _, e := range slices.Backward(slices.Clone(m.lines[target{uid: uid}])) {
 		e.cancelled = true
-		if e.state != sent {
+		switch {
+		case e.state == sent:
+		case e.call.Kind.decides():
 			m.giveUp(now, e, "the pod was deleted")
+		default:
+			m.drop(now, e)
 		}
 	}
 	return m.take()

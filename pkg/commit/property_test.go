@@ -1,0 +1,271 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// world is a model API server with faults, the owner of a machine, and a judge of both.
+type world struct {
+	t       *rapid.T
+	machine *Machine
+	workers int
+	now     time.Time
+
+	// nodes is where the server has bound pods to; deleted pods do not exist any more.
+	nodes    map[types.UID]string
+	deleted  map[types.UID]bool
+	inFlight []Call
+	// frozen are binds whose reply was lost and that the server may still carry out.
+	frozen []Call
+
+	// open counts the submitted binds and evictions without outcome, by decision, kind and pod.
+	open  map[string]int
+	bound map[types.UID]int
+	// before counts, for a pod whose bind was confirmed, the jobs submitted until then.
+	before map[types.UID]int
+	// committed counts Committed outcomes owed, by job.
+	committed map[string]int
+	jobs      int
+}
+
+func (w *world) pod() model.PodRef {
+	return pod(fmt.Sprintf("p%d", rapid.IntRange(0, 11).Draw(w.t, "pod")))
+}
+
+func key(job model.JobKey, what string, pod model.PodRef) string {
+	return job.Name + " " + what + " " + pod.Name
+}
+
+func (w *world) submit() {
+	w.jobs++
+	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: fmt.Sprintf("j%d", w.jobs)}}
+	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, 5, rapid.ID).Draw(w.t, "binds") {
+		pod := pod(fmt.Sprintf("p%d", n))
+		decision.Binds = append(decision.Binds, model.Bind{Pod: pod, Node: "node-of-" + decision.Job.Name})
+		w.open[key(decision.Job, "bind", pod)]++
+	}
+	for range rapid.IntRange(0, 2).Draw(w.t, "evictions") {
+		pod := w.pod()
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, For: decision.Job})
+		w.open[key(decision.Job, "evict", pod)]++
+	}
+	if len(decision.Binds) > 0 {
+		w.committed[decision.Job.Name] = len(decision.Binds)
+	}
+	w.machine.Submit(w.now, decision)
+	w.send()
+}
+
+func (w *world) write() {
+	name := w.pod().Name
+	w.machine.Write(w.now, rapid.SampledFrom([]Write{
+		group(name, 1), condition(name, "x"), event(name, "Scheduled", "x"),
+	}).Draw(w.t, "write"))
+	w.send()
+}
+
+func (w *world) send() {
+	calls := w.machine.Calls(w.now)
+	w.inFlight = append(w.inFlight, calls...)
+	if len(w.inFlight) > w.workers {
+		w.t.Fatalf("%d calls in flight, %d workers", len(w.inFlight), w.workers)
+	}
+	busy := map[target]bool{}
+	for _, call := range w.inFlight {
+		t := (&entry{call: call}).target()
+		if busy[t] {
+			w.t.Fatalf("two calls in flight for %v", t)
+		}
+		busy[t] = true
+	}
+	for _, call := range calls {
+		var job int
+		fmt.Sscanf(call.Job.Name, "j%d", &job)
+		if call.Kind == CallBind && job <= w.before[call.Pod.UID] {
+			w.t.Fatalf("bind of %s sent although another was confirmed while it waited", call.Pod)
+		}
+	}
+}
+
+// carryOut is the server's answer to a call that reaches it.
+func (w *world) carryOut(call Call) error {
+	uid := call.Pod.UID
+	switch {
+	case !call.Kind.decides():
+		return nil
+	case w.deleted[uid]:
+		return errGone
+	case call.Kind == CallEvict:
+		return nil
+	case w.nodes[uid] != "":
+		return errTaken
+	}
+	w.nodes[uid] = call.Node
+	return nil
+}
+
+func (w *world) answer() {
+	if len(w.inFlight) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(w.inFlight)-1).Draw(w.t, "call")
+	call := w.inFlight[i]
+	w.inFlight = append(w.inFlight[:i:i], w.inFlight[i+1:]...)
+	var err error
+	switch rapid.SampledFrom([]string{"ok", "ok", "ok", "lost", "lost late", "never", "busy", "denied", "not leading"}).Draw(w.t, "fate") {
+	case "ok":
+		err = w.carryOut(call)
+	case "lost":
+		w.carryOut(call) // the answer does not arrive
+		err = errLost
+	case "lost late":
+		err = errLost
+		if call.Kind == CallBind {
+			w.frozen = append(w.frozen, call)
+		}
+	case "never":
+		err = errServer
+	case "busy":
+		err = errBusy
+	case "denied":
+		err = errDenied
+	case "not leading":
+		err = ErrNotLeading
+	}
+	w.judge(w.machine.Reply(w.now, Reply{ID: call.ID, Err: err}))
+	w.send()
+}
+
+// thaw lets the server carry out a bind that nobody waits for any more.
+func (w *world) thaw() {
+	if len(w.frozen) == 0 {
+		return
+	}
+	w.carryOut(w.frozen[0])
+	w.frozen = w.frozen[1:]
+}
+
+func (w *world) remove() {
+	pod := w.pod()
+	w.deleted[pod.UID] = true
+	w.judge(w.machine.Cancel(w.now, pod.UID))
+	w.send()
+}
+
+func (w *world) pass() {
+	w.now = w.now.Add(time.Duration(rapid.IntRange(1, 12_000).Draw(w.t, "ms")) * time.Millisecond)
+	w.judge(w.machine.Tick(w.now))
+	w.send()
+}
+
+func (w *world) judge(outcomes []Outcome) {
+	for _, o := range outcomes {
+		switch o.Kind {
+		case WriteFailed:
+		case Committed:
+			if want, owed := w.committed[o.Job.Name]; !owed || o.Bound+o.Failed+o.Uncertain != want {
+				w.t.Fatalf("%+v: want %d binds, owed %t", o, want, owed)
+			}
+			delete(w.committed, o.Job.Name)
+		case Evicted, EvictFailed:
+			w.settle(o, "evict")
+		default:
+			w.settle(o, "bind")
+			w.judgeBind(o)
+		}
+	}
+}
+
+func (w *world) settle(o Outcome, what string) {
+	k := key(o.Job, what, o.Pod)
+	if w.open[k]--; w.open[k] < 0 {
+		w.t.Fatalf("%s: a second outcome: %+v", k, o)
+	}
+}
+
+// judgeBind compares what is reported with what the server knows.
+func (w *world) judgeBind(o Outcome) {
+	uid := o.Pod.UID
+	switch o.Kind {
+	case Bound:
+		if w.bound[uid]++; w.bound[uid] > 1 {
+			w.t.Fatalf("%s is bound twice", o.Pod)
+		}
+		w.before[uid] = w.jobs
+		if w.nodes[uid] != o.Node {
+			w.t.Fatalf("reported on %s, is on %q: %s", o.Node, w.nodes[uid], o.Pod)
+		}
+	case BindFailed:
+		if w.nodes[uid] == o.Node && !w.deleted[uid] && w.bound[uid] == 0 {
+			w.t.Fatalf("reported as failed, is on %s: %s (%s)", o.Node, o.Pod, o.Message)
+		}
+		for _, call := range w.frozen {
+			if call.Pod.UID == uid && call.Node == o.Node && !w.deleted[uid] && w.nodes[uid] == "" {
+				w.t.Fatalf("reported as failed, can still be bound: %s (%s)", o.Pod, o.Message)
+			}
+		}
+	}
+}
+
+// drain answers everything until the machine rests.
+func (w *world) drain() {
+	for range 10_000 {
+		w.send()
+		if len(w.inFlight) > 0 {
+			call := w.inFlight[0]
+			w.inFlight = w.inFlight[1:]
+			w.judge(w.machine.Reply(w.now, Reply{ID: call.ID, Err: w.carryOut(call)}))
+			continue
+		}
+		at, ok := w.machine.NextWake()
+		if !ok {
+			return
+		}
+		w.now = maxTime(w.now, at)
+		w.judge(w.machine.Tick(w.now))
+	}
+	w.t.Fatal("never comes to rest")
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func TestEveryBindHasOneTrueOutcome(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{
+			t: t, now: start, workers: rapid.IntRange(1, 8).Draw(t, "workers"),
+			nodes: map[types.UID]string{}, deleted: map[types.UID]bool{},
+			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
+			committed: map[string]int{},
+		}
+		w.machine = New(Options{Workers: w.workers, MaxEvents: 3})
+		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass}
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()
+		}
+		w.drain()
+		for k, n := range w.open {
+			if n != 0 {
+				t.Fatalf("%s: %d without outcome", k, n)
+			}
+		}
+		if len(w.committed) != 0 {
+			t.Fatalf("decisions without Committed: %v", w.committed)
+		}
+		if err := w.machine.atRest(); err != nil {
+			t.Fatal(errors.Join(errors.New("at rest"), err))
+		}
+	})
+}

@@ -25,8 +25,10 @@ type staticAnswer struct {
 }
 
 // Choose returns the best node with that kind of room for the task: the highest sum of weighted scores, ties to the lower
-// name. When there is none it returns nil and why, node by node.
-func (s *Session) Choose(task *model.Task, room model.Room) (*model.Node, *model.Tally) {
+// name. within narrows the nodes; nil means all. When there is none it returns nil and why, node by node.
+func (s *Session) Choose(
+	task *model.Task, room model.Room, within func(*model.Node) bool,
+) (*model.Node, *model.Tally) {
 	answer := s.staticAnswer(task)
 	question, refused := s.question(task, answer)
 	if refused != nil {
@@ -37,10 +39,7 @@ func (s *Session) Choose(task *model.Task, room model.Room) (*model.Node, *model
 	var best *model.Node
 	var bestScore int64
 	for i, node := range answer.candidates {
-		if node.Lacking(task.Request, room) >= 0 {
-			continue
-		}
-		if question.check(node) != nil {
+		if node.Lacking(task.Request, room) >= 0 || within != nil && !within(node) || question.check(node) != nil {
 			continue
 		}
 		if score := answer.scores[i] + question.score(i, node); best == nil || score > bestScore {
@@ -51,6 +50,22 @@ func (s *Session) Choose(task *model.Task, room model.Room) (*model.Node, *model
 		return best, nil
 	}
 	return nil, s.explain(task, room, answer, question)
+}
+
+// Feasible returns every node with that kind of room for the task, by name.
+func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
+	answer := s.staticAnswer(task)
+	question, refused := s.question(task, answer)
+	if refused != nil {
+		return nil
+	}
+	var nodes []*model.Node
+	for _, node := range answer.candidates {
+		if node.Lacking(task.Request, room) < 0 && question.check(node) == nil {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
 }
 
 // Candidates returns the nodes that could run the task were they empty, by name. The slice must not be changed.

@@ -42,15 +42,7 @@ const (
 // Invariant: nobody is placed on idle room that a promise counts on.
 func (n *Node) Lacking(request Resources, room Room) int {
 	for i, amount := range request {
-		if amount <= 0 {
-			continue
-		}
-		idle := n.Idle.At(i)
-		free := idle + n.Releasing.At(i) - n.Promised.At(i)
-		if room == IdleRoom {
-			free = min(free, idle)
-		}
-		if amount > free {
+		if amount > 0 && amount > n.free(i, room) {
 			return i
 		}
 	}
@@ -110,4 +102,24 @@ func compareUID(a, b *Task) int {
 	default:
 		return 0
 	}
+}
+
+// Fits returns how many such requests the node's room holds; a request for nothing fits any number of times.
+func (n *Node) Fits(request Resources, room Room) int64 {
+	fits := MaxAmount
+	for i, amount := range request {
+		if amount > 0 {
+			fits = min(fits, max(0, n.free(i, room)/amount))
+		}
+	}
+	return fits
+}
+
+func (n *Node) free(position int, room Room) int64 {
+	idle := n.Idle.At(position)
+	free := idle + n.Releasing.At(position) - n.Promised.At(position)
+	if room == IdleRoom {
+		return min(free, idle)
+	}
+	return free
 }

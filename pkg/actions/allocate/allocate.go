@@ -85,21 +85,13 @@ func tryMinimum(session *framework.Session, job *model.Job, largest model.Resour
 		session.Refuse(job, refusal)
 		return
 	}
-	members := order(session, job, largest)
-	refusal := session.Try(func(statement *framework.Statement) *model.Refusal {
-		return place(session, statement, job, members, model.IdleRoom)
-	})
+	trial := &trial{session: session, job: job, members: order(session, job, largest)}
+	refusal := trial.start(model.IdleRoom)
 	if refusal == nil {
 		return
 	}
 	session.Refuse(job, refusal)
-	if !anyReleasing(session.Snapshot) {
-		return
-	}
-	promised := session.Try(func(statement *framework.Statement) *model.Refusal {
-		return place(session, statement, job, members, model.FutureRoom)
-	})
-	if promised == nil {
+	if anyReleasing(session.Snapshot) && trial.start(model.FutureRoom) == nil {
 		session.Refuse(job, &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
@@ -109,81 +101,6 @@ func tryMinimum(session *framework.Session, job *model.Job, largest model.Resour
 
 func anyReleasing(snapshot *model.Snapshot) bool {
 	return slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return !node.Releasing.Zero() })
-}
-
-// place takes members in order until every gate agrees. A member that finds no room is passed over, since another one
-// may do; the first of them is the reason when the gates do not agree in the end.
-func place(
-	session *framework.Session, statement *framework.Statement, job *model.Job, members []*model.Task, room model.Room,
-) *model.Refusal {
-	standing, take := framework.WithPlaced, statement.Place
-	if room == model.FutureRoom {
-		standing, take = framework.WithPromised, statement.Promise
-	}
-	var reason *model.Refusal
-	hopeless := map[model.Shape]bool{}
-	for _, task := range members {
-		if session.GateJob(job, standing) == nil {
-			return nil
-		}
-		if hopeless[task.Shape] {
-			continue
-		}
-		refusal := task.Refused
-		if refusal == nil {
-			refusal = placeOne(session, task, room, take)
-		}
-		if refusal != nil {
-			hopeless[task.Shape] = !drawsSiblings(task)
-			reason = earlier(reason, refusal)
-		}
-	}
-	gate := session.GateJob(job, standing)
-	if gate == nil || reason == nil {
-		return gate
-	}
-	return explain(session, job, standing, reason)
-}
-
-func earlier(first, second *model.Refusal) *model.Refusal {
-	if first != nil {
-		return first
-	}
-	return second
-}
-
-func placeOne(
-	session *framework.Session, task *model.Task, room model.Room,
-	take func(*model.Task, *model.Node) *model.Refusal,
-) *model.Refusal {
-	node, tally := session.Choose(task, room)
-	if node == nil {
-		return tally.Refusal(0, 0, task.Role)
-	}
-	return take(task, node)
-}
-
-// explain turns the refusal of one member into the job's: how many it needs and how many found room.
-func explain(
-	session *framework.Session, job *model.Job, standing framework.Standing, member *model.Refusal,
-) *model.Refusal {
-	if member.Needs != 0 || len(member.Causes) == 0 {
-		return member
-	}
-	whole := *member
-	whole.Needs = int64(job.MinMember)
-	whole.Has = int64(job.Count(standing.Counts))
-	if whole.Detail != "" {
-		whole.Detail = "no room for role " + whole.Detail
-	}
-	return &whole
-}
-
-// drawsSiblings tells whether a placed sibling can open nodes to the task, so that one failure does not stand for all of
-// its shape.
-func drawsSiblings(task *model.Task) bool {
-	affinity := task.Pod.Spec.Affinity
-	return affinity != nil && affinity.PodAffinity != nil || len(task.Pod.Spec.TopologySpreadConstraints) > 0
 }
 
 // handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
@@ -217,7 +134,11 @@ func placeSurplus(session *framework.Session, job *model.Job) bool {
 		refusal := task.Refused
 		if refusal == nil {
 			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
-				return placeOne(session, task, model.IdleRoom, statement.Place)
+				node, tally := session.Choose(task, model.IdleRoom, nil)
+				if node == nil {
+					return tally.Refusal(0, 0, "")
+				}
+				return statement.Place(task, node)
 			})
 		}
 		if refusal == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"net/http"
 	"strings"
 	"time"
 
@@ -33,6 +34,7 @@ type Reporter struct {
 // Client carries calls to an API server, each as exactly one HTTP request: it never tries again by itself. It is safe for
 // concurrent use.
 type Client struct {
+	connection           *http.Client
 	core, events, groups rest.Interface
 	reporter             Reporter
 }
@@ -74,9 +76,14 @@ func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
 		return nil, fmt.Errorf("commit client for pod groups: %w", err)
 	}
 	return &Client{
-		core: core.RESTClient(), events: events.RESTClient(), groups: groups.RESTClient(), reporter: reporter,
+		connection: connection,
+		core:       core.RESTClient(), events: events.RESTClient(), groups: groups.RESTClient(),
+		reporter: reporter,
 	}, nil
 }
+
+// Close gives back the connections that no request uses. Requests may still be made; they open new ones.
+func (c *Client) Close() { c.connection.CloseIdleConnections() }
 
 // Do implements API.
 func (c *Client) Do(ctx context.Context, call Call) error {

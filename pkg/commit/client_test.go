@@ -1,0 +1,297 @@
+package commit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+// request is what a server saw.
+type request struct {
+	line, contentType, userAgent string
+	body                         []byte
+}
+
+// server answers with what the handler returns, nil being success, and keeps what it saw.
+type server struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []request
+}
+
+func serve(t *testing.T, answer func() *metav1.Status) (*server, *Client) {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("request body: %v", err)
+		}
+		s.mu.Lock()
+		s.requests = append(s.requests, request{
+			r.Method + " " + r.URL.Path, r.Header.Get("Content-Type"), r.UserAgent(), body,
+		})
+		s.mu.Unlock()
+		status := answer()
+		w.Header().Set("Content-Type", "application/json")
+		if status == nil {
+			status = &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
+		} else if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(status.Details.RetryAfterSeconds))
+		}
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.WriteHeader(int(status.Code))
+		if err := json.NewEncoder(w).Encode(status); err != nil {
+			t.Errorf("answer: %v", err)
+		}
+	}))
+	config := ClientConfig(&rest.Config{Host: s.URL})
+	client, err := NewClient(config, Reporter{Controller: "tutti", Instance: "tutti-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, client
+}
+
+func (s *server) only(t *testing.T) request {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) != 1 {
+		t.Fatalf("requests: got %d, want exactly one", len(s.requests))
+	}
+	return s.requests[0]
+}
+
+func success() *metav1.Status { return nil }
+
+func (r request) expect(t *testing.T, line, contentType string) {
+	t.Helper()
+	if r.line != line || r.contentType != contentType {
+		t.Errorf("request: got %q as %q, want %q as %q", r.line, r.contentType, line, contentType)
+	}
+	if !strings.HasSuffix(r.userAgent, "/commit") {
+		t.Errorf("user agent: got %q", r.userAgent)
+	}
+}
+
+func decode[T runtime.Object](t *testing.T, body []byte, into T) T {
+	t.Helper()
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+func TestBindNamesUIDAndNode(t *testing.T) {
+	s, client := serve(t, success)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := client.Do(ctx, Call{Kind: CallBind, Pod: pod("a"), Node: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.only(t)
+	r.expect(t, "POST /api/v1/namespaces/ns/pods/a/binding", runtime.ContentTypeProtobuf)
+	binding := decode(t, r.body, &corev1.Binding{})
+	if binding.UID != "uid-a" || binding.Name != "a" || binding.Target.Name != "n" || binding.Target.Kind != "Node" {
+		t.Errorf("binding: got %+v", binding)
+	}
+}
+
+func TestEvictionNamesUID(t *testing.T) {
+	s, client := serve(t, success)
+	if err := client.Do(t.Context(), Call{Kind: CallEvict, Pod: pod("a")}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.only(t)
+	r.expect(t, "POST /api/v1/namespaces/ns/pods/a/eviction", runtime.ContentTypeProtobuf)
+	eviction := decode(t, r.body, &policyv1.Eviction{})
+	if eviction.Name != "a" || *eviction.DeleteOptions.Preconditions.UID != "uid-a" {
+		t.Errorf("eviction: got %+v", eviction)
+	}
+}
+
+func TestWritesOnTheWire(t *testing.T) {
+	long := strings.Repeat("ä", 600)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	happening := event("a", "Scheduled", long)
+	happening.Event.At = at
+	onNode := Write{Event: &Event{Regarding: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "R"}}
+	tests := map[string]struct {
+		write             Write
+		line, contentType string
+		body              string
+	}{
+		"group status": {
+			group("g", 3), "PATCH /apis/scheduling.tutti.dev/v1alpha1/namespaces/ns/podgroups/g/status",
+			"application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-group-g"},` +
+				`{"op":"add","path":"/status","value":{"members":0,"placed":3,"running":0,"succeeded":0,"failed":0}}]`,
+		},
+		"pod condition": {
+			condition("a", "waits"), "PATCH /api/v1/namespaces/ns/pods/a/status",
+			"application/strategic-merge-patch+json",
+			`{"metadata":{"uid":"uid-a"},"status":{"conditions":[{"type":"PodScheduled","status":"False",` +
+				`"lastProbeTime":null,"lastTransitionTime":null,"message":"waits"}]}}`,
+		},
+		"event": {happening, "POST /apis/events.k8s.io/v1/namespaces/ns/events", runtime.ContentTypeProtobuf, ""},
+		"event about an object without a namespace": {
+			onNode, "POST /apis/events.k8s.io/v1/namespaces/default/events", runtime.ContentTypeProtobuf, "",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, client := serve(t, success)
+			if err := client.Do(t.Context(), Call{Kind: test.write.kind(), Write: test.write}); err != nil {
+				t.Fatal(err)
+			}
+			r := s.only(t)
+			r.expect(t, test.line, test.contentType)
+			if test.body != "" && string(r.body) != test.body {
+				t.Errorf("body:\n got %s\nwant %s", r.body, test.body)
+			}
+			if test.write == happening {
+				event := decode(t, r.body, &eventsv1.Event{})
+				if len(event.Note) != 1024 || event.ReportingController != "tutti" || event.ReportingInstance != "tutti-0" ||
+					!event.EventTime.Equal(&metav1.MicroTime{Time: at}) || event.Name != eventName(happening.Event) {
+					t.Errorf("event: got %+v", event)
+				}
+			}
+		})
+	}
+}
+
+func TestEventNames(t *testing.T) {
+	one := event("a", "Scheduled", "x").Event
+	other := *one
+	other.At = start
+	if eventName(one) == eventName(&other) {
+		t.Errorf("two events are named %q", eventName(one))
+	}
+	other.Regarding.Name = strings.Repeat("x", 235) + "." + strings.Repeat("y", 17)
+	if name := eventName(&other); len(name) > 253 || strings.Contains(name, "..") {
+		t.Errorf("name %q has %d bytes", name, len(name))
+	}
+}
+
+// TestClientNeitherWaitsNorRepeats: a server that says when to come back hears one request, and the machine hears when.
+func TestClientNeitherWaitsNorRepeats(t *testing.T) {
+	for _, code := range []int32{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		s, client := serve(t, func() *metav1.Status {
+			return &metav1.Status{
+				Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonTooManyRequests,
+				Details: &metav1.StatusDetails{RetryAfterSeconds: 9},
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := client.Do(ctx, Call{Kind: CallBind, Pod: pod("a"), Node: "n"})
+		if ctx.Err() != nil {
+			t.Errorf("%d: waited", code)
+		}
+		s.only(t)
+		if v := classify(CallBind, err); v.retryAfter != 9*time.Second || v.class == refused {
+			t.Errorf("%d: verdict %+v of %v", code, v, err)
+		}
+	}
+}
+
+func TestErrorsFromTheWire(t *testing.T) {
+	s, client := serve(t, success)
+	s.Close()
+	bind := Call{Kind: CallBind, Pod: pod("a"), Node: "n"}
+	if err := client.Do(t.Context(), bind); classify(CallBind, err).class != rejected {
+		t.Errorf("nobody listens: %v is read as %v, want never sent", err, classify(CallBind, err))
+	}
+	_, client = serve(t, func() *metav1.Status { panic(http.ErrAbortHandler) })
+	if err := client.Do(t.Context(), bind); classify(CallBind, err).class != unknown {
+		t.Errorf("broken off: %v is read as %v, want unknown", err, classify(CallBind, err))
+	}
+	if err := client.Do(t.Context(), Call{Kind: kinds}); err == nil {
+		t.Error("a call of no kind: no error")
+	}
+	if _, err := NewClient(&rest.Config{Host: "://"}, Reporter{}); err == nil {
+		t.Error("a configuration that is no good: no error")
+	}
+}
+
+func TestClientConfigIsACopyWithoutThrottle(t *testing.T) {
+	given := &rest.Config{Host: "h", QPS: 5, UserAgent: "given"}
+	config := ClientConfig(given)
+	if config.QPS >= 0 || given.QPS != 5 || given.UserAgent != "given" {
+		t.Errorf("got %+v from %+v", config, given)
+	}
+	client, err := NewClient(config, Reporter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []rest.Interface{client.core, client.events, client.groups} {
+		if part.GetRateLimiter() != nil {
+			t.Errorf("%s: is throttled", part.APIVersion())
+		}
+	}
+}
+
+// TestTogether: the machine, the driver and the client together bind everything, one request each, and end without trace.
+func TestTogether(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s, client := serve(t, success)
+	replies := make(chan Reply, 100)
+	driver := NewDriver(client, DriverOptions{Workers: 8}, func(r Reply) { replies <- r })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { driver.Run(ctx); close(ended) }()
+
+	const pods = 300
+	var names []string
+	for n := range pods {
+		names = append(names, fmt.Sprintf("p%d", n))
+	}
+	machine := New(Options{Workers: 32})
+	machine.Submit(start, binds("j", names...))
+	var last Outcome
+	for !machine.Idle() {
+		for _, call := range machine.Calls(start) {
+			driver.Send(call)
+		}
+		for _, outcome := range machine.Reply(start, <-replies) {
+			last = outcome
+		}
+	}
+	cancel()
+	<-ended
+	if last.Kind != Committed || last.Bound != pods || len(s.requests) != pods {
+		t.Errorf("got %+v after %d requests, want %d pods bound by as many", last, len(s.requests), pods)
+	}
+	client.Close()
+	s.Close()
+	goleak.VerifyNone(t, before)
+}
+
+func TestErrorsKeepTheirKind(t *testing.T) {
+	_, client := serve(t, func() *metav1.Status {
+		return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}
+	})
+	err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n"})
+	if errors.Unwrap(err) == nil || classify(CallBind, err).class != gone {
+		t.Errorf("got %v, want a wrapped not found", err)
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 
@@ -46,7 +47,8 @@ type Options struct {
 	// It is used as it is, so it must name a kubeconfig, for which Kubeconfig's path under Dir is known beforehand.
 	SchedulerConfig string
 	// Dir receives logs, keys and kubeconfigs, and is left behind (without the data) when the cluster stops. What an
-	// earlier cluster left there is removed first. Empty means a folder that goes with the cluster.
+	// earlier cluster left there is removed first; two cannot use it at once. Empty means a folder that goes with the
+	// cluster.
 	Dir string
 	// Out receives progress; nil means nowhere.
 	Out io.Writer
@@ -56,7 +58,8 @@ type Options struct {
 type Cluster struct {
 	options  Options
 	programs *binaries.Set
-	dir      string // logs, keys, kubeconfigs
+	dir      string   // logs, keys, kubeconfigs
+	dirLock  *os.File // held while the cluster uses dir
 	scratch  *scratch
 	ports    ports
 	config   *rest.Config
@@ -97,7 +100,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 // start brings the parts up, one after another where they need each other.
 func (c *Cluster) start(ctx context.Context) error {
 	var err error
-	if c.scratch, err = newScratch(); err != nil {
+	if c.scratch, err = newScratch(scratchBase()); err != nil {
 		return err
 	}
 	if err := c.prepareDir(); err != nil {
@@ -151,6 +154,13 @@ func (c *Cluster) prepareDir() error {
 		}
 		c.dir = dir
 	}
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return fmt.Errorf("folder of the cluster: %w", err)
+	}
+	var err error
+	if c.dirLock, err = lockFile(filepath.Join(c.dir, ".lock"), syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("folder %s is that of another running cluster: %w", c.dir, err)
+	}
 	for _, name := range []string{"logs", "keys", "kubeconfig"} {
 		if err := os.RemoveAll(filepath.Join(c.dir, name)); err != nil {
 			return fmt.Errorf("folder of the cluster: %w", err)
@@ -173,6 +183,9 @@ func (c *Cluster) Stop() error {
 		p.Kill()
 	}
 	c.processes = nil
+	if c.dirLock != nil {
+		c.dirLock.Close()
+	}
 	if c.scratch == nil {
 		return nil
 	}

@@ -16,13 +16,17 @@ type scratch struct {
 	lock *os.File
 }
 
-// newScratch makes a folder, and removes those that killed programs left behind.
-func newScratch() (*scratch, error) {
+// scratchBase is the folder that holds those of this user.
+func scratchBase() string {
 	memory := "/dev/shm"
 	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
 		memory = os.TempDir()
 	}
-	base := filepath.Join(memory, fmt.Sprintf("tutti-lab-%d", os.Getuid()))
+	return filepath.Join(memory, fmt.Sprintf("tutti-lab-%d", os.Getuid()))
+}
+
+// newScratch makes a folder in base, and removes those that killed programs left behind.
+func newScratch(base string) (*scratch, error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}

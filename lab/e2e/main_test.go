@@ -35,11 +35,12 @@ func withCluster(m *testing.M) int {
 		return 1
 	}
 	defer c.Stop()
-	// An interrupted run ends here; the cluster ends with it.
-	context.AfterFunc(ctx, func() {
+	// An interrupted run ends here, and the cluster with it.
+	finished := context.AfterFunc(ctx, func() {
 		c.Stop()
 		os.Exit(1)
 	})
+	defer finished()
 	if env, err = harness.NewEnv(c); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

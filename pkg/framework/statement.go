@@ -172,7 +172,9 @@ func (s *Session) decide(operations []operation) {
 		if len(decision.Binds)+len(decision.Evictions) == 0 || s.options.Decide == nil {
 			continue
 		}
-		decision.Needs = s.needs(decision)
+		if len(decision.Binds) > 0 { // a pod of another scheduler can be evicted, and has no job
+			decision.Needs = s.needs(decision)
+		}
 		s.options.Decide(*decision)
 	}
 }

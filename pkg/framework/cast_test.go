@@ -1,0 +1,137 @@
+package framework
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the cast of the other tests: plugins that do as they are told, and small clusters.
+
+// named is a plugin that takes part in nothing.
+type named string
+
+func (n named) Name() string { return string(n) }
+
+// everything takes part at every point, notes each question, and has no opinion.
+type everything struct {
+	named
+	asked *[]string
+}
+
+func (e everything) note(what string) { *e.asked = append(*e.asked, string(e.named)+" "+what) }
+
+func (e everything) CompareQueues(*model.Queue, *model.Queue) int { e.note("queueOrder"); return 0 }
+func (e everything) CompareJobs(*model.Job, *model.Job) int       { e.note("jobOrder"); return 0 }
+func (e everything) CompareTasks(*model.Task, *model.Task) int    { e.note("taskOrder"); return 0 }
+func (e everything) ValidateJob(*model.Job) *model.Refusal        { e.note("jobValid"); return nil }
+func (e everything) LimitQueue(*model.Queue) *model.Refusal       { e.note("queueLimit"); return nil }
+func (e everything) GateJob(*model.Job, Standing) *model.Refusal  { e.note("jobGate"); return nil }
+func (e everything) TaskPlaced(*model.Task)                       { e.note("observe") }
+func (e everything) TaskEvicted(*model.Task)                      { e.note("observe") }
+func (e everything) TaskUndone(*model.Task, model.Position)       { e.note("observe") }
+func (e everything) OpenSession(*Session)                         { e.note("openSession") }
+func (e everything) CloseSession(*Session)                        { e.note("closeSession") }
+
+func (e everything) FilterFor(*model.Task, Scope) ([]NodeCheck, *model.Refusal) {
+	e.note("nodeFilter")
+	return nil, nil
+}
+
+func (e everything) ScoresFor(*model.Task, Scope, []*model.Node) []NodeScore {
+	e.note("nodeScore")
+	return nil
+}
+
+func (e everything) PickVictims(Purpose, *model.Job, []Unit) ([]Unit, bool) {
+	e.note("victims")
+	return nil, false
+}
+
+var (
+	_ QueueOrderer  = everything{}
+	_ JobOrderer    = everything{}
+	_ TaskOrderer   = everything{}
+	_ JobValidator  = everything{}
+	_ QueueLimiter  = everything{}
+	_ JobGate       = everything{}
+	_ NodeFilter    = everything{}
+	_ NodeScorer    = everything{}
+	_ VictimPicker  = everything{}
+	_ Observer      = everything{}
+	_ SessionOpener = everything{}
+	_ SessionCloser = everything{}
+)
+
+// always returns the same plugin for every session.
+func always(plugin Plugin) Member { return Member{New: func() Plugin { return plugin }} }
+
+func profileOf(plugins ...Plugin) *Profile {
+	var tier Tier
+	for _, plugin := range plugins {
+		tier = append(tier, always(plugin))
+	}
+	return &Profile{Tiers: []Tier{tier}}
+}
+
+// minimum gates and validates nothing but the count.
+type minimum struct{ named }
+
+func (minimum) GateJob(job *model.Job, standing Standing) *model.Refusal {
+	if has := job.Count(standing.Counts); has < int(job.MinMember) {
+		return &model.Refusal{Code: model.NotEnoughMembers, Needs: int64(job.MinMember), Has: int64(has)}
+	}
+	return nil
+}
+
+// house returns a snapshot of nodes with that much of the first resource each. Every book is as wide as the dimensions,
+// as the live state makes them.
+func house(rooms ...int64) *model.Snapshot {
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
+	for i, room := range rooms {
+		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
+			Name: fmt.Sprintf("n%d", i), Allocatable: model.Resources{room, 0, 0, 0}, Idle: model.Resources{room, 0, 0, 0},
+			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+		})
+	}
+	return snapshot
+}
+
+// join adds a job of so many pending tasks of that request; jobs must join by name.
+func join(snapshot *model.Snapshot, name string, minMember int32, count int, request model.Resources) *model.Job {
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, UID: types.UID(name), MinMember: minMember}
+	for i := range count {
+		id := fmt.Sprintf("%s-%d", name, i)
+		job.Tasks = append(job.Tasks, &model.Task{
+			PodRef: model.PodRef{UID: types.UID(id), Namespace: "default", Name: id}, Job: job.Key, Request: request,
+		})
+	}
+	snapshot.Jobs = append(snapshot.Jobs, job)
+	return job
+}
+
+// dump writes down everything that a session can change in a snapshot.
+func dump(snapshot *model.Snapshot) string {
+	var b strings.Builder
+	for _, node := range snapshot.Nodes {
+		fmt.Fprintf(&b, "%s:", node.Name)
+		for i := range 6 {
+			fmt.Fprintf(&b, " %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Promised.At(i))
+		}
+		for _, task := range node.Tasks {
+			fmt.Fprintf(&b, " %s", task.UID)
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.Tasks {
+			fmt.Fprintf(&b, "%s %+v\n", task.UID, task.Position)
+		}
+	}
+	return b.String()
+}
+
+func no(code model.Code) *model.Refusal { return &model.Refusal{Code: code, Detail: string(code)} }

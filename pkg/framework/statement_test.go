@@ -1,0 +1,321 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// ledger follows what it is told; after an undo it must be where it was.
+type ledger struct {
+	named
+	room map[string]int
+}
+
+func (l ledger) add(task *model.Task, position model.Position, n int) {
+	if position.Status == model.Placed || position.Status == model.Promised || position.Status == model.Releasing {
+		l.room[fmt.Sprint(task.UID, position)] += n
+	}
+}
+
+func (l ledger) TaskPlaced(task *model.Task)                        { l.add(task, task.Position, 1) }
+func (l ledger) TaskEvicted(task *model.Task)                       { l.add(task, task.Position, 1) }
+func (l ledger) TaskUndone(task *model.Task, before model.Position) { l.add(task, before, -1) }
+
+func (l ledger) String() string {
+	held := map[string]int{}
+	for key, n := range l.room {
+		if n != 0 {
+			held[key] = n
+		}
+	}
+	return fmt.Sprint(held)
+}
+
+// pair remembers the order in which two observers are told.
+type pair struct {
+	named
+	log *[]string
+}
+
+func (p pair) TaskPlaced(*model.Task)  { *p.log = append(*p.log, string(p.named)+" placed") }
+func (p pair) TaskEvicted(*model.Task) { *p.log = append(*p.log, string(p.named)+" evicted") }
+func (p pair) TaskUndone(*model.Task, model.Position) {
+	*p.log = append(*p.log, string(p.named)+" undone")
+}
+
+// town draws a cluster with some tasks on their nodes already.
+func town(t *rapid.T) *model.Snapshot {
+	snapshot := house(rapid.SliceOfN(rapid.Int64Range(0, 6), 1, 3).Draw(t, "rooms")...)
+	for i := range rapid.IntRange(1, 3).Draw(t, "jobs") {
+		count := rapid.IntRange(1, 4).Draw(t, "tasks")
+		job := join(snapshot, fmt.Sprint("j", i), int32(rapid.IntRange(1, count).Draw(t, "min")), count,
+			model.Resources{rapid.Int64Range(0, 3).Draw(t, "request")})
+		for _, task := range job.Tasks {
+			status := rapid.SampledFrom([]model.Status{
+				model.Pending, model.Pending, model.Running, model.Bound, model.Releasing, model.Succeeded, model.Failed,
+			}).Draw(t, "status")
+			position := model.Position{Status: status}
+			if status.OnNode() {
+				position.Node = rapid.SampledFrom(snapshot.Nodes).Draw(t, "on").Name
+			}
+			task.Stuck = rapid.Bool().Draw(t, "stuck")
+			snapshot.Move(task, position)
+		}
+	}
+	return snapshot
+}
+
+// wanderer does random things in nested statements, and checks after each refused one that nothing has changed.
+type wanderer struct {
+	t       *rapid.T
+	session *Session
+	ledger  ledger
+	steps   int
+}
+
+func (w *wanderer) state() string { return dump(w.session.Snapshot) + w.ledger.String() }
+
+func (w *wanderer) try(depth int) {
+	before := w.state()
+	refusal := w.session.Try(func(statement *Statement) *model.Refusal {
+		for range rapid.IntRange(0, 4).Draw(w.t, "operations") {
+			w.steps++
+			if depth < 3 && rapid.IntRange(0, 3).Draw(w.t, "nest") == 0 {
+				w.try(depth + 1)
+				continue
+			}
+			w.operate(statement)
+		}
+		if rapid.Bool().Draw(w.t, "refuse") {
+			return no("Changed")
+		}
+		return nil
+	})
+	if after := w.state(); refusal != nil && after != before {
+		w.t.Fatalf("refused with %v; before\n%s\nafter\n%s", refusal, before, after)
+	}
+}
+
+func (w *wanderer) operate(statement *Statement) {
+	job := rapid.SampledFrom(w.session.Snapshot.Jobs).Draw(w.t, "job")
+	task := rapid.SampledFrom(job.Tasks).Draw(w.t, "task")
+	node := rapid.SampledFrom(w.session.Snapshot.Nodes).Draw(w.t, "node")
+	before := w.state()
+	var refusal *model.Refusal
+	switch rapid.IntRange(0, 2).Draw(w.t, "operation") {
+	case 0:
+		refusal = statement.Place(task, node)
+	case 1:
+		refusal = statement.Promise(task, node)
+	default:
+		refusal = statement.Evict(task)
+	}
+	if after := w.state(); (refusal == nil) == (after == before) {
+		w.t.Fatalf("%v for %s; before\n%s\nafter\n%s", refusal, task, before, after)
+	}
+}
+
+// TestUndoIsIdentity is invariant I9, and on the way I1 and I3 for whatever an action may do: what was decided is exactly
+// what changed, no decision starts part of a gang, and no node is given more than it has.
+func TestUndoIsIdentity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		snapshot := town(t)
+		overdrawn := map[string]bool{}
+		for _, node := range snapshot.Nodes {
+			overdrawn[node.Name] = node.Idle.At(0) < 0
+		}
+		decided := map[string]string{}
+		book := ledger{"ledger", map[string]int{}}
+		var session *Session
+		session = Open(snapshot, profileOf(minimum{"gang"}, book), Options{Verify: true, Decide: func(decision model.Decision) {
+			job := session.Snapshot.Job(decision.Job)
+			if len(decision.Binds) > 0 && job.Count(WithPlaced.Counts) < int(job.MinMember) {
+				t.Fatalf("decision below minimum: %+v", decision)
+			}
+			for _, bind := range decision.Binds {
+				decided[string(bind.Pod.UID)] = bind.Node
+			}
+			for _, eviction := range decision.Evictions {
+				decided[string(eviction.Pod.UID)] = "evicted"
+			}
+		}})
+		before := map[string]model.Status{}
+		for _, job := range snapshot.Jobs {
+			for _, task := range job.Tasks {
+				before[string(task.UID)] = task.Status
+			}
+		}
+		w := &wanderer{t: t, session: session, ledger: book}
+		for range rapid.IntRange(1, 4).Draw(t, "statements") {
+			w.try(0)
+		}
+		for _, node := range snapshot.Nodes {
+			if node.Idle.At(0) < 0 && !overdrawn[node.Name] {
+				t.Fatalf("%s is overdrawn", node.Name)
+			}
+		}
+		for _, job := range snapshot.Jobs {
+			for _, task := range job.Tasks {
+				want := ""
+				switch {
+				case task.Status == model.Placed:
+					want = task.Node
+				case task.Status == model.Releasing && before[string(task.UID)] != model.Releasing:
+					want = "evicted"
+				}
+				if got := decided[string(task.UID)]; got != want {
+					t.Fatalf("%s is %s on %q; decided %q", task, task.Status, task.Node, got)
+				}
+			}
+		}
+	})
+}
+
+// TestObserversAreToldBackwards: forwards in tier order, an undo in reverse.
+func TestObserversAreToldBackwards(t *testing.T) {
+	var log []string
+	snapshot := house(4)
+	job := join(snapshot, "a", 1, 1, model.Resources{1})
+	session := Open(snapshot, profileOf(pair{"one", &log}, pair{"two", &log}), Options{Verify: true})
+	session.Try(func(statement *Statement) *model.Refusal {
+		statement.Place(job.Tasks[0], snapshot.Nodes[0])
+		return no("Changed")
+	})
+	if want := []string{"one placed", "two placed", "two undone", "one undone"}; !slices.Equal(log, want) {
+		t.Errorf("got %q", log)
+	}
+}
+
+// TestPartOfAGangIsRefused: the engine asks the gates itself, whatever an action returns; the refusal of a gate takes back
+// the other jobs of the statement too.
+func TestPartOfAGangIsRefused(t *testing.T) {
+	snapshot := house(9)
+	gang := join(snapshot, "gang", 2, 2, model.Resources{1})
+	single := join(snapshot, "single", 1, 1, model.Resources{1})
+	decisions := 0
+	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
+	before := dump(snapshot)
+	refusal := session.Try(func(statement *Statement) *model.Refusal {
+		statement.Place(single.Tasks[0], snapshot.Nodes[0])
+		return statement.Place(gang.Tasks[0], snapshot.Nodes[0])
+	})
+	if refusal == nil || refusal.Needs != 2 || refusal.Has != 1 || decisions != 0 || dump(snapshot) != before {
+		t.Errorf("refusal %v, %d decisions, snapshot\n%s", refusal, decisions, dump(snapshot))
+	}
+}
+
+// TestPromisesBindNothing: a promise is nothing to commit, and a placed task beside it does not start on its account.
+func TestPromisesBindNothing(t *testing.T) {
+	snapshot := house(2)
+	gang := join(snapshot, "gang", 2, 2, model.Resources{1})
+	decisions := 0
+	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
+	if refusal := session.Try(func(statement *Statement) *model.Refusal {
+		statement.Place(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.Promise(gang.Tasks[1], snapshot.Nodes[0])
+	}); refusal == nil {
+		t.Error("one placed and one promised passed for two placed")
+	}
+	if refusal := session.Try(func(statement *Statement) *model.Refusal {
+		statement.Promise(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.Promise(gang.Tasks[1], snapshot.Nodes[0])
+	}); refusal != nil {
+		t.Errorf("two promises: %v", refusal)
+	}
+	if decisions != 0 {
+		t.Errorf("%d decisions", decisions)
+	}
+}
+
+// TestEvictionOfAStranger: a pod of another scheduler has no job.
+func TestEvictionOfAStranger(t *testing.T) {
+	snapshot := house(2)
+	stranger := &model.Task{PodRef: model.PodRef{UID: "s", Name: "s"}}
+	snapshot.Move(stranger, model.Position{Status: model.Running, Node: "n0"})
+	var got []model.Decision
+	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d) }})
+	refusal := session.Try(func(statement *Statement) *model.Refusal { return statement.Evict(stranger) })
+	if refusal != nil || len(got) != 1 || len(got[0].Evictions) != 1 {
+		t.Errorf("refusal %v, decisions %v", refusal, got)
+	}
+}
+
+// TestNeeds: of a decision's binds, those count as needed that the minimum is short of without them.
+func TestNeeds(t *testing.T) {
+	for name, c := range map[string]struct {
+		min            int32
+		running, binds int
+		want           int
+	}{
+		"exactly the minimum":  {3, 0, 3, 3},
+		"more than it":         {2, 0, 3, 2},
+		"completes a start":    {3, 2, 1, 1},
+		"surplus":              {2, 2, 1, 0},
+		"some of both":         {3, 2, 2, 1},
+		"single":               {1, 0, 1, 1},
+		"surplus of a surplus": {1, 3, 2, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := house(9)
+			job := join(snapshot, "a", c.min, c.running+c.binds, model.Resources{1})
+			for _, task := range job.Tasks[:c.running] {
+				snapshot.Move(task, model.Position{Status: model.Running, Node: "n0"})
+			}
+			var got []int
+			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
+			session.Try(func(statement *Statement) *model.Refusal {
+				for _, task := range job.Tasks[c.running:] {
+					statement.Place(task, snapshot.Nodes[0])
+				}
+				return nil
+			})
+			if !slices.Equal(got, []int{c.want}) {
+				t.Errorf("needs %v, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStatementEnds: outside its Try a statement is of no use.
+func TestStatementEnds(t *testing.T) {
+	snapshot := house(9)
+	job := join(snapshot, "a", 1, 1, model.Resources{1})
+	session := Open(snapshot, profileOf(), Options{})
+	var kept *Statement
+	session.Try(func(statement *Statement) *model.Refusal { kept = statement; return nil })
+	for _, refusal := range []*model.Refusal{
+		kept.Place(job.Tasks[0], snapshot.Nodes[0]), kept.Promise(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
+	} {
+		if refusal == nil || refusal.Code != CodeMisuse {
+			t.Errorf("got %v", refusal)
+		}
+	}
+}
+
+// TestVerifyPanics: verify mode finds what a plugin or an action changed behind the statement's back.
+func TestVerifyPanics(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*model.Snapshot)
+		say   *model.Refusal
+	}{
+		"books":         {func(s *model.Snapshot) { s.Nodes[0].Idle.Add(model.Resources{1}) }, nil},
+		"undo is short": {func(s *model.Snapshot) { s.Jobs[0].Tasks[0].Status = model.Failed }, no("Changed")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot := house(9)
+			join(snapshot, "a", 1, 1, model.Resources{1})
+			session := Open(snapshot, profileOf(), Options{Verify: true})
+			defer func() {
+				if recover() == nil {
+					t.Error("nothing noticed")
+				}
+			}()
+			session.Try(func(*Statement) *model.Refusal { c.spoil(snapshot); return c.say })
+		})
+	}
+}

@@ -35,6 +35,7 @@ for module in . lab; do
 		continue
 	fi
 	(cd "$module" && go vet ./...) || { echo "lint: go vet failed in module $module" >&2; failed=1; }
-	(cd "$module" && "$root/build/bin/staticcheck" ./...) || { echo "lint: staticcheck failed in module $module" >&2; failed=1; }
+	# Generated code is its generator's affair.
+	(cd "$module" && go list ./... | grep -v /pkg/generated/ | xargs -r "$root/build/bin/staticcheck") || { echo "lint: staticcheck failed in module $module" >&2; failed=1; }
 done
 exit "$failed"

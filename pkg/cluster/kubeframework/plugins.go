@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -60,6 +61,7 @@ type Plugins struct {
 	claims  fwk.ResourceClaimTracker
 	volumes corelisters.PersistentVolumeClaimLister
 	plugins map[string]fwk.Plugin
+	synced  cache.InformerSynced
 }
 
 // New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per
@@ -73,7 +75,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, err := deviceTracker(ctx, deps)
+	devices, synced, err := deviceTracker(ctx, deps)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +93,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, claims: devices.ResourceClaims(),
 		volumes: deps.Informers.Core().V1().PersistentVolumeClaims().Lister(), plugins: map[string]fwk.Plugin{},
+		synced: synced,
 	}
 	factories := plugins.NewInTreeRegistry()
 	for _, name := range built {
@@ -105,6 +108,10 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 
 // Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
 func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
+
+// HasSynced tells whether the plugins have taken in what their informers first listed. Wait for it after the informers
+// have synced: resource claims are taken in a moment later. It may be called on any goroutine.
+func (p *Plugins) HasSynced() bool { return p.synced() }
 
 // Lister returns the view of nodes and pods that the plugins read.
 func (p *Plugins) Lister() fwk.SharedLister { return p.lister }
@@ -129,8 +136,8 @@ func arguments() (map[string]apiruntime.Object, error) {
 	return args, nil
 }
 
-// deviceTracker returns what DynamicResources reads claims, slices and device classes from.
-func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, error) {
+// deviceTracker returns what DynamicResources reads claims, slices and device classes from, and whether it is filled.
+func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, cache.InformerSynced, error) {
 	resources := deps.Informers.Resource().V1()
 	claims := assumecache.NewAssumeCache(
 		klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
@@ -138,7 +145,8 @@ func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, error)
 		SliceInformer: resources.ResourceSlices(), KubeClient: deps.Client, EnableConsumableCapacity: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("resource slice tracker: %w", err)
+		return nil, nil, fmt.Errorf("resource slice tracker: %w", err)
 	}
-	return dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers), nil
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers)
+	return manager, claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced, nil
 }

@@ -26,15 +26,16 @@ func wantedFilters() []filter {
 		{name: "NodeName", scope: framework.Static, concerns: everyPod},
 		{name: "TaintToleration", scope: framework.Static, concerns: everyPod},
 		{name: "NodeAffinity", scope: framework.Static, concerns: everyPod},
-		{name: "VolumeZone", scope: framework.Static, concerns: hasVolumeClaims},
 		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: everyPod},
 
 		{name: "NodePorts", scope: framework.Local, concerns: hasHostPorts},
 		{name: "NodeVolumeLimits", scope: framework.Local, concerns: hasDisks},
 
-		// A claim that only one pod may use can be in use on any node.
+		// What these say depends on API objects that are no part of a shape, and a claim that only one pod may use can be in use
+		// on any node.
 		{name: "VolumeRestrictions", scope: framework.Global, concerns: hasDisks},
 		{name: "VolumeBinding", scope: framework.Global, concerns: hasVolumeClaims},
+		{name: "VolumeZone", scope: framework.Global, concerns: hasVolumeClaims},
 		{name: "PodTopologySpread", scope: framework.Global, concerns: isSpread},
 		{name: "InterPodAffinity", scope: framework.Global, concerns: minds},
 		{name: "DynamicResources", scope: framework.Global, concerns: hasResourceClaims},

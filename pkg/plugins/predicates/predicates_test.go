@@ -1,0 +1,232 @@
+package predicates_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	kube "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+)
+
+func TestPlacedSiblingsCountAtOnce(t *testing.T) {
+	w := newWorld(t)
+	nodes := []*corev1.Node{newNode("a"), newNode("b")}
+	pod := newPod("p2", relabel("p"), apart("p", corev1.LabelHostname))
+	w.view.show(nil, nodes)
+	if answers := w.ask(pod, nodes); answers[0] != nil || answers[1] != nil {
+		t.Fatalf("empty nodes refused: %v", answers)
+	}
+	w.view.show([]*corev1.Pod{newPod("p1", relabel("p"), on("b"), apart("p", corev1.LabelHostname))}, nodes)
+	if answers := w.ask(pod, nodes); answers[0] != nil || answers[1] == nil {
+		t.Errorf("got %v, want a refusal of node b alone", answers)
+	}
+}
+
+func TestPlainPodsAreNotAskedAbout(t *testing.T) {
+	w := newWorld(t)
+	w.view.show([]*corev1.Pod{newPod("q", on("a"))}, []*corev1.Node{newNode("a")})
+	task := &model.Task{Pod: plainPod()}
+	plugin := w.newPlugin().(framework.NodeFilter)
+	for _, scope := range []framework.Scope{framework.Local, framework.Global} {
+		if checks, refused := plugin.FilterFor(task, scope); checks != nil || refused != nil {
+			t.Errorf("scope %d: %d checks, refusal %v, want none", scope, len(checks), refused)
+		}
+	}
+	if allocated := testing.AllocsPerRun(100, func() { plugin.FilterFor(task, framework.Global) }); allocated != 0 {
+		t.Errorf("asking about a plain pod allocates %v times", allocated)
+	}
+}
+
+func TestRefusalsAreShared(t *testing.T) {
+	w := newWorld(t)
+	cordoned := func(n *corev1.Node) { n.Spec.Unschedulable = true }
+	nodes := []*corev1.Node{newNode("a", cordoned), newNode("b", cordoned)}
+	w.view.show(nil, nodes)
+	answers := w.ask(newPod("p"), nodes)
+	if answers[0] == nil || answers[0] != answers[1] {
+		t.Errorf("got %p and %p, want one refusal", answers[0], answers[1])
+	}
+	var tally model.Tally
+	tally.Count(answers[0])
+	tally.Count(answers[1])
+	if got, want := tally.Refusal(2, 0, "").String(), "needs 2, 0 placed; 2 nodes: were unschedulable"; got != want {
+		t.Errorf("the user reads %q, want %q", got, want)
+	}
+}
+
+func TestUnknownNodeIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.view.show(nil, []*corev1.Node{newNode("a")})
+	if answers := w.ask(newPod("p"), []*corev1.Node{newNode("a"), newNode("gone")}); answers[0] != nil || answers[1] == nil {
+		t.Errorf("got %v, want a refusal of the second node alone", answers)
+	}
+}
+
+// double stands in for all of kube-scheduler: one filter that answers as told.
+type double struct {
+	lister    fwk.SharedLister
+	preFilter *fwk.Status
+	only      *fwk.PreFilterResult
+	filter    func(node string) *fwk.Status
+	missing   string
+}
+
+func (d *double) Plugin(name string) fwk.Plugin {
+	if name == d.missing {
+		return nil
+	}
+	return &doubleFilter{name: name, double: d}
+}
+func (d *double) Lister() fwk.SharedLister        { return d.lister }
+func (d *double) Context() context.Context        { return context.Background() }
+func (d *double) NewState() fwk.CycleState        { return kube.NewCycleState() }
+func (d *double) NeedsPreBind(*corev1.Pod) string { return "" }
+
+type doubleFilter struct {
+	name   string
+	double *double
+}
+
+func (f *doubleFilter) Name() string                                 { return f.name }
+func (f *doubleFilter) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (f *doubleFilter) PreFilter(
+	context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo,
+) (*fwk.PreFilterResult, *fwk.Status) {
+	if f.name != "TaintToleration" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return f.double.only, f.double.preFilter
+}
+
+func (f *doubleFilter) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return f.double.filter(node.Node().Name)
+}
+
+// details returns what the plugin over the double says about nodes a and b.
+func (d *double) details(t *testing.T) []string {
+	t.Helper()
+	nodes := []*corev1.Node{newNode("a"), newNode("b")}
+	d.lister = cache.NewSnapshot(nil, nodes)
+	if d.filter == nil {
+		d.filter = func(string) *fwk.Status { return nil }
+	}
+	newPlugin, err := predicates.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{view: &view{SharedLister: d.lister}, newPlugin: newPlugin}
+	var details []string
+	for _, refusal := range w.ask(plainPod(), nodes) {
+		text := ""
+		if refusal != nil {
+			text = refusal.Detail
+			if refusal.Evictable {
+				text += " (evictable)"
+			}
+		}
+		details = append(details, text)
+	}
+	return details
+}
+
+func TestStatusesBecomeRefusals(t *testing.T) {
+	cases := []struct {
+		name   string
+		double double
+		want   []string
+	}{
+		{"no words", double{}, []string{"", ""}},
+		{"skipped", double{preFilter: fwk.NewStatus(fwk.Skip), filter: failing}, []string{"", ""}},
+		{
+			"PreFilter fails", double{preFilter: fwk.AsStatus(errors.New("no cache"))},
+			[]string{"TaintToleration failed: no cache", "TaintToleration failed: no cache"},
+		},
+		{
+			"PreFilter refuses", double{preFilter: fwk.NewStatus(fwk.Unschedulable, "node(s) are full")},
+			[]string{"are full (evictable)", "are full (evictable)"},
+		},
+		{
+			"PreFilter leaves one node", double{only: &fwk.PreFilterResult{NodeNames: sets.New("b")}},
+			[]string{"didn't satisfy plugin TaintToleration", ""},
+		},
+		{
+			"Filter fails, with one text for all nodes", double{filter: failing},
+			[]string{"TaintToleration failed: reading node a", "TaintToleration failed: reading node a"},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.double.details(t); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func failing(node string) *fwk.Status { return fwk.AsStatus(fmt.Errorf("reading node %s", node)) }
+
+func TestNewMissesAFilter(t *testing.T) {
+	_, err := predicates.New(&double{missing: "VolumeZone"})
+	if err == nil || !strings.Contains(err.Error(), "VolumeZone") {
+		t.Errorf("got error %v, want one that names the filter", err)
+	}
+}
+
+type refusedArguments []string
+
+func (r *refusedArguments) Refuse(name, _ string) { *r = append(*r, name) }
+
+func TestKubeBatchArgumentsAreRefused(t *testing.T) {
+	var got refusedArguments
+	predicates.ReadArguments(&got)
+	want := []string{"predicate.MemoryPressureEnable", "predicate.DiskPressureEnable", "predicate.PIDPressureEnable"}
+	if !slices.Equal(got, want) {
+		t.Errorf("refused %v, want %v", got, want)
+	}
+}
+
+// plainPod is what most pods of most jobs look like to the filters: a token and scratch space, nothing else.
+func plainPod() *corev1.Pod {
+	return newPod("p", volumes(
+		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+}
+
+func BenchmarkFilterFor(b *testing.B) {
+	nodes, pods := make([]*corev1.Node, 1000), make([]*corev1.Pod, 0, 1000)
+	for i := range nodes {
+		nodes[i] = newNode(fmt.Sprint("n", i))
+		pods = append(pods, newPod(fmt.Sprint("q", i), relabel("q"), on(nodes[i].Name)))
+	}
+	w := newWorld(b)
+	for _, c := range []struct {
+		name  string
+		extra []*corev1.Pod
+		pod   *corev1.Pod
+	}{
+		{"plain", nil, plainPod()},
+		{"plain, others keep apart", []*corev1.Pod{newPod("r", on("n1"), apart("r", corev1.LabelHostname))}, plainPod()},
+		{"apart", nil, newPod("p", apart("q", corev1.LabelHostname))},
+		{"spread", nil, newPod("p", spread("q", corev1.LabelTopologyZone))},
+	} {
+		w.view.show(append(pods, c.extra...), nodes)
+		plugin, task := w.newPlugin().(framework.NodeFilter), &model.Task{Pod: c.pod}
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				plugin.FilterFor(task, framework.Local)
+				plugin.FilterFor(task, framework.Global)
+			}
+		})
+	}
+}

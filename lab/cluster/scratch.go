@@ -16,10 +16,14 @@ type scratch struct {
 	lock *os.File
 }
 
+// enough is the room that a cluster's data may need. Containers often have a memory file system of 64 MiB.
+const enough = 1 << 30
+
 // scratchBase is the folder that holds those of this user.
 func scratchBase() string {
 	memory := "/dev/shm"
-	if info, err := os.Stat(memory); err != nil || !info.IsDir() {
+	var room syscall.Statfs_t
+	if err := syscall.Statfs(memory, &room); err != nil || room.Bavail*uint64(room.Bsize) < enough {
 		memory = os.TempDir()
 	}
 	return filepath.Join(memory, fmt.Sprintf("tutti-lab-%d", os.Getuid()))

@@ -1,0 +1,45 @@
+# The Helm chart, and what it shares with other parts of the repository.
+
+CHART := charts/tutti
+
+# The helm to use; empty means the one that the lab builds into build/bin.
+HELM ?=
+
+# What the chart holds copies of, because a chart cannot reach outside its folder: copy=original.
+CHART_COPIES := \
+	$(CHART)/files/crds/scheduling.tutti.dev_podgroups.yaml=config/crd/bases/scheduling.tutti.dev_podgroups.yaml \
+	$(CHART)/files/scheduler.yaml=apis/config/v1alpha1/default.yaml
+
+# The account and the roles as plain YAML, for those who install without helm.
+define CHART_RBAC
+{ echo '# What the scheduler may do. Written from the chart by "make chart-sync".'; \
+	"$$helm" template tutti $(CHART) --namespace tutti-system --kube-version 1.37.0 \
+		--show-only templates/serviceaccount.yaml --show-only templates/rbac.yaml \
+	| sed -E '/helm.sh\/chart:|managed-by: Helm|^# Source:/d' | cat -s; }
+endef
+
+define CHART_HELM
+helm="$${HELM:-$(HELM)}"; if [ -z "$$helm" ]; then helm="$$(cd lab && go run ./cmd/lab build helm)"; fi; \
+home="$$(mktemp -d)"; trap 'rm -rf "$$home"' EXIT; \
+export HELM_CACHE_HOME="$$home" HELM_CONFIG_HOME="$$home" HELM_DATA_HOME="$$home"
+endef
+
+.PHONY: chart chart-sync
+chart: ## Check the Helm chart: lint, render, and that its copies are fresh.
+	@$(CHART_HELM); \
+	"$$helm" lint --strict --quiet $(CHART); \
+	for values in $(CHART)/values.yaml $(CHART)/ci/*-values.yaml; do \
+		echo "chart: $$values"; \
+		"$$helm" lint --strict --quiet $(CHART) --values "$$values"; \
+		"$$helm" template tutti $(CHART) --namespace tutti-system --kube-version 1.37.0 --values "$$values" >/dev/null; \
+	done; \
+	stale=0; \
+	for pair in $(CHART_COPIES); do diff -u "$${pair%%=*}" "$${pair#*=}" || stale=1; done; \
+	$(CHART_RBAC) | diff -u config/rbac/rbac.yaml - || stale=1; \
+	if [ $$stale = 1 ]; then echo 'chart: stale copies; run "make chart-sync"' >&2; exit 1; fi; \
+	echo "chart: fine"
+
+chart-sync: ## Copy the CRD and the built-in configuration into the chart, its roles into config/rbac.
+	@$(CHART_HELM); \
+	for pair in $(CHART_COPIES); do cp "$${pair#*=}" "$${pair%%=*}"; done; \
+	mkdir -p config/rbac; $(CHART_RBAC) >config/rbac/rbac.yaml

@@ -93,11 +93,14 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
 }
 
-// ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, else the first
-// validator's refusal.
+// ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that it is held back,
+// else the first validator's refusal.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	if job.Refused != nil {
 		return job.Refused
+	}
+	if held := s.Snapshot.Held[job.Key]; held != nil {
+		return held
 	}
 	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal { return v.ValidateJob(job) })
 }

@@ -28,6 +28,8 @@ type Snapshot struct {
 	Nodes []*Node
 	// Jobs are sorted by key.
 	Jobs []*Job
+	// Held says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
+	Held map[JobKey]*Refusal
 	// View follows every Move; nil when nobody needs it.
 	View View
 

@@ -46,6 +46,7 @@ type Scheduler struct {
 	options Options
 
 	reporter *reporter
+	backoff  backoff
 	refusals map[model.JobKey]*model.Refusal
 	leading  bool
 	cycle    timer
@@ -71,7 +72,7 @@ func New(
 ) *Scheduler {
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(),
+		reporter: newReporter(), backoff: backoff{},
 	}
 }
 
@@ -107,8 +108,8 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		if effect.Report {
 			s.reports.soon(now, reportEvery, reportEvery)
 		}
-		if pod, gone := event.PodGone(); gone {
-			s.settle(ctx, s.machine.Cancel(now, pod))
+		if event.Kind == cluster.KindPod && event.Deleted {
+			s.settle(ctx, s.machine.Cancel(now, event.Pod.UID))
 		}
 	}
 	for _, reply := range letters.replies {
@@ -126,6 +127,11 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
 	snapshot := s.state.Snapshot(now)
+	held, release := s.backoff.held(now)
+	snapshot.Held = held
+	if !release.IsZero() {
+		s.cycle.notAfter(release)
+	}
 	decided := 0
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
@@ -158,12 +164,16 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 			s.state.Forget(outcome.Pod.UID)
 			if !outcome.Gone {
-				s.state.Delay(outcome.Job, bindFailed(outcome), now.Add(bindRetryAfter))
+				s.backoff.failed(outcome.Job, bindFailed(outcome), now)
 			}
 			s.cycle.soon(now, quiet, patience)
+		case commit.Committed:
+			if outcome.Failed == 0 {
+				s.backoff.succeeded(outcome.Job)
+			}
 		case commit.EvictFailed:
 			klog.FromContext(ctx).Info("Eviction failed", "pod", outcome.Pod, "reason", outcome.Message)
-			s.state.Forget(outcome.Pod.UID)
+			s.state.ForgetEviction(outcome.Pod.UID)
 			s.cycle.soon(now, quiet, patience)
 		case commit.WriteFailed:
 			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
@@ -171,9 +181,6 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		}
 	}
 }
-
-// bindRetryAfter is for how long a job whose bind the API server refused for good is left alone.
-const bindRetryAfter = 5 * time.Second
 
 func bindFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{

@@ -107,9 +107,14 @@ func anyReleasing(snapshot *model.Snapshot) bool {
 func handOutSurplus(session *framework.Session) {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		if session.Refusal(job) == nil && !short(session, job) && len(job.Waiting()) > 0 {
-			jobs = append(jobs, job)
+		if session.Refusal(job) != nil || short(session, job) || len(job.Waiting()) == 0 {
+			continue
 		}
+		if refusal := session.ValidateJob(job); refusal != nil {
+			session.Refuse(job, refusal)
+			continue
+		}
+		jobs = append(jobs, job)
 	}
 	for len(jobs) > 0 {
 		var again []*model.Job

@@ -1,4 +1,4 @@
-package cluster_test
+package e2e
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 )
 
 func TestFailedStartSaysWhy(t *testing.T) {
-	dir := t.TempDir()
-	c, err := cluster.Start(t.Context(), cluster.Options{Dir: dir, Out: t.Output(), APIServerArgs: []string{"--nonsense"}})
+	dir, version := t.TempDir(), env.Cluster.Version()
+	c, err := cluster.Start(t.Context(), cluster.Options{Kubernetes: version, Dir: dir, Out: t.Output(), APIServerArgs: []string{"--nonsense"}})
 	if err == nil {
 		c.Stop()
 		t.Fatal("a server with an unknown flag starts")
@@ -20,12 +20,12 @@ func TestFailedStartSaysWhy(t *testing.T) {
 		}
 	}
 	// What the failed start held is free again.
-	c, err = cluster.Start(t.Context(), cluster.Options{Dir: dir, Out: t.Output()})
+	c, err = cluster.Start(t.Context(), cluster.Options{Kubernetes: version, Dir: dir, Out: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Stop()
-	if _, err := cluster.Start(t.Context(), cluster.Options{Dir: dir, Out: t.Output()}); err == nil {
+	if _, err := cluster.Start(t.Context(), cluster.Options{Kubernetes: version, Dir: dir, Out: t.Output()}); err == nil {
 		t.Error("two clusters share a folder")
 	}
 	if out, err := c.Kubectl(t.Context(), "get", "namespaces"); err != nil || !strings.Contains(out, "default") {

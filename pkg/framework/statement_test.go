@@ -42,11 +42,13 @@ type pair struct {
 	log *[]string
 }
 
-func (p pair) TaskPlaced(*model.Task)  { *p.log = append(*p.log, string(p.named)+" placed") }
-func (p pair) TaskEvicted(*model.Task) { *p.log = append(*p.log, string(p.named)+" evicted") }
-func (p pair) TaskUndone(*model.Task, model.Position) {
-	*p.log = append(*p.log, string(p.named)+" undone")
+func (p pair) note(what string, task *model.Task) {
+	*p.log = append(*p.log, fmt.Sprintf("%s: %s %s", p.named, task.Name, what))
 }
+
+func (p pair) TaskPlaced(task *model.Task)                   { p.note("placed", task) }
+func (p pair) TaskEvicted(task *model.Task)                  { p.note("evicted", task) }
+func (p pair) TaskUndone(task *model.Task, _ model.Position) { p.note("undone", task) }
 
 // town draws a cluster with some tasks on their nodes already.
 func town(t *rapid.T) *model.Snapshot {
@@ -180,15 +182,42 @@ func TestUndoIsIdentity(t *testing.T) {
 func TestObserversAreToldBackwards(t *testing.T) {
 	var log []string
 	snapshot := house(4)
-	job := join(snapshot, "a", 1, 1, model.Resources{1})
+	job := join(snapshot, "a", 1, 2, model.Resources{1})
+	snapshot.Move(job.Tasks[1], model.Position{Status: model.Running, Node: "n0"})
 	session := Open(snapshot, profileOf(pair{"one", &log}, pair{"two", &log}), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
 		statement.Place(job.Tasks[0], snapshot.Nodes[0])
+		statement.Evict(job.Tasks[1])
 		return no("Changed")
 	})
-	if want := []string{"one placed", "two placed", "two undone", "one undone"}; !slices.Equal(log, want) {
+	want := []string{
+		"one: a-0 placed", "two: a-0 placed", "one: a-1 evicted", "two: a-1 evicted",
+		"two: a-1 undone", "one: a-1 undone", "two: a-0 undone", "one: a-0 undone",
+	}
+	if !slices.Equal(log, want) {
 		t.Errorf("got %q", log)
 	}
+}
+
+// TestPromiseOnReleasedRoom: what is being released can be promised, once, and not placed on.
+func TestPromiseOnReleasedRoom(t *testing.T) {
+	snapshot := house(2)
+	leaving := join(snapshot, "leaving", 1, 1, model.Resources{2})
+	snapshot.Move(leaving.Tasks[0], model.Position{Status: model.Releasing, Node: "n0"})
+	wants := join(snapshot, "wants", 2, 2, model.Resources{2})
+	session := Open(snapshot, profileOf(), Options{Verify: true})
+	session.Try(func(statement *Statement) *model.Refusal {
+		if refusal := statement.Place(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
+			t.Error("placed on room that is not free yet")
+		}
+		if refusal := statement.Promise(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
+			t.Errorf("promise: %v", refusal)
+		}
+		if refusal := statement.Promise(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
+			t.Error("the same room promised twice")
+		}
+		return nil
+	})
 }
 
 // TestPartOfAGangIsRefused: the engine asks the gates itself, whatever an action returns; the refusal of a gate takes back

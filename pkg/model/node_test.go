@@ -154,3 +154,31 @@ func TestCheckFindsWrongBooks(t *testing.T) {
 		})
 	}
 }
+
+// TestBooks says for each status what a task of it does to its node.
+func TestBooks(t *testing.T) {
+	for _, c := range []struct {
+		status                    Status
+		stuck                     bool
+		idle, releasing, promised int64
+	}{
+		{Pending, false, 10, 0, 0},
+		{Promised, false, 10, 0, 3},
+		{Placed, false, 7, 0, 0},
+		{Binding, false, 7, 0, 0},
+		{Bound, false, 7, 0, 0},
+		{Running, false, 7, 0, 0},
+		{Releasing, false, 7, 3, 0},
+		{Releasing, true, 7, 0, 0},
+		{Running, true, 7, 0, 0},
+		{Succeeded, false, 10, 0, 0},
+		{Failed, false, 10, 0, 0},
+	} {
+		node := &Node{Name: "n1", Allocatable: Resources{10}, Idle: Resources{10}}
+		task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{3}, Stuck: c.stuck}
+		(&Snapshot{Nodes: []*Node{node}}).Move(task, Position{Status: c.status, Node: "n1"})
+		if node.Idle.At(0) != c.idle || node.Releasing.At(0) != c.releasing || node.Promised.At(0) != c.promised {
+			t.Errorf("%s, stuck %v: idle %v, releasing %v, promised %v", c.status, c.stuck, node.Idle, node.Releasing, node.Promised)
+		}
+	}
+}

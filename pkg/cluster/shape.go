@@ -70,6 +70,11 @@ func images(spec *corev1.PodSpec) []string {
 	for i := range spec.InitContainers {
 		names = append(names, spec.InitContainers[i].Image)
 	}
+	for i := range spec.Volumes {
+		if image := spec.Volumes[i].Image; image != nil {
+			names = append(names, image.Reference)
+		}
+	}
 	slices.Sort(names)
 	return names
 }

@@ -53,13 +53,20 @@ func (s *State) patchNodes() {
 			removed = append(removed, node)
 		case known != nil && node != nil:
 			s.patchNode(node, known)
+			if s.view != nil {
+				s.view.changeNode(node.Object)
+			}
 		case known != nil:
 			added = append(added, s.addNode(name, known))
 		}
 	}
 	clear(s.dirtyNodes)
-	byName := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
-	s.snapshot.Nodes = enlist(strike(s.snapshot.Nodes, removed, byName), added, byName)
+	compare := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
+	s.snapshot.Nodes = enlist(strike(s.snapshot.Nodes, removed, compare), added, compare)
+	if s.view != nil {
+		s.view.dropNodes(removed)
+		s.view.addNodes(added)
+	}
 }
 
 // addNode makes an empty node; the tasks that have been waiting for it are placed as changed ones.
@@ -118,6 +125,9 @@ func (s *State) patchTask(uid types.UID, now time.Time) {
 		s.snapshot.Update(task, func(t *model.Task) { t.Position = model.Position{} })
 		delete(s.tasks, uid)
 	}
+	if s.view != nil && (known == nil || known.finished()) {
+		s.view.forget(uid)
+	}
 }
 
 func (s *State) patchJobs() {
@@ -139,8 +149,8 @@ func (s *State) patchJobs() {
 		}
 	}
 	clear(s.dirtyJobs)
-	byKey := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
-	s.snapshot.Jobs = enlist(strike(s.snapshot.Jobs, removed, byKey), added, byKey)
+	compare := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
+	s.snapshot.Jobs = enlist(strike(s.snapshot.Jobs, removed, compare), added, compare)
 }
 
 // few is up to how many items are inserted one by one; for more it is cheaper to sort once.

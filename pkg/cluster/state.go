@@ -52,6 +52,7 @@ type State struct {
 	tasks    map[types.UID]*model.Task
 	width    int
 	second   int64
+	view     *View
 }
 
 // New returns the state of an empty cluster.

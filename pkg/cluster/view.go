@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// View is the snapshot as kube-scheduler's plugins read it. It follows every change of the snapshot, forwards and back.
+//
+// The goroutine that owns the state owns it; during a session, plugins may read it from several goroutines between two
+// changes. What its lists return is valid until the next change and must not be changed.
+//
+// Invariant: every list in it is sorted, pods by UID and nodes by name, so that adding a pod and removing it again, in any
+// order with others, leaves it as it was.
+type View struct {
+	nodes map[string]*framework.NodeInfo
+	// all, and the index lists: nodes with pods that have (anti-)affinity terms, required anti-affinity terms, and
+	// required anti-affinity terms over something wider than a host.
+	all, affine, repelling, widelyRepelling []fwk.NodeInfo
+	// claims counts the pods on nodes that use a claim, by namespace/name.
+	claims map[string]int
+	images map[string]*image
+	// pods keeps what is expensive to work out about a pod for as long as the task lives.
+	pods map[types.UID]*framework.PodInfo
+}
+
+var (
+	_ model.View       = (*View)(nil)
+	_ fwk.SharedLister = (*View)(nil)
+)
+
+// View returns the view of the state's snapshot, always the same one. The first call makes it, and from then on every
+// snapshot keeps it up to date; a state that nobody asks has none.
+func (s *State) View() *View {
+	if s.view != nil {
+		return s.view
+	}
+	s.view = &View{
+		nodes: map[string]*framework.NodeInfo{}, claims: map[string]int{}, images: map[string]*image{},
+		pods: map[types.UID]*framework.PodInfo{},
+	}
+	s.view.addNodes(s.snapshot.Nodes)
+	s.snapshot.View = s.view
+	return s.view
+}
+
+// AddPod puts the task's pod on the node; nothing happens when the view has no such node.
+func (v *View) AddPod(node string, task *model.Task) {
+	if n := v.nodes[node]; n != nil {
+		v.add(n, v.pod(task))
+	}
+}
+
+// RemovePod takes the task's pod off the node; nothing happens when it is not there.
+func (v *View) RemovePod(node string, task *model.Task) {
+	if n := v.nodes[node]; n != nil {
+		v.remove(n, task.UID)
+	}
+}
+
+// NodeInfos lists the nodes with the pods on them.
+func (v *View) NodeInfos() fwk.NodeInfoLister { return nodeLister{v} }
+
+// StorageInfos tells which claims are in use.
+func (v *View) StorageInfos() fwk.StorageInfoLister { return claimLister{v} }
+
+// PodGroupStates knows no group: gangs are not kube-scheduler's business here.
+func (v *View) PodGroupStates() fwk.PodGroupStateLister { return noGroups[fwk.PodGroupState]{} }
+
+// PodGroups knows no group.
+func (v *View) PodGroups() fwk.PodGroupLister { return noGroups[*schedulingv1beta1.PodGroup]{} }
+
+// CompositePodGroupStates knows no group.
+func (v *View) CompositePodGroupStates() fwk.CompositePodGroupStateLister {
+	return noGroups[fwk.CompositePodGroupState]{}
+}
+
+// CompositePodGroups knows no group.
+func (v *View) CompositePodGroups() fwk.CompositePodGroupLister {
+	return noGroups[*schedulingv1alpha3.CompositePodGroup]{}
+}
+
+type nodeLister struct{ v *View }
+
+func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.all, nil }
+
+func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return l.v.affine, nil }
+
+func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return l.v.repelling, nil
+}
+
+func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return l.v.widelyRepelling, nil
+}
+
+func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
+	if n := l.v.nodes[name]; n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("node %q: not in the snapshot", name)
+}
+
+type claimLister struct{ v *View }
+
+func (l claimLister) IsPVCUsedByPods(key string) bool { return l.v.claims[key] > 0 }
+
+type noGroups[T any] struct{}
+
+func (noGroups[T]) Get(namespace, name string) (T, error) {
+	var none T
+	return none, fmt.Errorf("pod group %s/%s: not found", namespace, name)
+}
+
+// pod returns what kube-scheduler wants to know about a task's pod, from memory when the pod has not changed. Terms that
+// cannot be parsed are left out, as kube-scheduler does.
+func (v *View) pod(task *model.Task) *framework.PodInfo {
+	known := v.pods[task.UID]
+	switch {
+	case known != nil && known.Pod == task.Pod:
+		return known
+	case known != nil && sameSpec(known.Pod, task.Pod):
+		again := *known // with the resources it has worked out
+		again.Pod = task.Pod
+		known = &again
+	default:
+		known, _ = framework.NewPodInfo(task.Pod)
+	}
+	v.pods[task.UID] = known
+	return known
+}
+
+// sameSpec tells whether terms and resources of two versions of a pod must be the same. The generation tells about the
+// spec; what a running container was granted stands in the status.
+func sameSpec(a, b *corev1.Pod) bool {
+	bare := func(status *corev1.PodStatus) bool {
+		return len(status.ContainerStatuses) == 0 && len(status.InitContainerStatuses) == 0 &&
+			status.Resources == nil && status.AllocatedResources == nil && status.Resize == ""
+	}
+	return a.Generation != 0 && a.Generation == b.Generation && bare(&a.Status) && bare(&b.Status)
+}
+
+// forget drops what is kept about a pod that will not come back.
+func (v *View) forget(uid types.UID) { delete(v.pods, uid) }
+
+// addNodes takes in nodes with the tasks they list.
+func (v *View) addNodes(nodes []*model.Node) {
+	fresh := make([]fwk.NodeInfo, 0, len(nodes))
+	for _, node := range nodes {
+		n := framework.NewNodeInfo()
+		n.SetNode(node.Object)
+		v.nodes[node.Name] = n
+		fresh = append(fresh, n)
+		v.addImages(n)
+	}
+	v.all = enlist(v.all, fresh, byName)
+	for _, node := range nodes {
+		for _, task := range node.Tasks {
+			v.AddPod(node.Name, task)
+		}
+	}
+}
+
+// changeNode takes in a new version of a node; the pods on it stay.
+func (v *View) changeNode(object *corev1.Node) {
+	n := v.nodes[object.Name]
+	if n.Node() == object {
+		return
+	}
+	v.dropImages(n)
+	n.SetNode(object)
+	v.addImages(n)
+}
+
+// dropNodes forgets nodes with all pods on them.
+func (v *View) dropNodes(nodes []*model.Node) {
+	gone := make([]fwk.NodeInfo, 0, len(nodes))
+	for _, node := range nodes {
+		n := v.nodes[node.Name]
+		for len(n.Pods) > 0 {
+			v.remove(n, n.Pods[len(n.Pods)-1].GetPod().UID)
+		}
+		v.dropImages(n)
+		delete(v.nodes, node.Name)
+		gone = append(gone, n)
+	}
+	v.all = strike(v.all, gone, byName)
+}
+
+func byName(a, b fwk.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) }
+
+// index keeps the node in an index list exactly as long as it belongs there.
+func index(list *[]fwk.NodeInfo, n *framework.NodeInfo, belongs bool) {
+	i, found := slices.BinarySearchFunc(*list, fwk.NodeInfo(n), byName)
+	switch {
+	case belongs && !found:
+		*list = slices.Insert(*list, i, fwk.NodeInfo(n))
+	case !belongs && found:
+		*list = slices.Delete(*list, i, i+1)
+	}
+}

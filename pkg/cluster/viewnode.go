@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// add puts a pod on a node. NodeInfo appends it to its lists; it is then brought to its place.
+func (v *View) add(n *framework.NodeInfo, pod *framework.PodInfo) {
+	if _, found := search(n.Pods, pod.Pod.UID); found {
+		return
+	}
+	n.AddPodInfo(pod)
+	for _, list := range podLists(n) {
+		settle(*list, pod)
+	}
+	tidy(n.Requested)
+	for claim := range framework.PodPVCKeys(pod.Pod) {
+		v.claims[claim]++
+	}
+	v.indexNode(n, pod.Pod)
+}
+
+// remove takes a pod off a node. NodeInfo fills the gap with the last pod of the list, which is then put back to the
+// end. The host ports of the others are taken again, since NodeInfo does not count who uses a port.
+func (v *View) remove(n *framework.NodeInfo, uid types.UID) {
+	i, found := search(n.Pods, uid)
+	if !found {
+		return
+	}
+	pod := n.Pods[i].GetPod()
+	var gaps [4]int
+	for k, list := range podLists(n) {
+		gaps[k], _ = search(*list, uid)
+	}
+	before := podLengths(n)
+	if err := n.RemovePod(klog.Background(), pod); err != nil {
+		return // only a pod that is not there is refused
+	}
+	for k, list := range podLists(n) {
+		if len(*list) < before[k] {
+			unsettle(*list, gaps[k])
+		}
+	}
+	tidy(n.Requested)
+	if len(util.GetHostPorts(pod)) > 0 {
+		takePorts(n)
+	}
+	for claim := range framework.PodPVCKeys(pod) {
+		if v.claims[claim]--; v.claims[claim] <= 0 {
+			delete(v.claims, claim)
+		}
+	}
+	v.indexNode(n, pod)
+}
+
+// indexNode brings the index lists in line with the node after the pod came or went.
+func (v *View) indexNode(n *framework.NodeInfo, pod *corev1.Pod) {
+	if affinity := pod.Spec.Affinity; affinity == nil || affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil {
+		return
+	}
+	index(&v.affine, n, len(n.PodsWithAffinity) > 0)
+	index(&v.repelling, n, len(n.PodsWithRequiredAntiAffinity) > 0)
+	index(&v.widelyRepelling, n, len(n.PodsWithRequiredNonHostScopedAntiAffinity) > 0)
+}
+
+func podLists(n *framework.NodeInfo) [4]*[]fwk.PodInfo {
+	return [4]*[]fwk.PodInfo{
+		&n.Pods, &n.PodsWithAffinity, &n.PodsWithRequiredAntiAffinity, &n.PodsWithRequiredNonHostScopedAntiAffinity,
+	}
+}
+
+func podLengths(n *framework.NodeInfo) (lengths [4]int) {
+	for k, list := range podLists(n) {
+		lengths[k] = len(*list)
+	}
+	return lengths
+}
+
+// search finds a pod in a list that is sorted by UID.
+func search(list []fwk.PodInfo, uid types.UID) (int, bool) {
+	return slices.BinarySearchFunc(list, uid, func(p fwk.PodInfo, uid types.UID) int {
+		switch other := p.GetPod().UID; {
+		case other < uid:
+			return -1
+		case other > uid:
+			return 1
+		default:
+			return 0
+		}
+	})
+}
+
+// settle moves the pod from the end of the list, if it is there, to its place.
+func settle(list []fwk.PodInfo, pod *framework.PodInfo) {
+	last := len(list) - 1
+	if last < 0 || list[last] != fwk.PodInfo(pod) {
+		return
+	}
+	i, _ := search(list[:last], pod.Pod.UID)
+	copy(list[i+1:], list[i:last])
+	list[i] = pod
+}
+
+// unsettle moves the pod that fills a gap back to the end of the list.
+func unsettle(list []fwk.PodInfo, gap int) {
+	if gap >= len(list) {
+		return
+	}
+	filler := list[gap]
+	copy(list[gap:], list[gap+1:])
+	list[len(list)-1] = filler
+}
+
+// tidy removes resources of which nothing is left.
+func tidy(r *framework.Resource) {
+	for name, amount := range r.ScalarResources {
+		if amount == 0 {
+			delete(r.ScalarResources, name)
+		}
+	}
+	if len(r.ScalarResources) == 0 {
+		r.ScalarResources = nil
+	}
+}
+
+func takePorts(n *framework.NodeInfo) {
+	for _, pod := range n.Pods {
+		for _, port := range util.GetHostPorts(pod.GetPod()) {
+			n.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
+		}
+	}
+}
+
+// image is what the nodes say about one image. All nodes that have it share the summary.
+type image struct {
+	summary *fwk.ImageStateSummary
+	// sizes counts the nodes by the size they report. The largest counts, whoever reported first.
+	sizes map[int64]int
+}
+
+func (m *image) sum() {
+	m.summary.NumNodes = m.summary.Nodes.Len()
+	m.summary.Size = 0
+	for size := range m.sizes {
+		m.summary.Size = max(m.summary.Size, size)
+	}
+}
+
+// imagesOn returns the sizes of the images on a node by name.
+func imagesOn(node *corev1.Node) map[string]int64 {
+	sizes := make(map[string]int64, len(node.Status.Images))
+	for i := range node.Status.Images {
+		for _, name := range node.Status.Images[i].Names {
+			sizes[name] = max(sizes[name], node.Status.Images[i].SizeBytes)
+		}
+	}
+	return sizes
+}
+
+func (v *View) addImages(n *framework.NodeInfo) {
+	node := n.Node()
+	n.ImageStates = map[string]*fwk.ImageStateSummary{}
+	for name, size := range imagesOn(node) {
+		m := v.images[name]
+		if m == nil {
+			m = &image{summary: &fwk.ImageStateSummary{Nodes: sets.New[string]()}, sizes: map[int64]int{}}
+			v.images[name] = m
+		}
+		m.summary.Nodes.Insert(node.Name)
+		m.sizes[size]++
+		m.sum()
+		n.ImageStates[name] = m.summary
+	}
+}
+
+func (v *View) dropImages(n *framework.NodeInfo) {
+	node := n.Node()
+	for name, size := range imagesOn(node) {
+		m := v.images[name]
+		m.summary.Nodes.Delete(node.Name)
+		if m.sizes[size]--; m.sizes[size] == 0 {
+			delete(m.sizes, size)
+		}
+		m.sum()
+		if m.summary.Nodes.Len() == 0 {
+			delete(v.images, name)
+		}
+	}
+}

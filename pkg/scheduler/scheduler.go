@@ -79,22 +79,28 @@ func New(
 // Run is the loop, until the context ends. It follows the cluster from the start and decides once it leads.
 func (s *Scheduler) Run(ctx context.Context) error {
 	for {
-		now := s.options.Clock.Now()
-		s.receive(ctx, now)
-		if s.leading {
-			if s.cycle.due(now) {
-				s.runCycle(ctx)
-			}
-			if s.reports.due(now) {
-				s.report(now)
-			}
-			s.settle(ctx, s.machine.Tick(now))
-			s.send()
-		}
+		s.step(ctx)
 		if !s.sleep(ctx) {
 			return nil
 		}
 	}
+}
+
+// step does whatever is due now. A simulator calls it instead of Run.
+func (s *Scheduler) step(ctx context.Context) {
+	now := s.options.Clock.Now()
+	s.receive(ctx, now)
+	if !s.leading {
+		return
+	}
+	if s.cycle.due(now) {
+		s.runCycle(ctx)
+	}
+	if s.reports.due(now) {
+		s.report(now)
+	}
+	s.settle(ctx, s.machine.Tick(now))
+	s.send()
 }
 
 // receive empties the mailbox into the state machines.

@@ -1,0 +1,160 @@
+// Package nodeorder prefers nodes as kube-scheduler does, by weighted scores: how full a node would be, how evenly its
+// cores and memory would be used, and what taints, affinities, spread and images say.
+//
+// Scores of resources are its own arithmetic, because requests are translated before anything is compared; the others are
+// asked of kube-scheduler's own plugins. It rules no node out. It keeps nothing between questions, so that a placed
+// sibling counts at once. A score that fails counts 0.
+//
+// Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
+// have room; min-max normalisation is exact where kube-scheduler's floats may be one lower; a pod that requests no
+// CPU, or no memory, counts as 100m or 200Mi for scoring once per pod, not once per container, and only while a pod is
+// scored that requests none either, so that such pods do not pile up; balanced use is computed in integers, which may
+// differ by one.
+package nodeorder
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Name is the plugin's name in the configuration.
+const Name = "nodeorder"
+
+// Kube is what the plugin needs of kube-scheduler. New calls Plugin; a session's goroutine calls the rest.
+type Kube interface {
+	// Plugin returns kube-scheduler's plugin of that name, nil when there is none.
+	Plugin(name string) fwk.Plugin
+	// Lister returns the view of nodes and pods that follows the session.
+	Lister() fwk.SharedLister
+	// Context returns the context that plugins are called with.
+	Context() context.Context
+	// NewState returns an empty state for the questions about one pod.
+	NewState() fwk.CycleState
+}
+
+// New returns the maker of the plugin for each session. It fails when kube lacks a score that has a weight. Weights that
+// ReadWeights or DefaultWeights did not make must be at least 0, with a Shape where RequestedToCapacityRatio has one.
+func New(kube Kube, weights Weights) (framework.Factory, error) {
+	var scores []kubeScore
+	for _, wanted := range wantedScores(weights) {
+		if wanted.weight == 0 {
+			continue
+		}
+		plugin, ok := kube.Plugin(wanted.plugin).(fwk.ScorePlugin)
+		if !ok {
+			return nil, fmt.Errorf("nodeorder: kube-scheduler has no score %s", wanted.plugin)
+		}
+		wanted.score = plugin
+		wanted.pre, _ = plugin.(fwk.PreScorePlugin)
+		scores = append(scores, wanted)
+	}
+	return func() framework.Plugin { return &plugin{kube: kube, weights: weights, scores: scores} }, nil
+}
+
+// plugin is the plugin of one session.
+type plugin struct {
+	kube    Kube
+	weights Weights
+	scores  []kubeScore
+}
+
+var _ framework.NodeScorer = (*plugin)(nil)
+
+// Name returns "nodeorder".
+func (p *plugin) Name() string { return Name }
+
+// ScoresFor returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
+func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
+	if scope == framework.Local {
+		return resourceScores(p.weights, task)
+	}
+	var scores []framework.NodeScore
+	nodes := p.kube.Lister().NodeInfos()
+	for i := range p.scores {
+		wanted := &p.scores[i]
+		if wanted.scope != scope || !wanted.concerns(nodes, task.Pod) {
+			continue
+		}
+		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes, state: p.kube.NewState()}
+		if score, ok := asked.prepare(candidates); ok {
+			scores = append(scores, score)
+		}
+	}
+	return scores
+}
+
+// question is one score of kube-scheduler, asked about one pod.
+type question struct {
+	*kubeScore
+	plugin *plugin
+	pod    *corev1.Pod
+	nodes  fwk.NodeInfoLister
+	state  fwk.CycleState
+}
+
+// prepare runs PreScore and returns the score; ok is false when it has nothing to say.
+func (q *question) prepare(candidates []*model.Node) (score framework.NodeScore, ok bool) {
+	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Raw: q.raw}
+	if q.pre != nil {
+		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, q.known(candidates))
+		if !status.IsSuccess() {
+			return score, false
+		}
+	}
+	if q.ownNormalization {
+		score.Raw = q.normalized(candidates)
+	}
+	return score, true
+}
+
+// known returns the candidates as kube-scheduler's plugins know them.
+func (q *question) known(candidates []*model.Node) []fwk.NodeInfo {
+	if !q.ownNormalization {
+		return nil // only spreading looks at them
+	}
+	known := make([]fwk.NodeInfo, 0, len(candidates))
+	for _, node := range candidates {
+		if info, err := q.nodes.Get(node.Name); err == nil && info.Node() != nil {
+			known = append(known, info)
+		}
+	}
+	return known
+}
+
+func (q *question) raw(node *model.Node) int64 {
+	info, err := q.nodes.Get(node.Name)
+	if err != nil || info.Node() == nil {
+		return 0
+	}
+	score, status := q.score.Score(q.plugin.kube.Context(), q.state, q.pod, info)
+	if !status.IsSuccess() {
+		return 0
+	}
+	return score
+}
+
+// normalized scores all candidates, lets the plugin bring the scores to 0…100 in its own way, and returns the look-up.
+func (q *question) normalized(candidates []*model.Node) func(*model.Node) int64 {
+	scores := make(fwk.NodeScoreList, len(candidates))
+	for i, node := range candidates {
+		scores[i] = fwk.NodeScore{Name: node.Name, Score: q.raw(node)}
+	}
+	status := q.score.ScoreExtensions().NormalizeScore(q.plugin.kube.Context(), q.state, q.pod, scores)
+	return func(node *model.Node) int64 {
+		i, found := slices.BinarySearchFunc(scores, node.Name, func(s fwk.NodeScore, name string) int {
+			return cmp.Compare(s.Name, name)
+		})
+		if !found || !status.IsSuccess() {
+			return 0
+		}
+		return scores[i].Score
+	}
+}

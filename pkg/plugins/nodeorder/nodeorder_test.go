@@ -1,0 +1,241 @@
+package nodeorder_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+)
+
+// counterpart says whose score must equal whose, and by how much it may differ, which the package's paragraph explains.
+type counterpart struct {
+	ours, theirs string
+	tolerance    int64
+}
+
+func TestSameAsKubeScheduler(t *testing.T) {
+	w := newWorld(t, strategy(config.LeastAllocated))
+	counterparts := []counterpart{
+		{"nodeaffinity", "NodeAffinity", 0}, {"tainttoleration", "TaintToleration", 0}, {"imagelocality", "ImageLocality", 0},
+		{"podaffinity", "InterPodAffinity", 1}, {"podtopologyspread", "PodTopologySpread", 0},
+		{"leastrequested", "NodeResourcesFit", 0}, {"balancedresource", "NodeResourcesBalancedAllocation", 1},
+	}
+	compare(t, w, nodeorder.DefaultWeights(), counterparts)
+}
+
+func TestMostRequestedAsKubeScheduler(t *testing.T) {
+	w := newWorld(t, strategy(config.MostAllocated))
+	compare(t, w, nodeorder.Weights{MostRequested: 1}, []counterpart{{"mostrequested", "NodeResourcesFit", 0}})
+}
+
+func TestRatioAsKubeScheduler(t *testing.T) {
+	ratio := strategy(config.RequestedToCapacityRatio)
+	ratio.RequestedToCapacityRatio = &config.RequestedToCapacityRatioParam{Shape: []config.UtilizationShapePoint{
+		{Utilization: 10, Score: 0}, {Utilization: 70, Score: 10}, {Utilization: 100, Score: 3},
+	}}
+	shape, err := nodeorder.ParseShape("10:0,70:10, 100:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, ratio)
+	weights := nodeorder.Weights{RequestedToCapacityRatio: 1, Shape: shape}
+	compare(t, w, weights, []counterpart{{"requestedtocapacityratio", "NodeResourcesFit", 0}})
+}
+
+func strategy(kind config.ScoringStrategyType) *config.ScoringStrategy {
+	return &config.ScoringStrategy{Type: kind, Resources: []config.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: "memory", Weight: 1}}}
+}
+
+// compare scores random clusters with both and tells where a score differs by more than it may.
+func compare(t *testing.T, w *world, weights nodeorder.Weights, counterparts []counterpart) {
+	t.Helper()
+	apart := map[string]int{}
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a test replays its seeds
+		c := randomCluster(r)
+		w.view.SharedLister = cache.NewSnapshot(c.pods, c.nodes)
+		pod := randomPod(r, "incoming")
+		ours, theirs := w.ours(t, weights, taskOf(pod), c.models), w.theirs(t, pod, c.nodes)
+		for _, pair := range counterparts {
+			got, want := ours[pair.ours], theirs[pair.theirs]
+			if got == nil {
+				got = make([]int64, len(c.nodes)) // nothing to say is 0 for all
+			}
+			for i := range got {
+				if want != nil && max(got[i]-want[i], want[i]-got[i]) > pair.tolerance {
+					t.Fatalf("seed %d, node %s: %s is %d, kube-scheduler's %s is %d", seed, c.nodes[i].Name, pair.ours, got[i], pair.theirs, want[i])
+				}
+			}
+			if slices.Max(got) != slices.Min(got) {
+				apart[pair.ours]++
+			}
+		}
+	}
+	for _, pair := range counterparts {
+		if apart[pair.ours] < 50 {
+			t.Errorf("%s told nodes apart in %d clusters only", pair.ours, apart[pair.ours])
+		}
+	}
+}
+
+func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
+	w := newWorld(t, strategy(config.LeastAllocated))
+	room := model.Resources{model.CPU: 4000, model.Memory: 8 << 30}
+	used := &model.Node{Name: "a", Allocatable: room, Idle: room.Clone()}
+	free := &model.Node{Name: "b", Allocatable: room, Idle: room.Clone()}
+	used.Place(&model.Task{PodRef: model.PodRef{UID: "1"}, Position: model.Position{Status: model.Placed, Node: "a"}})
+	scores := w.ours(t, nodeorder.DefaultWeights(), &model.Task{Pod: &corev1.Pod{}}, []*model.Node{used, free})
+	if least := scores["leastrequested"]; least[0] >= least[1] {
+		t.Errorf("leastrequested is %v, want the free node above the other", least)
+	}
+	if balanced, asked := scores["balancedresource"]; asked {
+		t.Errorf("balancedresource is %v for a pod without requests, want it left out", balanced)
+	}
+}
+
+func TestResourceScores(t *testing.T) {
+	w := newWorld(t, strategy(config.LeastAllocated))
+	weights := nodeorder.Weights{LeastRequested: 1, MostRequested: 1, BalancedResource: 1, RequestedToCapacityRatio: 1, Shape: nodeorder.DefaultWeights().Shape}
+	cases := []struct {
+		name                          string
+		allocatable, idle, request    model.Resources
+		least, most, balanced, packed int64
+	}{
+		{"half full and even", vector(4000, 400), vector(4000, 400), vector(2000, 200), 50, 50, 75, 50},
+		{"uneven", vector(4000, 400), vector(4000, 400), vector(4000, 100), 37, 62, 56, 63},
+		{"evens out", vector(4000, 400), vector(0, 400), vector(0, 400), 0, 100, 100, 100},
+		{"overdrawn", vector(4000, 400), vector(-1000, -100), vector(1000, 100), 0, 100, 75, 100},
+		{"no memory offered", vector(4000, 0), vector(4000, 0), vector(1000, 1), 75, 25, 75, 25},
+		{"nothing offered", nil, nil, vector(1000, 100), 0, 0, 75, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			node := &model.Node{Name: "a", Allocatable: c.allocatable, Idle: c.idle}
+			scores := w.ours(t, weights, &model.Task{Pod: &corev1.Pod{}, Request: c.request}, []*model.Node{node})
+			got := []int64{scores["leastrequested"][0], scores["mostrequested"][0], scores["balancedresource"][0], scores["requestedtocapacityratio"][0]}
+			if want := []int64{c.least, c.most, c.balanced, c.packed}; !slices.Equal(got, want) {
+				t.Errorf("least, most, balanced, ratio are %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func vector(cpu, memory int64) model.Resources {
+	return model.Resources{model.CPU: cpu, model.Memory: memory}
+}
+
+// reader is arguments as a test has them.
+type reader struct {
+	values  map[string]string
+	refused []string
+}
+
+func (r *reader) Int(name string, def, _, _ int64) int64 {
+	var n int64
+	if _, err := fmt.Sscan(r.values[name], &n); err != nil {
+		return def
+	}
+	return n
+}
+
+func (r *reader) String(name, def string) string {
+	if text, ok := r.values[name]; ok {
+		return text
+	}
+	return def
+}
+
+func (r *reader) Refuse(name, must string) { r.refused = append(r.refused, name+" must "+must) }
+
+func TestReadWeights(t *testing.T) {
+	plain := nodeorder.ReadWeights(&reader{})
+	if want := nodeorder.DefaultWeights(); fmt.Sprint(plain) != fmt.Sprint(want) {
+		t.Errorf("without arguments the weights are %+v, want %+v", plain, want)
+	}
+	all := nodeorder.ReadWeights(&reader{values: map[string]string{
+		"leastrequested.weight": "11", "mostrequested.weight": "12", "balancedresource.weight": "13",
+		"requestedtocapacityratio.weight": "14", "requestedtocapacityratio.shape": "0:10,100:0", "nodeaffinity.weight": "15",
+		"podaffinity.weight": "16", "tainttoleration.weight": "17", "imagelocality.weight": "18", "podtopologyspread.weight": "0",
+	}})
+	want := nodeorder.Weights{
+		LeastRequested: 11, MostRequested: 12, BalancedResource: 13, RequestedToCapacityRatio: 14, NodeAffinity: 15,
+		PodAffinity: 16, TaintToleration: 17, ImageLocality: 18, PodTopologySpread: 0,
+		Shape: nodeorder.Shape{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
+	}
+	if fmt.Sprint(all) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v", all, want)
+	}
+}
+
+func TestReadWeightsRefusesShapes(t *testing.T) {
+	for text, want := range map[string]string{
+		"":               "",
+		"0:0,100":        "no colon",
+		"0:0,101:1":      "0 to 100",
+		"0:11":           "0 to 10",
+		"50:1,50:2":      "rise",
+		"x:1":            "whole number",
+		"without weight": "weight of at least 1",
+	} {
+		r := &reader{values: map[string]string{"requestedtocapacityratio.shape": text, "requestedtocapacityratio.weight": "1"}}
+		if text == "without weight" {
+			delete(r.values, "requestedtocapacityratio.weight")
+		}
+		nodeorder.ReadWeights(r)
+		if got := strings.Join(r.refused, "; "); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("shape %q: refused with %q, want %q in it", text, got, want)
+		}
+	}
+}
+
+// noScores stands in for a kube-scheduler without plugins.
+type noScores struct{ nodeorder.Kube }
+
+func (noScores) Plugin(string) fwk.Plugin { return nil }
+
+func TestNewMissesAScore(t *testing.T) {
+	_, err := nodeorder.New(noScores{}, nodeorder.Weights{ImageLocality: 1})
+	if err == nil || !strings.Contains(err.Error(), "ImageLocality") {
+		t.Errorf("got error %v, want one that names the score", err)
+	}
+	if _, err := nodeorder.New(noScores{}, nodeorder.Weights{LeastRequested: 1}); err != nil {
+		t.Errorf("a weight of 0 asks for a plugin: %v", err)
+	}
+}
+
+func BenchmarkPlainPod(b *testing.B) {
+	w := newWorld(b, strategy(config.LeastAllocated))
+	newPlugin, err := nodeorder.New(w.kube, nodeorder.DefaultWeights())
+	if err != nil {
+		b.Fatal(err)
+	}
+	plugin := newPlugin().(framework.NodeScorer)
+	task := &model.Task{Pod: &corev1.Pod{}, Request: vector(1000, 1<<30)}
+	node := &model.Node{Name: "a", Allocatable: vector(32000, 64<<30), Idle: vector(16000, 32<<30)}
+	b.Run("ask", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			plugin.ScoresFor(task, framework.Local, nil)
+			plugin.ScoresFor(task, framework.Global, nil)
+		}
+	})
+	b.Run("node", func(b *testing.B) {
+		b.ReportAllocs()
+		scores := plugin.ScoresFor(task, framework.Local, nil)
+		for b.Loop() {
+			for _, score := range scores {
+				score.Raw(node)
+			}
+		}
+	})
+}

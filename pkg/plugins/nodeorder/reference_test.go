@@ -1,0 +1,274 @@
+package nodeorder_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	kube "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+)
+
+// view is a lister whose content a test replaces.
+type view struct{ fwk.SharedLister }
+
+// world is kube-scheduler's plugins over a view, and a kube-scheduler framework over the same.
+type world struct {
+	view      *view
+	kube      *kubeframework.Plugins
+	reference kube.Framework
+}
+
+// newWorld builds both. The reference scores with the given strategy for resources.
+func newWorld(t testing.TB, strategy *config.ScoringStrategy) *world {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	w := &world{view: &view{SharedLister: cache.NewEmptySnapshot()}}
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	var err error
+	w.kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: w.view, Informers: factory, Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := defaults.Profiles[0]
+	left := []string{"DefaultPreemption", "DynamicResources", "VolumeBinding"}
+	all := &profile.Plugins.MultiPoint
+	all.Enabled = slices.DeleteFunc(all.Enabled, func(p config.Plugin) bool { return slices.Contains(left, p.Name) })
+	for _, plugin := range profile.PluginConfig {
+		switch args := plugin.Args.(type) {
+		case *config.PodTopologySpreadArgs:
+			args.DefaultingType = config.ListDefaulting
+		case *config.NodeResourcesFitArgs:
+			args.ScoringStrategy = strategy
+		}
+	}
+	w.reference, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
+		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory), kuberuntime.WithSnapshotSharedLister(w.view))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// theirs returns kube-scheduler's scores of the nodes, 0 to 100, by plugin.
+func (w *world) theirs(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) map[string][]int64 {
+	t.Helper()
+	ctx, state := context.Background(), kube.NewCycleState()
+	infos := make([]fwk.NodeInfo, len(nodes))
+	for i, node := range nodes {
+		info, err := w.view.NodeInfos().Get(node.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos[i] = info
+	}
+	if status := w.reference.RunPreScorePlugins(ctx, state, pod, infos); !status.IsSuccess() {
+		t.Fatal(status.AsError())
+	}
+	all, status := w.reference.RunScorePlugins(ctx, state, pod, infos)
+	if !status.IsSuccess() {
+		t.Fatal(status.AsError())
+	}
+	scores := map[string][]int64{}
+	weights := nodeWeights()
+	for i, node := range all {
+		for _, score := range node.Scores {
+			if scores[score.Name] == nil {
+				scores[score.Name] = make([]int64, len(nodes))
+			}
+			scores[score.Name][i] = score.Score / weights[score.Name]
+		}
+	}
+	return scores
+}
+
+func nodeWeights() map[string]int64 {
+	return map[string]int64{
+		"TaintToleration": 3, "NodeAffinity": 2, "InterPodAffinity": 2, "PodTopologySpread": 2, "ImageLocality": 1,
+		"NodeResourcesFit": 1, "NodeResourcesBalancedAllocation": 1,
+	}
+}
+
+// ours returns the plugin's scores of the nodes, 0 to 100, by score; what has nothing to say is missing.
+func (w *world) ours(t testing.TB, weights nodeorder.Weights, task *model.Task, nodes []*model.Node) map[string][]int64 {
+	t.Helper()
+	newPlugin, err := nodeorder.New(w.kube, weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := newPlugin().(framework.NodeScorer)
+	scores := map[string][]int64{}
+	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
+		for _, score := range plugin.ScoresFor(task, scope, nodes) {
+			raw := make([]int64, len(nodes))
+			for i, node := range nodes {
+				raw[i] = score.Raw(node)
+			}
+			scores[score.Name] = normalized(raw, score.Normalization)
+		}
+	}
+	return scores
+}
+
+// normalized is what the documentation of framework.Normalization says.
+func normalized(raw []int64, how framework.Normalization) []int64 {
+	low, high := slices.Min(raw), slices.Max(raw)
+	for i, score := range raw {
+		switch {
+		case how == framework.ByMax && high > 0:
+			raw[i] = 100 * score / high
+		case how == framework.Reversed && high > 0:
+			raw[i] = 100 - 100*score/high
+		case how == framework.Reversed:
+			raw[i] = 100
+		case how == framework.ByRange && high == low:
+			raw[i] = 0
+		case how == framework.ByRange:
+			raw[i] = 100 * (score - low) / (high - low)
+		}
+	}
+	return raw
+}
+
+// cluster is random nodes and pods, in kube-scheduler's words and in ours.
+type cluster struct {
+	nodes  []*corev1.Node
+	pods   []*corev1.Pod
+	models []*model.Node
+}
+
+func randomCluster(r *rand.Rand) cluster {
+	var c cluster
+	for i := range 3 + r.IntN(5) {
+		node := randomNode(r, fmt.Sprint("n", i))
+		allocatable := model.Resources{model.CPU: node.Status.Allocatable.Cpu().MilliValue(), model.Memory: node.Status.Allocatable.Memory().Value()}
+		ours := &model.Node{Name: node.Name, Object: node, Allocatable: allocatable, Idle: allocatable.Clone()}
+		for j := range r.IntN(4) {
+			pod := randomPod(r, fmt.Sprint("p", i, "-", j))
+			pod.Spec.NodeName = node.Name
+			task := taskOf(pod)
+			task.Position = model.Position{Status: model.Running, Node: node.Name}
+			ours.Place(task)
+			c.pods = append(c.pods, pod)
+		}
+		c.nodes, c.models = append(c.nodes, node), append(c.models, ours)
+	}
+	return c
+}
+
+func randomNode(r *rand.Rand, name string) *corev1.Node {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			corev1.LabelHostname: name, corev1.LabelTopologyZone: fmt.Sprint("z", r.IntN(3)), "disk": oneOf(r, "ssd", "hdd"),
+		}},
+		Status: corev1.NodeStatus{Allocatable: requests(4000+r.Int64N(4000), (4+r.Int64N(12))<<30)},
+	}
+	if r.IntN(8) == 0 {
+		delete(node.Labels, corev1.LabelTopologyZone)
+	}
+	for i := range r.IntN(3) {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{
+			Key: fmt.Sprint("t", i), Value: oneOf(r, "0", "1"), Effect: corev1.TaintEffectPreferNoSchedule,
+		})
+	}
+	for i := range r.IntN(3) {
+		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{
+			Names: []string{fmt.Sprint("image", i, ":latest")}, SizeBytes: r.Int64N(900 << 20),
+		})
+	}
+	return node
+}
+
+func randomPod(r *rand.Rand, name string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: types.UID(name), Labels: map[string]string{"app": oneOf(r, "x", "y", "z")},
+		},
+		Spec: corev1.PodSpec{Affinity: randomAffinity(r), Containers: []corev1.Container{{
+			Name: "main", Image: oneOf(r, "image0", "image1", "none"),
+			Resources: corev1.ResourceRequirements{Requests: requests(1+r.Int64N(3000), 1+r.Int64N(5<<30))},
+		}}},
+	}
+	if r.IntN(3) == 0 {
+		pod.Spec.Tolerations = []corev1.Toleration{{Key: "t0", Operator: corev1.TolerationOpEqual, Value: oneOf(r, "0", "1")}}
+	}
+	for range r.IntN(3) {
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+			MaxSkew: 1 + r.Int32N(3), TopologyKey: randomKey(r), WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: randomSelector(r),
+		})
+	}
+	return pod
+}
+
+func randomAffinity(r *rand.Rand) *corev1.Affinity {
+	affinity := &corev1.Affinity{}
+	for range r.IntN(3) {
+		if affinity.NodeAffinity == nil {
+			affinity.NodeAffinity = &corev1.NodeAffinity{}
+		}
+		terms := &affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		*terms = append(*terms, corev1.PreferredSchedulingTerm{Weight: 1 + r.Int32N(100), Preference: corev1.NodeSelectorTerm{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{oneOf(r, "ssd", "hdd")}}},
+		}})
+	}
+	if r.IntN(3) == 0 {
+		affinity.PodAffinity = &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{randomTerm(r)}}
+	}
+	if r.IntN(3) == 0 {
+		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{randomTerm(r)}}
+	}
+	return affinity
+}
+
+func randomTerm(r *rand.Rand) corev1.WeightedPodAffinityTerm {
+	return corev1.WeightedPodAffinityTerm{
+		Weight: 1 + r.Int32N(100), PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: randomSelector(r), TopologyKey: randomKey(r)},
+	}
+}
+
+func randomSelector(r *rand.Rand) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": oneOf(r, "x", "y", "z")}}
+}
+
+func randomKey(r *rand.Rand) string { return oneOf(r, corev1.LabelHostname, corev1.LabelTopologyZone) }
+
+func oneOf(r *rand.Rand, choices ...string) string { return choices[r.IntN(len(choices))] }
+
+func requests(cpu, memory int64) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(memory, resource.BinarySI),
+	}
+}
+
+func taskOf(pod *corev1.Pod) *model.Task {
+	request := pod.Spec.Containers[0].Resources.Requests
+	return &model.Task{
+		PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod,
+		Request: model.Resources{model.CPU: request.Cpu().MilliValue(), model.Memory: request.Memory().Value()},
+	}
+}

@@ -53,7 +53,7 @@ func explain(ctx context.Context, file string, out io.Writer) error {
 	}
 	state := cluster.New(cluster.Options{Dimensions: model.NewDimensions()})
 	kube, err := kubeframework.New(ctx, kubeframework.Deps{
-		Lister: state.Lister(), Informers: informers.NewSharedInformerFactory(client, 0), Client: client,
+		Lister: state.View(), Informers: informers.NewSharedInformerFactory(client, 0), Client: client,
 	})
 	if err != nil {
 		return err

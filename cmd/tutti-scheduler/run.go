@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -20,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -65,11 +69,13 @@ func (o *options) restConfig() (*rest.Config, error) {
 type process struct {
 	informers informers.SharedInformerFactory
 	groups    groupinformers.SharedInformerFactory
-	watch     *cluster.Watch
 	mailbox   *scheduler.Mailbox
 	driver    *commit.Driver
 	loop      *scheduler.Scheduler
-	synced    atomic.Bool
+
+	client  *versioned.Clientset
+	sources []cache.InformerSynced
+	synced  atomic.Bool
 }
 
 // wire makes the parts and joins them; nothing runs yet and nothing is asked of the API server.
@@ -92,12 +98,13 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		return nil, err
 	}
 	p := &process{
-		informers: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(cluster.Strip)),
+		informers: informers.NewSharedInformerFactory(client, 0),
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
+		client:    groupClient,
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions()})
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: state.Lister(), Informers: p.informers, Client: client})
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: state.View(), Informers: p.informers, Client: client})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +116,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.watch, err = cluster.NewWatch(p.informers, p.groups, p.mailbox.Event); err != nil {
+	if p.sources, err = watch(p); err != nil {
 		return nil, err
 	}
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{Workers: o.bindWorkers}, p.mailbox.Reply)
@@ -118,6 +125,15 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: o.verifyInvariants, Metrics: measured,
 	})
 	return p, nil
+}
+
+func watch(p *process) ([]cache.InformerSynced, error) {
+	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
+	if err != nil {
+		return nil, err
+	}
+	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
+	return append(ours, others...), err
 }
 
 // instance names this replica in events: the pod's name inside a cluster.
@@ -156,7 +172,7 @@ func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager,
 
 func (p *process) ready(*http.Request) error {
 	if !p.synced.Load() {
-		return fmt.Errorf("waiting for %s", p.watch.Missing())
+		return errors.New("informers are not synced yet")
 	}
 	return nil
 }
@@ -179,12 +195,15 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 // follow starts the informers, and tells the loop to lead once all that was there at the start has been delivered and
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
+	if err := p.checkCRD(); err != nil {
+		return err
+	}
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	defer p.informers.Shutdown()
 	defer p.groups.Shutdown()
-	if err := p.watch.WaitForSync(ctx); err != nil {
-		return err
+	if !cache.WaitForCacheSync(ctx.Done(), p.sources...) {
+		return nil
 	}
 	p.synced.Store(true)
 	klog.FromContext(ctx).Info("Informers are synced")
@@ -194,6 +213,19 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	case <-ctx.Done():
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// checkCRD says clearly what an informer would only log.
+func (p *process) checkCRD() error {
+	_, err := p.client.Discovery().ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the API server does not know %s: install the CRD from config/crd/bases or the chart",
+			v1alpha1.SchemeGroupVersion)
+	}
+	if err != nil {
+		return fmt.Errorf("discovery of %s: %w", v1alpha1.SchemeGroupVersion, err)
+	}
 	return nil
 }
 

@@ -20,16 +20,17 @@ import (
 )
 
 var (
-	start     = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	bindings  = schema.GroupResource{Resource: "pods/binding"}
-	errLost   = errors.New("read tcp: connection reset by peer")
-	errServer = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
-	errBusy   = apierrors.NewTooManyRequests("too many requests", 0)
-	errTaken  = apierrors.NewConflict(bindings, "p", errors.New(`pod p is already assigned to node "x"`))
-	errLeave  = apierrors.NewConflict(bindings, "p", errors.New("pod p is being deleted, cannot be assigned to a host"))
-	errUID    = apierrors.NewConflict(bindings, "p", errors.New("Precondition failed: UID in precondition: a, UID in object meta: b"))
-	errGone   = apierrors.NewNotFound(bindings, "p")
-	errDenied = apierrors.NewForbidden(bindings, "p", errors.New("no"))
+	start      = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	bindings   = schema.GroupResource{Resource: "pods/binding"}
+	errLost    = errors.New("read tcp: connection reset by peer")
+	errServer  = apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	errBusy    = apierrors.NewTooManyRequests("too many requests", 0)
+	errTaken   = apierrors.NewConflict(bindings, "p", errors.New(`pod p is already assigned to node "x"`))
+	errLeave   = apierrors.NewConflict(bindings, "p", errors.New("pod p is being deleted, cannot be assigned to a host"))
+	errUID     = apierrors.NewConflict(bindings, "p", errors.New("Precondition failed: UID in precondition: a, UID in object meta: b"))
+	errGone    = apierrors.NewNotFound(bindings, "p")
+	errRotated = apierrors.NewUnauthorized("token expired")
+	errDenied  = apierrors.NewForbidden(bindings, "p", errors.New("no"))
 )
 
 func budget() error {
@@ -282,9 +283,13 @@ func TestNewerWriteReplacesTheOlder(t *testing.T) {
 	p.write(group("g", 5))
 	p.reply("g", errServer) // the newer takes over the attempt and its rest
 	p.expectCalls("")
-	p.write(group("g", 6))
 	p.pass(time.Second)
-	p.expectCalls("GroupStatus g=6 #2")
+	p.expectCalls("GroupStatus g=5 #2")
+	p.reply("g", errServer)
+	p.write(group("g", 6)) // the newer replaces one that rests
+	p.expectCalls("")
+	p.pass(time.Second)
+	p.expectCalls("GroupStatus g=6 #3")
 	p.reply("g", nil)
 	if got := p.Counts().Replaced; got != 5 {
 		t.Errorf("replaced: got %d, want 5", got)
@@ -361,9 +366,20 @@ func TestBusyServerPausesEverything(t *testing.T) {
 	}
 	p.pass(100 * time.Millisecond)
 	p.expectCalls("Bind a #2, Bind b #2")
-	p.replies(nil, "a", "b")
-	p.expectCalls("Bind c")
-	p.reply("c", nil)
+	p.replies(errBusy, "a") // again: twice as long
+	p.reply("b", nil)
+	if at, ok := p.NextWake(); !ok || at.Sub(p.now) <= 100*time.Millisecond {
+		t.Errorf("second pause: wakes after %s, %t", at.Sub(p.now), ok)
+	}
+	p.pass(200 * time.Millisecond)
+	p.expectCalls("Bind a #3, Bind c")
+	p.replies(nil, "a")
+	p.submit(binds("k", "d"))
+	p.expectCalls("Bind d")
+	p.replies(errBusy, "c") // the server had recovered: a short pause
+	p.pass(100 * time.Millisecond)
+	p.expectCalls("Bind c #2")
+	p.replies(nil, "c", "d")
 	p.said = nil
 	p.end()
 }
@@ -385,7 +401,7 @@ func TestBindAnswers(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, earlier := range [][]error{{}, {errBusy}, {ErrNotLeading}, {errLost}, {errServer, errBusy}, {errBusy, errLost}} {
+			for _, earlier := range [][]error{{}, {errBusy}, {ErrNotLeading}, {errRotated}, {errLost}, {errServer, errBusy}, {errBusy, errLost}} {
 				p := play(t, Options{})
 				p.submit(binds("j", "a"))
 				lost := false

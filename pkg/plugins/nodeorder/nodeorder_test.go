@@ -98,6 +98,11 @@ func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
 	if least := scores["leastrequested"]; least[0] >= least[1] {
 		t.Errorf("leastrequested is %v, want the free node above the other", least)
 	}
+	free.Place(&model.Task{PodRef: model.PodRef{UID: "2"}, Position: model.Position{Status: model.Promised, Node: "b"}})
+	again := w.ours(t, nodeorder.DefaultWeights(), &model.Task{Pod: &corev1.Pod{}}, []*model.Node{used, free})
+	if !slices.Equal(again["leastrequested"], scores["leastrequested"]) {
+		t.Errorf("a promised neighbour changes leastrequested from %v to %v", scores["leastrequested"], again["leastrequested"])
+	}
 	if balanced, asked := scores["balancedresource"]; asked {
 		t.Errorf("balancedresource is %v for a pod without requests, want it left out", balanced)
 	}

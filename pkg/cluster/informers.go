@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+)
+
+// Watch makes the informers of both factories push what they see: pods, nodes, priority classes and PodGroups. It must be
+// called before the factories start; push is called on the informers' goroutines and must not block. Each returned
+// function turns true when everything that was there at the start has been pushed.
+func Watch(
+	kube informers.SharedInformerFactory, groups externalversions.SharedInformerFactory, push func(Event),
+) ([]cache.InformerSynced, error) {
+	pods := kube.Core().V1().Pods().Informer()
+	nodes := kube.Core().V1().Nodes().Informer()
+	classes := kube.Scheduling().V1().PriorityClasses().Informer()
+	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
+
+	watched := []watched{
+		{"pods", pods, strip(StripPod), pushing(push, func(pod *corev1.Pod) Event {
+			return Event{Kind: KindPod, Pod: pod}
+		})},
+		{"nodes", nodes, strip(StripNode), pushing(push, func(node *corev1.Node) Event {
+			return Event{Kind: KindNode, Node: node}
+		})},
+		{"priority classes", classes, withoutManagedFields, pushing(push,
+			func(class *schedulingv1.PriorityClass) Event {
+				return Event{Kind: KindPriorityClass, PriorityClass: class}
+			})},
+		{"pod groups", podGroups, withoutManagedFields, pushing(push,
+			func(group *v1alpha1.PodGroup) Event { return Event{Kind: KindGroup, Group: group} })},
+	}
+	return register(watched)
+}
+
+// WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
+// read has changed. The rules of Watch hold.
+func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+	other := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { push(Event{Kind: KindOther}) },
+		UpdateFunc: func(any, any) { push(Event{Kind: KindOther}) },
+		DeleteFunc: func(any) { push(Event{Kind: KindOther, Deleted: true}) },
+	}
+	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
+	return register([]watched{
+		{"namespaces", core.Namespaces().Informer(), nil, other},
+		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), nil, other},
+		{"persistent volumes", core.PersistentVolumes().Informer(), nil, other},
+		{"storage classes", storage.StorageClasses().Informer(), nil, other},
+		{"CSI nodes", storage.CSINodes().Informer(), nil, other},
+		{"CSI drivers", storage.CSIDrivers().Informer(), nil, other},
+		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), nil, other},
+		{"resource claims", resource.ResourceClaims().Informer(), nil, other},
+		{"resource slices", resource.ResourceSlices().Informer(), nil, other},
+		{"device classes", resource.DeviceClasses().Informer(), nil, other},
+	})
+}
+
+// watched is one informer and what is done with what it sees.
+type watched struct {
+	name      string
+	informer  cache.SharedIndexInformer
+	transform cache.TransformFunc
+	handler   cache.ResourceEventHandler
+}
+
+func register(all []watched) ([]cache.InformerSynced, error) {
+	synced := make([]cache.InformerSynced, 0, len(all))
+	for _, w := range all {
+		if w.transform != nil {
+			if err := w.informer.SetTransform(w.transform); err != nil {
+				return nil, fmt.Errorf("transform of %s: %w", w.name, err)
+			}
+		}
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return nil, fmt.Errorf("watch of %s: %w", w.name, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return synced, nil
+}
+
+// strip makes a transform of a function; what is not a T, such as a tombstone, passes as it is.
+func strip[T any](f func(T) T) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if typed, ok := object.(T); ok {
+			return f(typed), nil
+		}
+		return object, nil
+	}
+}
+
+// pushing makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
+// with the object as it was last seen.
+func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			if typed, ok := object.(T); ok {
+				push(event(typed))
+			}
+		},
+		UpdateFunc: func(_, object any) {
+			if typed, ok := object.(T); ok {
+				push(event(typed))
+			}
+		},
+		DeleteFunc: func(object any) {
+			if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = missed.Obj
+			}
+			if typed, ok := object.(T); ok {
+				gone := event(typed)
+				gone.Deleted = true
+				push(gone)
+			}
+		},
+	}
+}
+
+// withoutManagedFields drops what only the API server needs.
+func withoutManagedFields(object any) (any, error) {
+	if described, ok := object.(metav1.Object); ok {
+		described.SetManagedFields(nil)
+	}
+	return object, nil
+}

@@ -23,6 +23,7 @@ func main() {
 	}
 	root.AddCommand(
 		buildCommand(),
+		demoCommand(),
 		upCommand(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

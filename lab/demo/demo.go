@@ -1,0 +1,197 @@
+// Package demo shows Tutti at work in a throw-away cluster, from nothing to a verdict: it installs the chart, runs the
+// real scheduler with exactly the chart's account, arguments and configuration, submits jobs as users would, and tells
+// what a spectator of the API server sees.
+//
+// It judges by what is bound, not by what the scheduler says of itself, and its error is the verdict. It is no
+// benchmark: the times it shows are those of one small cluster on this machine.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/demo/release"
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/lab/process"
+)
+
+// namespace is where the demo's jobs are.
+const namespace = "demo"
+
+// Options say how the demo runs.
+type Options struct {
+	// Kubernetes is the version of the cluster; empty means the lab's default.
+	Kubernetes string
+	// Keep leaves the cluster up after the verdict, until the context ends.
+	Keep bool
+	// Out receives the show.
+	Out io.Writer
+}
+
+// Run runs the demo. Its error says what did not go as it should, nil that everything did.
+func Run(ctx context.Context, options Options) error {
+	klog.SetOutput(io.Discard) // what client-go says of watches that end with the cluster is no part of the show
+	klog.LogToStderr(false)
+	s := &show{screen: newScreen(options.Out), options: options, nodes: world()}
+	s.screen.title("Tutti: a job starts as a whole or not at all")
+	program, err := s.build(ctx)
+	if err != nil {
+		return err
+	}
+	s.cluster, err = cluster.Start(ctx, s.clusterOptions())
+	if err != nil {
+		return err
+	}
+	defer s.cluster.Stop()
+	if err := s.prepare(ctx, program); err != nil {
+		return err
+	}
+	if err := s.play(ctx); err != nil {
+		return err
+	}
+	verdict := s.verdict(ctx)
+	if options.Keep {
+		s.keep(ctx)
+	}
+	return verdict
+}
+
+// show is one run of the demo.
+type show struct {
+	options   Options
+	screen    *screen
+	nodes     []*corev1.Node
+	cluster   *cluster.Cluster
+	client    client.Client
+	scheduler *process.Process
+	board     *board
+	changes   <-chan change
+}
+
+// build makes the programs: those of the control plane that are missing, and the scheduler.
+func (s *show) build(ctx context.Context) (string, error) {
+	s.screen.say("programs", "building those that are missing (the first time that takes a while)")
+	if _, err := binaries.Ensure(ctx, s.options.Kubernetes, s.screen.writer("programs")); err != nil {
+		return "", fmt.Errorf("programs: %w", err)
+	}
+	stop := s.screen.heartbeat("programs", "compiling tutti-scheduler")
+	defer stop()
+	return harness.BuildScheduler(ctx, s.screen.writer("programs"))
+}
+
+func (s *show) clusterOptions() cluster.Options {
+	options := cluster.Options{
+		Kubernetes:        s.options.Kubernetes,
+		ControllerManager: true, Scheduler: true, Kwok: true,
+		Out: s.screen.writer("cluster"),
+	}
+	if root, err := binaries.Root(); err == nil {
+		options.Dir = filepath.Join(root, "build", "demo")
+	}
+	return options
+}
+
+// prepare makes the cluster what an operator would have: nodes, the chart, a scheduler that leads.
+func (s *show) prepare(ctx context.Context, program string) error {
+	if err := s.cluster.CreateNodes(ctx, s.nodes...); err != nil {
+		return err
+	}
+	s.screen.say("nodes", "8 with 8 GPUs each, 4 in rack a and 4 in rack b; 4 with 16 CPUs and no GPU")
+	if err := s.install(ctx); err != nil {
+		return err
+	}
+	if err := s.run(ctx, program); err != nil {
+		return err
+	}
+	env, err := harness.NewEnv(s.cluster)
+	if err != nil {
+		return err
+	}
+	s.client = env.Client
+	if err := s.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("create namespace %s: %w", namespace, err)
+	}
+	s.board = newBoard(racksOf(s.nodes), s.screen.say)
+	s.changes, err = follow(ctx, s.cluster.Config(), namespace)
+	return err
+}
+
+func (s *show) install(ctx context.Context) error {
+	chart, err := release.Chart()
+	if err != nil {
+		return err
+	}
+	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait", release.Name, release.Namespace)
+	stop := s.screen.heartbeat("chart", "waiting for its pods")
+	defer stop()
+	return release.Install(ctx, s.cluster, chart)
+}
+
+// run starts the real scheduler beside the pods of the chart, and waits until it leads.
+func (s *show) run(ctx context.Context, program string) error {
+	installed, err := release.Read(ctx, s.cluster)
+	if err != nil {
+		return err
+	}
+	s.screen.say("chart", "%d pods of the Deployment are ready; on these nodes no container runs, so they do nothing", installed.Ready)
+	s.screen.say("scheduler", "the real one runs beside them, as %s", installed.User())
+	for _, arg := range installed.Args {
+		s.screen.say("", "  %s", arg)
+	}
+	s.screen.say("", "(the chart's arguments; file: the live ConfigMap; the ports are replaced by free ones)")
+	s.scheduler, err = installed.Start(ctx, s.cluster, "tutti-scheduler", program)
+	if err != nil {
+		return err
+	}
+	clientset, err := s.cluster.Client()
+	if err != nil {
+		return err
+	}
+	leases := clientset.CoordinationV1().Leases(release.Namespace)
+	holder := ""
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		lease, err := leases.Get(ctx, release.Deployment, metav1.GetOptions{})
+		if err == nil && lease.Spec.HolderIdentity != nil {
+			holder = *lease.Spec.HolderIdentity
+		}
+		return holder != "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("nobody took the lease: %w\n%w", err, s.scheduler.Failure())
+	}
+	s.screen.say("scheduler", "ready, and holds the Lease as %s", holder)
+	return nil
+}
+
+// keep leaves the cluster up until the context ends.
+func (s *show) keep(ctx context.Context) {
+	fmt.Fprintf(s.options.Out, `
+The cluster stays up. In another shell:
+
+  export KUBECONFIG=%s
+  alias kubectl=%s
+  kubectl get podgroups,pods -n %s -o wide
+  kubectl describe podgroup too-big -n %s
+
+The scheduler's log is %s
+Ctrl-C ends it.
+`, s.cluster.Kubeconfig(), s.cluster.Program(binaries.Kubectl), namespace, namespace, s.scheduler.LogFile())
+	if err := s.cluster.Wait(ctx); err != nil {
+		s.screen.say("cluster", "%v", err)
+	}
+}
+
+// errInterrupted is why a demo ends that somebody ended.
+var errInterrupted = errors.New("interrupted")

@@ -1,0 +1,63 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+// follow watches the pods and groups of a namespace and returns what changes, until the context ends.
+func follow(ctx context.Context, config *rest.Config, namespace string) (<-chan change, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	groups, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for groups: %w", err)
+	}
+	changes := make(chan change, 1024)
+	tell := func(object any) {
+		c := change{at: time.Now()}
+		switch object := object.(type) {
+		case *corev1.Pod:
+			c.pod = object
+		case *unstructured.Unstructured:
+			c.group = &v1alpha1.PodGroup{}
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, c.group) != nil {
+				return // no PodGroup that the scheduler could read either
+			}
+		}
+		select {
+		case changes <- c:
+		case <-ctx.Done():
+		}
+	}
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, object any) { tell(object) }}
+
+	pods := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+	kinds := dynamicinformer.NewFilteredDynamicSharedInformerFactory(groups, 0, namespace, nil)
+	for _, informer := range []cache.SharedIndexInformer{
+		pods.Core().V1().Pods().Informer(),
+		kinds.ForResource(v1alpha1.SchemeGroupVersion.WithResource("podgroups")).Informer(),
+	} {
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+	}
+	pods.Start(ctx.Done())
+	kinds.Start(ctx.Done())
+	return changes, nil
+}

@@ -1,0 +1,145 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// patience is how long the demo waits for something that takes a second.
+const patience = 45 * time.Second
+
+// The gangs of the demo: the names of their manifests, but for the Job's, and of their PodGroups.
+const (
+	mpi     = "mpi"
+	pytorch = "pytorch"
+	tooBig  = "too-big"
+	sweep   = "sweep"
+)
+
+// The reasons that the demo waits to see; they are part of the API.
+const (
+	notEnoughMembers      = "NotEnoughMembers"
+	insufficientResources = "InsufficientResources"
+)
+
+// play submits the jobs and watches. That something does not happen in time is left to the verdict; an error means
+// that the play cannot go on.
+func (s *show) play(ctx context.Context) error {
+	for _, act := range []struct {
+		title string
+		play  func(context.Context) error
+	}{
+		{"1. An MPI job: a launcher and eight workers. First the workers alone.", s.playMPI},
+		{"2. A PyTorch job: a master and three workers, eight GPUs each: half of all GPUs.", s.playPyTorch},
+		{"3. A gang of twelve times eight GPUs, in a cluster that has eight times eight.", s.playTooBig},
+		{"4. A batch/v1 Job of six times eight GPUs. It has to wait until the PyTorch job is done.", s.playJob},
+	} {
+		s.screen.title(act.title)
+		if err := act.play(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *show) playMPI(ctx context.Context) error {
+	all, err := objects("mpi")
+	if err != nil {
+		return err
+	}
+	var early, late []*unstructured.Unstructured
+	for _, object := range all {
+		if object.GetName() == "mpi-launcher" {
+			late = append(late, object)
+			continue
+		}
+		early = append(early, object)
+	}
+	if err := s.submit(ctx, mpi, early); err != nil {
+		return err
+	}
+	g := s.board.gang(mpi)
+	err = s.watch(ctx, patience, func() bool { return len(g.pods) == 8 && g.waitsFor(notEnoughMembers) })
+	if err != nil {
+		return err
+	}
+	if err := s.submit(ctx, mpi, late); err != nil {
+		return err
+	}
+	return s.watch(ctx, patience, func() bool { return s.running(mpi) })
+}
+
+func (s *show) playPyTorch(ctx context.Context) error {
+	if err := s.submitFile(ctx, pytorch, "pytorch"); err != nil {
+		return err
+	}
+	return s.watch(ctx, patience, func() bool { return s.running(pytorch) })
+}
+
+func (s *show) playTooBig(ctx context.Context) error {
+	if err := s.submitFile(ctx, tooBig, "too-big"); err != nil {
+		return err
+	}
+	return s.watch(ctx, patience, func() bool { return s.board.gang(tooBig).waitsFor(insufficientResources) })
+}
+
+func (s *show) playJob(ctx context.Context) error {
+	if err := s.submitFile(ctx, sweep, "job"); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, patience, func() bool { return s.running(sweep) }); err != nil {
+		return err
+	}
+	// What was bound late, or wrongly, shows within a moment.
+	return s.watch(ctx, 2*time.Second, func() bool { return false })
+}
+
+// running tells whether a gang is bound as a whole and its status says that it runs.
+func (s *show) running(name string) bool {
+	g := s.board.gang(name)
+	return g.isWhole() && (g.status.Phase == "Running" || g.status.Phase == "Succeeded")
+}
+
+func (s *show) submitFile(ctx context.Context, who, file string) error {
+	all, err := objects(file)
+	if err != nil {
+		return err
+	}
+	return s.submit(ctx, who, all)
+}
+
+func (s *show) submit(ctx context.Context, who string, all []*unstructured.Unstructured) error {
+	for _, object := range all {
+		text := object.GetKind() + " " + object.GetName()
+		if min, found, _ := unstructured.NestedInt64(object.Object, "spec", "minMember"); found {
+			text += fmt.Sprintf(": at least %d together", min)
+		}
+		if pods, found, _ := unstructured.NestedInt64(object.Object, "spec", "parallelism"); found {
+			text += fmt.Sprintf(": %d pods", pods)
+		}
+		s.screen.say(who, "submit   %s", text)
+	}
+	return submit(ctx, s.client, all...)
+}
+
+// watch shows what happens until a condition holds or the time is over.
+func (s *show) watch(ctx context.Context, timeout time.Duration, until func() bool) error {
+	over := time.NewTimer(timeout)
+	defer over.Stop()
+	for !until() {
+		select {
+		case c := <-s.changes:
+			s.board.see(c)
+		case <-s.scheduler.Done():
+			return fmt.Errorf("the scheduler ended: %w", s.scheduler.Failure())
+		case <-over.C:
+			return nil
+		case <-ctx.Done():
+			return errInterrupted
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// screen is the terminal: lines with the time since the start and with who they are about. Any goroutine may write.
+type screen struct {
+	out   io.Writer
+	start time.Time
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+func newScreen(out io.Writer) *screen {
+	now := time.Now()
+	return &screen{out: out, start: now, last: now}
+}
+
+// say writes one line about somebody.
+func (s *screen) say(who, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = time.Now()
+	fmt.Fprintf(s.out, "%6.1fs  %-11s %s\n", time.Since(s.start).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+// title writes a headline.
+func (s *screen) title(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(s.out, "\n%s\n%s\n", text, strings.Repeat("-", len(text)))
+}
+
+// heartbeat says now and then that something still goes on while nobody else says anything, until the result is called.
+func (s *screen) heartbeat(who, doing string) (stop func()) {
+	const every = 15 * time.Second
+	ticker, done := time.NewTicker(every), make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+			}
+			s.mu.Lock()
+			quiet := time.Since(s.last)
+			s.mu.Unlock()
+			if quiet >= every {
+				s.say(who, "still %s", doing)
+			}
+		}
+	})
+	return func() { close(done); ended.Wait() }
+}
+
+// writer turns what somebody else prints into lines about them.
+func (s *screen) writer(who string) io.Writer { return &lines{screen: s, who: who} }
+
+// lines cuts a stream into lines.
+type lines struct {
+	screen *screen
+	who    string
+
+	mu   sync.Mutex
+	rest []byte
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rest = append(l.rest, text...)
+	for {
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
+		if !found {
+			return len(text), nil
+		}
+		l.screen.say(l.who, "%s", bytes.TrimSpace(line))
+		l.rest = rest
+	}
+}

@@ -1,0 +1,133 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// bindLimit is the longest time between the first and the last bind of a gang's start: the chart's bind deadline.
+const bindLimit = 30 * time.Second
+
+// verdict writes the summary and returns what is wrong.
+func (s *show) verdict(ctx context.Context) error {
+	s.screen.title("What happened")
+	s.table()
+	fmt.Fprintln(s.options.Out)
+	var pods corev1.PodList
+	if err := s.client.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list the pods: %w", err)
+	}
+	log, err := os.ReadFile(s.scheduler.LogFile())
+	if err != nil {
+		return fmt.Errorf("log of the scheduler: %w", err)
+	}
+	var wrong []error
+	for _, c := range checks(s.board, pods.Items, overfull(s.nodes, pods.Items), string(log)) {
+		mark := "ok    "
+		if c.problem != "" {
+			mark = "FAILED"
+			wrong = append(wrong, fmt.Errorf("%s: %s", c.claim, c.problem))
+			c.claim += ": " + c.problem
+		}
+		fmt.Fprintf(s.options.Out, "  %s  %s\n", mark, c.claim)
+	}
+	fmt.Fprintf(s.options.Out, "\n%.1f s in all.\n", time.Since(s.screen.start).Seconds())
+	return errors.Join(wrong...)
+}
+
+// table writes one line per gang.
+func (s *show) table() {
+	out := tabwriter.NewWriter(s.options.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "  GANG\tMIN\tPODS\tBOUND\tWAITED\tFIRST TO LAST BIND\tRACKS\tPHASE\tREASON")
+	for _, name := range []string{mpi, pytorch, tooBig, sweep} {
+		g := s.board.gang(name)
+		waited, spread, racks, reason := "until the end", "-", "-", "-"
+		if !g.whole.IsZero() {
+			waited = g.whole.Sub(g.members).Round(time.Millisecond).String()
+			spread, racks = g.spread().String(), s.board.onRacks(g)
+		}
+		if c := g.scheduled(); c != nil {
+			reason = c.Reason
+		}
+		fmt.Fprintf(out, "  %s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n",
+			name, g.min, len(g.pods), len(g.bound), waited, spread, racks, g.status.Phase, reason)
+	}
+	out.Flush() //nolint:errcheck // the terminal's
+	fmt.Fprintln(s.options.Out, "\n  WAITED counts from when enough members existed.")
+}
+
+// check is one claim and what speaks against it.
+type check struct{ claim, problem string }
+
+// checks judges what was seen.
+func checks(b *board, pods []corev1.Pod, overfull []string, log string) []check {
+	var all []check
+	for _, name := range []string{mpi, pytorch, sweep} {
+		all = append(all, check{name + " started as a whole", startedWhole(b.gang(name))})
+	}
+	return append(all,
+		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
+		check{"no node holds more GPUs than it has", strings.Join(overfull, "; ")},
+		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
+	)
+}
+
+// startedWhole says what is wrong with the start of a gang.
+func startedWhole(g *gang) string {
+	c := g.scheduled()
+	switch {
+	case len(g.bound) == 0:
+		return "nothing is bound"
+	case !g.isWhole():
+		return fmt.Sprintf("%d bound, %d needed", len(g.bound), g.min)
+	case g.spread() > bindLimit:
+		return fmt.Sprintf("%s from the first bind to the last", g.spread())
+	case c == nil || c.Status != "True":
+		return "its status does not say so"
+	default:
+		return ""
+	}
+}
+
+// boundNothing says what is wrong with a gang that must wait.
+func boundNothing(g *gang, pods []corev1.Pod) string {
+	mine := 0
+	for i := range pods {
+		if g.pods[pods[i].Name] == nil {
+			continue
+		}
+		mine++
+		if pods[i].Spec.NodeName != "" {
+			return fmt.Sprintf("pod %s is on node %s", pods[i].Name, pods[i].Spec.NodeName)
+		}
+	}
+	switch {
+	case len(g.bound) > 0:
+		return fmt.Sprintf("%d of its pods were bound", len(g.bound))
+	case mine < g.min:
+		return fmt.Sprintf("%d pods exist, %d needed to prove anything", mine, g.min)
+	case !g.waitsFor(insufficientResources):
+		return fmt.Sprintf("its condition is %+v", g.scheduled())
+	default:
+		return ""
+	}
+}
+
+// forbidden is the first line of a log that tells of a missing permission.
+func forbidden(log string) string {
+	for lines := bufio.NewScanner(strings.NewReader(log)); lines.Scan(); {
+		if strings.Contains(strings.ToLower(lines.Text()), "forbidden") {
+			return lines.Text()
+		}
+	}
+	return ""
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -43,7 +44,18 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 func StripNode(node *corev1.Node) *corev1.Node {
 	stripped := *node
 	stripped.ManagedFields = nil
-	stripped.Annotations = keepOwn(node.Annotations)
+	return &stripped
+}
+
+func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
+	stripped := *group
+	stripped.ManagedFields = nil
+	return &stripped
+}
+
+func stripClass(class *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
+	stripped := *class
+	stripped.ManagedFields = nil
 	return &stripped
 }
 

@@ -167,6 +167,13 @@ func (o *Observer) Bound() (int, time.Time) {
 	return len(o.bound), o.lastBind
 }
 
+// LastChange is when anything was last seen to change, or the start when nothing was.
+func (o *Observer) LastChange() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lastChange
+}
+
 // Gangs is how far each gang is, by name.
 func (o *Observer) Gangs() map[string]Gang {
 	o.mu.Lock()

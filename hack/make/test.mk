@@ -1,0 +1,12 @@
+# Tests. CI runs `make test` and nothing else.
+
+.PHONY: test unit lab
+test: verify lint unit chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
+	@echo "test: all passed"
+
+# The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
+unit: ## Run the tests of the root module, with the race detector and verify mode.
+	TUTTI_VERIFY=1 go test -race -timeout 30m ./...
+
+lab: tools ## Run the tests of the lab, on a real API server.
+	cd lab && TUTTI_VERIFY=1 go test -race -timeout 60m ./...

@@ -1,0 +1,141 @@
+package scenario
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// check holds the outcome of a cycle to the invariants that can be seen from outside, counted from the objects alone and
+// not from the scheduler's books.
+func (s *stage) check(o *outcome) error {
+	for _, decision := range o.decisions {
+		if len(decision.Binds) == 0 {
+			continue
+		}
+		if err := s.checkMinimum(decision); err != nil {
+			return err
+		}
+		for _, bind := range decision.Binds {
+			if err := s.checkRoom(bind.Node); err != nil {
+				return err
+			}
+		}
+	}
+	return s.checkWaiting(o)
+}
+
+// checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
+func (s *stage) checkMinimum(decision model.Decision) error {
+	if decision.Job.Single {
+		return nil
+	}
+	group := s.world.groups[jobName(decision.Job)]
+	if group == nil {
+		return fmt.Errorf("invariant I1: %s has no group, and is started", decision.Job)
+	}
+	all, roles := 0, map[string]int{}
+	for _, pod := range s.world.pods {
+		if pod.Namespace != group.Namespace || pod.Labels[v1alpha1.LabelPodGroup] != group.Name || !s.hasPlace(pod) {
+			continue
+		}
+		all++
+		roles[pod.Labels[v1alpha1.LabelRole]]++
+	}
+	if all < int(group.Spec.MinMember) {
+		return fmt.Errorf("invariant I1: %s needs %d, and %d have a place", decision.Job, group.Spec.MinMember, all)
+	}
+	for _, role := range group.Spec.Roles {
+		if roles[role.Name] < int(role.MinMember) {
+			return fmt.Errorf("invariant I1: %s needs %d of role %s, and %d have a place",
+				decision.Job, role.MinMember, role.Name, roles[role.Name])
+		}
+	}
+	return nil
+}
+
+func (s *stage) hasPlace(pod *corev1.Pod) bool {
+	switch {
+	case pod.Status.Phase == corev1.PodFailed:
+		return false
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return true
+	}
+	return pod.DeletionTimestamp == nil && s.nodeOf(pod) != ""
+}
+
+func (s *stage) nodeOf(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	return s.coming[pod.UID]
+}
+
+// checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for, container by
+// container, is no more than it offers. A resource that the new pods do not ask for may have been overdrawn before.
+func (s *stage) checkRoom(name string) error {
+	asked, fresh := corev1.ResourceList{}, corev1.ResourceList{}
+	pods := int64(0)
+	for _, pod := range s.world.pods {
+		if s.nodeOf(pod) != name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		pods++
+		for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
+			sum := asked[resource]
+			sum.Add(amount)
+			asked[resource] = sum
+			if s.coming[pod.UID] != "" && !amount.IsZero() {
+				fresh[resource] = amount
+			}
+		}
+	}
+	allocatable := s.world.nodes[name].Status.Allocatable
+	for resource := range fresh {
+		offered, sum := allocatable[resource], asked[resource]
+		if sum.Cmp(offered) > 0 {
+			return fmt.Errorf("invariant I3: node %s offers %s of %s, and %s are asked for",
+				name, offered.String(), resource, sum.String())
+		}
+	}
+	if offered := allocatable[corev1.ResourcePods]; pods > offered.Value() {
+		return fmt.Errorf("invariant I3: node %s takes %s pods, and has %d", name, offered.String(), pods)
+	}
+	return nil
+}
+
+// checkWaiting is invariant I7: whoever could be bound and is not, is told why.
+func (s *stage) checkWaiting(o *outcome) error {
+	for _, pod := range s.world.pods {
+		waits := pod.Spec.SchedulerName == "tutti" && pod.Status.Phase == corev1.PodPending &&
+			pod.DeletionTimestamp == nil && s.nodeOf(pod) == ""
+		if !waits {
+			continue
+		}
+		job := model.JobKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelPodGroup]}
+		if job.Name == "" {
+			job.Name, job.Single = pod.Name, true
+		}
+		if o.refusals[job] == nil && len(pod.Spec.SchedulingGates) == 0 {
+			return fmt.Errorf("invariant I7: pod %s/%s waits, and nobody says why", pod.Namespace, pod.Name)
+		}
+	}
+	return nil
+}
+
+// namespaces returns the namespaces that occur, for kube-scheduler's plugins to know.
+func (s *stage) namespaces() []metav1.ObjectMeta {
+	seen := map[string]bool{}
+	var all []metav1.ObjectMeta
+	for _, name := range s.world.podNames(func(*corev1.Pod) bool { return true }) {
+		if namespace := s.world.pods[name].Namespace; !seen[namespace] {
+			seen[namespace] = true
+			all = append(all, metav1.ObjectMeta{Name: namespace})
+		}
+	}
+	return all
+}

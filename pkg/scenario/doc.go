@@ -1,0 +1,56 @@
+// Package scenario plays test stories: a cluster written in short lines, cycles over it, and what was decided, recorded.
+// It is imported by tests only. It drives the real live state, framework, actions and plugins, and kube-scheduler's own
+// filters, but no API server, no commits and no loop; those have tests of their own.
+//
+// A story file is read by cockroachdb/datadriven: a command, its lines, "----", and the recorded answer. Run with
+// -rewrite to record anew, and then read what was recorded. One file tells of one theme, each story in it of one case:
+//
+//	story a gang of three on room for two holds nothing
+//	node n1 cpu=2
+//	group mpi min=3
+//	pods mpi-{0..2} group=mpi cpu=1
+//	----
+//
+//	cycle
+//	----
+//	wait: mpi InsufficientResources: needs 3, 2 placed; 1 node lacks cpu
+//	idle: n1 cpu=2
+//
+// A story begins an empty cluster and ends with one more cycle, played without being asked for, in which nothing may be
+// decided and, if nothing happened since the cycle before, nobody may wait for another reason. After each cycle the
+// player checks on its own account that no decision is below a gang's minimum, no pod is bound twice, no node gets more
+// than it has, and that everybody who waits is told why.
+//
+// The commands, with the lines or words they take:
+//
+//	story TITLE       a new story; lines as cluster
+//	config            the scheduler's configuration, YAML; only before the first cycle of a story
+//	cluster           lines that add or change objects: node, group, pod, class (see below)
+//	object            any other Kubernetes objects, YAML; only before the first cycle
+//	cycle             one cycle; what it binds is confirmed before the next command
+//	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
+//	confirm           the watch sees all binds on their way
+//	reject POD...     the binds of these pods have failed
+//	run [POD...]      pods, or all that are bound, begin to run
+//	finish POD...     pods succeed
+//	fail POD...       pods fail
+//	terminate POD...  pods are being deleted, from now on, with [grace=30s]
+//	ungate POD...     scheduling gates are taken away
+//	delete KIND NAME...
+//	cordon NODE..., uncordon NODE...
+//	advance DURATION  time passes
+//	explain           who answers which question
+//
+// Lines of objects are a kind, a name and words key=value. A name may be NAMESPACE/NAME, and may hold one range {0..3}.
+// A line about an object that exists changes it; what the line does not say falls back to nothing, except identity, node,
+// phase and deletion.
+//
+//	node n1 cpu=8 memory=32Gi nvidia.com/gpu=8 pods=10 labels=rack=a,zone=b taints=gpu=true:NoSchedule unschedulable
+//	node n2 allocatable=none
+//	group mpi min=3 roles=launcher:1,worker:2 class=high queue=q age=10m
+//	pod mpi-0 group=mpi role=worker cpu=2 memory=1Gi priority=10 class=high age=10m scheduler=other node=n1 phase=Running
+//	pod p gates=a.b/c labels=app=x selector=rack=a prefer=rack=a tolerate=gpu=true:NoSchedule tolerate=* ports=8080
+//	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1
+//	pod p claim=data annotations=a/b=c init.cpu=2 overhead.cpu=1 image=cuda
+//	class high value=1000
+package scenario

@@ -1,0 +1,65 @@
+package scenario
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+)
+
+// openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects, and waits until
+// they have seen all of them.
+func openKube(lister fwk.SharedLister, objects []runtime.Object) (*kubeframework.Plugins, func(), error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	client := fake.NewClientset(objects...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	stop := func() {
+		cancel()
+		factory.Shutdown()
+	}
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Informers: factory, Client: client})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+		stop()
+		return nil, nil, errors.New("kube-scheduler's plugins did not sync")
+	}
+	return kube, stop, nil
+}
+
+// decodeObjects reads Kubernetes objects from YAML documents.
+func decodeObjects(text string) ([]runtime.Object, error) {
+	reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	decoder := scheme.Codecs.UniversalDeserializer()
+	var objects []runtime.Object
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("object: %w", err)
+		}
+		object, _, err := decoder.Decode(document, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("object: %w", err)
+		}
+		objects = append(objects, object)
+	}
+}

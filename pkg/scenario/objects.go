@@ -1,0 +1,143 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+// This file turns lines into objects as users and kubelets would write them. Identity and time are the world's.
+
+func newNode(words []word) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	amounts := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+	for _, w := range words {
+		var err error
+		switch w.key {
+		case "labels":
+			node.Labels, err = pairs(w.value)
+		case "annotations":
+			node.Annotations, err = pairs(w.value)
+		case "taints":
+			node.Spec.Taints, err = taints(w.value)
+		case "unschedulable":
+			node.Spec.Unschedulable = true
+		case "allocatable":
+			amounts = nil
+		case "images":
+			for _, name := range strings.Split(w.value, ",") {
+				node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 1 << 30})
+			}
+		default:
+			err = amount(amounts, w)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	node.Status.Allocatable, node.Status.Capacity = amounts, amounts
+	return node, nil
+}
+
+func newGroup(words []word) (*v1alpha1.PodGroup, error) {
+	group := &v1alpha1.PodGroup{}
+	for _, w := range words {
+		var err error
+		switch w.key {
+		case "min":
+			group.Spec.MinMember, err = number(w)
+		case "roles":
+			for _, role := range strings.Split(w.value, ",") {
+				name, minimum, _ := strings.Cut(role, ":")
+				var n int32
+				n, err = number(word{role, minimum})
+				group.Spec.Roles = append(group.Spec.Roles, v1alpha1.Role{Name: name, MinMember: n})
+			}
+		case "class":
+			group.Spec.PriorityClassName = w.value
+		case "queue":
+			group.Spec.Queue = w.value
+		case "age":
+		default:
+			err = fmt.Errorf("a group has no %q", w.key)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return group, nil
+}
+
+func newClass(words []word) (*schedulingv1.PriorityClass, error) {
+	class := &schedulingv1.PriorityClass{}
+	for _, w := range words {
+		if w.key != "value" {
+			return nil, fmt.Errorf("a class has no %q", w.key)
+		}
+		var err error
+		if class.Value, err = number(w); err != nil {
+			return nil, err
+		}
+	}
+	return class, nil
+}
+
+// amount reads a resource and its quantity.
+func amount(list corev1.ResourceList, w word) error {
+	known := strings.ContainsAny(w.key, "/") || strings.HasPrefix(w.key, "hugepages-")
+	switch corev1.ResourceName(w.key) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		known = true
+	}
+	if !known {
+		return fmt.Errorf("no such word: %q", w.key)
+	}
+	quantity, err := resource.ParseQuantity(w.value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.key, err)
+	}
+	list[corev1.ResourceName(w.key)] = quantity
+	return nil
+}
+
+func number(w word) (int32, error) {
+	n, err := strconv.ParseInt(w.value, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", w.key, err)
+	}
+	return int32(n), nil
+}
+
+// pairs reads a=b,c=d; a key may stand alone.
+func pairs(text string) (map[string]string, error) {
+	if text == "" {
+		return nil, errors.New("labels are written a=b,c=d")
+	}
+	all := map[string]string{}
+	for _, pair := range strings.Split(text, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		all[key] = value
+	}
+	return all, nil
+}
+
+// taints reads key=value:Effect,key:Effect.
+func taints(text string) ([]corev1.Taint, error) {
+	var all []corev1.Taint
+	for _, one := range strings.Split(text, ",") {
+		about, effect, found := strings.Cut(one, ":")
+		if !found {
+			return nil, fmt.Errorf("taint %q has no effect", one)
+		}
+		key, value, _ := strings.Cut(about, "=")
+		all = append(all, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+	}
+	return all, nil
+}

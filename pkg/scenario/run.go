@@ -1,0 +1,191 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Run plays the stories of one file and compares with what is recorded there.
+func Run(t *testing.T, path string) {
+	t.Helper()
+	p := &player{stage: newStage()}
+	defer func() { p.stage.close() }()
+	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+		answer, err := p.play(d)
+		if err != nil {
+			d.Fatalf(t, "%s: %v", p.title, err)
+		}
+		return answer
+	})
+	if err := p.end(); err != nil {
+		t.Errorf("%s: %s: %v", path, p.title, err)
+	}
+}
+
+// player plays one file.
+type player struct {
+	stage *stage
+	title string
+	// last is what the cycle before came to, nil when something has happened since.
+	last *outcome
+}
+
+func (p *player) play(d *datadriven.TestData) (string, error) {
+	switch d.Cmd {
+	case "story":
+		return "", p.begin(d)
+	case "cycle":
+		return p.cycle(d.HasArg("unconfirmed"))
+	case "explain":
+		if err := p.stage.open(); err != nil {
+			return "", err
+		}
+		return p.stage.profile.Explain(), nil
+	}
+	p.last = nil
+	return "", p.happen(d)
+}
+
+// begin ends the story before and begins another one.
+func (p *player) begin(d *datadriven.TestData) error {
+	if err := p.end(); err != nil {
+		return fmt.Errorf("at its end: %w", err)
+	}
+	p.stage.close()
+	p.stage, p.last = newStage(), nil
+	_, p.title, _ = strings.Cut(d.FullCmd(), " ")
+	return p.stage.world.apply(d.Input)
+}
+
+// cycle plays one cycle. What it binds is seen at once, or is left on its way.
+func (p *player) cycle(unconfirmed bool) (string, error) {
+	outcome, err := p.stage.cycle()
+	if err != nil {
+		return "", err
+	}
+	p.last = outcome
+	answer := outcome.String()
+	if unconfirmed {
+		return answer, nil
+	}
+	return answer, p.stage.confirm()
+}
+
+// end plays a story's last cycle, in which nothing may change; and if binds are on their way, another one when they are
+// seen.
+func (p *player) end() error {
+	if p.stage.cycles == 0 {
+		return nil
+	}
+	for range 2 {
+		before := p.last
+		outcome, err := p.stage.cycle()
+		if err != nil {
+			return err
+		}
+		if len(outcome.decisions) > 0 {
+			return fmt.Errorf("one more cycle still decides:\n%s", outcome)
+		}
+		if before != nil && before.waits() != outcome.waits() {
+			return fmt.Errorf("one more cycle gives other reasons:\n%s\ninstead of\n%s", outcome.waits(), before.waits())
+		}
+		p.last = outcome
+		if err := p.stage.confirm(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happen does what a command says to the cluster.
+func (p *player) happen(d *datadriven.TestData) error {
+	switch d.Cmd {
+	case "config":
+		if p.stage.profile != nil {
+			return errors.New("the configuration comes before the first cycle")
+		}
+		p.stage.configuration = []byte(d.Input)
+		return nil
+	case "object":
+		if p.stage.profile != nil {
+			return errors.New("objects come before the first cycle")
+		}
+		objects, err := decodeObjects(d.Input)
+		p.stage.objects = append(p.stage.objects, objects...)
+		return err
+	case "cluster":
+		return p.stage.world.apply(d.Input)
+	case "confirm":
+		return p.stage.confirm()
+	case "advance":
+		by, err := time.ParseDuration(d.CmdArgs[0].Key)
+		p.stage.world.now = p.stage.world.now.Add(by)
+		return err
+	}
+	names, options, err := readNames(d)
+	if err != nil {
+		return err
+	}
+	return p.stage.befall(d.Cmd, names, options)
+}
+
+// readNames spells out the names in a command and reads its options.
+func readNames(d *datadriven.TestData) (names []string, options map[string]string, err error) {
+	options = map[string]string{}
+	for _, argument := range d.CmdArgs {
+		if len(argument.Vals) > 0 {
+			options[argument.Key] = argument.Vals[0]
+			continue
+		}
+		more, err := expand(argument.Key)
+		if err != nil {
+			return nil, nil, err
+		}
+		names = append(names, more...)
+	}
+	return names, options, nil
+}
+
+// befall does one thing to all of the names.
+func (s *stage) befall(command string, names []string, options map[string]string) error {
+	w := s.world
+	phase := func(phase corev1.PodPhase) error {
+		return w.changePods(names, func(pod *corev1.Pod) { pod.Status.Phase = phase })
+	}
+	switch command {
+	case "run":
+		if len(names) == 0 {
+			names = w.podNames(func(pod *corev1.Pod) bool {
+				return pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodPending
+			})
+		}
+		return phase(corev1.PodRunning)
+	case "finish":
+		return phase(corev1.PodSucceeded)
+	case "fail":
+		return phase(corev1.PodFailed)
+	case "terminate":
+		grace, err := time.ParseDuration(options["grace"])
+		if err != nil {
+			return fmt.Errorf("grace: %w", err)
+		}
+		ends := metav1.NewTime(w.now.Add(grace))
+		return w.changePods(names, func(pod *corev1.Pod) { pod.DeletionTimestamp = &ends })
+	case "ungate":
+		return w.changePods(names, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
+	case "delete":
+		return w.remove(names[0], names[1:])
+	case "cordon", "uncordon":
+		return w.cordon(names, command == "cordon")
+	case "reject":
+		return s.reject(names)
+	}
+	return fmt.Errorf("no such command: %s", command)
+}

@@ -1,0 +1,183 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/actions"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins"
+)
+
+// stage is one story's cluster and the scheduler over it.
+type stage struct {
+	world *world
+	state *cluster.State
+	// configuration is the text in force; objects are what kube-scheduler's plugins read besides pods and nodes.
+	configuration []byte
+	objects       []runtime.Object
+	profile       *framework.Profile
+	close         func()
+
+	// coming are binds on their way, by pod UID; the watch has not seen them yet.
+	coming map[types.UID]string
+	cycles int
+}
+
+func newStage() *stage {
+	s := &stage{
+		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
+		configuration: config.DefaultYAML(), close: func() {}, coming: map[types.UID]string{},
+	}
+	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
+	return s
+}
+
+// open builds the profile, before the first cycle.
+func (s *stage) open() error {
+	if s.profile != nil {
+		return nil
+	}
+	objects := s.objects
+	for _, namespace := range s.namespaces() {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: namespace})
+	}
+	kube, stop, err := openKube(s.state.View(), objects)
+	if err != nil {
+		return err
+	}
+	s.close = stop
+	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	configuration, warnings, err := config.Decode("story", s.configuration, catalogue.Known())
+	if err != nil {
+		return err
+	}
+	if len(warnings) > 0 {
+		return errors.New(warnings[0].String())
+	}
+	s.profile, err = catalogue.Build(configuration)
+	return err
+}
+
+// outcome is what one cycle came to.
+type outcome struct {
+	decisions []model.Decision
+	refusals  map[model.JobKey]*model.Refusal
+	snapshot  *model.Snapshot
+}
+
+// cycle runs one session, assumes what it decides as the live loop does, and checks the outcome.
+func (s *stage) cycle() (*outcome, error) {
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
+	o.refusals = framework.Run(o.snapshot, s.profile, framework.Options{
+		Verify: true,
+		Decide: func(decision model.Decision) { o.decisions = append(o.decisions, decision) },
+	})
+	s.cycles++
+	for _, decision := range o.decisions {
+		if err := s.take(decision); err != nil {
+			return o, err
+		}
+	}
+	return o, s.check(o)
+}
+
+// take assumes a decision, and holds it to what can be known from outside the scheduler.
+func (s *stage) take(decision model.Decision) error {
+	for _, bind := range decision.Binds {
+		pod := s.world.pods[key(bind.Pod.Namespace, bind.Pod.Name)]
+		switch {
+		case pod == nil || pod.UID != bind.Pod.UID:
+			return fmt.Errorf("pod %s is bound, and is gone", bind.Pod)
+		case pod.Spec.NodeName != "" || s.coming[pod.UID] != "":
+			return fmt.Errorf("invariant I5: pod %s is bound twice", bind.Pod)
+		case s.world.nodes[bind.Node] == nil:
+			return fmt.Errorf("pod %s is bound to %q, which is no node", bind.Pod, bind.Node)
+		}
+		s.coming[pod.UID] = bind.Node
+	}
+	s.state.Assume(decision)
+	return nil
+}
+
+// confirm lets the watch see the binds on their way, in order of pods.
+func (s *stage) confirm() error {
+	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" })
+	err := s.world.changePods(names, func(pod *corev1.Pod) { pod.Spec.NodeName = s.coming[pod.UID] })
+	clear(s.coming)
+	return err
+}
+
+// reject lets binds on their way fail.
+func (s *stage) reject(names []string) error {
+	for _, name := range names {
+		pod := s.world.pods[name]
+		if pod == nil || s.coming[pod.UID] == "" {
+			return fmt.Errorf("no bind of %s is on its way", name)
+		}
+		delete(s.coming, pod.UID)
+		if !s.state.Forget(pod.UID) {
+			return fmt.Errorf("nothing was assumed of %s", name)
+		}
+	}
+	return nil
+}
+
+// String writes the outcome as stories record it.
+func (o *outcome) String() string {
+	var b strings.Builder
+	for _, decision := range o.decisions {
+		writeDecision(&b, decision)
+	}
+	b.WriteString(o.waits())
+	for _, node := range o.snapshot.Nodes {
+		for _, task := range node.Tasks {
+			if task.Status == model.Promised {
+				fmt.Fprintf(&b, "promise: %s → %s\n", key(task.Namespace, task.Name), node.Name)
+			}
+		}
+	}
+	writeIdle(&b, o.snapshot)
+	return b.String()
+}
+
+// waits writes who waits and why.
+func (o *outcome) waits() string {
+	var b strings.Builder
+	for _, key := range slices.SortedFunc(maps.Keys(o.refusals), model.JobKey.Compare) {
+		fmt.Fprintf(&b, "wait: %s %s: %s\n", jobName(key), o.refusals[key].Code, o.refusals[key])
+	}
+	return b.String()
+}
+
+func writeDecision(b *strings.Builder, decision model.Decision) {
+	if len(decision.Binds) > 0 {
+		fmt.Fprintf(b, "bind: %s (needs %d):", jobName(decision.Job), decision.Needs)
+		for i, bind := range decision.Binds {
+			comma := ","
+			if i == 0 {
+				comma = ""
+			}
+			fmt.Fprintf(b, "%s %s → %s", comma, key(bind.Pod.Namespace, bind.Pod.Name), bind.Node)
+		}
+		b.WriteByte('\n')
+	}
+	for _, eviction := range decision.Evictions {
+		fmt.Fprintf(b, "evict: %s for %s\n", key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(eviction.For))
+	}
+}
+
+func jobName(job model.JobKey) string { return key(job.Namespace, job.Name) }

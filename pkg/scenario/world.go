@@ -1,0 +1,281 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
+
+// start is when every story begins.
+var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+
+// world is the objects as an API server would hold them, and what its watches have said.
+//
+// Invariant: an object that was told of is never changed afterwards, only replaced.
+type world struct {
+	now      time.Time
+	revision int
+	// lives counts the incarnations of each name, so that UIDs follow from names and their order.
+	lives map[string]int
+
+	nodes   map[string]*corev1.Node
+	pods    map[string]*corev1.Pod
+	groups  map[string]*v1alpha1.PodGroup
+	classes map[string]*schedulingv1.PriorityClass
+
+	// told is every event so far; hear gets each as it comes.
+	told []cluster.Event
+	hear func(cluster.Event)
+}
+
+func newWorld(hear func(cluster.Event)) *world {
+	return &world{
+		now: start, lives: map[string]int{}, hear: hear,
+		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
+		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
+	}
+}
+
+func (w *world) tell(event cluster.Event) {
+	w.told = append(w.told, event)
+	w.hear(event)
+}
+
+// key is how a story names an object: without the namespace when that is the default one.
+func key(namespace, name string) string {
+	if namespace == "default" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// stamp gives a new object its identity, and a changed one that of before.
+func (w *world) stamp(object, before metav1.Object, one line) error {
+	w.revision++
+	object.SetName(one.name)
+	object.SetNamespace(one.namespace)
+	object.SetResourceVersion(strconv.Itoa(w.revision))
+	if before != nil {
+		object.SetUID(before.GetUID())
+		object.SetCreationTimestamp(before.GetCreationTimestamp())
+		object.SetGeneration(before.GetGeneration() + 1)
+		return nil
+	}
+	name := one.kind + " " + key(one.namespace, one.name)
+	w.lives[name]++
+	uid := key(one.namespace, one.name)
+	if n := w.lives[name]; n > 1 {
+		uid += "#" + strconv.Itoa(n)
+	}
+	object.SetUID(types.UID(uid))
+	object.SetGeneration(1)
+	created := w.now
+	for _, word := range one.words {
+		if word.key == "age" {
+			age, err := time.ParseDuration(word.value)
+			if err != nil {
+				return fmt.Errorf("age: %w", err)
+			}
+			created = created.Add(-age)
+		}
+	}
+	object.SetCreationTimestamp(metav1.NewTime(created))
+	return nil
+}
+
+// apply adds or changes what the lines say.
+func (w *world) apply(text string) error {
+	lines, err := parseLines(text)
+	if err != nil {
+		return err
+	}
+	for _, one := range lines {
+		if err := w.applyLine(one); err != nil {
+			return fmt.Errorf("%s %s: %w", one.kind, one.name, err)
+		}
+	}
+	return nil
+}
+
+func (w *world) applyLine(one line) error {
+	switch one.kind {
+	case "node":
+		one.namespace = ""
+		node, err := newNode(one.words)
+		if err != nil {
+			return err
+		}
+		return w.setNode(node, one)
+	case "group":
+		group, err := newGroup(one.words)
+		if err != nil {
+			return err
+		}
+		return w.setGroup(group, one)
+	case "class":
+		one.namespace = ""
+		class, err := newClass(one.words)
+		if err != nil {
+			return err
+		}
+		return w.setClass(class, one)
+	case "pod":
+		pod, err := newPod(one.words)
+		if err != nil {
+			return err
+		}
+		return w.setPod(pod, one)
+	}
+	return fmt.Errorf("no such kind")
+}
+
+// known turns a missing object into a nil interface.
+func known[T any, P interface {
+	*T
+	metav1.Object
+}](object P) metav1.Object {
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+func (w *world) setNode(node *corev1.Node, one line) error {
+	if err := w.stamp(node, known(w.nodes[one.name]), one); err != nil {
+		return err
+	}
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	node.Labels[corev1.LabelHostname] = one.name
+	w.nodes[one.name] = node
+	w.tell(cluster.Event{Kind: cluster.KindNode, Node: node})
+	return nil
+}
+
+func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
+	name := key(one.namespace, one.name)
+	if err := w.stamp(group, known(w.groups[name]), one); err != nil {
+		return err
+	}
+	w.groups[name] = group
+	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	return nil
+}
+
+func (w *world) setClass(class *schedulingv1.PriorityClass, one line) error {
+	if err := w.stamp(class, known(w.classes[one.name]), one); err != nil {
+		return err
+	}
+	w.classes[one.name] = class
+	w.tell(cluster.Event{Kind: cluster.KindPriorityClass, PriorityClass: class})
+	return nil
+}
+
+// setPod does what admission does, and keeps where an older version of the pod is.
+func (w *world) setPod(pod *corev1.Pod, one line) error {
+	name := key(one.namespace, one.name)
+	before := w.pods[name]
+	if err := w.stamp(pod, known(before), one); err != nil {
+		return err
+	}
+	if before != nil {
+		pod.Spec.NodeName, pod.Status.Phase = before.Spec.NodeName, before.Status.Phase
+		pod.DeletionTimestamp = before.DeletionTimestamp
+	}
+	if class := w.classes[pod.Spec.PriorityClassName]; class != nil {
+		pod.Spec.Priority = &class.Value
+	}
+	w.pods[name] = pod
+	w.tellPod(pod, false)
+	return nil
+}
+
+func (w *world) tellPod(pod *corev1.Pod, deleted bool) {
+	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod), Deleted: deleted})
+}
+
+// changePods changes copies of pods and tells of them.
+func (w *world) changePods(names []string, change func(*corev1.Pod)) error {
+	for _, name := range names {
+		before := w.pods[name]
+		if before == nil {
+			return fmt.Errorf("no pod %s", name)
+		}
+		pod := before.DeepCopy()
+		change(pod)
+		w.revision++
+		pod.ResourceVersion = strconv.Itoa(w.revision)
+		w.pods[name] = pod
+		w.tellPod(pod, false)
+	}
+	return nil
+}
+
+// remove deletes objects of one kind.
+func (w *world) remove(kind string, names []string) error {
+	for _, name := range names {
+		found := false
+		switch kind {
+		case "pod":
+			if pod := w.pods[name]; pod != nil {
+				found = true
+				w.tellPod(pod, true)
+				delete(w.pods, name)
+			}
+		case "node":
+			if node := w.nodes[name]; node != nil {
+				found = true
+				w.tell(cluster.Event{Kind: cluster.KindNode, Node: node, Deleted: true})
+				delete(w.nodes, name)
+			}
+		case "group":
+			if group := w.groups[name]; group != nil {
+				found = true
+				w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group, Deleted: true})
+				delete(w.groups, name)
+			}
+		}
+		if !found {
+			return fmt.Errorf("no %s %s", kind, name)
+		}
+	}
+	return nil
+}
+
+func (w *world) cordon(names []string, unschedulable bool) error {
+	for _, name := range names {
+		before := w.nodes[name]
+		if before == nil {
+			return fmt.Errorf("no node %s", name)
+		}
+		node := before.DeepCopy()
+		node.Spec.Unschedulable = unschedulable
+		w.revision++
+		node.ResourceVersion = strconv.Itoa(w.revision)
+		w.nodes[name] = node
+		w.tell(cluster.Event{Kind: cluster.KindNode, Node: node})
+	}
+	return nil
+}
+
+// podNames returns the names of all pods that satisfy the condition, sorted.
+func (w *world) podNames(condition func(*corev1.Pod) bool) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		if condition(w.pods[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -93,13 +93,13 @@ func New(options Options) *Machine {
 
 // Submit takes a decision over, as one unit. Its effect must be assumed already.
 func (m *Machine) Submit(now time.Time, decision model.Decision) {
-	evictions := &batch{kind: CallEvict, job: decision.Job}
+	evictions := &batch{kind: CallEvict, stage: stagePreBind, job: decision.Job}
 	for _, eviction := range decision.Evictions {
 		evictions.add(Call{Kind: CallEvict, Job: decision.Job, Pod: eviction.Pod})
 	}
 	m.begin(now, evictions)
 
-	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs}
+	binds := &batch{kind: CallBind, stage: stagePreBind, job: decision.Job, needs: decision.Needs}
 	for _, bind := range decision.Binds {
 		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node})
 	}
@@ -151,6 +151,7 @@ func (m *Machine) Write(now time.Time, write Write) {
 func (m *Machine) join(now time.Time, e *entry) {
 	t := e.target()
 	m.lines[t] = append(m.lines[t], e)
+	e.state = waiting
 	if len(m.lines[t]) == 1 {
 		m.makeReady(now, e)
 	}

@@ -27,7 +27,7 @@ var (
 	errBusy    = apierrors.NewTooManyRequests("too many requests", 0)
 	errTaken   = apierrors.NewConflict(bindings, "p", errors.New(`pod p is already assigned to node "x"`))
 	errLeave   = apierrors.NewConflict(bindings, "p", errors.New("pod p is being deleted, cannot be assigned to a host"))
-	errUID     = apierrors.NewConflict(bindings, "p", errors.New("Precondition failed: UID in precondition: a, UID in object meta: b"))
+	errUID     = apierrors.NewConflict(bindings, "p", errors.New("precondition failed: UID in precondition: a, UID in object meta: b"))
 	errGone    = apierrors.NewNotFound(bindings, "p")
 	errRotated = apierrors.NewUnauthorized("token expired")
 	errDenied  = apierrors.NewForbidden(bindings, "p", errors.New("no"))

@@ -35,12 +35,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// built are the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
+// built names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
 // among them; SchedulingGates is Task.Gated.
-var built = [...]string{
-	names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
-	names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread,
-	names.InterPodAffinity, names.DynamicResources, names.NodeDeclaredFeatures, names.ImageLocality,
+func built() []string {
+	return []string{
+		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
+		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread,
+		names.InterPodAffinity, names.DynamicResources, names.NodeDeclaredFeatures, names.ImageLocality,
+	}
 }
 
 // Deps is what kube-scheduler's plugins read from. All fields are required.
@@ -56,7 +58,7 @@ type Deps struct {
 
 // Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time.
 type Plugins struct {
-	ctx     context.Context //nolint:containedctx // carries the logger of calls whose own interface has no context
+	ctx     context.Context // carries the logger of calls whose own interface has no context
 	lister  fwk.SharedLister
 	claims  fwk.ResourceClaimTracker
 	volumes corelisters.PersistentVolumeClaimLister
@@ -96,7 +98,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		synced: synced,
 	}
 	factories := plugins.NewInTreeRegistry()
-	for _, name := range built {
+	for _, name := range built() {
 		plugin, err := factories[name](ctx, args[name], handle)
 		if err != nil {
 			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", name, err)

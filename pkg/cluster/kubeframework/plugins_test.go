@@ -28,7 +28,8 @@ func build(t *testing.T, objects ...runtime.Object) (*kubeframework.Plugins, []s
 		cancel()
 		factory.Shutdown()
 	})
-	plugins, err := kubeframework.New(ctx, kubeframework.Deps{Lister: cache.NewEmptySnapshot(), Informers: factory, Client: client})
+	deps := kubeframework.Deps{Lister: cache.NewEmptySnapshot(), Informers: factory, Client: client}
+	plugins, err := kubeframework.New(ctx, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,23 +73,25 @@ func TestPluginThatIsNotBuilt(t *testing.T) {
 	}
 }
 
+func claim(name, volume, completed string) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	c.Spec.VolumeName = volume
+	if completed != "" {
+		c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": completed}
+	}
+	return c
+}
+
+func device(name string, allocated bool, by string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
+	if allocated {
+		c.Status.Allocation = &resourceapi.AllocationResult{}
+		c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: by, UID: types.UID(by)}}
+	}
+	return c
+}
+
 func TestNeedsPreBind(t *testing.T) {
-	claim := func(name, volume, completed string) *corev1.PersistentVolumeClaim {
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
-		c.Spec.VolumeName = volume
-		if completed != "" {
-			c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": completed}
-		}
-		return c
-	}
-	device := func(name string, allocated bool, by string) *resourceapi.ResourceClaim {
-		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
-		if allocated {
-			c.Status.Allocation = &resourceapi.AllocationResult{}
-			c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: by, UID: types.UID(by)}}
-		}
-		return c
-	}
 	plugins, _ := build(t,
 		claim("bound", "v", "yes"), claim("chosen", "v", ""), claim("open", "", ""), claim("p-scratch", "v", "yes"),
 		device("ours", true, "p"), device("theirs", true, "q"), device("free", false, ""))
@@ -136,7 +139,9 @@ func TestNeedsPreBind(t *testing.T) {
 
 func ephemeral(volume string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{Name: volume, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+		p.Spec.Volumes = []corev1.Volume{{
+			Name: volume, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
+		}}
 	}
 }
 

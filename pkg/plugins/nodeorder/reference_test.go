@@ -165,7 +165,7 @@ func randomCluster(r *rand.Rand) cluster {
 	var c cluster
 	for i := range 3 + r.IntN(5) {
 		node := randomNode(r, fmt.Sprint("n", i))
-		allocatable := model.Resources{model.CPU: node.Status.Allocatable.Cpu().MilliValue(), model.Memory: node.Status.Allocatable.Memory().Value()}
+		allocatable := vectorOf(node.Status.Allocatable)
 		ours := &model.Node{Name: node.Name, Object: node, Allocatable: allocatable, Idle: allocatable.Clone()}
 		for j := range r.IntN(4) {
 			pod := randomPod(r, fmt.Sprint("p", i, "-", j))
@@ -218,7 +218,8 @@ func randomPod(r *rand.Rand, name string) *corev1.Pod {
 	}
 	for range r.IntN(3) {
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
-			MaxSkew: 1 + r.Int32N(3), TopologyKey: randomKey(r), WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: randomSelector(r),
+			MaxSkew: 1 + r.Int32N(3), TopologyKey: randomKey(r), WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: randomSelector(r),
 		})
 	}
 	return pod
@@ -232,21 +233,28 @@ func randomAffinity(r *rand.Rand) *corev1.Affinity {
 		}
 		terms := &affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		*terms = append(*terms, corev1.PreferredSchedulingTerm{Weight: 1 + r.Int32N(100), Preference: corev1.NodeSelectorTerm{
-			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{oneOf(r, "ssd", "hdd")}}},
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{oneOf(r, "ssd", "hdd")},
+			}},
 		}})
 	}
 	if r.IntN(3) == 0 {
-		affinity.PodAffinity = &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{randomTerm(r)}}
+		affinity.PodAffinity = &corev1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{randomTerm(r)},
+		}
 	}
 	if r.IntN(3) == 0 {
-		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{randomTerm(r)}}
+		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{randomTerm(r)},
+		}
 	}
 	return affinity
 }
 
 func randomTerm(r *rand.Rand) corev1.WeightedPodAffinityTerm {
 	return corev1.WeightedPodAffinityTerm{
-		Weight: 1 + r.Int32N(100), PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: randomSelector(r), TopologyKey: randomKey(r)},
+		Weight:          1 + r.Int32N(100),
+		PodAffinityTerm: corev1.PodAffinityTerm{LabelSelector: randomSelector(r), TopologyKey: randomKey(r)},
 	}
 }
 
@@ -266,9 +274,12 @@ func requests(cpu, memory int64) corev1.ResourceList {
 }
 
 func taskOf(pod *corev1.Pod) *model.Task {
-	request := pod.Spec.Containers[0].Resources.Requests
 	return &model.Task{
 		PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod,
-		Request: model.Resources{model.CPU: request.Cpu().MilliValue(), model.Memory: request.Memory().Value()},
+		Request: vectorOf(pod.Spec.Containers[0].Resources.Requests),
 	}
+}
+
+func vectorOf(list corev1.ResourceList) model.Resources {
+	return vector(list.Cpu().MilliValue(), list.Memory().Value())
 }

@@ -16,11 +16,16 @@ const (
 // full is the best score.
 const full = 100
 
-// scored are the resources that scores look at, with what a pod that requests none counts as.
-var scored = [...]struct {
+// scoredResource is a resource that scores look at.
+type scoredResource struct {
 	position int
-	assumed  int64
-}{{model.CPU, assumedCPU}, {model.Memory, assumedMemory}}
+	// assumed is what a pod that requests none counts as.
+	assumed int64
+}
+
+func scored() [2]scoredResource {
+	return [2]scoredResource{{model.CPU, assumedCPU}, {model.Memory, assumedMemory}}
+}
 
 // resourceScores returns the scores of how full a node is with the task. They read the node's books alone.
 func resourceScores(weights Weights, task *model.Task) []framework.NodeScore {
@@ -62,7 +67,7 @@ func requested(node *model.Node, task *model.Task, position int, assumed int64) 
 // average returns the mean score of the resources that the node offers at all.
 func average(node *model.Node, task *model.Task, score func(requested, capacity int64) int64) int64 {
 	var sum, count int64
-	for _, resource := range scored {
+	for _, resource := range scored() {
 		if used, capacity := requested(node, task, resource.position, resource.assumed); capacity > 0 {
 			sum += score(used, capacity)
 			count++
@@ -89,7 +94,7 @@ func mostRequested(requested, capacity int64) int64 {
 // kube-scheduler does.
 func ratio(node *model.Node, task *model.Task, shape Shape) int64 {
 	var sum, count int64
-	for _, resource := range scored {
+	for _, resource := range scored() {
 		used, capacity := requested(node, task, resource.position, resource.assumed)
 		if capacity <= 0 {
 			continue
@@ -114,8 +119,8 @@ func balanced(node *model.Node, task *model.Task) int64 {
 
 // evenness returns 50 to 100: 100 less half the distance between the shares of cores and memory in use, in percent.
 func evenness(node *model.Node, more model.Resources) int64 {
-	var shares [len(scored)]uint64
-	for i, resource := range scored {
+	var shares [2]uint64
+	for i, resource := range scored() {
 		capacity := node.Allocatable.At(resource.position)
 		if capacity <= 0 {
 			return full

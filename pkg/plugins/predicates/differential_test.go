@@ -49,7 +49,7 @@ func TestSameAsKubeScheduler(t *testing.T) {
 	reference := newReference(t, w)
 	refused, passed := 0, 0
 	for seed := range uint64(1500) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test replays its seeds
+		r := rand.New(rand.NewPCG(seed, 1))
 		nodes, pods := randomCluster(r)
 		w.view.show(pods, nodes)
 		pod := randomPod(r, "incoming")

@@ -1,6 +1,7 @@
 package predicates_test
 
 import (
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +49,7 @@ func (c filterCase) run(t *testing.T) {
 		}
 		if answer == nil {
 			t.Errorf("node %s: no refusal, want %q", nodes[i].Name, c.reason)
-		} else if answer.Detail != want.Detail || answer.Evictable != want.Evictable || answer.Plugin != want.Plugin || answer.Code != want.Code {
+		} else if !reflect.DeepEqual(*answer, want) {
 			t.Errorf("node %s: got %+v, want %+v", nodes[i].Name, *answer, want)
 		}
 	}
@@ -94,7 +95,8 @@ func podCases() []filterCase {
 			pods: []*corev1.Pod{newPod("q", on("b"))}, reason: "",
 		},
 		{
-			name: "PodTopologySpread with itself", pod: newPod("q2", relabel("q"), spread("q", corev1.LabelHostname)), evictable: true,
+			name: "PodTopologySpread with itself", evictable: true,
+			pod:  newPod("q2", relabel("q"), spread("q", corev1.LabelHostname)),
 			pods: []*corev1.Pod{newPod("q", on("b"))}, reason: "didn't match pod topology spread constraints",
 		},
 		{
@@ -144,8 +146,10 @@ func volumeCases() []filterCase {
 		{name: "VolumeBinding, all bound", pod: newPod("p", volumes(volumeClaim("data"))), objects: append(drivers(), bound...)},
 		{
 			name: "VolumeBinding of a volume elsewhere", pod: newPod("p", volumes(volumeClaim("data"))),
-			objects: append(drivers(), boundClaim("data"), volume("data", func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = onlyOn("a") })),
-			reason:  "didn't match PersistentVolume's node affinity",
+			objects: append(drivers(), boundClaim("data"), volume("data", func(v *corev1.PersistentVolume) {
+				v.Spec.NodeAffinity = onlyOn("a")
+			})),
+			reason: "didn't match PersistentVolume's node affinity",
 		},
 		{
 			name: "VolumeBinding of no claim", pod: newPod("p", volumes(volumeClaim("data"))), both: true,

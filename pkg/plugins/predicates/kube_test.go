@@ -99,8 +99,10 @@ func newNode(name string, change ...func(*corev1.Node)) *corev1.Node {
 
 func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Labels: map[string]string{"app": name}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "image"}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: types.UID(name), Labels: map[string]string{"app": name},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "image"}}},
 	}
 	for _, c := range change {
 		c(pod)
@@ -112,7 +114,9 @@ func on(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Nod
 
 func hostPort(port int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: port, ContainerPort: port, Protocol: corev1.ProtocolTCP}}
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{
+			HostPort: port, ContainerPort: port, Protocol: corev1.ProtocolTCP,
+		}}
 	}
 }
 

@@ -199,7 +199,9 @@ func TestKubeBatchArgumentsAreRefused(t *testing.T) {
 // plainPod is what most pods of most jobs look like to the filters: a token and scratch space, nothing else.
 func plainPod() *corev1.Pod {
 	return newPod("p", volumes(
-		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}))
+		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
+		corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+	))
 }
 
 func BenchmarkFilterFor(b *testing.B) {

@@ -9,7 +9,7 @@ tools: ## Build the programs of a control plane (K8S=1.35.4 for another version)
 
 .PHONY: e2e
 e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
-	cd lab && K8S=$(K8S) go test -count=1 -timeout 60m ./e2e/...
+	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m ./e2e/...
 
 .PHONY: demo
 demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).

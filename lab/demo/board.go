@@ -77,10 +77,10 @@ func (b *board) seeGroup(g *gang, group *v1alpha1.PodGroup, at time.Time) {
 	now := g.scheduled()
 	if now != nil && now.Status == metav1.ConditionFalse &&
 		(before == nil || before.Reason != now.Reason || before.Message != now.Message) {
-		b.say(g.name, "waits    %s: %s", now.Reason, now.Message)
+		b.say(g.name, "waits     %s: %s", now.Reason, now.Message)
 	}
 	if g.status.Phase != phase && g.status.Phase != v1alpha1.PodGroupPending {
-		b.say(g.name, "%-8s %s", strings.ToLower(string(g.status.Phase)), counts(g.status))
+		b.say(g.name, "%-9s %s", strings.ToLower(string(g.status.Phase)), counts(g.status))
 	}
 	b.count(g, at)
 }
@@ -115,7 +115,7 @@ func (b *board) count(g *gang, at time.Time) {
 	}
 	if g.whole.IsZero() && g.isWhole() {
 		g.whole = at
-		b.say(g.name, "STARTS   %d of %d bound, %s from first to last: %s",
+		b.say(g.name, "STARTS    %d of %d bound, %s from first to last: %s",
 			len(g.bound), g.min, g.spread(), b.where(g))
 	}
 }
@@ -154,7 +154,7 @@ func (g *gang) waitsFor(reason string) bool {
 }
 
 // spread is the time between the first bind and the one that made the gang whole.
-func (g *gang) spread() time.Duration { return g.whole.Sub(g.first).Round(time.Millisecond) }
+func (g *gang) spread() time.Duration { return g.whole.Sub(g.first).Round(100 * time.Microsecond) }
 
 // where says on which nodes the members of a gang are, rack by rack: "rack a: gpu-a-0 gpu-a-1 ×2; cpu-0".
 func (b *board) where(g *gang) string {
@@ -188,7 +188,7 @@ func (b *board) where(g *gang) string {
 func (b *board) onRacks(g *gang) string {
 	racks := map[string]bool{}
 	for _, node := range g.bound {
-		racks[cmp.Or(b.racks[node], "none")] = true
+		racks[cmp.Or(b.racks[node], "-")] = true
 	}
 	return strings.Join(slices.Sorted(maps.Keys(racks)), " ")
 }

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -42,9 +41,8 @@ type Options struct {
 
 // Run runs the demo. Its error says what did not go as it should, nil that everything did.
 func Run(ctx context.Context, options Options) error {
-	klog.SetOutput(io.Discard) // what client-go says of watches that end with the cluster is no part of the show
-	klog.LogToStderr(false)
 	s := &show{screen: newScreen(options.Out), options: options, nodes: world()}
+	s.board = newBoard(racksOf(s.nodes), s.screen.say)
 	s.screen.title("Tutti: a job starts as a whole or not at all")
 	program, err := s.build(ctx)
 	if err != nil {
@@ -58,6 +56,12 @@ func Run(ctx context.Context, options Options) error {
 	if err := s.prepare(ctx, program); err != nil {
 		return err
 	}
+	changes, unfollow, err := follow(ctx, s.cluster.Config(), namespace)
+	if err != nil {
+		return err
+	}
+	defer unfollow()
+	s.changes = changes
 	if err := s.play(ctx); err != nil {
 		return err
 	}
@@ -123,9 +127,7 @@ func (s *show) prepare(ctx context.Context, program string) error {
 	if err := s.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
 	}
-	s.board = newBoard(racksOf(s.nodes), s.screen.say)
-	s.changes, err = follow(ctx, s.cluster.Config(), namespace)
-	return err
+	return nil
 }
 
 func (s *show) install(ctx context.Context) error {

@@ -18,16 +18,17 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// follow watches the pods and groups of a namespace and returns what changes, until the context ends.
-func follow(ctx context.Context, config *rest.Config, namespace string) (<-chan change, error) {
+// follow watches the pods and groups of a namespace and returns what changes, until it is stopped or the context ends.
+func follow(ctx context.Context, config *rest.Config, namespace string) (<-chan change, func(), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+		return nil, nil, fmt.Errorf("client: %w", err)
 	}
 	groups, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("client for groups: %w", err)
+		return nil, nil, fmt.Errorf("client for groups: %w", err)
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	changes := make(chan change, 1024)
 	tell := func(object any) {
 		c := change{at: time.Now()}
@@ -54,10 +55,15 @@ func follow(ctx context.Context, config *rest.Config, namespace string) (<-chan 
 		kinds.ForResource(v1alpha1.SchemeGroupVersion.WithResource("podgroups")).Informer(),
 	} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
+			cancel()
+			return nil, nil, fmt.Errorf("watch: %w", err)
 		}
 	}
 	pods.Start(ctx.Done())
 	kinds.Start(ctx.Done())
-	return changes, nil
+	return changes, func() {
+		cancel()
+		pods.Shutdown()
+		kinds.Shutdown()
+	}, nil
 }

@@ -120,7 +120,7 @@ func (s *show) submit(ctx context.Context, who string, all []*unstructured.Unstr
 		if pods, found, _ := unstructured.NestedInt64(object.Object, "spec", "parallelism"); found {
 			text += fmt.Sprintf(": %d pods", pods)
 		}
-		s.screen.say(who, "submit   %s", text)
+		s.screen.say(who, "submit    %s", text)
 	}
 	return submit(ctx, s.client, all...)
 }

@@ -115,8 +115,10 @@ func boundNothing(g *gang, pods []corev1.Pod) string {
 		return fmt.Sprintf("%d of its pods were bound", len(g.bound))
 	case mine < g.min:
 		return fmt.Sprintf("%d pods exist, %d needed to prove anything", mine, g.min)
+	case g.scheduled() == nil:
+		return "it does not say why"
 	case !g.waitsFor(insufficientResources):
-		return fmt.Sprintf("its condition is %+v", g.scheduled())
+		return fmt.Sprintf("it says %s: %s", g.scheduled().Reason, g.scheduled().Message)
 	default:
 		return ""
 	}

@@ -1,0 +1,191 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+// spectator is a board with what it said.
+type spectator struct {
+	*board
+	said []string
+	now  time.Time
+}
+
+func newSpectator() *spectator {
+	s := &spectator{now: time.Unix(1000, 0)}
+	s.board = newBoard(map[string]string{"n1": "a", "n2": "a", "n3": "b"}, func(who, format string, args ...any) {
+		s.said = append(s.said, who+" "+fmt.Sprintf(format, args...))
+	})
+	return s
+}
+
+func (s *spectator) pod(group, role, name, node string) corev1.Pod {
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{v1alpha1.LabelPodGroup: group, v1alpha1.LabelRole: role},
+		},
+		Spec: corev1.PodSpec{NodeName: node},
+	}
+	s.now = s.now.Add(10 * time.Millisecond)
+	s.see(change{pod: &pod, at: s.now})
+	return pod
+}
+
+func (s *spectator) group(name string, spec v1alpha1.PodGroupSpec, status metav1.ConditionStatus, reason, message string) {
+	group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+	if status != "" {
+		group.Status.Conditions = []metav1.Condition{
+			{Type: v1alpha1.ConditionScheduled, Status: status, Reason: reason, Message: message},
+		}
+	}
+	s.see(change{group: group, at: s.now})
+}
+
+func roles() v1alpha1.PodGroupSpec {
+	return v1alpha1.PodGroupSpec{
+		MinMember: 3, Roles: []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 2}},
+	}
+}
+
+func TestBoardSeesAGangStart(t *testing.T) {
+	s := newSpectator()
+	s.group("mpi", roles(), "", "", "")
+	s.pod("mpi", "worker", "w0", "")
+	s.pod("mpi", "worker", "w1", "")
+	s.group("mpi", roles(), metav1.ConditionFalse, "NotEnoughMembers", "needs 3, 2 exist")
+	s.pod("mpi", "launcher", "l", "")
+	s.pod("mpi", "launcher", "l", "n3")
+	s.pod("mpi", "worker", "w0", "n1")
+	if s.gang("mpi").isWhole() {
+		t.Error("whole before the last bind")
+	}
+	s.pod("mpi", "worker", "w1", "n1")
+	s.group("mpi", roles(), metav1.ConditionTrue, "Scheduled", "the minimum of 3 is bound")
+
+	want := []string{
+		"mpi waits     NotEnoughMembers: needs 3, 2 exist",
+		"mpi STARTS    3 of 3 bound, 20ms from first to last: rack a: n1 ×2; rack b: n3",
+	}
+	if got := strings.Join(s.said, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("it said\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if problem := startedWhole(s.gang("mpi")); problem != "" {
+		t.Errorf("a gang that started as a whole: %s", problem)
+	}
+}
+
+func TestAnotherRoleDoesNotStandIn(t *testing.T) {
+	s := newSpectator()
+	s.group("mpi", roles(), metav1.ConditionTrue, "Scheduled", "")
+	for i := range 3 {
+		s.pod("mpi", "worker", fmt.Sprintf("w%d", i), "n1")
+	}
+	if got, want := startedWhole(s.gang("mpi")), "3 bound, 3 needed"; got != want {
+		t.Errorf("three workers without a launcher: %q, want %q", got, want)
+	}
+}
+
+func TestStartsThatAreNoneAreFound(t *testing.T) {
+	spec := v1alpha1.PodGroupSpec{MinMember: 2}
+	for _, c := range []struct {
+		name, want string
+		play       func(s *spectator)
+	}{
+		{"nothing", "nothing is bound", func(s *spectator) {}},
+		{"a part", "1 bound, 2 needed", func(s *spectator) { s.pod("g", "", "p0", "n1"); s.pod("g", "", "p1", "") }},
+		{"late", "1m0.01s from the first bind to the last", func(s *spectator) {
+			s.pod("g", "", "p0", "n1")
+			s.now = s.now.Add(time.Minute)
+			s.pod("g", "", "p1", "n1")
+		}},
+		{"untold", "its status does not say so", func(s *spectator) { s.pod("g", "", "p0", "n1"); s.pod("g", "", "p1", "n1") }},
+	} {
+		s := newSpectator()
+		s.group("g", spec, "", "", "")
+		c.play(s)
+		if got := startedWhole(s.gang("g")); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestBoundNothing(t *testing.T) {
+	spec := v1alpha1.PodGroupSpec{MinMember: 2}
+	for _, c := range []struct{ name, node, reason, want string }{
+		{"waits with a reason", "", insufficientResources, ""},
+		{"one pod is bound", "n1", insufficientResources, "pod p1 is on node n1"},
+		{"no reason", "", "", "it does not say why"},
+	} {
+		s := newSpectator()
+		if c.reason == "" {
+			s.group("g", spec, "", "", "")
+		} else {
+			s.group("g", spec, metav1.ConditionFalse, c.reason, "needs 2, 0 placed")
+		}
+		pods := []corev1.Pod{s.pod("g", "", "p0", ""), s.pod("g", "", "p1", c.node)}
+		if got := boundNothing(s.gang("g"), pods); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestForbidden(t *testing.T) {
+	line := `E1 reflector.go] "Failed to watch" err="nodes is forbidden: User cannot list"`
+	if got := forbidden("one\n" + line + "\nthree"); got != line {
+		t.Errorf("found %q", got)
+	}
+	if got := forbidden("all\nis well"); got != "" {
+		t.Errorf("found %q where there is nothing", got)
+	}
+}
+
+func TestOverfull(t *testing.T) {
+	nodes := world()
+	pod := corev1.Pod{Spec: corev1.PodSpec{NodeName: "gpu-a-0", Containers: []corev1.Container{{}}}}
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{gpu: nodes[0].Status.Allocatable[gpu]}
+	done := *pod.DeepCopy()
+	done.Status.Phase = corev1.PodSucceeded
+	if got := overfull(nodes, []corev1.Pod{pod, done}); len(got) > 0 {
+		t.Errorf("a full node: %v", got)
+	}
+	if got := overfull(nodes, []corev1.Pod{pod, pod}); len(got) != 1 {
+		t.Errorf("two pods with all of a node's GPUs: %v", got)
+	}
+}
+
+// TestManifests wants every pod of every manifest to belong to the manifest's own group, in one of its roles, and to
+// ask for the scheduler.
+func TestManifests(t *testing.T) {
+	for _, name := range []string{"mpi", "pytorch", "too-big", "job"} {
+		all, err := objects(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[0].GetKind() != "PodGroup" {
+			t.Fatalf("%s begins with a %s", name, all[0].GetKind())
+		}
+		roles, _, _ := unstructured.NestedSlice(all[0].Object, "spec", "roles")
+		for _, object := range all[1:] {
+			if object.GetKind() != "Job" {
+				continue
+			}
+			labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+			scheduler, _, _ := unstructured.NestedString(object.Object, "spec", "template", "spec", "schedulerName")
+			if labels[v1alpha1.LabelPodGroup] != all[0].GetName() || scheduler != "tutti" {
+				t.Errorf("%s: Job %s has the labels %v and the scheduler %q", name, object.GetName(), labels, scheduler)
+			}
+			if len(roles) > 0 && !strings.Contains(fmt.Sprint(roles), "name:"+labels[v1alpha1.LabelRole]+"]") {
+				t.Errorf("%s: Job %s has the role %q, the group %v", name, object.GetName(), labels[v1alpha1.LabelRole], roles)
+			}
+		}
+	}
+}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -43,18 +42,6 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 // StripNode returns a node without who wrote which field of it. The node itself is not changed.
 func StripNode(node *corev1.Node) *corev1.Node {
 	stripped := *node
-	stripped.ManagedFields = nil
-	return &stripped
-}
-
-func stripGroup(group *v1alpha1.PodGroup) *v1alpha1.PodGroup {
-	stripped := *group
-	stripped.ManagedFields = nil
-	return &stripped
-}
-
-func stripClass(class *schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
-	stripped := *class
 	stripped.ManagedFields = nil
 	return &stripped
 }

@@ -1,0 +1,243 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// start is when every object of these tests was created, unless it says otherwise.
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+type podOption func(*corev1.Pod)
+
+// pod returns a pending pod of ours in namespace "ns" that requests one CPU; its UID is its name.
+func pod(name string, options ...podOption) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(start),
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "tutti",
+			Containers:    []corev1.Container{{Name: "main", Image: "image", Resources: requesting("cpu", "1")}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	for _, option := range options {
+		option(p)
+	}
+	return p
+}
+
+func requesting(pairs ...string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: list(pairs...)}
+}
+
+func list(pairs ...string) corev1.ResourceList {
+	l := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		l[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return l
+}
+
+func on(node string) podOption { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
+
+func of(group string) podOption { return label(v1alpha1.LabelPodGroup, group) }
+
+func label(key, value string) podOption {
+	return func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, key, value) }
+}
+
+func annotation(key, value string) podOption {
+	return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
+}
+
+func phase(phase corev1.PodPhase) podOption { return func(p *corev1.Pod) { p.Status.Phase = phase } }
+
+func by(scheduler string) podOption { return func(p *corev1.Pod) { p.Spec.SchedulerName = scheduler } }
+
+func priority(value int32) podOption { return func(p *corev1.Pod) { p.Spec.Priority = &value } }
+
+func uid(uid string) podOption { return func(p *corev1.Pod) { p.UID = types.UID(uid) } }
+
+func revised(n int) podOption { return func(p *corev1.Pod) { p.ResourceVersion = strconv.Itoa(n) } }
+
+func created(at time.Time) podOption {
+	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at) }
+}
+
+func asking(pairs ...string) podOption {
+	return func(p *corev1.Pod) { p.Spec.Containers[0].Resources = requesting(pairs...) }
+}
+
+func deleting(at time.Time) podOption {
+	return func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: at} }
+}
+
+func gated(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} }
+
+// node returns a node with ten CPUs and room for 110 pods, changed by the pairs.
+func node(name string, pairs ...string) *corev1.Node {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Status:     corev1.NodeStatus{Allocatable: list("cpu", "10", "memory", "10Gi", "pods", "110")},
+	}
+	for resource, amount := range list(pairs...) {
+		n.Status.Allocatable[resource] = amount
+	}
+	return n
+}
+
+func group(name string, minMember int32, options ...func(*v1alpha1.PodGroup)) *v1alpha1.PodGroup {
+	g := &v1alpha1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID("group-" + name), CreationTimestamp: metav1.NewTime(start),
+		},
+		Spec: v1alpha1.PodGroupSpec{MinMember: minMember},
+	}
+	for _, option := range options {
+		option(g)
+	}
+	return g
+}
+
+func className(name string) func(*v1alpha1.PodGroup) {
+	return func(g *v1alpha1.PodGroup) { g.Spec.PriorityClassName = name }
+}
+
+func class(name string, value int32) *schedulingv1.PriorityClass {
+	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Value: value}
+}
+
+// seen returns the event that tells of an object.
+func seen(object any) Event {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		return Event{Kind: KindPod, Pod: o}
+	case *corev1.Node:
+		return Event{Kind: KindNode, Node: o}
+	case *v1alpha1.PodGroup:
+		return Event{Kind: KindGroup, Group: o}
+	case *schedulingv1.PriorityClass:
+		return Event{Kind: KindPriorityClass, PriorityClass: o}
+	}
+	return Event{Kind: KindOther}
+}
+
+func gone(object any) Event {
+	event := seen(object)
+	event.Deleted = true
+	return event
+}
+
+// newState returns a state that has seen the objects, and keeps a view.
+func newState(objects ...any) *State {
+	s := New(Options{SchedulerNames: []string{"tutti"}})
+	s.View()
+	for _, object := range objects {
+		s.Apply(seen(object))
+	}
+	return s
+}
+
+// snap takes a snapshot and checks that books and view add up.
+func snap(t testing.TB, s *State, now time.Time) *model.Snapshot {
+	t.Helper()
+	snapshot := s.Snapshot(now)
+	if err := snapshot.Check(); err != nil {
+		t.Fatalf("snapshot does not add up: %v", err)
+	}
+	return snapshot
+}
+
+// taskIn finds a task by UID, wherever it is; nil when there is none.
+func taskIn(snapshot *model.Snapshot, uid string) *model.Task {
+	for _, task := range tasksIn(snapshot) {
+		if string(task.UID) == uid {
+			return task
+		}
+	}
+	return nil
+}
+
+// tasksIn lists all tasks by UID.
+func tasksIn(snapshot *model.Snapshot) []*model.Task {
+	var tasks []*model.Task
+	for _, job := range snapshot.Jobs {
+		tasks = append(tasks, job.Tasks...)
+	}
+	for _, node := range snapshot.Nodes {
+		tasks = append(tasks, node.Tasks...)
+	}
+	slices.SortFunc(tasks, func(a, b *model.Task) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	return slices.Compact(tasks)
+}
+
+func ns(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name} }
+
+func alone(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name, Single: true} }
+
+// dump writes a snapshot down so that two of them are the same exactly when their texts are. Vectors are written by
+// resource name, since the positions tell only which name was met first.
+func dump(snapshot *model.Snapshot) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "now", snapshot.Now.UTC())
+	vector := func(v model.Resources) string { return "{" + amounts(snapshot.Dimensions, v) + "}" }
+	for _, n := range snapshot.Nodes {
+		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s promised %s %s\n", n.Name, n.Object.UID,
+			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable), vector(n.Idle), vector(n.Releasing),
+			vector(n.Promised), n.Refused)
+		for _, task := range n.Tasks {
+			fmt.Fprintf(&b, "  %s\n", task.UID)
+		}
+	}
+	for _, j := range snapshot.Jobs {
+		fmt.Fprintf(&b, "job %s single=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.Single, j.UID, j.Priority,
+			j.MinMember, j.Roles, j.Created.UTC(), j.Refused)
+		if j.ClassPriority != nil {
+			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
+		}
+		if j.Group != nil {
+			fmt.Fprintf(&b, " group %s v%s", j.Group.UID, j.Group.ResourceVersion)
+		}
+		b.WriteByte('\n')
+		for _, task := range j.Tasks {
+			fmt.Fprintf(&b, "  %s\n", task.UID)
+		}
+	}
+	for _, task := range tasksIn(snapshot) {
+		fmt.Fprintf(&b, "task %s %s %s on %q of %s role %q priority %d since %s wants %s gated=%t stuck=%t %s v%s shape %s\n",
+			task.UID, task.PodRef, task.Status, task.Node, task.Job, task.Role, task.Priority, task.Created.UTC(),
+			vector(task.Request), task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
+	}
+	return b.String()
+}
+
+// dumpView writes the view down, in the order in which it keeps things.
+func dumpView(v *View) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, nodeNames(v.all), nodeNames(v.affine), nodeNames(v.repelling), nodeNames(v.widelyRepelling), v.claims)
+	for _, n := range v.all {
+		for _, list := range podLists(v.nodes[n.Node().Name]) {
+			fmt.Fprint(&b, podUIDs(*list))
+		}
+		fmt.Fprintln(&b, n.GetRequested(), n.GetNonZeroRequested(), n.GetUsedPorts(), n.GetPVCRefCounts())
+		for name, state := range n.GetImageStates() {
+			fmt.Fprintln(&b, name, state.Size, state.NumNodes)
+		}
+	}
+	return b.String()
+}

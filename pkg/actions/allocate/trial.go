@@ -82,7 +82,7 @@ func (t *trial) place(
 	if gate == nil || reason == nil {
 		return gate
 	}
-	return t.explain(standing, reason)
+	return t.explain(standing, gate, reason)
 }
 
 func (t *trial) placeOne(
@@ -110,15 +110,21 @@ func standingFor(room model.Room) framework.Standing {
 	return framework.WithPlaced
 }
 
-// explain turns the refusal of one member into the job's: how many it needs and how many found room.
-func (t *trial) explain(standing framework.Standing, member *model.Refusal) *model.Refusal {
+// explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
+// the first of the others did not.
+func (t *trial) explain(standing framework.Standing, gate, member *model.Refusal) *model.Refusal {
 	if len(member.Causes) == 0 {
 		return member
 	}
 	whole := *member
-	whole.Needs = int64(t.job.MinMember)
-	whole.Has = int64(t.job.Count(standing.Counts))
-	if whole.Detail != "" {
+	whole.Needs, whole.Has = gate.Needs, gate.Has
+	if whole.Needs == 0 {
+		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(standing.Counts))
+	}
+	switch {
+	case gate.Needs != 0 && gate.Detail != "":
+		whole.Detail = gate.Detail
+	case whole.Detail != "":
 		whole.Detail = "no room for role " + whole.Detail
 	}
 	return &whole

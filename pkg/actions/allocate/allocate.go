@@ -28,9 +28,9 @@ func (action) Execute(session *framework.Session) {
 	var begun, waiting []*model.Job
 	for _, job := range session.Snapshot.Jobs {
 		switch {
-		case len(job.Tasks) == 0 && job.Group == nil:
-			continue
-		case short(session, job) && job.Count(holdsRoom) > 0:
+		case job.Group == nil && job.Count(pending) == 0:
+			continue // nobody is left to wait: what there is runs, ends or has ended
+		case short(session, job) && job.Count(stays) > 0:
 			begun = append(begun, job)
 		default:
 			waiting = append(waiting, job)
@@ -50,7 +50,11 @@ func short(session *framework.Session, job *model.Job) bool {
 	return session.GateJob(job, framework.WithPlaced) != nil
 }
 
-func holdsRoom(task *model.Task) bool { return task.Status.HoldsRoom() }
+func pending(task *model.Task) bool { return task.Status == model.Pending }
+
+// stays tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
+// left has not begun, so that victims recreated by their owner do not come before whoever evicted them.
+func stays(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing }
 
 // inOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
 // sorted once, the keys would move underneath.

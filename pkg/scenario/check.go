@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 )
 
 // check holds the outcome of a cycle to the invariants that can be seen from outside, counted from the objects alone and
@@ -31,7 +33,7 @@ func (s *stage) check(o *outcome) error {
 
 // checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
 func (s *stage) checkMinimum(decision model.Decision) error {
-	if decision.Job.Single {
+	if decision.Job.Single || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
 		return nil
 	}
 	group := s.world.groups[jobName(decision.Job)]
@@ -40,7 +42,7 @@ func (s *stage) checkMinimum(decision model.Decision) error {
 	}
 	all, roles := 0, map[string]int{}
 	for _, pod := range s.world.pods {
-		if pod.Namespace != group.Namespace || pod.Labels[v1alpha1.LabelPodGroup] != group.Name || !s.hasPlace(pod) {
+		if pod.Namespace != group.Namespace || groupOf(pod) != group.Name || !s.hasPlace(pod) {
 			continue
 		}
 		all++
@@ -56,6 +58,13 @@ func (s *stage) checkMinimum(decision model.Decision) error {
 		}
 	}
 	return nil
+}
+
+func groupOf(pod *corev1.Pod) string {
+	if name := pod.Labels[v1alpha1.LabelPodGroup]; name != "" {
+		return name
+	}
+	return pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 }
 
 func (s *stage) hasPlace(pod *corev1.Pod) bool {
@@ -116,7 +125,7 @@ func (s *stage) checkWaiting(o *outcome) error {
 		if !waits {
 			continue
 		}
-		job := model.JobKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha1.LabelPodGroup]}
+		job := model.JobKey{Namespace: pod.Namespace, Name: groupOf(pod)}
 		if job.Name == "" {
 			job.Name, job.Single = pod.Name, true
 		}

@@ -17,7 +17,7 @@
 //	idle: n1 cpu=2
 //
 // A story begins an empty cluster and ends with one more cycle, played without being asked for, in which nothing may be
-// decided and, if nothing happened since the cycle before, nobody may wait for another reason. After each cycle the
+// decided and, if the cycle before decided nothing either and nothing happened since, nobody may wait for another reason. After each cycle the
 // player checks on its own account that no decision is below a gang's minimum, no pod is bound twice, no node gets more
 // than it has, and that everybody who waits is told why.
 //

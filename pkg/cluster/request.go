@@ -14,11 +14,24 @@ import (
 var requests = resource.PodResourcesOptions{
 	UseStatusResources: true,
 	InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	ExcludeOverhead: true,
+}
+
+// requestsOf returns what kube-scheduler would count for a pod. The overhead is added here and not by PodRequests, which
+// adds it in place to amounts that it may share with the pod: each call would make the pod bigger.
+func requestsOf(pod *corev1.Pod) corev1.ResourceList {
+	list := resource.PodRequests(pod, requests)
+	for name, overhead := range pod.Spec.Overhead {
+		sum := list[name].DeepCopy()
+		sum.Add(overhead)
+		list[name] = sum
+	}
+	return list
 }
 
 // request returns what a pod takes on a node. With a refusal it is what the pod takes if it runs all the same.
 func (s *State) request(pod *corev1.Pod) (model.Resources, *model.Refusal) {
-	list := resource.PodRequests(pod, requests)
+	list := requestsOf(pod)
 	vector, bad, ok := s.dimensions.Vector(list)
 	vector.Set(model.Pods, 1)
 	var refusal *model.Refusal

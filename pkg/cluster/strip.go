@@ -2,6 +2,7 @@ package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -31,7 +32,7 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 			OS:                        spec.OS, RuntimeClassName: spec.RuntimeClassName,
 			HostNetwork: spec.HostNetwork, HostUsers: spec.HostUsers,
 			RestartPolicy: spec.RestartPolicy, TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds,
-			Overhead: spec.Overhead, Resources: spec.Resources, ResourceClaims: spec.ResourceClaims,
+			Overhead: spec.Overhead, Resources: plain(spec.Resources), ResourceClaims: spec.ResourceClaims,
 			Containers: stripContainers(spec.Containers), InitContainers: stripContainers(spec.InitContainers),
 			Volumes: stripVolumes(spec.Volumes),
 		},
@@ -122,7 +123,7 @@ func stripVolumes(volumes []corev1.Volume) []corev1.Volume {
 func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
 	stripped := corev1.PodStatus{
 		Phase: status.Phase, StartTime: status.StartTime, NominatedNodeName: status.NominatedNodeName,
-		Resize: status.Resize, Resources: status.Resources, AllocatedResources: status.AllocatedResources,
+		Resize: status.Resize, Resources: plain(status.Resources), AllocatedResources: plainList(status.AllocatedResources),
 		ResourceClaimStatuses:                status.ResourceClaimStatuses,
 		ExtendedResourceClaimStatus:          status.ExtendedResourceClaimStatus,
 		NodeAllocatableResourceClaimStatuses: status.NodeAllocatableResourceClaimStatuses,
@@ -149,4 +150,29 @@ func stripContainerStatuses(statuses []corev1.ContainerStatus) []corev1.Containe
 		}
 	}
 	return kept
+}
+
+// plain writes the resources of a pod as a whole in whole units. kube-scheduler adds the overhead to them in place, which
+// would change an amount such as 1.5Gi, whose number is kept behind a pointer, with every look at the pod.
+func plain(resources *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+	if resources == nil {
+		return nil
+	}
+	stripped := *resources
+	stripped.Requests = plainList(resources.Requests)
+	return &stripped
+}
+
+func plainList(list corev1.ResourceList) corev1.ResourceList {
+	if list == nil {
+		return nil
+	}
+	stripped := make(corev1.ResourceList, len(list))
+	for name, quantity := range list {
+		stripped[name] = quantity
+		if quantity.CmpInt64(quantity.Value()) == 0 {
+			stripped[name] = *resource.NewQuantity(quantity.Value(), quantity.Format)
+		}
+	}
+	return stripped
 }

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func bind(pod, node string) model.Decision {
+	return model.Decision{Binds: []model.Bind{{Pod: model.PodRef{UID: types.UID(pod)}, Node: node}}}
+}
+
+func evict(pod string) model.Decision {
+	return model.Decision{Evictions: []model.Eviction{{Pod: model.PodRef{UID: types.UID(pod)}}}}
+}
+
+func TestAssumedBind(t *testing.T) {
+	for name, c := range map[string]struct {
+		then func(*State)
+		want model.Position
+		idle int64
+		gone bool
+	}{
+		"waits for the watch": {func(*State) {}, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
+		"survives an update":  {func(s *State) { s.Apply(seen(pod("p", label("a", "b")))) }, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
+		"confirmed":           {func(s *State) { s.Apply(seen(pod("p", on("n")))) }, model.Position{Status: model.Bound, Node: "n"}, 9000, false},
+		"another node wins":   {func(s *State) { s.Apply(seen(pod("p", on("m")))) }, model.Position{Status: model.Bound, Node: "m"}, 10000, false},
+		"forgotten":           {func(s *State) { s.Forget("p") }, model.Position{Status: model.Pending}, 10000, false},
+		"pod deleted":         {func(s *State) { s.Apply(gone(pod("p"))) }, model.Position{}, 10000, true},
+		"pod being deleted":   {func(s *State) { s.Apply(seen(pod("p", deleting(start)))) }, model.Position{}, 10000, true},
+		"pod failed":          {func(s *State) { s.Apply(seen(pod("p", phase("Failed")))) }, model.Position{Status: model.Failed}, 10000, false},
+		"pod replaced":        {func(s *State) { s.Apply(seen(pod("p", uid("p2")))) }, model.Position{}, 10000, true},
+		"assumed elsewhere":   {func(s *State) { s.Assume(bind("p", "m")) }, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
+		"node deleted and back": {func(s *State) {
+			s.Apply(gone(node("n")))
+			s.Snapshot(start)
+			s.Apply(seen(withUID(node("n"), "n2")))
+		}, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
+		"confirmed, then forgotten too late": {func(s *State) {
+			s.Apply(seen(pod("p", on("n"))))
+			s.Forget("p")
+		}, model.Position{Status: model.Bound, Node: "n"}, 9000, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(node("n"), node("m"), pod("p"))
+			s.Assume(bind("p", "n"))
+			c.then(s)
+			snapshot := snap(t, s, start)
+			if idle := snapshot.Node("n").Idle.At(model.CPU); idle != c.idle {
+				t.Errorf("idle CPU is %d, want %d", idle, c.idle)
+			}
+			task := taskIn(snapshot, "p")
+			if (task == nil) != c.gone {
+				t.Fatalf("task is %v, want it gone: %t", task, c.gone)
+			}
+			if task != nil && task.Position != c.want {
+				t.Errorf("task is %+v, want %+v", task.Position, c.want)
+			}
+		})
+	}
+}
+
+func TestAssumedEviction(t *testing.T) {
+	s := newState(node("n"), pod("p", on("n"), phase("Running")), pod("q"))
+	s.Assume(evict("p"))
+	snapshot := snap(t, s, start)
+	if got := taskIn(snapshot, "p").Position; got != (model.Position{Status: model.Releasing, Node: "n"}) {
+		t.Errorf("evicted task is %+v", got)
+	}
+	if n := snapshot.Node("n"); n.Releasing.At(model.CPU) != 1000 || n.Idle.At(model.CPU) != 9000 {
+		t.Errorf("releasing %v, idle %v", n.Releasing, n.Idle)
+	}
+	if _, ok := s.NextWake(start); ok {
+		t.Error("an eviction that nobody has seen yet expires")
+	}
+	if !s.ForgetEviction("p") || s.ForgetEviction("p") {
+		t.Error("an eviction is forgotten exactly once")
+	}
+	if got := taskIn(snap(t, s, start), "p").Status; got != model.Running {
+		t.Errorf("task is %s after its eviction was forgotten", got)
+	}
+	s.Assume(evict("p"))
+	s.Apply(seen(pod("p", on("n"), phase("Running"), deleting(start))))
+	if s.ForgetEviction("p") {
+		t.Error("an eviction that the watch has seen is still assumed")
+	}
+	if got := taskIn(snap(t, s, start.Add(time.Second)), "p").Status; got != model.Releasing {
+		t.Errorf("task is %s while it is being deleted", got)
+	}
+	s.Assume(evict("q")) // holds no room
+	if got := taskIn(snap(t, s, start), "q").Status; got != model.Pending {
+		t.Errorf("evicted pending task is %s", got)
+	}
+}
+
+func TestAssumptionsAboutNobody(t *testing.T) {
+	s := newState(node("n"), pod("p", on("n")))
+	before := dump(snap(t, s, start))
+	s.Assume(bind("unknown", "n"))
+	s.Assume(evict("unknown"))
+	s.Assume(bind("p", "m"))
+	if s.Forget("unknown") || s.Forget("p") || s.ForgetEviction("unknown") {
+		t.Error("something was forgotten that was never assumed")
+	}
+	if after := dump(snap(t, s, start)); after != before {
+		t.Errorf("was\n%s\nis\n%s", before, after)
+	}
+}
+
+func TestEvictedWhileBinding(t *testing.T) {
+	s := newState(node("n"), pod("p"))
+	s.Assume(bind("p", "n"))
+	s.Assume(evict("p"))
+	if got := taskIn(snap(t, s, start), "p").Position; got != (model.Position{Status: model.Releasing, Node: "n"}) {
+		t.Errorf("task is %+v", got)
+	}
+	s.ForgetEviction("p")
+	if got := taskIn(snap(t, s, start), "p").Status; got != model.Binding {
+		t.Errorf("task is %s after its eviction was forgotten", got)
+	}
+	s.Assume(evict("p"))
+	s.Forget("p")
+	if got := taskIn(snap(t, s, start), "p").Status; got != model.Pending {
+		t.Errorf("task is %s after its bind was forgotten", got)
+	}
+}

@@ -74,7 +74,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "where /metrics is served; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
 		"where /healthz and /readyz are served; 0 turns it off")
-	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API calls under way at a time")
+	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long the binds of one gang may be retried, from the first on")
 	flags.BoolVar(&o.verifyInvariants, "verify", false,

@@ -63,7 +63,8 @@ type Plugins struct {
 	claims  fwk.ResourceClaimTracker
 	volumes corelisters.PersistentVolumeClaimLister
 	plugins map[string]fwk.Plugin
-	synced  cache.InformerSynced
+
+	claimsSynced, attachmentsSynced cache.InformerSynced
 }
 
 // New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per
@@ -95,7 +96,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, claims: devices.ResourceClaims(),
 		volumes: deps.Informers.Core().V1().PersistentVolumeClaims().Lister(), plugins: map[string]fwk.Plugin{},
-		synced: synced,
+		claimsSynced: synced, attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}
 	factories := plugins.NewInTreeRegistry()
 	for _, name := range built() {
@@ -111,9 +112,10 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 // Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
 func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
-// HasSynced tells whether the plugins have taken in what their informers first listed. Wait for it after the informers
-// have synced: resource claims are taken in a moment later. It may be called on any goroutine.
-func (p *Plugins) HasSynced() bool { return p.synced() }
+// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims, which are
+// taken in a moment after their informer has synced, and volume attachments, which nobody else reads. It may be called on
+// any goroutine, and is true only after the informers were started.
+func (p *Plugins) HasSynced() bool { return p.claimsSynced() && p.attachmentsSynced() }
 
 // Lister returns the view of nodes and pods that the plugins read.
 func (p *Plugins) Lister() fwk.SharedLister { return p.lister }

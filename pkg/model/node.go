@@ -36,13 +36,14 @@ const (
 	FutureRoom
 )
 
-// Lacking returns the first dimension in which the node's room does not hold the request, or -1 when it does. A
-// dimension that is not asked for is never lacking, so that a node overdrawn in memory still takes pods that want none.
+// Lacking returns a dimension in which the node's room does not hold the request, or -1 when it does: of several the one
+// with the highest position, since a missing device says more than a missing core. A dimension that is not asked for is
+// never lacking, so that a node overdrawn in memory still takes pods that want none.
 //
 // Invariant: nobody is placed on idle room that a promise counts on.
 func (n *Node) Lacking(request Resources, room Room) int {
-	for i, amount := range request {
-		if amount > 0 && amount > n.free(i, room) {
+	for i := len(request) - 1; i >= 0; i-- {
+		if amount := request[i]; amount > 0 && amount > n.free(i, room) {
 			return i
 		}
 	}

@@ -1,0 +1,355 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/demo/release"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+func TestChartLints(t *testing.T) {
+	for _, values := range chartValues(t) {
+		if _, err := env.Cluster.Helm(t.Context(), "lint", "--strict", chartFolder(t), "--values", values); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestChartRefuses(t *testing.T) {
+	for set, want := range map[string]string{
+		"replica=3":                                   "additional properties 'replica' not allowed",
+		"image.digest=latest":                         "does not match pattern",
+		"scheduler.names={default-scheduler}":         "'not' failed",
+		"scheduler.bindDeadline=30":                   "want string",
+		"leaderElection.enabled=false":                "two schedulers would place the same pods twice",
+		"serviceAccount.create=false":                 "serviceAccount.name is needed",
+		"metrics.service.enabled=true,health.port=80": "minimum: got 80",
+	} {
+		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", set)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--set %s: %v\nwant %q in it", set, err, want)
+		}
+	}
+}
+
+func TestChartRendersNoWildcardInRoles(t *testing.T) {
+	roles := 0
+	for _, values := range chartValues(t) {
+		for _, object := range render(t, "--values", values) {
+			if kind := object.GetKind(); kind != "ClusterRole" && kind != "Role" {
+				continue
+			}
+			roles++
+			var role rbacv1.ClusterRole
+			convert(t, object, &role)
+			for _, rule := range role.Rules {
+				for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+					if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "*") }) {
+						t.Errorf("%s: %s %s has a wildcard: %+v", values, object.GetKind(), object.GetName(), rule)
+					}
+				}
+			}
+		}
+	}
+	if roles != 4 {
+		t.Errorf("%d roles were looked at, want two each of two values", roles)
+	}
+}
+
+// TestChart installs the chart into a cluster of its own that has never seen it, and runs the scheduler as it is
+// installed. The server writes down every request of the scheduler's account.
+func TestChart(t *testing.T) {
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	c := startAudited(t, audit)
+	lab, err := harness.NewEnv(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CreateNodes(t.Context(), cluster.Nodes("chart", 2, map[string]string{"cpu": "4", "memory": "8Gi"})...); err != nil {
+		t.Fatal(err)
+	}
+	// The strictest that a namespace can ask of its pods.
+	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: release.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}})
+	chart := chartFolder(t)
+
+	installOld(t, lab, chart)
+	upgrade(t, lab, chart)
+	acceptsAllValues(t, lab)
+	runAsInstalled(t, lab)
+	assertGranted(t, lab, audit)
+	assertFlows(t, c)
+	uninstall(t, lab)
+}
+
+// installOld installs a chart whose CRD is not the one of today.
+func installOld(t *testing.T, lab *harness.Env, chart string) {
+	old := t.TempDir()
+	if err := os.CopyFS(old, os.DirFS(chart)); err != nil {
+		t.Fatal(err)
+	}
+	crd := filepath.Join(old, "files", "crds", "scheduling.tutti.dev_podgroups.yaml")
+	text, err := os.ReadFile(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(crd, bytes.Replace(text, []byte("name: Queue"), []byte("name: Line"), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := release.Install(t.Context(), lab.Cluster, old); err != nil {
+		t.Fatal(err)
+	}
+	installed, err := release.Read(t.Context(), lab.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if installed.Ready != 2 {
+		t.Errorf("helm --wait returned with %d pods ready, want 2", installed.Ready)
+	}
+	if columns := crdText(t, lab); !strings.Contains(columns, "name: Line") {
+		t.Errorf("the old CRD is not there:\n%s", columns)
+	}
+}
+
+// upgrade moves to the chart of today, with another configuration.
+func upgrade(t *testing.T, lab *harness.Env, chart string) {
+	before := podTemplate(t, lab)
+	config := "actions: allocate\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n"
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	text, err := json.Marshal(map[string]any{"config": config, "scheduler": map[string]any{"bindWorkers": 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(values, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := release.Install(t.Context(), lab.Cluster, chart, "--values", values); err != nil {
+		t.Fatal(err)
+	}
+	if got := crdText(t, lab); !strings.Contains(got, "name: Queue") || strings.Contains(got, "name: Line") {
+		t.Errorf("the upgrade left the old CRD:\n%s", got)
+	}
+	after := podTemplate(t, lab)
+	if before.Annotations["checksum/config"] == after.Annotations["checksum/config"] {
+		t.Error("another configuration does not restart the pods")
+	}
+	if args := after.Spec.Containers[0].Args; !slices.Contains(args, "--bind-workers=32") {
+		t.Errorf("arguments after the upgrade: %q", args)
+	}
+	var live corev1.ConfigMap
+	key := client.ObjectKey{Namespace: release.Namespace, Name: "tutti-scheduler"}
+	if err := lab.Client.Get(t.Context(), key, &live); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(live.Data["scheduler.yaml"]); got != strings.TrimSpace(config) {
+		t.Errorf("the live configuration is\n%s\nwant\n%s", got, config)
+	}
+}
+
+// acceptsAllValues asks the server about every set of values that comes with the chart, in a namespace where nothing is.
+func acceptsAllValues(t *testing.T, lab *harness.Env) {
+	const elsewhere = "elsewhere"
+	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}})
+	c := lab.Cluster
+	for _, values := range chartValues(t) {
+		text, err := c.Helm(t.Context(), "template", "tutti", chartFolder(t), "--namespace", elsewhere,
+			"--kube-version", c.Version(), "--values", values)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		file := filepath.Join(t.TempDir(), "rendered.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--dry-run=server",
+			"--validate=strict", "--warnings-as-errors", "--filename", file)
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
+
+// runAsInstalled lets the real scheduler, as the chart has it, start a gang and refuse another.
+func runAsInstalled(t *testing.T, lab *harness.Env) {
+	installed, err := release.Read(t.Context(), lab.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := harness.BuildScheduler(t.Context(), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheduler, err := installed.Start(t.Context(), lab.Cluster, "tutti-scheduler", program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
+	lab.Create(t, ns, group("jobs", "fits", 3), group("jobs", "too-big", 9))
+	lab.Create(t, members("jobs", "fits", "", 3)...)
+	lab.Create(t, members("jobs", "too-big", "", 9)...)
+	lab.Eventually(t, patience, func() error { return says(t, lab, "fits", metav1.ConditionTrue, "Scheduled", 3) })
+	lab.Eventually(t, patience, func() error {
+		return says(t, lab, "too-big", metav1.ConditionFalse, "InsufficientResources", 0)
+	})
+	lab.Eventually(t, patience, func() error {
+		events, err := lab.Clientset.EventsV1().Events("jobs").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.Regarding.Name == "fits" && event.Reason == "Scheduled" {
+				return nil
+			}
+		}
+		return errors.New("no event tells that the gang was scheduled")
+	})
+	scheduler.Kill()
+	log, err := os.ReadFile(scheduler.LogFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(string(log), "\n") {
+		if strings.Contains(strings.ToLower(line), "forbidden") {
+			t.Errorf("the chart's roles are not enough: %s", line)
+		}
+	}
+}
+
+// says is nil when a group's condition is that, and so many of its pods have a node.
+func says(t *testing.T, lab *harness.Env, name string, status metav1.ConditionStatus, reason string, bound int) error {
+	t.Helper()
+	g := group("jobs", name, 1)
+	if err := lab.Client.Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil {
+		return err
+	}
+	condition := g.Status.Conditions
+	if len(condition) != 1 || condition[0].Status != status || condition[0].Reason != reason {
+		return fmt.Errorf("group %s: conditions %+v, want %s for %s", name, condition, status, reason)
+	}
+	pods, err := lab.Pods(t.Context(), "jobs", client.MatchingLabels{"scheduling.tutti.dev/pod-group": name})
+	if err != nil {
+		return err
+	}
+	on := 0
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			on++
+		}
+		waiting := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+		})
+		if bound == 0 && !waiting {
+			return fmt.Errorf("pod %s does not say that it waits", pod.Name)
+		}
+	}
+	if on != bound {
+		return fmt.Errorf("group %s: %d pods have a node, want %d", name, on, bound)
+	}
+	return nil
+}
+
+// uninstall takes the release away; the PodGroups and their CRD stay.
+func uninstall(t *testing.T, lab *harness.Env) {
+	if _, err := lab.Cluster.Helm(t.Context(), "uninstall", release.Name, "--namespace", release.Namespace, "--wait"); err != nil {
+		t.Fatal(err)
+	}
+	g := group("jobs", "fits", 1)
+	if err := lab.Client.Get(t.Context(), client.ObjectKeyFromObject(g), g); err != nil {
+		t.Errorf("after the uninstall: %v", err)
+	}
+	if err := lab.Client.Get(t.Context(), client.ObjectKey{Name: "tutti-scheduler"}, &rbacv1.ClusterRole{}); err == nil {
+		t.Error("the uninstall left the role")
+	}
+	if err := release.Install(t.Context(), lab.Cluster, chartFolder(t)); err != nil {
+		t.Errorf("install again, with the CRD still there: %v", err)
+	}
+}
+
+func chartFolder(t *testing.T) string {
+	t.Helper()
+	chart, err := release.Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chart
+}
+
+// chartValues are the files of values that come with the chart.
+func chartValues(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(chartFolder(t), "ci", "*-values.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("values of the chart: %v, %v", files, err)
+	}
+	return append(files, filepath.Join(chartFolder(t), "values.yaml"))
+}
+
+// render returns what helm template makes.
+func render(t *testing.T, args ...string) []*unstructured.Unstructured {
+	t.Helper()
+	all := append([]string{"template", "tutti", chartFolder(t), "--namespace", release.Namespace}, args...)
+	text, err := env.Cluster.Helm(t.Context(), all...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+func convert(t *testing.T, from *unstructured.Unstructured, to any) {
+	t.Helper()
+	text, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(text, to)
+	}
+	if err != nil {
+		t.Fatalf("%s %s: %v", from.GetKind(), from.GetName(), err)
+	}
+}
+
+func crdText(t *testing.T, lab *harness.Env) string {
+	t.Helper()
+	text, err := lab.Cluster.Kubectl(t.Context(), "get", "crd", "podgroups.scheduling.tutti.dev", "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func podTemplate(t *testing.T, lab *harness.Env) corev1.PodTemplateSpec {
+	t.Helper()
+	var deployment appsv1.Deployment
+	key := client.ObjectKey{Namespace: release.Namespace, Name: release.Deployment}
+	if err := lab.Client.Get(t.Context(), key, &deployment); err != nil {
+		t.Fatal(err)
+	}
+	return deployment.Spec.Template
+}

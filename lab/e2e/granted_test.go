@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/demo/release"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// auditPolicy writes down who asked for what, for one account.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["system:serviceaccount:tutti-system:tutti-scheduler"]
+- level: None
+`
+
+// startAudited starts a cluster with everything whose server keeps such a log.
+func startAudited(t *testing.T, log string) *cluster.Cluster {
+	t.Helper()
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.Start(t.Context(), cluster.Options{
+		Kubernetes:        env.Cluster.Version(),
+		ControllerManager: true, Scheduler: true, Kwok: true,
+		Dir: t.TempDir(), Out: t.Output(),
+		APIServerArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Stop() })
+	return c
+}
+
+// auditEvent is what matters here of a line of the log.
+type auditEvent struct {
+	Verb           string
+	RequestURI     string
+	ObjectRef      *struct{ Resource, Subresource, APIGroup string }
+	ResponseStatus struct{ Code int }
+}
+
+// permission is one thing that somebody may do.
+type permission struct{ verb, apiGroup, resource string }
+
+// String writes "patch pods/status" or "list csinodes.storage.k8s.io".
+func (p permission) String() string {
+	if p.apiGroup == "" {
+		return p.verb + " " + p.resource
+	}
+	resource, sub, _ := strings.Cut(p.resource, "/")
+	if sub != "" {
+		sub = "/" + sub
+	}
+	return fmt.Sprintf("%s %s.%s%s", p.verb, resource, p.apiGroup, sub)
+}
+
+// assertGranted wants the roles to grant exactly what the scheduler asked for: nothing refused, nothing unused.
+func assertGranted(t *testing.T, lab *harness.Env, log string) {
+	used := requested(t, log)
+	granted := map[permission]bool{}
+	var clusterRole rbacv1.ClusterRole
+	if err := lab.Client.Get(t.Context(), client.ObjectKey{Name: "tutti-scheduler"}, &clusterRole); err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.Role
+	key := client.ObjectKey{Namespace: release.Namespace, Name: "tutti-scheduler"}
+	if err := lab.Client.Get(t.Context(), key, &role); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range append(clusterRole.Rules, role.Rules...) {
+		for _, apiGroup := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					granted[permission{verb, apiGroup, resource}] = true
+				}
+			}
+		}
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(granted), byText) {
+		// Where a server cannot stream what is there at the start, clients list it before they watch.
+		if p.verb == "list" && used[permission{"watch", p.apiGroup, p.resource}] {
+			continue
+		}
+		if !used[p] {
+			t.Errorf("the roles grant what nobody asks for: %s", p)
+		}
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(used), byText) {
+		if !granted[p] {
+			t.Errorf("the scheduler asks for what the roles do not grant: %s", p)
+		}
+	}
+	if len(used) < 10 {
+		t.Errorf("the server wrote down only %v", used)
+	}
+}
+
+func byText(a, b permission) int { return strings.Compare(a.String(), b.String()) }
+
+// requested is everything that the account asked for; an answer 403 is an error of the test.
+func requested(t *testing.T, log string) map[permission]bool {
+	t.Helper()
+	file, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	used := map[permission]bool{}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event auditEvent
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			t.Fatalf("audit log: %v in %s", err, lines.Text())
+		}
+		if event.ObjectRef == nil {
+			continue // discovery
+		}
+		if event.ResponseStatus.Code == 403 {
+			t.Errorf("forbidden: %s %s", event.Verb, event.RequestURI)
+		}
+		resource := event.ObjectRef.Resource
+		if event.ObjectRef.Subresource != "" {
+			resource += "/" + event.ObjectRef.Subresource
+		}
+		used[permission{event.Verb, event.ObjectRef.APIGroup, resource}] = true
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatalf("audit log: %v", err)
+	}
+	return used
+}
+
+// assertFlows wants the server to have led the scheduler's requests through the chart's flow schemas.
+func assertFlows(t *testing.T, c *cluster.Cluster) {
+	text, err := c.Kubectl(t.Context(), "get", "--raw", "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flow, level := range map[string]string{
+		"tutti-scheduler": "tutti-scheduler", "tutti-scheduler-binds": "tutti-scheduler", "tutti-scheduler-lease": "leader-election",
+	} {
+		line := regexp.MustCompile(`(?m)^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + flow +
+			`",priority_level="` + level + `"\} [1-9]`)
+		if !line.MatchString(text) {
+			t.Errorf("no request came through the flow schema %s and the priority level %s", flow, level)
+		}
+	}
+}

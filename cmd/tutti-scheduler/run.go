@@ -119,6 +119,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 	if p.sources, err = watch(p); err != nil {
 		return nil, err
 	}
+	p.sources = append(p.sources, kube.HasSynced)
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{Workers: o.bindWorkers}, p.mailbox.Reply)
 	machine := commit.New(commit.Options{Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline})
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{

@@ -21,7 +21,7 @@ func TestLacking(t *testing.T) {
 	}{
 		"fits exactly":                        {node(Resources{4}, nil, nil), Resources{4}, IdleRoom, -1},
 		"one too many":                        {node(Resources{4}, nil, nil), Resources{5}, IdleRoom, 0},
-		"first of two":                        {node(Resources{4, 4}, nil, nil), Resources{5, 5}, IdleRoom, 0},
+		"the higher of two":                   {node(Resources{4, 4}, nil, nil), Resources{5, 5}, IdleRoom, 1},
 		"second":                              {node(Resources{4, 4}, nil, nil), Resources{4, 5}, IdleRoom, 1},
 		"resource the node never heard of":    {node(Resources{4}, nil, nil), Resources{0, 0, 0, 0, 1}, IdleRoom, 4},
 		"nothing on an overdrawn node":        {node(Resources{-4, 4}, nil, nil), Resources{0, 1}, IdleRoom, -1},

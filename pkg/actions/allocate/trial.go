@@ -137,19 +137,23 @@ func earlier(first, second *model.Refusal) *model.Refusal {
 	return second
 }
 
-// startExact tries every combination of nodes for the members that make up the minimum, within the budget.
+// startExact tries every combination of members and nodes, within the budget; of a gang with many members only those that
+// make up the minimum.
 func (t *trial) startExact(room model.Room) bool {
-	minimum := int(t.job.MinMember) - t.job.Count(standingFor(room).Counts)
-	if minimum < 2 || minimum > exactMembers || minimum > len(t.members) {
+	short := max(1, int(t.job.MinMember)-t.job.Count(standingFor(room).Counts))
+	chosen := t.members
+	if len(chosen) > exactMembers {
+		chosen = chosen[:min(short, len(chosen))]
+	}
+	if len(chosen) < 2 || len(chosen) > exactMembers || sameShape(chosen) && !drawsSiblings(chosen[0]) {
 		return false
 	}
-	chosen := t.members[:minimum]
-	if sameShape(chosen) && !drawsSiblings(chosen[0]) || !t.eachShapeFits(chosen, room) {
+	if !t.enoughFit(chosen, short, room) {
 		return false
 	}
 	t.budget = exactBudget
 	return t.session.Try(func(statement *framework.Statement) *model.Refusal {
-		return t.combine(statement, chosen, 0, room)
+		return t.combine(statement, chosen, 0, short, room)
 	}) == nil
 }
 
@@ -157,62 +161,69 @@ func sameShape(tasks []*model.Task) bool {
 	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return task.Shape != tasks[0].Shape })
 }
 
-// eachShapeFits tells whether the members of each shape would find room if they were alone: a cheap look that spares the
-// search in most clusters that are simply full.
-func (t *trial) eachShapeFits(chosen []*model.Task, room model.Room) bool {
+// enoughFit tells whether enough members would find room if each shape were alone: a cheap look that spares the search in
+// most clusters that are simply full.
+func (t *trial) enoughFit(chosen []*model.Task, short int, room model.Room) bool {
+	var fit int64
 	for i, task := range chosen {
 		same := func(other *model.Task) bool { return other.Shape == task.Shape }
 		if slices.IndexFunc(chosen, same) < i {
 			continue
 		}
-		var needs int64
+		var count, places int64
 		for _, other := range chosen {
 			if same(other) {
-				needs++
+				count++
 			}
 		}
 		for _, node := range t.session.Feasible(task, room) {
-			needs -= node.Fits(task.Request, room)
+			places += node.Fits(task.Request, room)
 		}
-		if needs > 0 && !drawsSiblings(task) {
-			return false
+		if drawsSiblings(task) {
+			places = count
 		}
+		fit += min(count, places)
 	}
-	return true
+	return fit >= int64(short)
 }
 
-// combine places chosen[i] on each feasible node in turn, and the rest behind it. Of equal members the later one never
-// goes to an earlier node, since that would be the same start again.
+// combine places chosen[i] on each feasible node in turn, or not at all, and the others behind it, until every gate agrees;
+// at least short of them must get a place.
 func (t *trial) combine(
-	statement *framework.Statement, chosen []*model.Task, i int, room model.Room,
+	statement *framework.Statement, chosen []*model.Task, i, short int, room model.Room,
 ) *model.Refusal {
-	if i == len(chosen) {
-		return t.session.GateJob(t.job, standingFor(room))
+	gate := t.session.GateJob(t.job, standingFor(room))
+	if gate == nil || i == len(chosen) || len(chosen)-i < short || t.budget <= 0 {
+		return gate
 	}
 	task := chosen[i]
-	none := &model.Refusal{Code: model.InsufficientResources}
-	if task.Refused != nil {
-		return task.Refused
+	var nodes []*model.Node
+	if task.Refused == nil {
+		nodes = t.session.Feasible(task, room)
+		t.budget -= max(1, len(nodes))
 	}
-	nodes := t.session.Feasible(task, room)
 	for _, node := range nodes {
-		if t.budget -= len(nodes); t.budget <= 0 {
-			return none
-		}
-		if i > 0 && chosen[i-1].Shape == task.Shape && !drawsSiblings(task) && node.Name < chosen[i-1].Node {
+		if i > 0 && tried(chosen[i-1], task, node) {
 			continue
 		}
 		refusal := t.session.Try(func(inner *framework.Statement) *model.Refusal {
 			if refusal := take(inner, task, node, room); refusal != nil {
 				return refusal
 			}
-			return t.combine(inner, chosen, i+1, room)
+			return t.combine(inner, chosen, i+1, short-1, room)
 		})
 		if refusal == nil {
 			return nil
 		}
 	}
-	return none
+	return t.combine(statement, chosen, i+1, short, room)
+}
+
+// tried tells whether the node would make the same start again: of equal members the later one never goes to an earlier
+// node, nor anywhere when the earlier one was left out.
+func tried(before, task *model.Task, node *model.Node) bool {
+	equal := before.Shape == task.Shape && before.Role == task.Role && !drawsSiblings(task)
+	return equal && node.Name < before.Node || equal && before.Node == ""
 }
 
 // drawsSiblings tells whether a placed sibling can open or close nodes to the task, so that one failure does not stand for

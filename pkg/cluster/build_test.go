@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -235,7 +236,8 @@ func dumpView(v *View) string {
 			fmt.Fprint(&b, podUIDs(*list))
 		}
 		fmt.Fprintln(&b, n.GetRequested(), n.GetNonZeroRequested(), n.GetUsedPorts(), n.GetPVCRefCounts())
-		for name, state := range n.GetImageStates() {
+		for _, name := range slices.Sorted(maps.Keys(n.GetImageStates())) {
+			state := n.GetImageStates()[name]
 			fmt.Fprintln(&b, name, state.Size, state.NumNodes)
 		}
 	}

@@ -1,0 +1,233 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// world is an API server in small: it changes objects at random and remembers every event. Versions only grow, and no
+// UID is given twice.
+type world struct {
+	t       *rapid.T
+	version int
+	pods    map[string]*corev1.Pod
+	nodes   map[string]*corev1.Node
+	groups  map[string]*v1alpha1.PodGroup
+	classes map[string]*schedulingv1.PriorityClass
+	history []Event
+}
+
+func newWorld(t *rapid.T) *world {
+	return &world{
+		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
+		classes: map[string]*schedulingv1.PriorityClass{},
+	}
+}
+
+func (w *world) number(most int, label string) int { return rapid.IntRange(0, most).Draw(w.t, label) }
+
+func (w *world) name(kind string, most int) string {
+	return fmt.Sprintf("%s%d", kind, w.number(most, kind))
+}
+
+func (w *world) chance(of int, label string) bool { return w.number(of-1, label) == 0 }
+
+// stamp gives an object its next version and tells of it.
+func (w *world) stamp(object metav1.Object, event func(any) Event) Event {
+	w.version++
+	object.SetResourceVersion(fmt.Sprint(w.version))
+	e := event(object)
+	w.history = append(w.history, e)
+	return e
+}
+
+// step changes one object.
+func (w *world) step() Event {
+	switch w.number(9, "step") {
+	case 0:
+		return w.stepNode()
+	case 1:
+		return w.stepGroup()
+	case 2:
+		return w.stepClass()
+	default:
+		return w.stepPod()
+	}
+}
+
+func (w *world) stepNode() Event {
+	name := w.name("n", 4)
+	if old := w.nodes[name]; old != nil && w.chance(3, "node goes") {
+		delete(w.nodes, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	n := node(name, "cpu", fmt.Sprint(1+w.number(8, "cpu")), "nvidia.com/gpu", fmt.Sprint(w.number(2, "gpu")))
+	n.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old := w.nodes[name]; old != nil {
+		n.UID = old.UID
+	}
+	n.Labels = map[string]string{"zone": w.name("z", 1), corev1.LabelHostname: name}
+	for i := range 3 {
+		if w.chance(2, "image") {
+			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{
+				Names: []string{fmt.Sprintf("image%d", i)}, SizeBytes: int64(1 + w.number(2, "size")),
+			})
+		}
+	}
+	if w.chance(10, "bare node") {
+		n.Status.Allocatable = nil
+	}
+	w.nodes[name] = n
+	return w.stamp(n, seen)
+}
+
+func (w *world) stepGroup() Event {
+	name := w.name("g", 2)
+	if old := w.groups[name]; old != nil && w.chance(3, "group goes") {
+		delete(w.groups, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	g := group(name, int32(w.number(3, "min")), className(w.name("c", 2)))
+	g.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	w.groups[name] = g
+	return w.stamp(g, seen)
+}
+
+func (w *world) stepClass() Event {
+	name := w.name("c", 2)
+	if old := w.classes[name]; old != nil && w.chance(3, "class goes") {
+		delete(w.classes, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	c := class(name, int32(w.number(9, "value")))
+	c.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	w.classes[name] = c
+	return w.stamp(c, seen)
+}
+
+func (w *world) stepPod() Event {
+	name := w.name("p", 11)
+	old := w.pods[name]
+	if old == nil || w.chance(8, "recreated at once") {
+		p := w.draw(name)
+		w.pods[name] = p
+		return w.stamp(p, seen)
+	}
+	if w.chance(5, "pod goes") {
+		delete(w.pods, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	p := old.DeepCopy()
+	switch w.number(6, "change") {
+	case 0, 1:
+		p.Status.Phase = corev1.PodRunning
+		if p.Spec.NodeName == "" {
+			p.Status.Phase = corev1.PodPending
+			p.Spec.NodeName = w.name("n", 4)
+		}
+	case 2:
+		p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Succeeded", "Failed"}).Draw(w.t, "end")
+	case 3:
+		deleting(start.Add(time.Duration(w.number(60, "deleted")) * time.Second))(p)
+	case 4:
+		p.Spec.SchedulingGates = nil
+	case 5:
+		label(v1alpha1.LabelPodGroup, w.name("g", 3))(p)
+	case 6:
+		asking("cpu", fmt.Sprint(w.number(3, "cpu")))(p)
+	}
+	w.pods[name] = p
+	return w.stamp(p, seen)
+}
+
+// draw makes a new pod with something of everything that the view keeps an index of.
+func (w *world) draw(name string) *corev1.Pod {
+	p := pod(name, uid(fmt.Sprintf("%s-%d", name, w.version)), asking("cpu", fmt.Sprint(w.number(3, "cpu"))),
+		created(start.Add(time.Duration(w.number(2, "age"))*time.Second)), label("app", w.name("app", 1)))
+	c := &p.Spec.Containers[0]
+	c.Image = w.name("image", 2)
+	if w.chance(3, "gpu") {
+		c.Resources.Requests["nvidia.com/gpu"] = list("gpu", "1")["gpu"]
+	}
+	if w.chance(12, "huge") {
+		c.Resources.Requests["memory"] = list("memory", "9E")["memory"]
+	}
+	if w.chance(3, "port") {
+		c.Ports = []corev1.ContainerPort{{HostPort: int32(80 + w.number(1, "port number")), Protocol: corev1.ProtocolTCP}}
+	}
+	if w.chance(3, "claim") {
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
+		}}}
+	}
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), priority(7)} {
+		if w.chance(3, "option") {
+			option(p)
+		}
+	}
+	if w.chance(3, "affinity") {
+		p.Spec.Affinity = w.drawAffinity()
+	}
+	return p
+}
+
+func (w *world) drawAffinity() *corev1.Affinity {
+	term := corev1.PodAffinityTerm{
+		TopologyKey:   rapid.SampledFrom([]string{"zone", corev1.LabelHostname}).Draw(w.t, "topology"),
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name("app", 1)}},
+	}
+	terms := []corev1.PodAffinityTerm{term}
+	if w.chance(2, "anti-affinity") {
+		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}
+	return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+}
+
+// objects returns the newest of everything, in random order.
+func (w *world) objects() []any {
+	var all []any
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		all = append(all, w.pods[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
+		all = append(all, w.nodes[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
+		all = append(all, w.groups[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.classes)) {
+		all = append(all, w.classes[name])
+	}
+	return rapid.Permutation(all).Draw(w.t, "order")
+}
+
+// move brings a random task of the snapshot where a session might, and returns it with the position it had.
+func (w *world) move(snapshot *model.Snapshot) (*model.Task, model.Position) {
+	tasks := tasksIn(snapshot)
+	if len(tasks) == 0 || len(snapshot.Nodes) == 0 {
+		return nil, model.Position{}
+	}
+	task := tasks[w.number(len(tasks)-1, "task")]
+	node := snapshot.Nodes[w.number(len(snapshot.Nodes)-1, "node")].Name
+	switch {
+	case task.Status == model.Pending:
+		status := rapid.SampledFrom([]model.Status{model.Placed, model.Promised}).Draw(w.t, "status")
+		return task, snapshot.Move(task, model.Position{Status: status, Node: node})
+	case task.Status == model.Placed || task.Status == model.Promised:
+		return task, snapshot.Move(task, model.Position{Status: model.Pending})
+	case task.Status.HoldsRoom() && task.Status != model.Releasing:
+		return task, snapshot.Move(task, model.Position{Status: model.Releasing, Node: task.Node})
+	}
+	return nil, model.Position{}
+}

@@ -269,3 +269,27 @@ func TestCountsFollowAtMostOnceASecond(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 }
+
+func TestBindOfUnknownFateIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuse = func(call commit.Call) error {
+		if call.Pod.Name == "mpi-1" {
+			return errors.New("connection lost")
+		}
+		return nil
+	}
+	w.gang("mpi", 3, 3)
+	w.play(t.Context(), 40*time.Second) // past the bind deadline: the answers are lost for good
+	w.refuse = nil
+	if n := kinds(w.play(t.Context(), 15*time.Second))[commit.CallBind]; n != 0 {
+		t.Errorf("%d binds while the first one's fate is unknown", n)
+	}
+	w.play(t.Context(), 30*time.Second)
+	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v long after the connection came back", c)
+	}
+	if len(w.loop.doubts) != 0 {
+		t.Error("doubts are kept at rest")
+	}
+}

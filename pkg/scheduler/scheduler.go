@@ -47,6 +47,7 @@ type Scheduler struct {
 
 	reporter *reporter
 	backoff  backoff
+	doubts   doubts
 	refusals map[model.JobKey]*model.Refusal
 	leading  bool
 	cycle    timer
@@ -72,7 +73,7 @@ func New(
 ) *Scheduler {
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(), backoff: backoff{},
+		reporter: newReporter(), backoff: backoff{}, doubts: doubts{},
 	}
 }
 
@@ -92,6 +93,11 @@ func (s *Scheduler) step(ctx context.Context) {
 	s.receive(ctx, now)
 	if !s.leading {
 		return
+	}
+	for _, pod := range s.doubts.expired(now) {
+		if s.state.Forget(pod) {
+			s.cycle.soon(now, quiet, patience)
+		}
 	}
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
@@ -173,6 +179,9 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 				s.backoff.failed(outcome.Job, bindFailed(outcome), now)
 			}
 			s.cycle.soon(now, quiet, patience)
+		case commit.BindUncertain:
+			klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.doubts.add(outcome.Pod.UID, now)
 		case commit.Committed:
 			if outcome.Failed == 0 {
 				s.backoff.succeeded(outcome.Job)
@@ -238,7 +247,9 @@ func (s *Scheduler) sleep(ctx context.Context) bool {
 // nextWake returns when the first thing is due; ok is false when nothing is.
 func (s *Scheduler) nextWake() (time.Time, bool) {
 	var first timer
-	for _, next := range []func() (time.Time, bool){s.cycle.next, s.reports.next, s.machine.NextWake} {
+	for _, next := range []func() (time.Time, bool){
+		s.cycle.next, s.reports.next, s.machine.NextWake, s.doubts.next,
+	} {
 		if when, ok := next(); ok {
 			first.notAfter(when)
 		}

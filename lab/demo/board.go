@@ -116,7 +116,7 @@ func (b *board) count(g *gang, at time.Time) {
 	if g.whole.IsZero() && g.isWhole() {
 		g.whole = at
 		b.say(g.name, "STARTS    %d of %d bound, %s from first to last: %s",
-			len(g.bound), g.min, g.spread(), b.where(g))
+			len(g.bound), g.min, short(g.spread()), b.where(g))
 	}
 }
 
@@ -153,8 +153,16 @@ func (g *gang) waitsFor(reason string) bool {
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && c.Message != ""
 }
 
-// spread is the time between the first bind and the one that made the gang whole.
-func (g *gang) spread() time.Duration { return g.whole.Sub(g.first).Round(100 * time.Microsecond) }
+// spread is the time between the first bind and the one that made the gang whole, as they were seen.
+func (g *gang) spread() time.Duration { return g.whole.Sub(g.first) }
+
+// short is a time in whole milliseconds.
+func short(d time.Duration) string {
+	if d < time.Millisecond {
+		return "<1ms"
+	}
+	return d.Round(time.Millisecond).String()
+}
 
 // where says on which nodes the members of a gang are, rack by rack: "rack a: gpu-a-0 gpu-a-1 ×2; cpu-0".
 func (b *board) where(g *gang) string {

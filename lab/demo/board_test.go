@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/audit"
 )
 
 // spectator is a board with what it said.
@@ -148,17 +149,36 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-func TestOverfull(t *testing.T) {
-	nodes := world()
-	pod := corev1.Pod{Spec: corev1.PodSpec{NodeName: "gpu-a-0", Containers: []corev1.Container{{}}}}
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{gpu: nodes[0].Status.Allocatable[gpu]}
-	done := *pod.DeepCopy()
-	done.Status.Phase = corev1.PodSucceeded
-	if got := overfull(nodes, []corev1.Pod{pod, done}); len(got) > 0 {
-		t.Errorf("a full node: %v", got)
+// TestVerdictOnTheWholePlay has everything as it should be, and then one thing after another not.
+func TestVerdictOnTheWholePlay(t *testing.T) {
+	problems := func(change func(s *spectator), found map[audit.Check][]string) string {
+		s := newSpectator()
+		for _, name := range []string{mpi, pytorch, sweep} {
+			s.group(name, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionTrue, "Scheduled", "")
+			s.pod(name, "", name+"-0", "n1")
+		}
+		s.group(tooBig, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, insufficientResources, "needs 1")
+		waiting := s.pod(tooBig, "", "too-big-0", "")
+		change(s)
+		var all []string
+		for _, c := range checks(s.board, []corev1.Pod{waiting}, &audit.Report{Found: found}, "") {
+			if c.problem != "" {
+				all = append(all, c.claim+": "+c.problem)
+			}
+		}
+		return strings.Join(all, "\n")
 	}
-	if got := overfull(nodes, []corev1.Pod{pod, pod}); len(got) != 1 {
-		t.Errorf("two pods with all of a node's GPUs: %v", got)
+	nothing := func(*spectator) {}
+	if got := problems(nothing, nil); got != "" {
+		t.Errorf("all is well, but %s", got)
+	}
+	if got, want := problems(nothing, map[audit.Check][]string{audit.Overcommitted: {"n1: 8 too much"}}),
+		"no overcommitted nodes: n1: 8 too much"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	untold := func(s *spectator) { s.group(sweep, v1alpha1.PodGroupSpec{MinMember: 1}, "", "", "") }
+	if got, want := problems(untold, nil), "sweep started as a whole: its status does not say so"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/audit"
+	"github.com/tutti-sched/tutti/lab/harness"
 )
 
 // bindLimit is the longest time between the first and the last bind of a gang's start: the chart's bind deadline.
@@ -31,7 +34,11 @@ func (s *show) verdict(ctx context.Context) error {
 		return fmt.Errorf("log of the scheduler: %w", err)
 	}
 	var wrong []error
-	for _, c := range checks(s.board, pods.Items, overfull(s.nodes, pods.Items), string(log)) {
+	state, err := audit.Read(ctx, s.cluster.Config())
+	if err != nil {
+		return err
+	}
+	for _, c := range checks(s.board, pods.Items, audit.Audit(state, harness.SchedulerName), string(log)) {
 		mark := "ok    "
 		if c.problem != "" {
 			mark = "FAILED"
@@ -52,8 +59,8 @@ func (s *show) table() {
 		g := s.board.gang(name)
 		waited, spread, racks, reason := "until the end", "-", "-", "-"
 		if !g.whole.IsZero() {
-			waited = g.whole.Sub(g.members).Round(time.Millisecond).String()
-			spread, racks = g.spread().String(), s.board.onRacks(g)
+			waited = short(g.whole.Sub(g.members))
+			spread, racks = short(g.spread()), s.board.onRacks(g)
 		}
 		if c := g.scheduled(); c != nil {
 			reason = c.Reason
@@ -69,16 +76,20 @@ func (s *show) table() {
 type check struct{ claim, problem string }
 
 // checks judges what was seen.
-func checks(b *board, pods []corev1.Pod, overfull []string, log string) []check {
+func checks(b *board, pods []corev1.Pod, report *audit.Report, log string) []check {
 	var all []check
 	for _, name := range []string{mpi, pytorch, sweep} {
 		all = append(all, check{name + " started as a whole", startedWhole(b.gang(name))})
 	}
-	return append(all,
+	all = append(all,
 		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
-		check{"no node holds more GPUs than it has", strings.Join(overfull, "; ")},
 		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
 	)
+	// The same judge that follows benchmarks looks at the cluster from outside.
+	for _, c := range audit.Checks() {
+		all = append(all, check{"no " + string(c), strings.Join(report.Found[c], "; ")})
+	}
+	return all
 }
 
 // startedWhole says what is wrong with the start of a gang.
@@ -90,7 +101,7 @@ func startedWhole(g *gang) string {
 	case !g.isWhole():
 		return fmt.Sprintf("%d bound, %d needed", len(g.bound), g.min)
 	case g.spread() > bindLimit:
-		return fmt.Sprintf("%s from the first bind to the last", g.spread())
+		return short(g.spread()) + " from the first bind to the last"
 	case c == nil || c.Status != "True":
 		return "its status does not say so"
 	default:

@@ -1,8 +1,6 @@
 package demo
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
@@ -35,27 +33,4 @@ func racksOf(nodes []*corev1.Node) map[string]string {
 		racks[node.Name] = node.Labels[rackLabel]
 	}
 	return racks
-}
-
-// overfull says which nodes hold more GPUs' worth of live pods than they have.
-func overfull(nodes []*corev1.Node, pods []corev1.Pod) []string {
-	used := map[string]int64{}
-	for i := range pods {
-		pod := &pods[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
-		}
-		for _, container := range pod.Spec.Containers {
-			amount := container.Resources.Requests[gpu]
-			used[pod.Spec.NodeName] += amount.Value()
-		}
-	}
-	var problems []string
-	for _, node := range nodes {
-		has := node.Status.Allocatable[gpu]
-		if used[node.Name] > has.Value() {
-			problems = append(problems, fmt.Sprintf("node %s holds %d GPUs, has %d", node.Name, used[node.Name], has.Value()))
-		}
-	}
-	return problems
 }

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestShapes(t *testing.T) {
+	affinity := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}},
+		}}
+	}
+	volume := func(source corev1.VolumeSource) podOption {
+		return func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} }
+	}
+	for name, c := range map[string]struct {
+		option podOption
+		same   bool
+	}{
+		"name":            {func(p *corev1.Pod) { p.Name, p.UID = "q", "q" }, true},
+		"namespace":       {func(p *corev1.Pod) { p.Namespace = "other" }, true},
+		"label":           {label("a", "b"), true},
+		"group":           {of("g"), true},
+		"priority":        {priority(5), true},
+		"written request": {asking("cpu", "1000m"), true},
+		"zero request":    {asking("cpu", "1", "nvidia.com/gpu", "0"), true},
+		"empty dir":       {volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), true},
+		"request":         {asking("cpu", "2"), false},
+		"node":            {on("n"), false},
+		"selector":        {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
+		"affinity":        {affinity, false},
+		"toleration":      {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} }, false},
+		"image":           {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "other" }, false},
+		"os":              {func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }, false},
+		"claim":           {volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}), false},
+		"ephemeral claim": {volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}), false},
+		"image volume":    {volume(corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "i"}}), false},
+		"devices":         {func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}} }, false},
+		"declared feature": {func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(pod("p"), pod("other", c.option))
+			a, b := s.records["p"], s.records["q"]
+			if b == nil {
+				b = s.records["other"]
+			}
+			if (a.task.Shape == b.task.Shape) != c.same {
+				t.Errorf("shapes\n%s\n%s\nwant the same: %t", a.task.Shape.Value(), b.task.Shape.Value(), c.same)
+			}
+		})
+	}
+}
+
+// A shape must not depend on which resource the scheduler met first.
+func TestShapeIsIndependentOfPositions(t *testing.T) {
+	a := newState(pod("x", asking("b/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
+	b := newState(pod("x", asking("a/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
+	if a.records["p"].task.Shape != b.records["p"].task.Shape {
+		t.Errorf("shapes %s and %s", a.records["p"].task.Shape.Value(), b.records["p"].task.Shape.Value())
+	}
+}

@@ -1,0 +1,78 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+func TestStrip(t *testing.T) {
+	p := pod("p", of("g"), label("app", "x"), annotation("example.com/big", "x"), annotation("isolcpu.tutti.dev/cpus", "2"),
+		annotation(v1alpha1.AnnotationKubeBatchGroup, "g"))
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	p.OwnerReferences = []metav1.OwnerReference{{Name: "job"}}
+	c := &p.Spec.Containers[0]
+	c.Env, c.Command, c.Args = []corev1.EnvVar{{Name: "e"}}, []string{"c"}, []string{"a"}
+	c.LivenessProbe, c.VolumeMounts = &corev1.Probe{}, []corev1.VolumeMount{{Name: "v"}}
+	c.Ports = []corev1.ContainerPort{{HostPort: 80}}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}},
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+	}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ImageID: "x"}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled}}
+	before := p.DeepCopy()
+
+	want := pod("p", of("g"), label("app", "x"), annotation("isolcpu.tutti.dev/cpus", "2"),
+		annotation(v1alpha1.AnnotationKubeBatchGroup, "g"))
+	want.OwnerReferences = p.OwnerReferences
+	want.Spec.Containers[0].Ports = c.Ports
+	want.Spec.Volumes = p.Spec.Volumes[1:]
+	want.Status.Conditions = p.Status.Conditions[1:]
+	if diff := cmp.Diff(want, StripPod(p)); diff != "" {
+		t.Errorf("stripped pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, p); diff != "" {
+		t.Errorf("stripping changed the pod:\n%s", diff)
+	}
+
+	p.Status.Phase = corev1.PodSucceeded
+	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelRole, "worker")
+	want = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "p", UID: "p", CreationTimestamp: metav1.NewTime(start), OwnerReferences: p.OwnerReferences,
+			Labels:      map[string]string{v1alpha1.LabelPodGroup: "g", v1alpha1.LabelRole: "worker"},
+			Annotations: map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"},
+		},
+		Spec:   corev1.PodSpec{SchedulerName: "tutti"},
+		Status: corev1.PodStatus{Phase: corev1.PodSucceeded},
+	}
+	if diff := cmp.Diff(want, StripPod(p)); diff != "" {
+		t.Errorf("stripped finished pod (-want +got):\n%s", diff)
+	}
+}
+
+// The state cannot tell whether a pod was stripped, and stripping twice changes nothing.
+func TestStripLosesNothingThatCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, whole, stripped := newWorld(t), newState(), newState()
+		for range w.number(30, "steps") {
+			event := w.step()
+			whole.Apply(event)
+			if event.Pod != nil {
+				event.Pod = StripPod(event.Pod)
+				if diff := cmp.Diff(event.Pod, StripPod(event.Pod)); diff != "" {
+					t.Fatalf("stripped twice:\n%s", diff)
+				}
+			}
+			stripped.Apply(event)
+		}
+		same(t, "stripped", dump(whole.Snapshot(start)), dump(stripped.Snapshot(start)))
+		same(t, "view", dumpView(whole.view), dumpView(stripped.view))
+	})
+}

@@ -8,6 +8,7 @@ package audit
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
@@ -30,14 +30,6 @@ type Cluster struct {
 // Read lists everything once. Nothing should be changing meanwhile: three lists are not one moment.
 func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	known := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		return nil, fmt.Errorf("kinds of Tutti: %w", err)
-	}
-	groups, err := client.New(config, client.Options{Scheme: known})
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
 	config.ContentType = runtime.ContentTypeProtobuf
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -51,8 +43,13 @@ func Read(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
+	text, err := core.RESTClient().Get().AbsPath("/apis", v1alpha1.SchemeGroupVersion.String(), "podgroups").
+		SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list PodGroups: %w", err)
+	}
 	var list v1alpha1.PodGroupList
-	if err := groups.List(ctx, &list); err != nil {
+	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, fmt.Errorf("list PodGroups: %w", err)
 	}
 	return &Cluster{Nodes: nodes.Items, Pods: pods.Items, Groups: list.Items}, nil

@@ -57,6 +57,8 @@ type Round struct {
 	SlowestStart time.Duration
 	// CPU is what the scheduler's process used until the last bind.
 	CPU time.Duration
+	// Writes is what the scheduler had written by then, by resource and subresource.
+	Writes map[string]int
 	// Audit is the state after the last bind.
 	Audit *audit.Report
 }
@@ -95,9 +97,9 @@ func Run(ctx context.Context, options Options) ([]Round, error) {
 			return rounds, fmt.Errorf("round %d: %w", i+1, err)
 		}
 		rounds = append(rounds, round)
-		fmt.Fprintf(options.Out, "round %d: alone %.2fs, scheduler %.2fs (first bind %.2fs, slowest start %.2fs, CPU %.2fs), ratio %.2f\n",
+		fmt.Fprintf(options.Out, "round %d: alone %.2fs, scheduler %.2fs (first bind %.2fs, slowest start %.2fs, CPU %.2fs, writes %v), ratio %.2f\n",
 			i+1, round.Alone.Seconds(), round.LastBind.Seconds(), round.FirstBind.Seconds(),
-			round.SlowestStart.Seconds(), round.CPU.Seconds(), round.Ratio())
+			round.SlowestStart.Seconds(), round.CPU.Seconds(), round.Writes, round.Ratio())
 		if err := options.judge(round); err != nil {
 			return rounds, fmt.Errorf("round %d: %w", i+1, err)
 		}
@@ -215,6 +217,10 @@ func (o *Options) scheduled(ctx context.Context, round *Round) (err error) {
 	if err != nil {
 		return err
 	}
+	before, err := observe.Writes(ctx, s.client.Core)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	scheduler, err := harness.StartScheduler(ctx, s.cluster, harness.SchedulerOptions{
 		Path: o.Program, Args: o.Args, NotReady: true,
@@ -227,6 +233,14 @@ func (o *Options) scheduled(ctx context.Context, round *Round) (err error) {
 	}
 	if round.CPU, err = cpuTime(scheduler.PID()); err != nil {
 		return err
+	}
+	if round.Writes, err = observe.Writes(ctx, s.client.Core); err != nil {
+		return err
+	}
+	for name, count := range before {
+		if round.Writes[name] -= count; round.Writes[name] == 0 {
+			delete(round.Writes, name)
+		}
 	}
 	_, last := watched.Bound()
 	round.LastBind = last.Sub(start)

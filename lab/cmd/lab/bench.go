@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tutti-sched/tutti/lab/bench/page"
 	"github.com/tutti-sched/tutti/lab/bench/speed"
@@ -28,6 +30,7 @@ It fails when a gang is left partial, a node is overcommitted, or a gang takes t
 minimum.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			log.SetLogger(klog.Background()) // or controller-runtime complains, with a stack
 			options.Out = cmd.ErrOrStderr()
 			rounds, err := speed.Run(cmd.Context(), options)
 			text := options.Markdown(cmp.Or(options.Kubernetes, binaries.DefaultKubernetes), rounds)

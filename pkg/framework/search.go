@@ -76,7 +76,7 @@ func (s *Session) explain(task *model.Task, room model.Room, answer *staticAnswe
 	tally := &model.Tally{}
 	tally.Merge(&answer.ruledOut)
 	for _, node := range answer.candidates {
-		if lacking := node.Lacking(task.Request, room); lacking >= 0 {
+		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
 			tally.Count(s.search.lacking(s.Snapshot.Dimensions, lacking))
 			continue
 		}

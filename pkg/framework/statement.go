@@ -70,8 +70,9 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	if node.Refused != nil {
 		return node.Refused
 	}
-	if lacking := node.Lacking(task.Request, room); lacking >= 0 {
-		return st.session.search.lacking(st.session.Snapshot.Dimensions, lacking)
+	dimensions := st.session.Snapshot.Dimensions
+	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+		return st.session.search.lacking(dimensions, lacking)
 	}
 	st.session.move(task, model.Position{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {

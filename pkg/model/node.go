@@ -36,18 +36,23 @@ const (
 	FutureRoom
 )
 
-// Lacking returns a dimension in which the node's room does not hold the request, or -1 when it does: of several the one
-// with the highest position, since a missing device says more than a missing core. A dimension that is not asked for is
-// never lacking, so that a node overdrawn in memory still takes pods that want none.
+// Lacking returns a dimension in which the node's room does not hold the request, or -1 when it does. A dimension that is
+// not asked for is never lacking, so that a node overdrawn in memory still takes pods that want none. Which of several it
+// is, is for Dimensions.Lacking to say.
 //
 // Invariant: nobody is placed on idle room that a promise counts on.
 func (n *Node) Lacking(request Resources, room Room) int {
-	for i := len(request) - 1; i >= 0; i-- {
-		if amount := request[i]; amount > 0 && amount > n.free(i, room) {
+	for i := range request {
+		if n.lacks(request, i, room) {
 			return i
 		}
 	}
 	return -1
+}
+
+func (n *Node) lacks(request Resources, position int, room Room) bool {
+	amount := request.At(position)
+	return amount > 0 && amount > n.free(position, room)
 }
 
 // Place takes a task onto the node's books, in its current position. It reports false when the task is there already.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 )
@@ -35,10 +36,27 @@ func TestLacking(t *testing.T) {
 		"and no more":                         {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureRoom, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.node.Lacking(c.request, c.room); got != c.want {
+			if got := NewDimensions().Lacking(c.node, c.request, c.room); got != c.want {
+				t.Errorf("lacking %d, want %d", got, c.want)
+			}
+			if got := c.node.Lacking(c.request, c.room); (got < 0) != (c.want < 0) {
 				t.Errorf("lacking %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// TestLackingNamesTheSame: of several missing devices the first by name is named, whichever was seen first.
+func TestLackingNamesTheSame(t *testing.T) {
+	for _, order := range [][]corev1.ResourceName{{"a/a", "b/b"}, {"b/b", "a/a"}} {
+		d := NewDimensions()
+		request := Resources{1, 0, 0, 1}
+		for _, name := range order {
+			request.Set(d.Position(name), 1)
+		}
+		if got := d.Name(d.Lacking(&Node{}, request, IdleRoom)); got != "a/a" {
+			t.Errorf("seen in the order %v: %s", order, got)
+		}
 	}
 }
 

@@ -58,6 +58,23 @@ func (d *Dimensions) Name(position int) corev1.ResourceName {
 	return d.names[position]
 }
 
+// Lacking is Node.Lacking for people: of several dimensions it names a device, by name, before the last of those that every
+// node has, since a missing device says more than a missing core. It does not depend on which resource was seen first.
+func (d *Dimensions) Lacking(node *Node, request Resources, room Room) int {
+	named := -1
+	for i := Pods + 1; i < len(request); i++ {
+		if node.lacks(request, i, room) && (named < 0 || d.Name(i) < d.Name(named)) {
+			named = i
+		}
+	}
+	for i := Pods; i >= 0 && named < 0; i-- {
+		if node.lacks(request, i, room) {
+			named = i
+		}
+	}
+	return named
+}
+
 // Len returns the number of dimensions known by now.
 func (d *Dimensions) Len() int { return len(d.names) }
 

@@ -22,8 +22,11 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.AddCommand(
+		auditCommand(),
+		benchCommand(),
 		buildCommand(),
 		demoCommand(),
+		openbCommand(),
 		upCommand(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

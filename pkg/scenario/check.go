@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -22,13 +23,27 @@ func (s *stage) check(o *outcome) error {
 		if err := s.checkMinimum(decision); err != nil {
 			return err
 		}
-		for _, bind := range decision.Binds {
-			if err := s.checkRoom(bind.Node); err != nil {
-				return err
-			}
+	}
+	for node, fresh := range o.bound() {
+		if err := s.checkRoom(node, fresh); err != nil {
+			return err
 		}
 	}
 	return s.checkWaiting(o)
+}
+
+// bound returns the pods that the cycle gave to each node.
+func (o *outcome) bound() map[string]map[types.UID]bool {
+	all := map[string]map[types.UID]bool{}
+	for _, decision := range o.decisions {
+		for _, bind := range decision.Binds {
+			if all[bind.Node] == nil {
+				all[bind.Node] = map[types.UID]bool{}
+			}
+			all[bind.Node][bind.Pod.UID] = true
+		}
+	}
+	return all
 }
 
 // checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
@@ -86,8 +101,8 @@ func (s *stage) nodeOf(pod *corev1.Pod) string {
 
 // checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for, container by
 // container, is no more than it offers. A resource that the new pods do not ask for may have been overdrawn before.
-func (s *stage) checkRoom(name string) error {
-	asked, fresh := corev1.ResourceList{}, corev1.ResourceList{}
+func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
+	asked, wanted := corev1.ResourceList{}, corev1.ResourceList{}
 	pods := int64(0)
 	for _, pod := range s.world.pods {
 		if s.nodeOf(pod) != name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -98,13 +113,13 @@ func (s *stage) checkRoom(name string) error {
 			sum := asked[resource]
 			sum.Add(amount)
 			asked[resource] = sum
-			if s.coming[pod.UID] != "" && !amount.IsZero() {
-				fresh[resource] = amount
+			if fresh[pod.UID] && !amount.IsZero() {
+				wanted[resource] = amount
 			}
 		}
 	}
 	allocatable := s.world.nodes[name].Status.Allocatable
-	for resource := range fresh {
+	for resource := range wanted {
 		offered, sum := allocatable[resource], asked[resource]
 		if sum.Cmp(offered) > 0 {
 			return fmt.Errorf("invariant I3: node %s offers %s of %s, and %s are asked for",

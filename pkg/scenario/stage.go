@@ -27,7 +27,9 @@ type stage struct {
 	configuration []byte
 	objects       []runtime.Object
 	profile       *framework.Profile
-	close         func()
+	// kube are kube-scheduler's plugins; open makes them when there are none.
+	kube  plugins.Kube
+	close func()
 
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
@@ -48,16 +50,10 @@ func (s *stage) open() error {
 	if s.profile != nil {
 		return nil
 	}
-	objects := s.objects
-	for _, namespace := range s.namespaces() {
-		objects = append(objects, &corev1.Namespace{ObjectMeta: namespace})
-	}
-	kube, stop, err := openKube(s.state.View(), objects)
-	if err != nil {
+	if err := s.openKube(); err != nil {
 		return err
 	}
-	s.close = stop
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
 	configuration, warnings, err := config.Decode("story", s.configuration, catalogue.Known())
 	if err != nil {
 		return err
@@ -67,6 +63,22 @@ func (s *stage) open() error {
 	}
 	s.profile, err = catalogue.Build(configuration)
 	return err
+}
+
+func (s *stage) openKube() error {
+	if s.kube != nil {
+		return nil
+	}
+	objects := s.objects
+	for _, namespace := range s.namespaces() {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: namespace})
+	}
+	kube, stop, err := openKube(s.state.View(), objects)
+	if err != nil {
+		return err
+	}
+	s.kube, s.close = kube, stop
+	return nil
 }
 
 // outcome is what one cycle came to.
@@ -113,9 +125,9 @@ func (s *stage) take(decision model.Decision) error {
 	return nil
 }
 
-// confirm lets the watch see the binds on their way, in order of pods.
+// confirm lets the watch see the binds on their way, in order of pods. The API server binds no pod that is being deleted.
 func (s *stage) confirm() error {
-	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" })
+	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	err := s.world.changePods(names, func(pod *corev1.Pod) { pod.Spec.NodeName = s.coming[pod.UID] })
 	clear(s.coming)
 	return err

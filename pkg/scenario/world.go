@@ -197,12 +197,12 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 		pod.Spec.Priority = &class.Value
 	}
 	w.pods[name] = pod
-	w.tellPod(pod, false)
+	w.tellPod(pod)
 	return nil
 }
 
-func (w *world) tellPod(pod *corev1.Pod, deleted bool) {
-	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod), Deleted: deleted})
+func (w *world) tellPod(pod *corev1.Pod) {
+	w.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
 }
 
 // changePods changes copies of pods and tells of them.
@@ -217,38 +217,34 @@ func (w *world) changePods(names []string, change func(*corev1.Pod)) error {
 		w.revision++
 		pod.ResourceVersion = strconv.Itoa(w.revision)
 		w.pods[name] = pod
-		w.tellPod(pod, false)
+		w.tellPod(pod)
 	}
 	return nil
 }
 
-// remove deletes objects of one kind.
+// remove deletes objects of one kind. Like an API server, it tells of the end under a version of its own.
 func (w *world) remove(kind string, names []string) error {
 	for _, name := range names {
-		found := false
-		switch kind {
-		case "pod":
-			if pod := w.pods[name]; pod != nil {
-				found = true
-				w.tellPod(pod, true)
-				delete(w.pods, name)
-			}
-		case "node":
-			if node := w.nodes[name]; node != nil {
-				found = true
-				w.tell(cluster.Event{Kind: cluster.KindNode, Node: node, Deleted: true})
-				delete(w.nodes, name)
-			}
-		case "group":
-			if group := w.groups[name]; group != nil {
-				found = true
-				w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group, Deleted: true})
-				delete(w.groups, name)
-			}
-		}
-		if !found {
+		w.revision++
+		version := strconv.Itoa(w.revision)
+		event := cluster.Event{Deleted: true}
+		switch pod, node, group := w.pods[name], w.nodes[name], w.groups[name]; {
+		case kind == "pod" && pod != nil:
+			event.Kind, event.Pod = cluster.KindPod, cluster.StripPod(pod)
+			event.Pod.ResourceVersion = version
+			delete(w.pods, name)
+		case kind == "node" && node != nil:
+			event.Kind, event.Node = cluster.KindNode, node.DeepCopy()
+			event.Node.ResourceVersion = version
+			delete(w.nodes, name)
+		case kind == "group" && group != nil:
+			event.Kind, event.Group = cluster.KindGroup, group.DeepCopy()
+			event.Group.ResourceVersion = version
+			delete(w.groups, name)
+		default:
 			return fmt.Errorf("no %s %s", kind, name)
 		}
+		w.tell(event)
 	}
 	return nil
 }

@@ -1,0 +1,79 @@
+package scenario
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
+
+// written is everything that a cycle decided, byte for byte.
+func (o *outcome) written() string {
+	text := o.String()
+	for _, decision := range o.decisions {
+		text += fmt.Sprintf("%+v\n", decision)
+	}
+	for _, job := range o.snapshot.Jobs {
+		if refusal := o.refusals[job.Key]; refusal != nil {
+			text += fmt.Sprintf("%s %+v\n", job.Key, *refusal)
+		}
+	}
+	return text
+}
+
+// replay gives the events to a new scheduler, on so many processors, and returns what its first two cycles decide.
+func replay(t *rapid.T, s *stage, told *world, events []cluster.Event, processors int) string {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+	s.world = told
+	for _, event := range events {
+		s.state.Apply(event)
+	}
+	text := ""
+	for range 2 {
+		o, err := s.cycle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += o.written()
+	}
+	return text
+}
+
+// TestSameInputSameDecision is invariants I21 and I22: the same objects give the same decisions and the same refusals, in
+// whatever order and however often the watches told of them, on however many processors.
+func TestSameInputSameDecision(t *testing.T) {
+	newStage := openLens(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d, s := &dice{t: t}, newStage()
+		if err := s.world.apply(d.cluster()); err != nil {
+			t.Fatal(err)
+		}
+		for range d.n(0, 2) {
+			if _, err := s.cycle(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.confirm(); err != nil {
+				t.Fatal(err)
+			}
+			for range d.n(0, 3) {
+				if err := d.happen(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		events := s.world.told
+		want := replay(t, newStage(), s.world, events, 1)
+		for processors := 1; processors <= 4; processors++ {
+			shuffled := rapid.Permutation(events).Draw(t, "order")
+			if len(events) > 0 {
+				shuffled = append(shuffled, rapid.SampledFrom(events).Draw(t, "again"))
+			}
+			if got := replay(t, newStage(), s.world, shuffled, processors); got != want {
+				t.Fatalf("on %d processors, in another order:\n%s\ninstead of\n%s", processors, got, want)
+			}
+		}
+	})
+}

@@ -135,7 +135,8 @@ func (s *show) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait", release.Name, release.Namespace)
+	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait",
+		release.Name, release.Namespace)
 	stop := s.screen.heartbeat("chart", "waiting for its pods")
 	defer stop()
 	return release.Install(ctx, s.cluster, chart)
@@ -147,7 +148,8 @@ func (s *show) run(ctx context.Context, program string) error {
 	if err != nil {
 		return err
 	}
-	s.screen.say("chart", "%d pods of the Deployment are ready; on these nodes no container runs, so they do nothing", installed.Ready)
+	s.screen.say("chart", "%d pods of the Deployment are ready; on these nodes no container runs, so they do nothing",
+		installed.Ready)
 	s.screen.say("scheduler", "the real one runs beside them, as %s", installed.User())
 	for _, arg := range installed.Args {
 		s.screen.say("", "  %s", arg)

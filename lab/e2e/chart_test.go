@@ -83,7 +83,8 @@ func TestChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CreateNodes(t.Context(), cluster.Nodes("chart", 2, map[string]string{"cpu": "4", "memory": "8Gi"})...); err != nil {
+	nodes := cluster.Nodes("chart", 2, map[string]string{"cpu": "4", "memory": "8Gi"})
+	if err := c.CreateNodes(t.Context(), nodes...); err != nil {
 		t.Fatal(err)
 	}
 	// The strictest that a namespace can ask of its pods.
@@ -133,7 +134,8 @@ func installOld(t *testing.T, lab *harness.Env, chart string) {
 // upgrade moves to the chart of today, with another configuration.
 func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	before := podTemplate(t, lab)
-	config := "actions: allocate\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n"
+	config := "actions: allocate\n" +
+		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n"
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text, err := json.Marshal(map[string]any{"config": config, "scheduler": map[string]any{"bindWorkers": 32}})
 	if err != nil {
@@ -270,7 +272,8 @@ func says(t *testing.T, lab *harness.Env, name string, status metav1.ConditionSt
 
 // uninstall takes the release away; the PodGroups and their CRD stay.
 func uninstall(t *testing.T, lab *harness.Env) {
-	if _, err := lab.Cluster.Helm(t.Context(), "uninstall", release.Name, "--namespace", release.Namespace, "--wait"); err != nil {
+	_, err := lab.Cluster.Helm(t.Context(), "uninstall", release.Name, "--namespace", release.Namespace, "--wait")
+	if err != nil {
 		t.Fatal(err)
 	}
 	g := group("jobs", "fits", 1)

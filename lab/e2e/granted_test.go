@@ -157,7 +157,9 @@ func assertFlows(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	for flow, level := range map[string]string{
-		"tutti-scheduler": "tutti-scheduler", "tutti-scheduler-binds": "tutti-scheduler", "tutti-scheduler-lease": "leader-election",
+		"tutti-scheduler":       "tutti-scheduler",
+		"tutti-scheduler-binds": "tutti-scheduler",
+		"tutti-scheduler-lease": "leader-election",
 	} {
 		line := regexp.MustCompile(`(?m)^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + flow +
 			`",priority_level="` + level + `"\} [1-9]`)

@@ -3,9 +3,6 @@ package speed
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,24 +79,4 @@ func (s *stage) audit(ctx context.Context) (*audit.Report, error) {
 		return report, nil // what is missing is in the report
 	}
 	return report, err
-}
-
-// cpuTime is how much processor time a process has used.
-func cpuTime(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("processor time of the scheduler: %w", err)
-	}
-	// The name, in brackets, may hold anything; user and system time are the 12th and 13th field after it.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const ticksPerSecond = 100
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("processor time of the scheduler: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }

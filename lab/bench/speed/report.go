@@ -26,15 +26,17 @@ func (o *Options) Markdown(kubernetes string, rounds []Round) string {
 	fmt.Fprintf(&b, "### %s\n\n    %s\n\n", o.Name(), o.Command())
 	fmt.Fprintf(&b, "Kubernetes %s; %s.\n\n", kubernetes, page.Machine())
 	b.WriteString("| round | binding alone | scheduler, start to last bind | ratio | pods/s | start to first bind |" +
-		" slowest gang, first bind to minimum | scheduler's CPU time | partial gangs | overcommitted nodes |\n" +
-		"|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+		" slowest gang, first bind to minimum | scheduler's CPU time | other writes until then |" +
+		" partial gangs | overcommitted nodes | other programs, alone | other programs, scheduler |\n" +
+		"|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	var ratios []float64
 	for i, r := range rounds {
 		ratios = append(ratios, r.Ratio())
-		fmt.Fprintf(&b, "| %d | %.2f s | %.2f s | %.2f | %.0f | %.2f s | %.2f s | %.2f s | %d | %d |\n", i+1,
+		fmt.Fprintf(&b, "| %d | %.2f s | %.2f s | %.2f | %.0f | %.2f s | %.2f s | %.2f s | %d | %d | %d | %.0f %% | %.0f %% |\n", i+1,
 			r.Alone.Seconds(), r.LastBind.Seconds(), r.Ratio(), float64(o.Pods)/r.LastBind.Seconds(),
-			r.FirstBind.Seconds(), r.SlowestStart.Seconds(), r.CPU.Seconds(),
-			len(r.Audit.Found[audit.Partial]), len(r.Audit.Found[audit.Overcommitted]))
+			r.FirstBind.Seconds(), r.SlowestStart.Seconds(), r.CPU.Seconds(), r.otherWrites(),
+			len(r.Audit.Found[audit.Partial]), len(r.Audit.Found[audit.Overcommitted]),
+			100*r.OthersAlone, 100*r.OthersScheduled)
 	}
 	slices.Sort(ratios)
 	if len(ratios) > 0 {
@@ -42,4 +44,15 @@ func (o *Options) Markdown(kubernetes string, rounds []Round) string {
 			ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
 	}
 	return b.String()
+}
+
+// otherWrites is how much was written besides the binds.
+func (r Round) otherWrites() int {
+	count := 0
+	for name, n := range r.Writes {
+		if name != "pods/binding" {
+			count += n
+		}
+	}
+	return count
 }

@@ -57,6 +57,9 @@ type Round struct {
 	SlowestStart time.Duration
 	// CPU is what the scheduler's process used until the last bind.
 	CPU time.Duration
+	// OthersAlone and OthersScheduled are the part of the processors, 0 to 1, that programs used which have nothing to do
+	// with the measurement: how far it is to be trusted.
+	OthersAlone, OthersScheduled float64
 	// Writes is what the scheduler had written by then, by resource and subresource.
 	Writes map[string]int
 	// Audit is the state after the last bind.
@@ -97,9 +100,10 @@ func Run(ctx context.Context, options Options) ([]Round, error) {
 			return rounds, fmt.Errorf("round %d: %w", i+1, err)
 		}
 		rounds = append(rounds, round)
-		fmt.Fprintf(options.Out, "round %d: alone %.2fs, scheduler %.2fs (first bind %.2fs, slowest start %.2fs, CPU %.2fs, writes %v), ratio %.2f\n",
+		fmt.Fprintf(options.Out, "round %d: alone %.2fs, scheduler %.2fs (first bind %.2fs, slowest start %.2fs, CPU %.2fs, writes %v; others %.0f %% and %.0f %%), ratio %.2f\n",
 			i+1, round.Alone.Seconds(), round.LastBind.Seconds(), round.FirstBind.Seconds(),
-			round.SlowestStart.Seconds(), round.CPU.Seconds(), round.Writes, round.Ratio())
+			round.SlowestStart.Seconds(), round.CPU.Seconds(), round.Writes,
+			100*round.OthersAlone, 100*round.OthersScheduled, round.Ratio())
 		if err := options.judge(round); err != nil {
 			return rounds, fmt.Errorf("round %d: %w", i+1, err)
 		}
@@ -120,8 +124,7 @@ func (o *Options) judge(round Round) error {
 
 func (o *Options) round(ctx context.Context) (Round, error) {
 	var round Round
-	var err error
-	if round.Alone, err = o.alone(ctx); err != nil {
+	if err := o.alone(ctx, &round); err != nil {
 		return round, fmt.Errorf("binding alone: %w", err)
 	}
 	if err := o.scheduled(ctx, &round); err != nil {
@@ -181,23 +184,30 @@ func (s *stage) fill(ctx context.Context, root string, o *Options) error {
 }
 
 // alone measures the binds themselves.
-func (o *Options) alone(ctx context.Context) (took time.Duration, err error) {
+func (o *Options) alone(ctx context.Context, round *Round) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	s, err := o.start(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.cluster.Stop()) }()
 	targets := make([]string, len(s.pods))
 	for i := range targets {
 		targets[i] = s.nodes[i%len(s.nodes)].Name
 	}
+	before, err := used()
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	if err := s.client.Bind(ctx, s.pods, targets); err != nil {
-		return 0, err
+		return err
 	}
-	return time.Since(start), nil
+	round.Alone = time.Since(start)
+	after, err := used()
+	round.OthersAlone = others(before, after)
+	return err
 }
 
 // scheduled measures the scheduler.
@@ -217,7 +227,11 @@ func (o *Options) scheduled(ctx context.Context, round *Round) (err error) {
 	if err != nil {
 		return err
 	}
-	before, err := observe.Writes(ctx, s.client.Core)
+	written, err := observe.Writes(ctx, s.client.Core)
+	if err != nil {
+		return err
+	}
+	before, err := used()
 	if err != nil {
 		return err
 	}
@@ -231,26 +245,36 @@ func (o *Options) scheduled(ctx context.Context, round *Round) (err error) {
 	if err := watched.WaitBound(ctx, len(s.pods)); err != nil {
 		return fmt.Errorf("%w\n%w", err, scheduler.Failure())
 	}
+	after, err := used()
+	if err != nil {
+		return err
+	}
+	round.OthersScheduled = others(before, after)
 	if round.CPU, err = cpuTime(scheduler.PID()); err != nil {
 		return err
 	}
+	round.times(watched, start)
 	if round.Writes, err = observe.Writes(ctx, s.client.Core); err != nil {
 		return err
 	}
-	for name, count := range before {
+	for name, count := range written {
 		if round.Writes[name] -= count; round.Writes[name] == 0 {
 			delete(round.Writes, name)
 		}
-	}
-	_, last := watched.Bound()
-	round.LastBind = last.Sub(start)
-	round.FirstBind = round.LastBind
-	for _, gang := range watched.Gangs() {
-		round.FirstBind = min(round.FirstBind, gang.First.Sub(start))
-		round.SlowestStart = max(round.SlowestStart, gang.Started.Sub(gang.First))
 	}
 	if round.Audit, err = s.audit(ctx); err != nil {
 		return fmt.Errorf("%w\n%w", err, scheduler.Failure())
 	}
 	return nil
+}
+
+// times takes down what was seen.
+func (r *Round) times(watched *observe.Observer, start time.Time) {
+	_, last := watched.Bound()
+	r.LastBind = last.Sub(start)
+	r.FirstBind = r.LastBind
+	for _, gang := range watched.Gangs() {
+		r.FirstBind = min(r.FirstBind, gang.First.Sub(start))
+		r.SlowestStart = max(r.SlowestStart, gang.Started.Sub(gang.First))
+	}
 }

@@ -31,6 +31,7 @@ func TestOneIncarnationOfAName(t *testing.T) {
 		"update after deletion":     {[]Event{seen(first(5)), gone(first(8)), seen(first(7))}, ""},
 		"deletion before addition":  {[]Event{gone(first(8)), seen(first(5))}, ""},
 		"guessed deletion":          {[]Event{seen(first(9)), gone(first(5)), seen(first(10))}, ""},
+		"older one after a guess":   {[]Event{seen(first(9)), gone(first(5)), seen(second(7))}, ""},
 		"replaced":                  {[]Event{seen(first(5)), seen(second(9))}, "second "},
 		"late deletion of the old":  {[]Event{seen(first(5)), seen(second(9)), gone(first(8))}, "second "},
 		"late update of the old":    {[]Event{seen(second(9)), seen(first(7))}, "second "},

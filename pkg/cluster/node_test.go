@@ -71,3 +71,14 @@ func TestVectorsAreWideEnough(t *testing.T) {
 		}
 	}
 }
+
+func TestSnapshotSharesNothingThatChanges(t *testing.T) {
+	s := newState(node("n"))
+	n := snap(t, s, start).Node("n")
+	for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Promised} {
+		vector.Set(model.CPU, 7)
+	}
+	if got := s.nodes["n"].allocatable.At(model.CPU); got != 10000 {
+		t.Errorf("writing on the snapshot made the state's node offer %d", got)
+	}
+}

@@ -54,6 +54,7 @@ func drawContainers(t *rapid.T, kind string, least, most int) (containers []core
 	return containers, statuses
 }
 
+// drawPodWithRequests leaves out what kube-scheduler itself counts twice: see TestLookingAtAPodDoesNotChangeIt.
 func drawPodWithRequests(t *rapid.T) *corev1.Pod {
 	p := pod("p", on("n"))
 	p.Spec.Containers, p.Status.ContainerStatuses = drawContainers(t, "main", 1, 3)
@@ -62,11 +63,11 @@ func drawPodWithRequests(t *rapid.T) *corev1.Pod {
 		p.Spec.Overhead = drawList(t, "overhead")
 	}
 	if rapid.Bool().Draw(t, "pod level") {
-		p.Spec.Resources = &corev1.ResourceRequirements{Requests: drawList(t, "pod level")}
+		p.Spec.Resources = plain(&corev1.ResourceRequirements{Requests: drawList(t, "pod level")})
 	}
 	if rapid.Bool().Draw(t, "pod status") {
-		p.Status.Resources = &corev1.ResourceRequirements{Requests: drawList(t, "pod granted")}
-		p.Status.AllocatedResources = drawList(t, "pod allocated")
+		p.Status.Resources = plain(&corev1.ResourceRequirements{Requests: drawList(t, "pod granted")})
+		p.Status.AllocatedResources = plainList(drawList(t, "pod allocated"))
 	}
 	if rapid.Bool().Draw(t, "infeasible") {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}

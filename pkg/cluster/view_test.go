@@ -102,7 +102,7 @@ func TestViewAskedLate(t *testing.T) {
 	if s.Snapshot(start).View != nil {
 		t.Error("a view that nobody asked for is kept")
 	}
-	if s.View() != s.View() {
+	if first := s.View(); first != s.View() {
 		t.Error("two views of one state")
 	}
 	snapshot := snap(t, s, start)

@@ -2,8 +2,11 @@ package cluster
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // crowd returns a state of so many nodes with ten running pods each.
@@ -45,9 +48,13 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
+// Each event is a new version of a pod: read, translated, compared.
 func BenchmarkApplyPod(b *testing.B) {
 	s := crowd(1)
+	p := StripPod(pod("p", func(p *corev1.Pod) { p.Generation = 1 }))
 	for i := 0; b.Loop(); i++ {
-		s.Apply(seen(StripPod(pod("p", revised(i+1)))))
+		next := *p
+		next.ResourceVersion = strconv.Itoa(i + 1)
+		s.Apply(Event{Kind: KindPod, Pod: &next})
 	}
 }

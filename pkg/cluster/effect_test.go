@@ -145,7 +145,7 @@ func TestEffectOfGroupAndOtherEvents(t *testing.T) {
 }
 
 func TestTranslators(t *testing.T) {
-	s := newState(node("n", "cpu", "10"), pod("a", on("n")), pod("b"))
+	s := newState(node("n", "cpu", "10"), pod("a", on("n"), func(p *corev1.Pod) { p.Generation = 1 }), pod("b"))
 	snap(t, s, start)
 	s.Translate([]model.RequestTranslator{double{}})
 	snapshot := snap(t, s, start)

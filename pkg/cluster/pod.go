@@ -58,7 +58,7 @@ func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
 	if !s.counts(pod) {
 		return effect.or(s.replace(before, nil))
 	}
-	return effect.or(s.replace(before, s.newRecord(pod, before)))
+	return effect.or(s.replace(before, s.newRecord(pod, before, before)))
 }
 
 // counts tells whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
@@ -78,8 +78,9 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// newRecord reads a pod; what was assumed about it stays as long as the pod does not say otherwise.
-func (s *State) newRecord(pod *corev1.Pod, before *record) *record {
+// newRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
+// worked out for an earlier version is taken over where it must be the same. Either may be nil.
+func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	r := &record{}
 	t := &r.task
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
@@ -98,8 +99,18 @@ func (s *State) newRecord(pod *corev1.Pod, before *record) *record {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.Gated = len(pod.Spec.SchedulingGates) > 0
-	t.Request, t.Refused = s.request(pod)
-	t.Shape = shapeOf(s.dimensions, t.Request, pod)
+	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) &&
+		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
+	if same {
+		t.Request, t.Refused = earlier.task.Request, earlier.task.Refused
+	} else {
+		t.Request, t.Refused = s.request(pod)
+	}
+	if same && earlier.task.Pod.Spec.NodeName == pod.Spec.NodeName {
+		t.Shape = earlier.task.Shape
+	} else {
+		t.Shape = shapeOf(s.dimensions, t.Request, pod)
+	}
 	if before != nil {
 		if pod.Spec.NodeName == "" {
 			r.bind = before.bind
@@ -155,7 +166,9 @@ func (s *State) set(before, after *record) {
 	if before != nil {
 		t := &before.task
 		delete(s.records, t.UID)
-		delete(s.releasing, t.UID)
+		if delete(s.releasing, t.UID); len(s.releasing) == 0 && t.Status == model.Releasing {
+			s.releasing = map[types.UID]*record{} // a map that was large is slow to walk for ever
+		}
 		drop(s.members, t.Job, t.UID)
 		drop(s.held, t.Node, t.UID)
 		s.dirtyTasks[t.UID] = struct{}{}

@@ -83,7 +83,21 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		}
 		same(t, "told in a wrong order", dump(snapshot), dump(late.Snapshot(now)))
 		same(t, "view told in a wrong order", dumpView(live.view), dumpView(late.view))
+
+		for _, object := range w.objects() {
+			live.Apply(gone(object))
+		}
+		check(t, live.Snapshot(now))
+		same(t, "I8, at rest", leftovers(newState()), leftovers(live))
 	})
+}
+
+// leftovers counts what a state holds, but for the names it remembers as deleted.
+func leftovers(s *State) string {
+	return fmt.Sprint(len(s.records), len(s.nodes), len(s.groups), len(s.classes), len(s.members), len(s.held),
+		len(s.releasing), len(s.dirtyTasks), len(s.dirtyNodes), len(s.dirtyJobs), len(s.tasks), len(s.snapshot.Jobs),
+		len(s.snapshot.Nodes), len(s.view.nodes), len(s.view.claims), len(s.view.images), len(s.view.pods),
+		len(s.view.affine), len(s.view.repelling), len(s.view.widelyRepelling))
 }
 
 // I9: whatever a session did, taking it back in any order leaves snapshot and view as they were, and what it does not

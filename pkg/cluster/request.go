@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
@@ -66,4 +67,18 @@ func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
 		}
 	}
 	return vector, nil
+}
+
+// sameSpec tells whether terms and resources of two versions of a pod must be the same, without comparing them. The
+// generation tells about the spec; what a running container was granted, and whether a resize is possible, stands in the
+// status.
+func sameSpec(a, b *corev1.Pod) bool {
+	return a.Generation != 0 && a.Generation == b.Generation && !grants(&a.Status) && !grants(&b.Status)
+}
+
+// grants tells whether a status has a say in what the pod takes.
+func grants(status *corev1.PodStatus) bool {
+	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
+		status.Resources != nil || status.AllocatedResources != nil ||
+		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 }

@@ -60,7 +60,7 @@ func (s *State) patchNodes() {
 			added = append(added, s.addNode(name, known))
 		}
 	}
-	clear(s.dirtyNodes)
+	s.dirtyNodes = emptied(s.dirtyNodes)
 	compare := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
 	s.snapshot.Nodes = enlist(strike(s.snapshot.Nodes, removed, compare), added, compare)
 	if s.view != nil {
@@ -91,7 +91,7 @@ func (s *State) patchTasks(now time.Time) {
 	for uid := range s.dirtyTasks {
 		s.patchTask(uid, now)
 	}
-	clear(s.dirtyTasks)
+	s.dirtyTasks = emptied(s.dirtyTasks)
 	for _, task := range s.snapshot.TakeMoved() {
 		known := s.records[task.UID]
 		if s.tasks[task.UID] == task && known != nil && task.Position != known.task.Position {
@@ -148,9 +148,19 @@ func (s *State) patchJobs() {
 			removed = append(removed, job)
 		}
 	}
-	clear(s.dirtyJobs)
+	s.dirtyJobs = emptied(s.dirtyJobs)
 	compare := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
 	s.snapshot.Jobs = enlist(strike(s.snapshot.Jobs, removed, compare), added, compare)
+}
+
+// emptied returns an empty set. A map keeps the size it once had, and is as slow to walk, so that one that was large is
+// not used again.
+func emptied[K comparable](set map[K]struct{}) map[K]struct{} {
+	if len(set) > few {
+		return map[K]struct{}{}
+	}
+	clear(set)
+	return set
 }
 
 // few is up to how many items are inserted one by one; for more it is cheaper to sort once.

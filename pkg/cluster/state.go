@@ -102,7 +102,7 @@ func (s *State) Translate(translators []model.RequestTranslator) {
 		s.dirtyNodes[name] = struct{}{}
 	}
 	for _, before := range s.records {
-		s.set(before, s.newRecord(before.task.Pod, before))
+		s.set(before, s.newRecord(before.task.Pod, before, nil))
 	}
 }
 

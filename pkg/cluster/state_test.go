@@ -52,9 +52,13 @@ func TestStatusComesFromThePod(t *testing.T) {
 }
 
 func TestEveryPodTakesRoomOnlyOursHaveJobs(t *testing.T) {
-	snapshot := snap(t, newState(node("n"),
+	s := newState(node("n"),
 		pod("ours", on("n")), pod("theirs", on("n"), by("other"), of("g"), phase("Running")),
-		pod("waiting", by("other")), pod("done", on("n"), by("other"), phase("Succeeded"))), start)
+		pod("waiting", by("other")), pod("done", on("n"), by("other"), phase("Succeeded")))
+	snapshot := snap(t, s, start)
+	if s.Pod("waiting") != nil || s.Pod("done") != nil {
+		t.Error("pods of another scheduler that take no room are kept")
+	}
 	if got := snapshot.Node("n").Idle.At(model.CPU); got != 8000 {
 		t.Errorf("idle CPU is %d, want 8000", got)
 	}

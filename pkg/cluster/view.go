@@ -140,16 +140,6 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 	return known
 }
 
-// sameSpec tells whether terms and resources of two versions of a pod must be the same. The generation tells about the
-// spec; what a running container was granted stands in the status.
-func sameSpec(a, b *corev1.Pod) bool {
-	bare := func(status *corev1.PodStatus) bool {
-		return len(status.ContainerStatuses) == 0 && len(status.InitContainerStatuses) == 0 &&
-			status.Resources == nil && status.AllocatedResources == nil && status.Resize == ""
-	}
-	return a.Generation != 0 && a.Generation == b.Generation && bare(&a.Status) && bare(&b.Status)
-}
-
 // forget drops what is kept about a pod that will not come back.
 func (v *View) forget(uid types.UID) { delete(v.pods, uid) }
 

@@ -141,6 +141,9 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", AllocatedResources: list("cpu", cpu)}}
 		}
 	}
+	infeasible := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+	}
 	s := newState(node("n"), pod("p", on("n"), generation(1)))
 	for _, step := range []struct {
 		pod *corev1.Pod
@@ -150,6 +153,9 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 		{pod("p", on("n"), generation(2), asking("cpu", "2")), 2000},
 		{pod("p", on("n"), generation(2), asking("cpu", "2"), granted("3")), 3000},
 		{pod("p", on("n"), generation(2), asking("cpu", "2"), granted("2")), 2000},
+		{pod("p", on("n"), generation(2), asking("cpu", "2")), 2000},
+		{pod("p", on("n"), generation(2), asking("cpu", "2"), infeasible), 0},
+		{pod("p", on("n"), generation(2), asking("cpu", "2")), 2000},
 	} {
 		s.Apply(seen(step.pod))
 		snapshot := snap(t, s, start)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -147,13 +148,16 @@ func (w *world) stepPod() Event {
 	case 6:
 		asking("cpu", fmt.Sprint(w.number(3, "cpu")))(p)
 	}
+	if !equality.Semantic.DeepEqual(old.Spec, p.Spec) && old.Spec.NodeName == p.Spec.NodeName {
+		p.Generation++ // as the API server does; a binding is no change of the spec to it
+	}
 	w.pods[name] = p
 	return w.stamp(p, seen)
 }
 
 // draw makes a new pod with something of everything that the view keeps an index of.
 func (w *world) draw(name string) *corev1.Pod {
-	p := pod(name, uid(fmt.Sprintf("%s-%d", name, w.version)), asking("cpu", fmt.Sprint(w.number(3, "cpu"))),
+	p := pod(name, func(p *corev1.Pod) { p.Generation = 1 }, uid(fmt.Sprintf("%s-%d", name, w.version)), asking("cpu", fmt.Sprint(w.number(3, "cpu"))),
 		created(start.Add(time.Duration(w.number(2, "age"))*time.Second)), label("app", w.name("app", 1)))
 	c := &p.Spec.Containers[0]
 	c.Image = w.name("image", 2)

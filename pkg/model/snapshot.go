@@ -78,7 +78,7 @@ func (s *Snapshot) TakeMoved() []*Task {
 		return nil
 	}
 	tasks := slices.Collect(maps.Keys(s.moved))
-	clear(s.moved)
+	s.moved = nil // a map that was large is slow to walk for ever
 	return tasks
 }
 

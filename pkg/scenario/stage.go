@@ -99,12 +99,17 @@ func (s *stage) cycle() (*outcome, error) {
 		Decide: func(decision model.Decision) { o.decisions = append(o.decisions, decision) },
 	})
 	s.cycles++
+	return o, s.takeAll(o)
+}
+
+// takeAll takes what a cycle decided and checks the outcome.
+func (s *stage) takeAll(o *outcome) error {
 	for _, decision := range o.decisions {
 		if err := s.take(decision); err != nil {
-			return o, err
+			return err
 		}
 	}
-	return o, s.check(o)
+	return s.check(o)
 }
 
 // take assumes a decision, and holds it to what can be known from outside the scheduler.

@@ -76,10 +76,13 @@ func (p problem) member(t *rapid.T, i int, amount func(int64, string) int64) *mo
 		PodRef: model.PodRef{UID: types.UID(fmt.Sprint("m", i)), Name: fmt.Sprint("m", i)}, Job: p.job.Key, Pod: pod,
 		Request: model.Resources{amount(4, "asks cpu"), amount(4, "asks memory")},
 	}
+	if i > 0 && rapid.Bool().Draw(t, "like the one before") {
+		task.Pod, task.Request = p.job.Tasks[i-1].Pod, p.job.Tasks[i-1].Request
+	}
 	if rapid.Bool().Draw(t, "has role") {
 		task.Role = "r"
 	}
-	task.Shape = unique.Make(fmt.Sprint(task.Request, pod.Annotations))
+	task.Shape = unique.Make(fmt.Sprint(task.Request, task.Pod.Annotations))
 	return task
 }
 

@@ -89,7 +89,7 @@ func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Conditi
 		condition.Reason = reasonScheduled
 		condition.Message = fmt.Sprintf("the minimum of %d is bound", job.MinMember)
 		if refusal != nil {
-			condition.Message += "; of the members beyond it: " + refusal.String()
+			condition.Message += "; " + refusal.String()
 		}
 	case was && anyLeft:
 		condition.Reason = reasonDegraded

@@ -5,6 +5,7 @@
 package allocate
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -162,12 +163,13 @@ func placeSurplus(session *framework.Session, job *model.Job) bool {
 	return false
 }
 
+// surplusReason says how many members wait beyond a minimum that has been reached.
 func surplusReason(job *model.Job, member *model.Refusal) *model.Refusal {
 	if len(member.Causes) == 0 {
 		return member
 	}
 	whole := *member
-	whole.Needs = int64(len(job.Tasks))
-	whole.Has = int64(job.Count(framework.WithPlaced.Counts))
+	whole.Needs, whole.Has = 0, 0
+	whole.Detail = fmt.Sprintf("members beyond the minimum that wait: %d", len(job.Waiting()))
 	return &whole
 }

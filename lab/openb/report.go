@@ -27,7 +27,8 @@ certain models gets a required node affinity. The trace does not say how many po
 
 All objects are created before the scheduler starts, in a fresh etcd and kube-apiserver with nothing else beside them:
 nothing has to run, so nobody plays the kubelet, and nothing ends. The run is over when every gang is either bound as a
-whole or says why it waits, and nothing has changed for a while.
+whole or says why it waits, and nothing has changed for a while. The objects are created 64 at a time, so the gangs' order
+by age, and with it which of them start, is not quite the same each time.
 
 The folder with the traces (` + "`openb/nodes.csv`, `openb/pods.csv`, `philly-gavel/jobs.csv`" + `) is an argument; they are not part
 of this repository.
@@ -56,13 +57,13 @@ func (r *Result) Write(w io.Writer, command string) {
 	row("pods bound per second", "%.0f", float64(r.Binds)/r.LastBind.Seconds())
 	row("slowest gang, from its first bind to its last", "%.2f s", r.SlowestStart.Seconds())
 	idle, offered := r.Audit.Idle[gpuResource], r.Audit.Offered[gpuResource]
-	row("GPUs in use in the end", "%.1f %%", 100*float64(offered-idle)/float64(offered))
+	row("GPUs in use in the end", "%s", fmt.Sprintf("%d of %d", offered-idle, offered))
 	fmt.Fprintln(w)
 	r.Audit.Write(w)
 	fmt.Fprint(w, `
-Of the waiting gangs that would fit: for each waiting gang the audit puts its members on the room that is idle, wherever selectors,
-affinity and taints allow it. All members of a gang are alike, so the answer is exact: a gang fits if and only if the
-sum over the nodes of what is idle divided by what a member asks for, rounded down, is at least its size.
+The last line: for each waiting gang the audit puts its members on the room that is idle, wherever selectors, affinity and
+taints allow it. All members of a gang are alike, so the answer is exact: a gang fits if and only if the sum over the
+nodes of what is idle divided by what a member asks for, rounded down, is at least its size.
 `)
 }
 

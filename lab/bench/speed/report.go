@@ -40,8 +40,8 @@ func (o *Options) Markdown(kubernetes string, rounds []Round) string {
 	}
 	slices.Sort(ratios)
 	if len(ratios) > 0 {
-		fmt.Fprintf(&b, "\nRatio: %.2f in the median round, %.2f at best, %.2f at worst.\n",
-			ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+		fmt.Fprintf(&b, "\nRatio: %.2f in the median, %.2f at best, %.2f at worst.\n",
+			(ratios[(len(ratios)-1)/2]+ratios[len(ratios)/2])/2, ratios[0], ratios[len(ratios)-1])
 	}
 	return b.String()
 }

@@ -68,6 +68,17 @@ func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
 	return nodes
 }
 
+// Plain tells whether, as the session stands, nothing but the task's shape and the room on each node decides where it may
+// go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
+func (s *Session) Plain(task *model.Task) bool {
+	for _, scope := range []Scope{Local, Global} {
+		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Candidates returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) Candidates(task *model.Task) []*model.Node { return s.staticAnswer(task).candidates }
 

@@ -72,6 +72,17 @@ func (j *Job) Count(condition func(*Task) bool) int {
 	return n
 }
 
+// Ended tells whether the job has done its work or failed at it: it has had members, and none of them lives. New members
+// make it wait again.
+func (j *Job) Ended() bool {
+	done := j.Count(func(t *Task) bool { return t.Status == Succeeded || t.Status == Failed })
+	if len(j.Tasks) > 0 {
+		return done == len(j.Tasks)
+	}
+	return j.Group != nil && (j.Group.Status.Phase == v1alpha1.PodGroupSucceeded ||
+		j.Group.Status.Phase == v1alpha1.PodGroupFailed)
+}
+
 // Shortfall is a minimum that is not reached.
 type Shortfall struct {
 	Needs, Has int64

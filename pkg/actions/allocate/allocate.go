@@ -5,7 +5,6 @@
 package allocate
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -29,7 +28,7 @@ func (action) Execute(session *framework.Session) {
 	var begun, waiting []*model.Job
 	for _, job := range session.Snapshot.Jobs {
 		switch {
-		case job.Group == nil && job.Count(pending) == 0:
+		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
 		case short(session, job) && job.Count(stays) > 0:
 			begun = append(begun, job)
@@ -37,12 +36,12 @@ func (action) Execute(session *framework.Session) {
 			waiting = append(waiting, job)
 		}
 	}
-	largest := largestNode(session.Snapshot)
+	largest, budget := largestNode(session.Snapshot), overallBudget
 	for job := range inOrder(session, begun) {
-		tryMinimum(session, job, largest)
+		tryMinimum(session, job, largest, &budget)
 	}
 	for job := range inOrder(session, waiting) {
-		tryMinimum(session, job, largest)
+		tryMinimum(session, job, largest, &budget)
 	}
 	handOutSurplus(session)
 }
@@ -82,7 +81,7 @@ func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*mod
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
 // and records why it waits otherwise.
-func tryMinimum(session *framework.Session, job *model.Job, largest model.Resources) {
+func tryMinimum(session *framework.Session, job *model.Job, largest model.Resources, budget *int) {
 	if !short(session, job) {
 		return
 	}
@@ -90,7 +89,7 @@ func tryMinimum(session *framework.Session, job *model.Job, largest model.Resour
 		session.Refuse(job, refusal)
 		return
 	}
-	trial := &trial{session: session, job: job, members: order(session, job, largest)}
+	trial := &trial{session: session, job: job, members: order(session, job, largest), overall: budget}
 	refusal := trial.start(model.IdleRoom)
 	if refusal == nil {
 		return
@@ -106,70 +105,4 @@ func tryMinimum(session *framework.Session, job *model.Job, largest model.Resour
 
 func anyReleasing(snapshot *model.Snapshot) bool {
 	return slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return !node.Releasing.Zero() })
-}
-
-// handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
-func handOutSurplus(session *framework.Session) {
-	var jobs []*model.Job
-	for _, job := range session.Snapshot.Jobs {
-		if session.Refusal(job) != nil || short(session, job) || len(job.Waiting()) == 0 {
-			continue
-		}
-		if refusal := session.ValidateJob(job); refusal != nil {
-			session.Refuse(job, refusal)
-			continue
-		}
-		jobs = append(jobs, job)
-	}
-	for len(jobs) > 0 {
-		var again []*model.Job
-		for job := range inOrder(session, jobs) {
-			if placeSurplus(session, job) && len(job.Waiting()) > 0 {
-				again = append(again, job)
-			}
-		}
-		jobs = again
-	}
-}
-
-// placeSurplus places the first waiting member that finds room. When none does it records why the others wait and
-// returns false.
-func placeSurplus(session *framework.Session, job *model.Job) bool {
-	var reason *model.Refusal
-	hopeless := map[model.Shape]bool{}
-	for _, task := range slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks) {
-		if hopeless[task.Shape] {
-			continue
-		}
-		refusal := task.Refused
-		if refusal == nil {
-			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
-				node, tally := session.Choose(task, model.IdleRoom, nil)
-				if node == nil {
-					return tally.Refusal(0, 0, "")
-				}
-				return statement.Place(task, node)
-			})
-		}
-		if refusal == nil {
-			return true
-		}
-		hopeless[task.Shape] = true
-		reason = earlier(reason, refusal)
-	}
-	if reason != nil {
-		session.Refuse(job, surplusReason(job, reason))
-	}
-	return false
-}
-
-// surplusReason says how many members wait beyond a minimum that has been reached.
-func surplusReason(job *model.Job, member *model.Refusal) *model.Refusal {
-	if len(member.Causes) == 0 {
-		return member
-	}
-	whole := *member
-	whole.Needs, whole.Has = 0, 0
-	whole.Detail = fmt.Sprintf("members beyond the minimum that wait: %d", len(job.Waiting()))
-	return &whole
 }

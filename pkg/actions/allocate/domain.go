@@ -1,43 +1,73 @@
 package allocate
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // domain is the nodes that share one value of a topology label.
 type domain struct{ key, value string }
 
-func (d domain) holds(node *model.Node) bool { return node.Object.Labels[d.key] == d.value }
+// filter returns the condition that the domain puts on the task's node: none for nil, nor for a task that need not be with
+// its siblings.
+func (d *domain) filter(task *model.Task) func(*model.Node) bool {
+	if d == nil || sharedKey(task.Pod) != d.key {
+		return nil
+	}
+	return func(node *model.Node) bool { return node.Object.Labels[d.key] == d.value }
+}
 
-// domains returns the domains of which the members must choose one, largest idle room first as far as their number of
-// nodes tells; none when the members need not share one.
-func (t *trial) domains() []domain {
+// maxDomains is how many domains are tried for one job; past it a gang may wait although it could start.
+const maxDomains = 32
+
+// domains returns the domains that have room for as many of the members that must share one as the job cannot do without,
+// the roomiest first; none when the members need not share any.
+func (t *trial) domains(room model.Room) []domain {
 	i := slices.IndexFunc(t.members, func(task *model.Task) bool { return sharedKey(task.Pod) != "" })
 	if i < 0 {
 		return nil
 	}
 	task := t.members[i]
 	key := sharedKey(task.Pod)
-	size := map[string]int{}
+	fits := map[string]int64{}
 	var domains []domain
 	for _, node := range t.session.Candidates(task) {
 		value, ok := node.Object.Labels[key]
 		if !ok {
 			continue
 		}
-		if size[value] == 0 {
+		if _, known := fits[value]; !known {
 			domains = append(domains, domain{key: key, value: value})
 		}
-		size[value]++
+		fits[value] = min(model.MaxAmount, fits[value]+node.Fits(task.Request, room))
 	}
-	slices.SortStableFunc(domains, func(a, b domain) int { return size[b.value] - size[a.value] })
-	return domains
+	needed := t.needed(key)
+	domains = slices.DeleteFunc(domains, func(d domain) bool { return fits[d.value] < needed })
+	slices.SortStableFunc(domains, func(a, b domain) int { return cmp.Compare(fits[b.value], fits[a.value]) })
+	return domains[:min(len(domains), maxDomains)]
+}
+
+// needed returns how many of the members that share the key the job cannot do without. When they differ in shape that says
+// little about room, so one will do.
+func (t *trial) needed(key string) int64 {
+	var sharing []*model.Task
+	for _, task := range t.members {
+		if sharedKey(task.Pod) == key {
+			sharing = append(sharing, task)
+		}
+	}
+	if !sameShape(sharing) {
+		return 1
+	}
+	others := len(t.members) - len(sharing) + t.job.Count(framework.WithPlaced.Counts)
+	return max(1, int64(t.job.MinMember)-int64(others))
 }
 
 // sharedKey returns the topology key of a required affinity of the pod to pods like itself, empty when it has none.

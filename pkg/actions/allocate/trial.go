@@ -11,8 +11,11 @@ type trial struct {
 	job     *model.Job
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
-	// budget is what the exact search may still look at.
-	budget int
+	// budget is what the exact search may still look at for this job, overall what for all jobs together.
+	budget  int
+	overall *int
+	// symmetric tells, within the exact search, that members of one shape and role can stand for each other.
+	symmetric bool
 }
 
 // start places members until every gate agrees. First each member takes its best node. If that fails and members must
@@ -26,9 +29,9 @@ func (t *trial) start(room model.Room) *model.Refusal {
 	if refusal == nil {
 		return nil
 	}
-	for _, domain := range t.domains() {
+	for _, domain := range t.domains(room) {
 		started := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-			return t.place(statement, room, domain.holds)
+			return t.place(statement, room, &domain)
 		})
 		if started == nil {
 			return nil
@@ -43,7 +46,7 @@ func (t *trial) start(room model.Room) *model.Refusal {
 // place takes members in order until every gate agrees. A member that finds no room is passed over, since another one
 // may do; the first of them is the reason when the gates do not agree in the end.
 func (t *trial) place(
-	statement *framework.Statement, room model.Room, within func(*model.Node) bool,
+	statement *framework.Statement, room model.Room, within *domain,
 ) *model.Refusal {
 	standing := standingFor(room)
 	var reason *model.Refusal
@@ -60,7 +63,7 @@ func (t *trial) place(
 			refusal = t.placeOne(statement, task, room, within)
 		}
 		if refusal != nil {
-			hopeless[task.Shape] = !drawsSiblings(task)
+			hopeless[task.Shape] = hopeless[task.Shape] || t.session.Plain(task)
 			reason = earlier(reason, refusal)
 		}
 	}
@@ -72,9 +75,9 @@ func (t *trial) place(
 }
 
 func (t *trial) placeOne(
-	statement *framework.Statement, task *model.Task, room model.Room, within func(*model.Node) bool,
+	statement *framework.Statement, task *model.Task, room model.Room, within *domain,
 ) *model.Refusal {
-	node, tally := t.session.Choose(task, room, within)
+	node, tally := t.session.Choose(task, room, within.filter(task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}
@@ -123,8 +126,7 @@ func earlier(first, second *model.Refusal) *model.Refusal {
 	return second
 }
 
-// drawsSiblings tells whether a placed sibling can open or close nodes to the task, so that one failure does not stand for
-// all of its shape.
+// drawsSiblings tells whether pods anywhere, siblings too, can open or close nodes to the task.
 func drawsSiblings(task *model.Task) bool {
 	affinity := task.Pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) ||

@@ -1,0 +1,90 @@
+package allocate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// surplus is the members of one job that wait beyond a minimum which has been reached.
+type surplus struct {
+	job *model.Job
+	// waiting are those that have not been looked at, in task order. Room only shrinks while surplus is handed out, so
+	// nobody needs a second look.
+	waiting  []*model.Task
+	hopeless map[model.Shape]bool
+	// refused counts those that found no room, reason is why the first of them did not.
+	refused int
+	reason  *model.Refusal
+}
+
+// handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
+func handOutSurplus(session *framework.Session) {
+	surpluses := map[model.JobKey]*surplus{}
+	var jobs []*model.Job
+	for _, job := range session.Snapshot.Jobs {
+		if session.Refusal(job) != nil || short(session, job) || len(job.Waiting()) == 0 {
+			continue
+		}
+		if refusal := session.ValidateJob(job); refusal != nil {
+			session.Refuse(job, refusal)
+			continue
+		}
+		jobs = append(jobs, job)
+		surpluses[job.Key] = &surplus{
+			job: job, hopeless: map[model.Shape]bool{},
+			waiting: slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks),
+		}
+	}
+	for len(jobs) > 0 {
+		var again []*model.Job
+		for job := range inOrder(session, jobs) {
+			if surpluses[job.Key].placeNext(session) {
+				again = append(again, job)
+			}
+		}
+		jobs = again
+	}
+}
+
+// placeNext places the next member that finds room. When there is none any more it records why the others wait and
+// returns false.
+func (s *surplus) placeNext(session *framework.Session) bool {
+	for len(s.waiting) > 0 {
+		task := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		refusal := task.Refused
+		if refusal == nil && !s.hopeless[task.Shape] {
+			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
+				node, tally := session.Choose(task, model.IdleRoom, nil)
+				if node == nil {
+					return tally.Refusal(0, 0, "")
+				}
+				return statement.Place(task, node)
+			})
+			if refusal == nil {
+				return true
+			}
+			s.hopeless[task.Shape] = session.Plain(task)
+		}
+		s.refused++
+		s.reason = earlier(s.reason, refusal)
+	}
+	if s.reason != nil {
+		session.Refuse(s.job, s.explain())
+	}
+	return false
+}
+
+// explain says how many members wait.
+func (s *surplus) explain() *model.Refusal {
+	if len(s.reason.Causes) == 0 {
+		return s.reason
+	}
+	whole := *s.reason
+	whole.Needs, whole.Has = 0, 0
+	whole.Detail = fmt.Sprintf("members beyond the minimum that wait: %d", s.refused)
+	return &whole
+}

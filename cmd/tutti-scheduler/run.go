@@ -120,7 +120,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		return nil, err
 	}
 	p.sources = append(p.sources, kube.HasSynced)
-	p.driver = commit.NewDriver(writer, commit.DriverOptions{Workers: o.bindWorkers}, p.mailbox.Reply)
+	p.driver = commit.NewDriver(writer, commit.DriverOptions{
+		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers,
+	}, p.mailbox.Reply)
 	machine := commit.New(commit.Options{Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline})
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: o.verifyInvariants, Metrics: measured,

@@ -18,6 +18,11 @@ import (
 const (
 	countsEvery  = time.Second
 	messageEvery = 10 * time.Second
+	// unseenFor is for how long a write that the watch has not shown is believed to have been made.
+	unseenFor = 30 * time.Second
+	// What the API server refused is tried again after firstRetry, doubled each time up to longestRetry.
+	firstRetry   = 10 * time.Second
+	longestRetry = 10 * time.Minute
 )
 
 // reporter turns the state of jobs into the writes that tell about it: only differences from what the API server has, or
@@ -32,18 +37,49 @@ type reporter struct {
 	wake   time.Time
 }
 
-// sentStatus is a group status that was handed to commit and not seen in the watch yet, or was written too recently to
-// be written again.
+// record is what is remembered of the last write about one object, as long as the watch has not shown it, a next write would
+// come too soon, or the API server refused it.
+type record struct {
+	at   time.Time
+	pass int
+	// refused tells that the API server did not take it, failures how often in a row.
+	refused  bool
+	failures int
+	// told is the reason the last event was about.
+	told string
+}
+
+// holds tells whether what was sent is to be taken for what the API server has.
+func (r record) holds(now time.Time) bool {
+	return !r.at.IsZero() && !r.refused && now.Sub(r.at) < unseenFor
+}
+
+// notBefore returns when the object may be written again, if otherwise it may after the interval.
+func (r record) notBefore(interval time.Duration) time.Time {
+	if r.refused {
+		return r.at.Add(min(longestRetry, firstRetry<<min(r.failures-1, 10)))
+	}
+	return r.at.Add(interval)
+}
+
+// again returns the record of a further write.
+func (r record) again(now time.Time, pass int, told string) record {
+	return record{at: now, pass: pass, failures: r.failures, told: told}
+}
+
+func (r record) fail(now time.Time) record {
+	r.at, r.refused, r.failures = now, true, r.failures+1
+	return r
+}
+
 type sentStatus struct {
+	record
 	status v1alpha1.PodGroupStatus
-	at     time.Time
-	pass   int
 }
 
 type sentCondition struct {
+	record
 	condition corev1.PodCondition
-	at        time.Time
-	pass      int
 }
 
 func newReporter() *reporter {
@@ -70,53 +106,65 @@ func (r *reporter) report(
 	return r.writes, r.wake
 }
 
-// failed forgets what could not be written, so that the next report tries again.
-func (r *reporter) failed(write commit.Write) {
+// failed remembers that the API server did not take a write. It is tried again after a while.
+func (r *reporter) failed(write commit.Write, now time.Time) {
 	switch {
 	case write.Group != nil:
-		delete(r.groups, write.Group.UID)
+		sent := r.groups[write.Group.UID]
+		sent.record = sent.fail(now)
+		r.groups[write.Group.UID] = sent
 	case write.Condition != nil:
-		delete(r.pods, write.Condition.Pod.UID)
+		sent := r.pods[write.Condition.Pod.UID]
+		sent.record = sent.fail(now)
+		r.pods[write.Condition.Pod.UID] = sent
 	}
 }
 
 func (r *reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.Time) {
-	sent, waiting := r.groups[job.UID]
+	sent := r.groups[job.UID]
 	current := job.Group.Status
-	if waiting {
+	if sent.holds(now) {
 		current = sent.status
 	}
 	wanted := groupStatus(job, current, refusal, metav1.NewTime(now).Rfc3339Copy())
 	if equality.Semantic.DeepEqual(wanted, current) {
-		r.keepGroup(job, sent, waiting, now)
+		if r.keep(sent.record, equality.Semantic.DeepEqual(current, job.Group.Status), now) {
+			sent.pass = r.pass
+			r.groups[job.UID] = sent
+		}
 		return
 	}
-	if due := sent.at.Add(interval(current, wanted)); waiting && due.After(now) {
+	if due := sent.notBefore(interval(current, wanted)); due.After(now) {
 		r.lookAgain(due)
 		sent.pass = r.pass
 		r.groups[job.UID] = sent
 		return
 	}
-	r.groups[job.UID] = sentStatus{status: wanted, at: now, pass: r.pass}
+	reason := ""
+	if condition := meta.FindStatusCondition(wanted.Conditions, v1alpha1.ConditionScheduled); condition != nil {
+		reason = condition.Reason
+	}
 	r.writes = append(r.writes, commit.Write{Group: &commit.GroupStatus{
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
 	}})
-	if reasonChanged(current, wanted) {
+	if reasonChanged(current, wanted) && sent.told != reason {
 		r.writes = append(r.writes, groupEvent(job, wanted, now))
 	}
+	r.groups[job.UID] = sentStatus{record: sent.again(now, r.pass, reason), status: wanted}
 }
 
-// keepGroup keeps the record of what was sent while the watch has not shown it, or a next write would come too soon.
-func (r *reporter) keepGroup(job *model.Job, sent sentStatus, waiting bool, now time.Time) {
-	if !waiting {
-		return
+// keep tells whether the record of a write is still needed when there is nothing new to write: until the watch has shown it
+// and the next write may come at once.
+func (r *reporter) keep(sent record, shown bool, now time.Time) bool {
+	switch {
+	case !sent.holds(now):
+		return false
+	case !shown:
+		r.lookAgain(sent.at.Add(unseenFor))
+		return true
+	default:
+		return now.Sub(sent.at) < messageEvery
 	}
-	confirmed := equality.Semantic.DeepEqual(sent.status, job.Group.Status)
-	if confirmed && now.Sub(sent.at) >= messageEvery {
-		return
-	}
-	sent.pass = r.pass
-	r.groups[job.UID] = sent
 }
 
 // interval returns for how long after the last write this difference may wait.
@@ -165,38 +213,37 @@ func (r *reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.T
 }
 
 func (r *reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, now time.Time) {
-	sent, waiting := r.pods[task.UID]
-	current := podScheduled(task.Pod)
-	if waiting {
+	sent := r.pods[task.UID]
+	seen := podScheduled(task.Pod)
+	current := seen
+	if sent.holds(now) {
 		current = &sent.condition
 	}
 	wanted := podCondition(job, task, current, refusal, metav1.NewTime(now).Rfc3339Copy())
 	first := current == nil || current.Reason != wanted.Reason || current.Status != wanted.Status
 	if !first && current.Message == wanted.Message {
-		if waiting && !r.shown(task, sent, now) {
+		shown := seen != nil && seen.Reason == wanted.Reason && seen.Message == wanted.Message
+		if r.keep(sent.record, shown, now) {
 			sent.pass = r.pass
 			r.pods[task.UID] = sent
 		}
 		return
 	}
-	if due := sent.at.Add(messageEvery); !first && waiting && due.After(now) {
+	pause := messageEvery
+	if first {
+		pause = 0
+	}
+	if due := sent.notBefore(pause); due.After(now) {
 		r.lookAgain(due)
 		sent.pass = r.pass
 		r.pods[task.UID] = sent
 		return
 	}
-	r.pods[task.UID] = sentCondition{condition: wanted, at: now, pass: r.pass}
 	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && job.Group == nil {
+	if first && job.Group == nil && sent.told != wanted.Reason {
 		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", refusal.String(), now))
 	}
-}
-
-// shown tells whether the watch has confirmed what was sent and the next write may come at once.
-func (r *reporter) shown(task *model.Task, sent sentCondition, now time.Time) bool {
-	seen := podScheduled(task.Pod)
-	return seen != nil && seen.Reason == sent.condition.Reason && seen.Message == sent.condition.Message &&
-		now.Sub(sent.at) >= messageEvery
+	r.pods[task.UID] = sentCondition{record: sent.again(now, r.pass, wanted.Reason), condition: wanted}
 }
 
 func podEvent(pod model.PodRef, kind, reason, note string, now time.Time) commit.Write {

@@ -92,6 +92,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
 	if !s.leading {
+		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
 	for _, pod := range s.doubts.expired(now) {
@@ -102,7 +103,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}
-	if s.reports.due(now) {
+	if s.reports.due(now) && !s.cycle.insideBurst { // else the reasons are those of a cycle that knew less
 		s.report(now)
 	}
 	s.settle(ctx, s.machine.Tick(now))
@@ -139,7 +140,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
 	snapshot := s.state.Snapshot(now)
-	held, release := s.backoff.held(now)
+	held, release := s.backoff.held(snapshot, now)
 	snapshot.Held = held
 	if !release.IsZero() {
 		s.cycle.notAfter(release)
@@ -175,8 +176,8 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		case commit.BindFailed:
 			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 			s.state.Forget(outcome.Pod.UID)
-			if !outcome.Gone {
-				s.backoff.failed(outcome.Job, bindFailed(outcome), now)
+			if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
+				s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
 			}
 			s.cycle.soon(now, quiet, patience)
 		case commit.BindUncertain:
@@ -192,7 +193,7 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			s.cycle.soon(now, quiet, patience)
 		case commit.WriteFailed:
 			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
-			s.reporter.failed(outcome.Write)
+			s.reporter.failed(outcome.Write, now)
 		}
 	}
 }
@@ -247,9 +248,11 @@ func (s *Scheduler) sleep(ctx context.Context) bool {
 // nextWake returns when the first thing is due; ok is false when nothing is.
 func (s *Scheduler) nextWake() (time.Time, bool) {
 	var first timer
-	for _, next := range []func() (time.Time, bool){
-		s.cycle.next, s.reports.next, s.machine.NextWake, s.doubts.next,
-	} {
+	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.doubts.next}
+	if !s.cycle.insideBurst {
+		timers = append(timers, s.reports.next)
+	}
+	for _, next := range timers {
 		if when, ok := next(); ok {
 			first.notAfter(when)
 		}

@@ -25,7 +25,8 @@ func groupStatus(
 	status.Failed = count(job, failed)
 
 	wasScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
-	if condition := scheduled(job, refusal, wasScheduled); condition != nil {
+	condition := scheduled(job, refusal, wasScheduled)
+	if condition != nil && !job.Ended() { // what was said of a job that has ended stays true
 		condition.ObservedGeneration = job.Group.Generation
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
@@ -50,17 +51,16 @@ func bound(t *model.Task) bool {
 
 func running(t *model.Task) bool { return t.Status == model.Running || t.Status == model.Succeeded }
 
-// phase returns where the job stands; before is the phase it had, which a job keeps once it has ended and its pods are
-// deleted.
+// phase returns where the job stands; before is the phase it had, which a job keeps while the pods it ended with are cleaned
+// up.
 func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
-	done := job.Count(func(t *model.Task) bool { return succeeded(t) || failed(t) })
-	ended := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
+	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
 	switch {
-	case len(job.Tasks) == 0 && ended:
-		return before
-	case done > 0 && done == len(job.Tasks) && job.Short(succeeded) == nil:
+	case job.Ended() && len(job.Tasks) > 0 && job.Short(succeeded) == nil:
 		return v1alpha1.PodGroupSucceeded
-	case done > 0 && done == len(job.Tasks) && job.Count(failed) > 0:
+	case job.Ended() && hadEnded:
+		return before
+	case job.Ended() && job.Count(failed) > 0:
 		return v1alpha1.PodGroupFailed
 	case job.Short(running) == nil:
 		return v1alpha1.PodGroupRunning
@@ -93,7 +93,7 @@ func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Conditi
 		}
 	case was && anyLeft:
 		condition.Reason = reasonDegraded
-		condition.Message = "members were lost: " + degraded(job, refusal)
+		condition.Message = "below its minimum: " + degraded(job, refusal)
 	case refusal != nil:
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = string(refusal.Code)

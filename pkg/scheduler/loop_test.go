@@ -36,6 +36,8 @@ type world struct {
 	calls   []commit.Call
 	// refuse answers a bind with an error; nil answers all with yes.
 	refuse func(commit.Call) error
+	// refuseWrites answers a status or condition with an error; nil answers all with yes.
+	refuseWrites func(commit.Call) error
 }
 
 func newWorld(t *testing.T) *world {
@@ -60,6 +62,10 @@ func (w *world) Send(call commit.Call) {
 }
 
 func (w *world) serve(call commit.Call) error {
+	writes := call.Kind == commit.CallGroupStatus || call.Kind == commit.CallPodCondition
+	if writes && w.refuseWrites != nil {
+		return w.refuseWrites(call)
+	}
 	switch call.Kind {
 	case commit.CallBind:
 		if w.refuse != nil {

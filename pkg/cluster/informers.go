@@ -57,6 +57,7 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 		{"storage classes", storage.StorageClasses().Informer(), nil, other},
 		{"CSI nodes", storage.CSINodes().Informer(), nil, other},
 		{"CSI drivers", storage.CSIDrivers().Informer(), nil, other},
+		{"volume attachments", storage.VolumeAttachments().Informer(), nil, other},
 		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), nil, other},
 		{"resource claims", resource.ResourceClaims().Informer(), nil, other},
 		{"resource slices", resource.ResourceSlices().Informer(), nil, other},

@@ -52,6 +52,15 @@ func (m *Mailbox) put(write func(*letters)) {
 	}
 }
 
+// takeReplies takes the replies and leaves the rest.
+func (m *Mailbox) takeReplies() []commit.Reply {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.content.replies
+	m.content.replies = nil
+	return taken
+}
+
 func (m *Mailbox) take() letters {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -50,6 +50,7 @@ type Scheduler struct {
 	doubts   doubts
 	refusals map[model.JobKey]*model.Refusal
 	leading  bool
+	last     lastCycle
 	cycle    timer
 	reports  timer
 }
@@ -97,7 +98,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	}
 	for _, pod := range s.doubts.expired(now) {
 		if s.state.Forget(pod) {
-			s.cycle.soon(now, quiet, patience)
+			s.wake(now)
 		}
 	}
 	if s.cycle.due(now) {
@@ -116,7 +117,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	for _, event := range letters.events {
 		effect := s.state.Apply(event)
 		if effect.Schedule {
-			s.cycle.soon(now, quiet, patience)
+			s.wake(now)
 		}
 		if effect.Report {
 			s.reports.soon(now, reportEvery, reportEvery)
@@ -135,34 +136,75 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 }
 
-// runCycle is one cycle: a session on a snapshot. Decisions are assumed and on their way while it still runs.
+// runCycle is one cycle: a session on a snapshot. Decisions are assumed and on their way while it still runs; what becomes
+// final meanwhile is settled after it, since a session has the snapshot to itself.
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
+	if s.unchanged(now) {
+		return
+	}
 	snapshot := s.state.Snapshot(now)
 	held, release := s.backoff.held(snapshot, now)
 	snapshot.Held = held
-	if !release.IsZero() {
-		s.cycle.notAfter(release)
-	}
 	decided := 0
+	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
 			s.machine.Submit(now, decision)
+			for _, reply := range s.mailbox.takeReplies() {
+				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
+			}
 			s.send()
 			decided += len(decision.Binds)
 		},
 	})
-	if wake, ok := s.state.NextWake(now); ok {
-		s.cycle.notAfter(wake)
-	}
+	s.last = lastCycle{decided: decided > 0, expires: now.Add(anyway)}
+	s.last.expireBy(release, !release.IsZero())
+	s.last.expireBy(s.state.NextWake(now))
+	s.cycle.notAfter(s.last.expires)
+	s.settle(ctx, outcomes)
 	s.reports.soon(now, reportEvery, reportEvery)
 	took := s.options.Clock.Since(now)
 	s.options.Metrics.cycle(took, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
 		"binds", decided, "waiting", len(s.refusals))
+}
+
+// lastCycle is what the next one needs to know of it.
+type lastCycle struct {
+	decided bool
+	// changed tells that something has happened since that may change an answer.
+	changed bool
+	// expires is when time alone may change one.
+	expires time.Time
+}
+
+// anyway is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has more
+// sources than the watches that wake the loop.
+const anyway = time.Minute
+
+func (l *lastCycle) expireBy(when time.Time, ok bool) {
+	if ok && when.Before(l.expires) {
+		l.expires = when
+	}
+}
+
+// unchanged tells that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
+func (s *Scheduler) unchanged(now time.Time) bool {
+	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
+		return false
+	}
+	s.cycle.notAfter(s.last.expires)
+	return true
+}
+
+// wake asks for a cycle, because something has changed.
+func (s *Scheduler) wake(now time.Time) {
+	s.last.changed = true
+	s.cycle.soon(now, quiet, patience)
 }
 
 // settle acts on what has become final.
@@ -179,7 +221,7 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
 				s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
 			}
-			s.cycle.soon(now, quiet, patience)
+			s.wake(now)
 		case commit.BindUncertain:
 			klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 			s.doubts.add(outcome.Pod.UID, now)
@@ -190,7 +232,7 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		case commit.EvictFailed:
 			klog.FromContext(ctx).Info("Eviction failed", "pod", outcome.Pod, "reason", outcome.Message)
 			s.state.ForgetEviction(outcome.Pod.UID)
-			s.cycle.soon(now, quiet, patience)
+			s.wake(now)
 		case commit.WriteFailed:
 			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
 			s.reporter.failed(outcome.Write, now)

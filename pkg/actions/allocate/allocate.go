@@ -36,12 +36,15 @@ func (action) Execute(session *framework.Session) {
 			waiting = append(waiting, job)
 		}
 	}
-	largest, budget := largestNode(session.Snapshot), overallBudget
+	run := &run{
+		session: session, largest: largestNode(session.Snapshot), budget: overallBudget, failures: failures{},
+		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
+	}
 	for job := range inOrder(session, begun) {
-		tryMinimum(session, job, largest, &budget)
+		run.tryMinimum(job)
 	}
 	for job := range inOrder(session, waiting) {
-		tryMinimum(session, job, largest, &budget)
+		run.tryMinimum(job)
 	}
 	handOutSurplus(session)
 }
@@ -79,9 +82,21 @@ func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*mod
 	}
 }
 
+// run is one execution of the action.
+type run struct {
+	session *framework.Session
+	largest model.Resources
+	// releasing tells whether any node has room that is being released.
+	releasing bool
+	// budget is what exact searches may still look at, for all jobs together.
+	budget   int
+	failures failures
+}
+
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
 // and records why it waits otherwise.
-func tryMinimum(session *framework.Session, job *model.Job, largest model.Resources, budget *int) {
+func (r *run) tryMinimum(job *model.Job) {
+	session := r.session
 	if !short(session, job) {
 		return
 	}
@@ -89,13 +104,22 @@ func tryMinimum(session *framework.Session, job *model.Job, largest model.Resour
 		session.Refuse(job, refusal)
 		return
 	}
-	trial := &trial{session: session, job: job, members: order(session, job, largest), overall: budget}
+	if refusal := r.failures.foretell(job); refusal != nil {
+		session.Refuse(job, refusal)
+		return
+	}
+	trial := &trial{session: session, job: job, members: order(session, job, r.largest), overall: &r.budget}
 	refusal := trial.start(model.IdleRoom)
 	if refusal == nil {
+		r.failures.forget()
 		return
 	}
 	session.Refuse(job, refusal)
-	if anyReleasing(session.Snapshot) && trial.start(model.FutureRoom) == nil {
+	if !r.releasing {
+		r.failures.remember(session, job, refusal)
+		return
+	}
+	if trial.start(model.FutureRoom) == nil {
 		session.Refuse(job, &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
@@ -103,6 +127,4 @@ func tryMinimum(session *framework.Session, job *model.Job, largest model.Resour
 	}
 }
 
-func anyReleasing(snapshot *model.Snapshot) bool {
-	return slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool { return !node.Releasing.Zero() })
-}
+func releases(node *model.Node) bool { return !node.Releasing.Zero() }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ It needs the PodGroup CRD in the cluster and, unless --kubeconfig is given, runs
 
   # which plugin answers which question
   tutti-scheduler --config scheduler.yaml --explain-config`,
+		Version:       version(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -76,7 +78,7 @@ func (o *options) addFlags(command *cobra.Command) {
 		"where /healthz and /readyz are served; 0 turns it off")
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
-		"how long the binds of one gang may be retried, from the first on")
+		"how long one decision's binds are sent again when the answer is a passing failure, from the first on")
 	flags.BoolVar(&o.verifyInvariants, "verify", false,
 		"check the invariants after every statement and crash when one is broken; slow, for tests")
 
@@ -108,4 +110,13 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--bind-deadline %s: must be at least 1s", o.bindDeadline))
 	}
 	return errors.Join(errs...)
+}
+
+// version is what the build knows of itself.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return build.Main.Version + " with " + build.GoVersion
 }

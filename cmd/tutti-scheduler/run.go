@@ -158,8 +158,10 @@ func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager,
 		LeaderElection:          o.leaderElect,
 		LeaderElectionID:        "tutti-scheduler",
 		LeaderElectionNamespace: namespace,
-		HealthProbeBindAddress:  o.healthAddress,
-		Metrics:                 server.Options{BindAddress: o.metricsAddress},
+		// The manager gives the Lease up after all that runs has ended, requests under way included.
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        o.healthAddress,
+		Metrics:                       server.Options{BindAddress: o.metricsAddress},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -182,6 +184,9 @@ func (p *process) ready(*http.Request) error {
 
 // run starts everything and returns when all of it has ended.
 func (p *process) run(ctx context.Context, mgr manager.Manager) error {
+	if err := p.checkCRD(); err != nil {
+		return err
+	}
 	everywhere := []func(context.Context) error{
 		p.loop.Run,
 		func(ctx context.Context) error { p.driver.Run(ctx); return nil },
@@ -198,9 +203,6 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 // follow starts the informers, and tells the loop to lead once all that was there at the start has been delivered and
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
-	if err := p.checkCRD(); err != nil {
-		return err
-	}
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	defer p.informers.Shutdown()

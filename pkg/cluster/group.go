@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -71,7 +72,15 @@ func (s *State) fill(job *model.Job) {
 		job.Refused = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
 	default:
 		groups.Fill(job, group)
-		if value, ok := s.classes[group.Spec.PriorityClassName]; ok {
+		class := group.Spec.PriorityClassName
+		value, ok := s.classes[class]
+		switch {
+		case class != "" && !ok:
+			job.Remark = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, highest)
+		case ok && live && value > highest:
+			job.Remark = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the highest priority of the pods", class, value, highest)
+		}
+		if ok {
 			job.ClassPriority = &value
 			if !live || value < highest {
 				job.Priority = value

@@ -57,6 +57,9 @@ type Job struct {
 	Group *v1alpha1.PodGroup
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
+	// Remark is what the user should know about the job besides why it waits, such as a priority class that does not count;
+	// empty when there is nothing.
+	Remark string
 	// Refused says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
 	Refused *Refusal
 }

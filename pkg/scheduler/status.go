@@ -28,6 +28,9 @@ func groupStatus(
 	condition := scheduled(job, refusal, wasScheduled)
 	if condition != nil && !job.Ended() { // what was said of a job that has ended stays true
 		condition.ObservedGeneration = job.Group.Generation
+		if job.Remark != "" {
+			condition.Message += "; " + job.Remark
+		}
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
@@ -98,6 +101,9 @@ func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Conditi
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = string(refusal.Code)
 		condition.Message = refusal.String()
+		if n := job.Count(bound); n > 0 {
+			condition.Message += fmt.Sprintf("; %d of %d are bound and keep their room", n, job.MinMember)
+		}
 	default:
 		return nil
 	}

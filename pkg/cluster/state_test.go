@@ -272,3 +272,21 @@ func TestNextWake(t *testing.T) {
 		t.Errorf("%d releasing after the clock jumped back, want 2000", releasing)
 	}
 }
+
+func TestAClassThatDoesNotCountIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		objects []any
+		want    string
+	}{
+		"counts":      {[]any{group("g", 1, className("c")), class("c", 5), pod("a", of("g"), priority(9))}, ""},
+		"too high":    {[]any{group("g", 1, className("c")), class("c", 50), pod("a", of("g"), priority(9))}, `PriorityClass "c" (50) counts as 9, the highest priority of the pods`},
+		"unknown":     {[]any{group("g", 1, className("c")), pod("a", of("g"), priority(9))}, `PriorityClass "c" does not exist; the priority is that of the pods: 9`},
+		"none at all": {[]any{group("g", 1), pod("a", of("g"), priority(9))}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if job := snap(t, newState(c.objects...), start).Job(ns("g")); job.Remark != c.want {
+				t.Errorf("remark %q, want %q", job.Remark, c.want)
+			}
+		})
+	}
+}

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -22,6 +25,7 @@ import (
 var env *harness.Env
 
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // what controller-runtime has to say while it installs CRDs is in our errors
 	os.Exit(withCluster(m))
 }
 

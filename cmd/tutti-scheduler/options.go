@@ -15,18 +15,17 @@ import (
 
 // options are the flags.
 type options struct {
-	kubeconfig       string
-	config           string
-	explainConfig    bool
-	schedulerNames   []string
-	schedulePeriod   time.Duration
-	leaderElect      bool
-	leaderNamespace  string
-	metricsAddress   string
-	healthAddress    string
-	bindWorkers      int
-	bindDeadline     time.Duration
-	verifyInvariants bool
+	kubeconfig      string
+	config          string
+	explainConfig   bool
+	schedulerNames  []string
+	schedulePeriod  time.Duration
+	leaderElect     bool
+	leaderNamespace string
+	metricsAddress  string
+	healthAddress   string
+	bindWorkers     int
+	bindDeadline    time.Duration
 }
 
 // newCommand returns the command with its flags.
@@ -39,7 +38,9 @@ func newCommand() *cobra.Command {
 scheduling.tutti.dev/pod-group belong to the PodGroup of that name in their namespace, and start only when the
 group's minimum can start together. A pod without the label is a job of its own.
 
-It needs the PodGroup CRD in the cluster and, unless --kubeconfig is given, runs with the ServiceAccount of its pod.`,
+It needs the PodGroup CRD in the cluster and, unless --kubeconfig is given, runs with the ServiceAccount of its pod.
+With TUTTI_VERIFY=1 in its environment it checks its invariants after every statement, and crashes when one is broken:
+slow, for tests.`,
 		Example: `  # beside a cluster, for a look
   tutti-scheduler --kubeconfig ~/.kube/config --leader-elect=false
 
@@ -79,8 +80,6 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long one decision's binds are sent again when the answer is a passing failure, from the first on")
-	flags.BoolVar(&o.verifyInvariants, "verify", false,
-		"check the invariants after every statement and crash when one is broken; slow, for tests")
 
 	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(logging)

@@ -12,7 +12,7 @@ func TestLocalArgs(t *testing.T) {
 	r := &Release{
 		Args: []string{
 			"--config=/etc/tutti/scheduler.yaml", "--scheduler-name=tutti", "--leader-elect=true",
-			"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080", "--verify",
+			"--health-probe-bind-address=:8081", "--metrics-bind-address=:8080", "--v=3",
 		},
 		mounts: []mount{{path: "/etc/tutti", data: map[string]string{"scheduler.yaml": "actions: allocate\n"}}},
 	}
@@ -23,7 +23,7 @@ func TestLocalArgs(t *testing.T) {
 	file := filepath.Join(dir, "scheduler.yaml")
 	want := []string{
 		"--config=" + file, "--scheduler-name=tutti", "--leader-elect=true",
-		"--health-probe-bind-address=127.0.0.1:1", "--metrics-bind-address=127.0.0.1:0", "--verify",
+		"--health-probe-bind-address=127.0.0.1:1", "--metrics-bind-address=127.0.0.1:0", "--v=3",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)

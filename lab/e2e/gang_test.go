@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -222,4 +224,18 @@ func TestSchedulerNamesAreHonoured(t *testing.T) {
 	if err := boundOf(t, ns, "for-tutti", 0); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestConfigurationFileIsHonoured(t *testing.T) {
+	env.Nodes(t, cluster.Nodes("config", 1, map[string]string{"cpu": "2"})...)
+	ns := env.Namespace(t)
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	withoutGang := "actions: \"allocate\"\ntiers:\n- plugins:\n  - name: priority\n  - name: predicates\n  - name: nodeorder\n"
+	if err := os.WriteFile(file, []byte(withoutGang), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + file}})
+	env.Create(t, group(ns, "loose", 3))
+	env.Create(t, members(ns, "loose", "", 3)...)
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "loose", 2) })
 }

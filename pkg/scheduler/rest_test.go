@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -142,5 +143,18 @@ func TestStatusThatSomebodyOverwritesIsWrittenAgain(t *testing.T) {
 	w.play(t.Context(), time.Minute)
 	if c := w.condition("mpi"); c == nil || c.Reason != "InsufficientResources" {
 		t.Errorf("condition %+v a minute after somebody wiped it", c)
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 3, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.loop.Run(ctx) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

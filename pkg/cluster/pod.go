@@ -226,6 +226,7 @@ func change(before, after *record) Effect {
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
 	asks := a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
+		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
 	if b.Status == model.Pending {
 		asks = asks || a.Shape != b.Shape || !sameOwn(a.Pod.Annotations, b.Pod.Annotations) ||

@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// An event that asks for no cycle changes nothing a session could decide by, so a loop that leaves out sessions while no
+// event asks for one misses nothing.
+func TestAnEventThatAsksForNoCycleChangesNoAnswer(t *testing.T) {
+	now := start.Add(time.Minute)
+	rapid.Check(t, func(t *rapid.T) {
+		w, s := newWorld(t), newState()
+		before := questions(s.Snapshot(now))
+		for range w.number(60, "steps") {
+			event := w.step()
+			effect := s.Apply(event)
+			after := questions(s.Snapshot(now))
+			if !effect.Schedule {
+				same(t, fmt.Sprintf("an event of kind %d asked for no cycle", event.Kind), before, after)
+			}
+			before = after
+		}
+	})
+}
+
+// questions writes down what decisions depend on. Whether a started pod is known to run does not matter to them.
+func questions(snapshot *model.Snapshot) string {
+	var b strings.Builder
+	for _, n := range snapshot.Nodes {
+		fmt.Fprintln(&b, n.Name, n.Object.Labels, n.Object.Spec.Taints, n.Object.Spec.Unschedulable,
+			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Refused)
+	}
+	for _, j := range snapshot.Jobs {
+		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Refused)
+	}
+	for _, task := range tasksIn(snapshot) {
+		status := task.Status.String()
+		if started(task.Status) {
+			status = "started"
+		}
+		fmt.Fprintln(&b, task.UID, status, task.Node, task.Job, task.Role, task.Priority, task.Gated, task.Stuck, task.Refused,
+			task.Shape.Value())
+	}
+	return b.String()
+}

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"flag"
+	"log"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,7 +13,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("500"); err != nil {
-			panic(err)
+			log.Fatal(err)
 		}
 	}
 	goleak.VerifyTestMain(m)

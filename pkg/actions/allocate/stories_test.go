@@ -2,6 +2,7 @@ package allocate_test
 
 import (
 	"flag"
+	"log"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -15,7 +16,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("5000"); err != nil {
-			panic(err)
+			log.Fatal(err)
 		}
 	}
 	goleak.VerifyTestMain(m)

@@ -23,14 +23,16 @@ func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
 	if _, ok := s.ledger.admit(KindNode, object, deleted); !ok {
 		return Effect{}
 	}
-	s.dirtyNodes[object.Name] = struct{}{}
 	if deleted {
+		s.dirtyNodes[object.Name] = true
 		delete(s.nodes, object.Name)
 		return Effect{Schedule: true}
 	}
 	before, after := s.nodes[object.Name], s.newNode(object)
 	s.nodes[object.Name] = after
-	return Effect{Schedule: before == nil || !sameOffer(before, after)}
+	changed := before == nil || !sameOffer(before, after)
+	s.dirtyNodes[object.Name] = s.dirtyNodes[object.Name] || changed
+	return Effect{Schedule: changed}
 }
 
 // sameOffer tells whether nothing changed that a pod could mind; a heartbeat does not.

@@ -46,7 +46,7 @@ func (s *State) patchNodes() {
 		return
 	}
 	var added, removed []*model.Node
-	for name := range s.dirtyNodes {
+	for name, changed := range s.dirtyNodes {
 		node, known := s.snapshot.Node(name), s.nodes[name]
 		switch {
 		case known == nil && node != nil:
@@ -56,13 +56,18 @@ func (s *State) patchNodes() {
 			if s.view != nil {
 				s.view.changeNode(node.Object)
 			}
+			if changed {
+				s.snapshot.NodeChanged(node)
+			}
 		case known != nil:
 			added = append(added, s.addNode(name, known))
 		}
 	}
 	s.dirtyNodes = emptied(s.dirtyNodes)
 	compare := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
-	s.snapshot.Nodes = enlist(strike(s.snapshot.Nodes, removed, compare), added, compare)
+	if len(added)+len(removed) > 0 {
+		s.snapshot.SetNodes(enlist(strike(s.snapshot.Nodes, removed, compare), added, compare))
+	}
 	if s.view != nil {
 		s.view.dropNodes(removed)
 		s.view.addNodes(added)
@@ -155,9 +160,9 @@ func (s *State) patchJobs() {
 
 // emptied returns an empty set. A map keeps the size it once had, and is as slow to walk, so that one that was large is
 // not used again.
-func emptied[K comparable](set map[K]struct{}) map[K]struct{} {
+func emptied[K comparable, V any](set map[K]V) map[K]V {
 	if len(set) > few {
-		return map[K]struct{}{}
+		return map[K]V{}
 	}
 	clear(set)
 	return set

@@ -42,9 +42,9 @@ type State struct {
 	held      map[string]map[types.UID]*record
 	releasing map[types.UID]*record
 
-	// What changed since the last snapshot.
+	// What changed since the last snapshot. Of a node, true tells that a pod could mind.
 	dirtyTasks map[types.UID]struct{}
-	dirtyNodes map[string]struct{}
+	dirtyNodes map[string]bool
 	dirtyJobs  map[model.JobKey]struct{}
 
 	// What the last snapshot was made of.
@@ -67,7 +67,7 @@ func New(options Options) *State {
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{},
 		members: map[model.JobKey]map[types.UID]*record{}, held: map[string]map[types.UID]*record{},
 		releasing:  map[types.UID]*record{},
-		dirtyTasks: map[types.UID]struct{}{}, dirtyNodes: map[string]struct{}{}, dirtyJobs: map[model.JobKey]struct{}{},
+		dirtyTasks: map[types.UID]struct{}{}, dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, tasks: map[types.UID]*model.Task{},
 	}
 	for _, name := range options.SchedulerNames {
@@ -99,7 +99,7 @@ func (s *State) Translate(translators []model.RequestTranslator) {
 	s.translators = translators
 	for name, node := range s.nodes {
 		s.nodes[name] = s.newNode(node.object)
-		s.dirtyNodes[name] = struct{}{}
+		s.dirtyNodes[name] = true
 	}
 	for _, before := range s.records {
 		s.set(before, s.newRecord(before.task.Pod, before, nil))

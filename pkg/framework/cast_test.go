@@ -51,7 +51,16 @@ func (e everything) PickVictims(Purpose, *model.Job, []Unit) ([]Unit, bool) {
 	return nil, false
 }
 
+func (e everything) Reserve(*model.Task, *model.Node) (bool, *model.Refusal) {
+	e.note("reserve")
+	return false, nil
+}
+func (e everything) Unreserve(*model.Task)       { e.note("unreserve") }
+func (e everything) BinderOf(*model.Task) string { e.note("bind"); return "" }
+
 var (
+	_ Reserver      = everything{}
+	_ Binder        = everything{}
 	_ QueueOrderer  = everything{}
 	_ JobOrderer    = everything{}
 	_ TaskOrderer   = everything{}

@@ -128,6 +128,26 @@ type NodeScorer interface {
 	ScoresFor(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore
 }
 
+// Reserver sets things aside that stand on no node's books, such as volumes and devices, so that nobody else is given
+// them. Combined: the first refusal; who has reserved by then is told to take it back, in reverse order.
+type Reserver interface {
+	Plugin
+	// Reserve is called before a task is placed on idle room of the node. prepare tells that the API server must be told of
+	// what was set aside before the pod is bound, which is for commits to do. A refusal means that nothing was set aside and
+	// the task cannot be placed there.
+	Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal)
+	// Unreserve takes back what Reserve set aside, because the placement is undone in the session. After a decision it is no
+	// longer the session's: who carries the decision out gives it back when that fails.
+	Unreserve(task *model.Task)
+}
+
+// Binder knows who binds a pod if not the API server does so itself. Combined: the first that is not empty.
+type Binder interface {
+	Plugin
+	// BinderOf returns the name of who binds the task's pod; empty is the API server.
+	BinderOf(task *model.Task) string
+}
+
 // Purpose says why victims are looked for.
 type Purpose int8
 

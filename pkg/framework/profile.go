@@ -39,6 +39,8 @@ type slots struct {
 	jobGate     []JobGate
 	nodeFilter  []NodeFilter
 	nodeScore   []NodeScorer
+	reserve     []Reserver
+	bind        []Binder
 	victims     [][]VictimPicker
 	observe     []Observer
 	openSession []SessionOpener
@@ -69,6 +71,8 @@ func (p *Profile) slots() slots {
 	filled.jobGate = flat(fill[JobGate](tiers, config.JobGate))
 	filled.nodeFilter = flat(fill[NodeFilter](tiers, config.NodeFilter))
 	filled.nodeScore = flat(fill[NodeScorer](tiers, config.NodeScore))
+	filled.reserve = flat(fill[Reserver](tiers, ""))
+	filled.bind = flat(fill[Binder](tiers, ""))
 	filled.victims = fill[VictimPicker](tiers, config.Victims)
 	filled.observe = flat(fill[Observer](tiers, config.Observe))
 	filled.openSession = flat(fill[SessionOpener](tiers, ""))
@@ -114,6 +118,8 @@ func (s *slots) questions() []question {
 		{config.JobGate, "all must agree", names(s.jobGate)},
 		{config.NodeFilter, "first refusal", names(s.nodeFilter)},
 		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},
+		{"reserve", "first refusal", names(s.reserve)},
+		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
 		{config.Observe, "all are told", names(s.observe)},
 		{"openSession", "all, in tier order", names(s.openSession)},

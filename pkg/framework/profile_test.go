@@ -45,7 +45,7 @@ func TestDisabledPointIsNotAsked(t *testing.T) {
 		inquire(profile)
 		var want []string
 		for _, plugin := range []string{"left", "right"} {
-			for _, point := range append(slices.Clone(points), "openSession", "closeSession") {
+			for _, point := range append(slices.Clone(points), "reserve", "bind", "openSession", "closeSession") {
 				if plugin != "left" || point != off {
 					want = append(want, plugin+" "+string(point))
 				}
@@ -123,6 +123,8 @@ queueLimit    all              first refusal
 jobGate       gang, all        all must agree
 nodeFilter    all              first refusal
 nodeScore     all              sum of weight × score
+reserve       all              first refusal
+bind          all              first that is not empty
 victims       -                intersection in the first tier that decides
 observe       all              all are told
 openSession   all              all, in tier order

@@ -42,6 +42,7 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		slots:    profile.slots(),
 		refusals: map[model.JobKey]*model.Refusal{},
 	}
+	snapshot.Number()
 	for _, opener := range s.slots.openSession {
 		opener.OpenSession(s)
 	}

@@ -18,6 +18,8 @@ type Statement struct {
 type operation struct {
 	task   *model.Task
 	before model.Position
+	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
+	reserved, prepare bool
 }
 
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
@@ -74,7 +76,15 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
 		return st.session.search.lacking(dimensions, lacking)
 	}
-	st.session.move(task, model.Position{Status: status, Node: node.Name})
+	op := operation{task: task}
+	if status == model.Placed {
+		var refusal *model.Refusal
+		if op.prepare, refusal = st.session.reserve(task, node); refusal != nil {
+			return refusal
+		}
+		op.reserved = len(st.session.slots.reserve) > 0
+	}
+	st.session.move(op, model.Position{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {
 		observer.TaskPlaced(task)
 	}
@@ -89,7 +99,7 @@ func (st *Statement) Evict(task *model.Task) *model.Refusal {
 	if task.Status != model.Bound && task.Status != model.Running {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Bound or Running", task, task.Status)}
 	}
-	st.session.move(task, model.Position{Status: model.Releasing, Node: task.Node})
+	st.session.move(operation{task: task}, model.Position{Status: model.Releasing, Node: task.Node})
 	for _, observer := range st.session.slots.observe {
 		observer.TaskEvicted(task)
 	}
@@ -106,14 +116,47 @@ func (st *Statement) usable() *model.Refusal {
 	return nil
 }
 
-func (s *Session) move(task *model.Task, to model.Position) {
-	s.log = append(s.log, operation{task: task, before: s.Snapshot.Move(task, to)})
+// reserve asks all reservers, or none in the end.
+func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
+	for i, reserver := range s.slots.reserve {
+		needed, refusal := reserver.Reserve(task, node)
+		if refusal != nil {
+			s.unreserve(task, s.slots.reserve[:i])
+			return false, refusal
+		}
+		prepare = prepare || needed
+	}
+	return prepare, nil
+}
+
+func (s *Session) unreserve(task *model.Task, reservers []Reserver) {
+	for _, reserver := range slices.Backward(reservers) {
+		reserver.Unreserve(task)
+	}
+}
+
+// binder returns who binds a task's pod.
+func (s *Session) binder(task *model.Task) string {
+	for _, binder := range s.slots.bind {
+		if name := binder.BinderOf(task); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+func (s *Session) move(op operation, to model.Position) {
+	op.before = s.Snapshot.Move(op.task, to)
+	s.log = append(s.log, op)
 }
 
 // undo takes back everything after the checkpoint, last first.
 func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		was := s.Snapshot.Move(op.task, op.before)
+		if op.reserved {
+			s.unreserve(op.task, s.slots.reserve)
+		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			observer.TaskUndone(op.task, was)
 		}
@@ -164,7 +207,9 @@ func (s *Session) decide(operations []operation) {
 		decision := decisionOf(op.task.Job)
 		switch op.task.Status {
 		case model.Placed:
-			decision.Binds = append(decision.Binds, model.Bind{Pod: op.task.PodRef, Node: op.task.Node})
+			decision.Binds = append(decision.Binds, model.Bind{
+				Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task),
+			})
 		case model.Releasing:
 			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: op.task.PodRef})
 		}

@@ -348,3 +348,51 @@ func TestVerifyPanics(t *testing.T) {
 		})
 	}
 }
+
+// shelf sets things aside and tells whether that is all taken back.
+type shelf struct {
+	named
+	refuse bool
+	aside  map[string]string
+}
+
+func (s *shelf) Reserve(task *model.Task, node *model.Node) (bool, *model.Refusal) {
+	if s.refuse {
+		return false, &model.Refusal{Code: "Taken", Detail: "all taken"}
+	}
+	s.aside[task.Name] = node.Name
+	return true, nil
+}
+
+func (s *shelf) Unreserve(task *model.Task) { delete(s.aside, task.Name) }
+
+// TestReserve: what is set aside goes with the placement, forwards and back, and the decision says so.
+func TestReserve(t *testing.T) {
+	one, two := &shelf{named: "one", aside: map[string]string{}}, &shelf{named: "two", aside: map[string]string{}}
+	snapshot := house()
+	var decided []model.Decision
+	session := Open(snapshot, profileOf(one, two), Options{Decide: func(d model.Decision) { decided = append(decided, d) }})
+	task, node := snapshot.Jobs[0].Tasks[0], snapshot.Nodes[0]
+	place := func(then *model.Refusal) *model.Refusal {
+		return session.Try(func(statement *Statement) *model.Refusal {
+			if refusal := statement.Place(task, node); refusal != nil {
+				return refusal
+			}
+			return then
+		})
+	}
+	if place(&model.Refusal{}) == nil || len(one.aside)+len(two.aside) > 0 {
+		t.Errorf("undone, and still set aside: %v, %v", one.aside, two.aside)
+	}
+	two.refuse = true
+	if refusal := place(nil); refusal == nil || refusal.Code != "Taken" || len(one.aside) > 0 {
+		t.Errorf("refused with %v, set aside are %v", refusal, one.aside)
+	}
+	two.refuse = false
+	if refusal := place(nil); refusal != nil || one.aside[task.Name] != node.Name || two.aside[task.Name] != node.Name {
+		t.Errorf("refused with %v, set aside are %v, %v", refusal, one.aside, two.aside)
+	}
+	if len(decided) != 1 || !decided[0].Binds[0].Prepare {
+		t.Errorf("decided %+v, want one bind to prepare", decided)
+	}
+}

@@ -4,6 +4,11 @@ package model
 type Bind struct {
 	Pod  PodRef
 	Node string
+	// Prepare tells that something was set aside for the pod that the API server must be told of before any pod of the
+	// decision is bound, such as a volume.
+	Prepare bool
+	// Binder names who binds the pod; empty is the API server.
+	Binder string
 }
 
 // Eviction is the decision to end a pod for the sake of a job.

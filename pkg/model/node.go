@@ -24,6 +24,10 @@ type Node struct {
 	Tasks []*Task
 	// Refused says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
 	Refused *Refusal
+
+	// Index is the node's place in Snapshot.Nodes; Changed is the number of the last change of it in the journal.
+	Index   int
+	Changed uint64
 }
 
 // Room says which room on a node is meant.

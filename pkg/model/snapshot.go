@@ -24,7 +24,7 @@ type Snapshot struct {
 	// Now is when the snapshot was taken, the only clock of a cycle.
 	Now        time.Time
 	Dimensions *Dimensions
-	// Nodes are sorted by name.
+	// Nodes are sorted by name; SetNodes replaces them.
 	Nodes []*Node
 	// Jobs are sorted by key.
 	Jobs []*Job
@@ -32,6 +32,8 @@ type Snapshot struct {
 	Held map[JobKey]*Refusal
 	// View follows every Move; nil when nobody needs it.
 	View View
+	// Journal tells what has changed.
+	Journal Journal
 
 	// moved are the tasks that Move was called for, until somebody takes note.
 	moved map[*Task]struct{}
@@ -54,6 +56,25 @@ func (s *Snapshot) Job(key JobKey) *Job {
 	}
 	return s.Jobs[i]
 }
+
+// SetNodes replaces the list of nodes, sorted by name, and numbers them. The live state calls it, never within a session.
+func (s *Snapshot) SetNodes(nodes []*Node) {
+	s.Nodes = nodes
+	for i, node := range nodes {
+		node.Index = i
+	}
+	s.Journal.layout++
+}
+
+// Number makes sure that the nodes are numbered, also those of a snapshot that was put together by hand.
+func (s *Snapshot) Number() {
+	if s.Journal.layout == 0 {
+		s.SetNodes(s.Nodes)
+	}
+}
+
+// NodeChanged takes down that something about the node itself has changed. The live state calls it, never within a session.
+func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 
 // Move brings a task into a position and returns the one it came from: the only change a session makes to a snapshot, and
 // its own inverse. Books and view follow.
@@ -94,7 +115,12 @@ func (s *Snapshot) lift(task *Task) {
 	if !task.Status.OnNode() {
 		return
 	}
-	if node := s.Node(task.Node); node != nil && node.Remove(task) && s.View != nil {
+	node := s.Node(task.Node)
+	if node == nil || !node.Remove(task) {
+		return
+	}
+	s.Journal.add(Change{Node: node, Pod: task.Pod})
+	if s.View != nil {
 		s.View.RemovePod(node.Name, task)
 	}
 }
@@ -103,7 +129,12 @@ func (s *Snapshot) put(task *Task) {
 	if !task.Status.OnNode() {
 		return
 	}
-	if node := s.Node(task.Node); node != nil && node.Place(task) && s.View != nil {
+	node := s.Node(task.Node)
+	if node == nil || !node.Place(task) {
+		return
+	}
+	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true})
+	if s.View != nil {
 		s.View.AddPod(node.Name, task)
 	}
 }

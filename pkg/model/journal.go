@@ -1,0 +1,57 @@
+package model
+
+import corev1 "k8s.io/api/core/v1"
+
+// Change is one entry of a snapshot's journal: a pod came to a node or left it, or the node itself is not what it was.
+type Change struct {
+	Node *Node
+	// Pod is the pod that came or left; nil when the node changed: its object, what it offers, or whether it is refused.
+	Pod *corev1.Pod
+	// Came tells whether the pod came or left.
+	Came bool
+}
+
+// Mark is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
+type Mark struct{ layout, serial uint64 }
+
+// Journal is the last changes of a snapshot, in their order, back and forth ones too. Who keeps answers about nodes
+// remembers how far it has read, and brings its answers up to date at the cost of what changed since.
+//
+// The goroutine that owns the snapshot owns it.
+type Journal struct {
+	// layout counts how often nodes were added or removed; serial is the number of the last change.
+	layout, serial uint64
+	// changes are the last ones, up to number serial.
+	changes []Change
+}
+
+// maxChanges is how many changes are kept at least. Who has fallen behind by more looks at everything anew, which costs
+// about as much.
+const maxChanges = 1 << 15
+
+// Number returns the number of the mark's last change, to compare with Node.Changed.
+func (m Mark) Number() uint64 { return m.serial }
+
+// Mark returns the end of the journal.
+func (j *Journal) Mark() Mark { return Mark{layout: j.layout, serial: j.serial} }
+
+// Since returns the changes after the mark. ok is false when they are not known any more, or when nodes came or went since:
+// everything may be different then. The slice is valid until the next change.
+func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
+	behind := j.serial - mark.serial
+	if mark.layout != j.layout || mark.layout == 0 || behind > uint64(len(j.changes)) {
+		return nil, false
+	}
+	return j.changes[uint64(len(j.changes))-behind:], true
+}
+
+func (j *Journal) add(change Change) {
+	if len(j.changes) >= 2*maxChanges {
+		kept := copy(j.changes, j.changes[len(j.changes)-maxChanges:])
+		clear(j.changes[kept:]) // so that it holds on to nothing
+		j.changes = j.changes[:kept]
+	}
+	j.serial++
+	change.Node.Changed = j.serial
+	j.changes = append(j.changes, change)
+}

@@ -1,0 +1,54 @@
+package model_test
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// TestJournal: a reader sees what happened since its mark, in order, and is told when that is not known any more.
+func TestJournal(t *testing.T) {
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
+	if _, ok := snapshot.Journal.Since(model.Mark{}); ok {
+		t.Error("who has seen nothing is told that nothing changed")
+	}
+	one, two := &model.Node{Name: "one"}, &model.Node{Name: "two"}
+	snapshot.SetNodes([]*model.Node{one, two})
+	if one.Index != 0 || two.Index != 1 {
+		t.Errorf("indexes are %d and %d", one.Index, two.Index)
+	}
+	mark := snapshot.Journal.Mark()
+	if changes, ok := snapshot.Journal.Since(mark); !ok || len(changes) > 0 {
+		t.Errorf("nothing changed, got %v, %v", changes, ok)
+	}
+	task := &model.Task{PodRef: model.PodRef{UID: types.UID("a")}}
+	was := snapshot.Move(task, model.Position{Status: model.Placed, Node: "two"})
+	snapshot.Move(task, was)
+	snapshot.NodeChanged(one)
+	changes, ok := snapshot.Journal.Since(mark)
+	want := []model.Change{{Node: two, Pod: task.Pod, Came: true}, {Node: two, Pod: task.Pod}, {Node: one}}
+	if !ok || fmt.Sprint(changes) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", changes, want)
+	}
+	if two.Changed != mark.Number()+2 || one.Changed != mark.Number()+3 {
+		t.Errorf("changed at %d and %d", one.Changed, two.Changed)
+	}
+	for range 100_000 {
+		snapshot.NodeChanged(two)
+	}
+	if _, ok := snapshot.Journal.Since(mark); ok {
+		t.Error("what is not known any more is told")
+	}
+	late := snapshot.Journal.Mark()
+	snapshot.NodeChanged(two)
+	if changes, ok := snapshot.Journal.Since(late); !ok || len(changes) != 1 {
+		t.Errorf("got %d changes, %v; want the last one", len(changes), ok)
+	}
+	snapshot.SetNodes([]*model.Node{two})
+	if _, ok := snapshot.Journal.Since(late); ok {
+		t.Error("a node went, and readers are not told")
+	}
+}

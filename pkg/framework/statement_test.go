@@ -369,7 +369,8 @@ func (s *shelf) Unreserve(task *model.Task) { delete(s.aside, task.Name) }
 // TestReserve: what is set aside goes with the placement, forwards and back, and the decision says so.
 func TestReserve(t *testing.T) {
 	one, two := &shelf{named: "one", aside: map[string]string{}}, &shelf{named: "two", aside: map[string]string{}}
-	snapshot := house()
+	snapshot := house(4)
+	join(snapshot, "a", 1, 1, model.Resources{1})
 	var decided []model.Decision
 	session := Open(snapshot, profileOf(one, two), Options{Decide: func(d model.Decision) { decided = append(decided, d) }})
 	task, node := snapshot.Jobs[0].Tasks[0], snapshot.Nodes[0]

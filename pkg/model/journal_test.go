@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -24,7 +25,7 @@ func TestJournal(t *testing.T) {
 	if changes, ok := snapshot.Journal.Since(mark); !ok || len(changes) > 0 {
 		t.Errorf("nothing changed, got %v, %v", changes, ok)
 	}
-	task := &model.Task{PodRef: model.PodRef{UID: types.UID("a")}}
+	task := &model.Task{PodRef: model.PodRef{UID: types.UID("a")}, Pod: &corev1.Pod{}}
 	was := snapshot.Move(task, model.Position{Status: model.Placed, Node: "two"})
 	snapshot.Move(task, was)
 	snapshot.NodeChanged(one)

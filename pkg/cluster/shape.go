@@ -14,12 +14,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// shapeOf writes down everything about a pod that a static question about a node reads: whether the node may run it,
-// and how much it is liked, whatever else runs there. Claims are in it because the zone of their volumes is asked for;
+// shapeOf writes down everything about a pod that a static or local question about a node reads: whether the node, with the
+// pods on it, may run it, and how much it is liked. Claims are in it because the zone of their volumes is asked for;
 // labels, name and namespace are not, but for those of the claims.
 func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.Pod) model.Shape {
 	var b strings.Builder
 	b.WriteString(amounts(dimensions, request))
+	assumed := assumedOf(pod)
+	part(&b, "assumed", assumed, assumed != model.Assumed{})
 	spec := &pod.Spec
 	part(&b, "node", spec.NodeName, spec.NodeName != "")
 	part(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)
@@ -29,6 +31,8 @@ func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.
 	part(&b, "tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
 	part(&b, "images", images(spec), true)
 	part(&b, "os", spec.OS, spec.OS != nil)
+	ports := hostPorts(spec)
+	part(&b, "ports", ports, len(ports) > 0)
 	claims := claims(pod)
 	part(&b, "claims", claims, len(claims) > 0)
 	features := features(spec)
@@ -77,6 +81,22 @@ func images(spec *corev1.PodSpec) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// hostPorts lists the ports of the node that the pod takes.
+func hostPorts(spec *corev1.PodSpec) []string {
+	var ports []string
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				if port.HostPort > 0 {
+					ports = append(ports, fmt.Sprintf("%s/%s/%d", port.HostIP, port.Protocol, port.HostPort))
+				}
+			}
+		}
+	}
+	slices.Sort(ports)
+	return ports
 }
 
 // claims names the persistent volume claims of a pod, and the pod itself when it has resource claims, whose devices no

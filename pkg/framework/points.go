@@ -67,7 +67,8 @@ func (s Standing) Counts(task *model.Task) bool {
 // kept.
 type JobGate interface {
 	Plugin
-	// GateJob returns nil when the job may start with the tasks that count at this standing.
+	// GateJob returns nil when the job may start with the tasks that count at this standing. When the refusal has numbers, at
+	// least Needs - Has more tasks must count before the answer can be another.
 	GateJob(job *model.Job, standing Standing) *model.Refusal
 }
 
@@ -75,11 +76,13 @@ type JobGate interface {
 type Scope int8
 
 const (
-	// Static: on the task's shape and the node object alone. Asked once per shape and session.
+	// Static: on the task's shape and the node objects alone. The answers are kept, beyond the session too, and a node is
+	// asked about again only when it has changed itself; scores are, for all nodes, when any has.
 	Static Scope = iota
-	// Local: also on the pods of that node.
+	// Local: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the shape
+	// and beyond the session, and asked for again when a pod comes to the node or leaves it.
 	Local
-	// Global: also on pods and nodes elsewhere.
+	// Global: on anything else too. Asked for every task anew.
 	Global
 )
 
@@ -90,7 +93,7 @@ type NodeCheck func(node *model.Node) *model.Refusal
 type NodeFilter interface {
 	Plugin
 	// FilterFor returns the checks of one scope that the task needs, none when it needs none, or a refusal when no node
-	// can pass. The checks are valid until the next statement changes the session; static ones until it closes.
+	// can pass. Static and local checks are valid until the session closes, global ones until the next statement changes it.
 	FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal)
 }
 

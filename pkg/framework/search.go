@@ -4,64 +4,70 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// search finds nodes for tasks and remembers, for the session, what depends on a task's shape alone.
-type search struct {
-	static map[model.Shape]*staticAnswer
-	lacks  []*model.Refusal
-}
-
-// maxShapes bounds what one session remembers; past it everything is asked anew, which costs time and nothing else.
-const maxShapes = 512
-
-// staticAnswer is what the node objects say about a shape, whatever runs on them.
-type staticAnswer struct {
-	// refused says that no node can do; nil when some may.
-	refused *model.Refusal
-	// candidates pass all static checks, by name; scores are theirs, weighted and normalised over all of them.
-	candidates []*model.Node
-	scores     []int64
-	// ruledOut counts why the other nodes are not candidates.
-	ruledOut model.Tally
-}
+// This file finds nodes for tasks. What depends on a task's shape and on each node alone is kept in the session's Memory,
+// in order; what depends on anything else is asked for each task.
 
 // Choose returns the best node with that kind of room for the task: the highest sum of weighted scores, ties to the lower
 // name. within narrows the nodes; nil means all. When there is none it returns nil and why, node by node.
 func (s *Session) Choose(
 	task *model.Task, room model.Room, within func(*model.Node) bool,
 ) (*model.Node, *model.Tally) {
-	answer := s.staticAnswer(task)
-	question, refused := s.question(task, answer)
+	if s.options.Afresh {
+		return s.chooseAfresh(task, room, within)
+	}
+	answer, order := s.ranked(task, room)
+	question, refused := s.question(task, answer, order)
 	if refused != nil {
 		tally := &model.Tally{}
 		tally.CountAll(refused, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
+	if best := s.best(answer, order, &question, within); best != nil {
+		return best, nil
+	}
+	return nil, s.explain(task, room, answer, order, &question)
+}
+
+func (s *Session) best(
+	answer *static, order *ranking, question *placement, within func(*model.Node) bool,
+) *model.Node {
+	if within == nil && question.empty() {
+		if position, ok := order.best(); ok {
+			return answer.nodes[position]
+		}
+		return nil
+	}
 	var best *model.Node
 	var bestScore int64
-	for i, node := range answer.candidates {
-		if node.Lacking(task.Request, room) >= 0 || within != nil && !within(node) || question.check(node) != nil {
+	for i, position := range answer.positions {
+		score := order.keys[position]
+		if score == barred {
 			continue
 		}
-		if score := answer.scores[i] + question.score(i, node); best == nil || score > bestScore {
+		node := answer.candidates[i]
+		if within != nil && !within(node) || question.check(node) != nil {
+			continue
+		}
+		if score += question.score(node) + question.bound(i); best == nil || score > bestScore {
 			best, bestScore = node, score
 		}
 	}
-	if best != nil {
-		return best, nil
-	}
-	return nil, s.explain(task, room, answer, question)
+	return best
 }
 
 // Feasible returns every node with that kind of room for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
-	answer := s.staticAnswer(task)
-	question, refused := s.question(task, answer)
+	if s.options.Afresh {
+		return s.feasibleAfresh(task, room)
+	}
+	answer, order := s.ranked(task, room)
+	question, refused := s.question(task, answer, order)
 	if refused != nil {
 		return nil
 	}
 	var nodes []*model.Node
-	for _, node := range answer.candidates {
-		if node.Lacking(task.Request, room) < 0 && question.check(node) == nil {
+	for i, position := range answer.positions {
+		if node := answer.candidates[i]; order.keys[position] != barred && question.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}
@@ -80,23 +86,46 @@ func (s *Session) Plain(task *model.Task) bool {
 }
 
 // Candidates returns the nodes that could run the task were they empty, by name. The slice must not be changed.
-func (s *Session) Candidates(task *model.Task) []*model.Node { return s.staticAnswer(task).candidates }
+func (s *Session) Candidates(task *model.Task) []*model.Node {
+	known := s.memory.known(task.Shape, len(s.Snapshot.Nodes))
+	known.static.follow(s, task)
+	return known.static.candidates
+}
+
+// ranked returns what is known of the task's shape, brought up to date.
+func (s *Session) ranked(task *model.Task, room model.Room) (*static, *ranking) {
+	known := s.memory.known(task.Shape, len(s.Snapshot.Nodes))
+	known.static.follow(s, task)
+	if known.rankings[room] == nil {
+		known.rankings[room] = &ranking{room: room}
+	}
+	if known.static.refused == nil {
+		known.rankings[room].follow(s, task, &known.static)
+	}
+	return &known.static, known.rankings[room]
+}
 
 // explain counts what kept the task from each node.
-func (s *Session) explain(task *model.Task, room model.Room, answer *staticAnswer, question placement) *model.Tally {
+func (s *Session) explain(
+	task *model.Task, room model.Room, answer *static, order *ranking, question *placement,
+) *model.Tally {
 	tally := &model.Tally{}
 	tally.Merge(&answer.ruledOut)
 	for _, node := range answer.candidates {
 		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-			tally.Count(s.search.lacking(s.Snapshot.Dimensions, lacking))
+			tally.Count(s.lacking(lacking))
 			continue
 		}
-		tally.Count(question.check(node))
+		refusal := order.checks.check(node)
+		if refusal == nil {
+			refusal = question.check(node)
+		}
+		tally.Count(refusal)
 	}
 	return tally
 }
 
-// placement is everything that is asked about one task and its candidates beyond the static answer.
+// placement is a set of questions about a task and its candidates.
 type placement struct {
 	checks []NodeCheck
 	// perNode are scores that need no bounds; they are asked only about nodes that pass.
@@ -105,31 +134,37 @@ type placement struct {
 	bounded []int64
 }
 
-func (s *Session) question(task *model.Task, answer *staticAnswer) (placement, *model.Refusal) {
-	var p placement
+// question is what is asked about the task besides what its ranking knows.
+func (s *Session) question(task *model.Task, answer *static, order *ranking) (p placement, refused *model.Refusal) {
 	if answer.refused != nil {
 		return p, answer.refused
 	}
-	for _, scope := range []Scope{Local, Global} {
-		checks, refused := s.checks(task, scope)
-		if refused != nil {
-			return p, refused
-		}
-		p.checks = append(p.checks, checks...)
+	if order.refused != nil {
+		return p, order.refused
 	}
-	for _, scope := range []Scope{Local, Global} {
-		for _, score := range s.scores(task, scope, answer.candidates) {
-			if score.Normalization == AsIs {
-				p.perNode = append(p.perNode, score)
-				continue
-			}
-			if p.bounded == nil {
-				p.bounded = make([]int64, len(answer.candidates))
-			}
-			addScore(p.bounded, score, answer.candidates)
-		}
+	if p.checks, refused = s.checks(task, Global); refused != nil {
+		return p, refused
 	}
+	p.add(order.bounded, answer.candidates)
+	p.add(s.scores(task, Global, answer.candidates), answer.candidates)
 	return p, nil
+}
+
+func (p *placement) add(scores []NodeScore, candidates []*model.Node) {
+	for _, score := range scores {
+		if score.Normalization == AsIs {
+			p.perNode = append(p.perNode, score)
+			continue
+		}
+		if p.bounded == nil {
+			p.bounded = make([]int64, len(candidates))
+		}
+		addScore(p.bounded, score, candidates)
+	}
+}
+
+func (p *placement) empty() bool {
+	return len(p.checks) == 0 && len(p.perNode) == 0 && p.bounded == nil
 }
 
 func (p *placement) check(node *model.Node) *model.Refusal {
@@ -141,15 +176,19 @@ func (p *placement) check(node *model.Node) *model.Refusal {
 	return nil
 }
 
-func (p *placement) score(i int, node *model.Node) int64 {
+func (p *placement) score(node *model.Node) int64 {
 	var sum int64
-	for _, score := range p.perNode {
-		sum += score.Weight * score.Raw(node)
-	}
-	if p.bounded != nil {
-		sum += p.bounded[i]
+	for i := range p.perNode {
+		sum += p.perNode[i].Weight * p.perNode[i].Raw(node)
 	}
 	return sum
+}
+
+func (p *placement) bound(candidate int) int64 {
+	if p.bounded == nil {
+		return 0
+	}
+	return p.bounded[candidate]
 }
 
 // addScore adds one score, weighted and normalised over the candidates, to their sums.
@@ -166,12 +205,14 @@ func addScore(sums []int64, score NodeScore, candidates []*model.Node) {
 
 func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
 	var all []NodeCheck
-	refused := firstRefusal(s.slots.nodeFilter, func(filter NodeFilter) *model.Refusal {
+	for _, filter := range s.slots.nodeFilter {
 		checks, refusal := filter.FilterFor(task, scope)
+		if refusal != nil {
+			return nil, refusal
+		}
 		all = append(all, checks...)
-		return refusal
-	})
-	return all, refused
+	}
+	return all, nil
 }
 
 func (s *Session) scores(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore {
@@ -182,54 +223,16 @@ func (s *Session) scores(task *model.Task, scope Scope, candidates []*model.Node
 	return all
 }
 
-// staticAnswer returns what is remembered of the task's shape, or asks and remembers it.
-func (s *Session) staticAnswer(task *model.Task) *staticAnswer {
-	if answer, ok := s.search.static[task.Shape]; ok {
-		return answer
-	}
-	if s.search.static == nil || len(s.search.static) >= maxShapes {
-		s.search.static = map[model.Shape]*staticAnswer{}
-	}
-	answer := s.askStatic(task)
-	s.search.static[task.Shape] = answer
-	return answer
-}
-
-func (s *Session) askStatic(task *model.Task) *staticAnswer {
-	answer := &staticAnswer{}
-	checks, refused := s.checks(task, Static)
-	if len(s.Snapshot.Nodes) == 0 {
-		refused = &model.Refusal{Code: model.NodesFiltered, Detail: "the cluster has no nodes"}
-	}
-	if refused != nil {
-		answer.refused = refused
-		return answer
-	}
-	asked := placement{checks: checks}
-	for _, node := range s.Snapshot.Nodes {
-		refusal := node.Refused
-		if refusal == nil {
-			refusal = asked.check(node)
-		}
-		if refusal != nil {
-			answer.ruledOut.Count(refusal)
-			continue
-		}
-		answer.candidates = append(answer.candidates, node)
-	}
-	answer.scores = make([]int64, len(answer.candidates))
-	for _, score := range s.scores(task, Static, answer.candidates) {
-		addScore(answer.scores, score, answer.candidates)
-	}
-	return answer
+func noNodes() *model.Refusal {
+	return &model.Refusal{Code: model.NodesFiltered, Detail: "the cluster has no nodes"}
 }
 
 // lacking returns the refusal of a node that lacks one resource, made once.
-func (s *search) lacking(dimensions *model.Dimensions, position int) *model.Refusal {
-	for len(s.lacks) < dimensions.Len() {
+func (s *Session) lacking(position int) *model.Refusal {
+	for len(s.lacks) < s.Snapshot.Dimensions.Len() {
 		s.lacks = append(s.lacks, &model.Refusal{
 			Code:      model.InsufficientResources,
-			Detail:    string(dimensions.Name(len(s.lacks))),
+			Detail:    string(s.Snapshot.Dimensions.Name(len(s.lacks))),
 			Evictable: true,
 		})
 	}

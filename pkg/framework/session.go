@@ -14,6 +14,11 @@ type Sink func(model.Decision)
 type Options struct {
 	// Decide receives decisions; nil drops them.
 	Decide Sink
+	// Memory is what sessions hand on; nil keeps nothing beyond this session.
+	Memory *Memory
+	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
+	// that is remembered. For tests.
+	Afresh bool
 	// Verify checks the invariants after every statement and panics when one is broken. For tests.
 	Verify bool
 }
@@ -31,7 +36,8 @@ type Session struct {
 	log      []operation
 	depth    int
 	refusals map[model.JobKey]*model.Refusal
-	search   search
+	memory   *Memory
+	lacks    []*model.Refusal
 }
 
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
@@ -41,7 +47,12 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		options:  options,
 		slots:    profile.slots(),
 		refusals: map[model.JobKey]*model.Refusal{},
+		memory:   options.Memory,
 	}
+	if s.memory == nil {
+		s.memory = &Memory{}
+	}
+	s.memory.open(profile)
 	snapshot.Number()
 	for _, opener := range s.slots.openSession {
 		opener.OpenSession(s)

@@ -74,7 +74,7 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	}
 	dimensions := st.session.Snapshot.Dimensions
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-		return st.session.search.lacking(dimensions, lacking)
+		return st.session.lacking(lacking)
 	}
 	op := operation{task: task}
 	if status == model.Placed {

@@ -19,8 +19,9 @@ type Mark struct{ layout, serial uint64 }
 //
 // The goroutine that owns the snapshot owns it.
 type Journal struct {
-	// layout counts how often nodes were added or removed; serial is the number of the last change.
-	layout, serial uint64
+	// layout counts how often nodes were added or removed; serial is the number of the last change, altered that of the last
+	// one of a node itself.
+	layout, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
 }
@@ -29,7 +30,7 @@ type Journal struct {
 // about as much.
 const maxChanges = 1 << 15
 
-// Number returns the number of the mark's last change, to compare with Node.Changed.
+// Number returns the number of the mark's last change, to compare with Node.Changed and Node.Altered.
 func (m Mark) Number() uint64 { return m.serial }
 
 // Mark returns the end of the journal.
@@ -45,6 +46,11 @@ func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
 	return j.changes[uint64(len(j.changes))-behind:], true
 }
 
+// SameNodes tells whether no node was added, removed or changed itself since the mark; pods may have come and gone.
+func (j *Journal) SameNodes(mark Mark) bool {
+	return mark.layout == j.layout && mark.layout != 0 && j.altered <= mark.serial
+}
+
 func (j *Journal) add(change Change) {
 	if len(j.changes) >= 2*maxChanges {
 		kept := copy(j.changes, j.changes[len(j.changes)-maxChanges:])
@@ -53,5 +59,8 @@ func (j *Journal) add(change Change) {
 	}
 	j.serial++
 	change.Node.Changed = j.serial
+	if change.Pod == nil {
+		change.Node.Altered, j.altered = j.serial, j.serial
+	}
 	j.changes = append(j.changes, change)
 }

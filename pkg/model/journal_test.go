@@ -37,6 +37,12 @@ func TestJournal(t *testing.T) {
 	if two.Changed != mark.Number()+2 || one.Changed != mark.Number()+3 {
 		t.Errorf("changed at %d and %d", one.Changed, two.Changed)
 	}
+	if two.Altered != 0 || one.Altered != one.Changed {
+		t.Errorf("altered at %d and %d", one.Altered, two.Altered)
+	}
+	if snapshot.Journal.SameNodes(mark) || !snapshot.Journal.SameNodes(snapshot.Journal.Mark()) {
+		t.Error("a node is altered once, and SameNodes says otherwise")
+	}
 	for range 100_000 {
 		snapshot.NodeChanged(two)
 	}

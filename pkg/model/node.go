@@ -19,15 +19,18 @@ type Node struct {
 	Idle        Resources
 	Releasing   Resources
 	Promised    Resources
+	// Assumed is the sum over the tasks that hold room.
+	Assumed Assumed
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
 	// Refused says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
 	Refused *Refusal
 
-	// Index is the node's place in Snapshot.Nodes; Changed is the number of the last change of it in the journal.
-	Index   int
-	Changed uint64
+	// Index is the node's place in Snapshot.Nodes. Changed is the number of its last change in the journal, Altered that of
+	// the last one of the node itself.
+	Index            int
+	Changed, Altered uint64
 }
 
 // Room says which room on a node is meant.
@@ -67,6 +70,7 @@ func (n *Node) Place(task *Task) bool {
 	}
 	n.Tasks = slices.Insert(n.Tasks, i, task)
 	n.book(task, Resources.minus, Resources.plus)
+	n.assume(task, 1)
 	return true
 }
 
@@ -79,6 +83,7 @@ func (n *Node) Remove(task *Task) bool {
 	}
 	n.Tasks = slices.Delete(n.Tasks, i, i+1)
 	n.book(task, Resources.plus, Resources.minus)
+	n.assume(task, -1)
 	return true
 }
 
@@ -90,6 +95,15 @@ func (n *Node) book(task *Task, idle, others func(Resources, Resources) Resource
 	n.Idle = idle(n.Idle, task.Request)
 	if task.Status == Releasing && !task.Stuck {
 		n.Releasing = others(n.Releasing, task.Request)
+	}
+}
+
+func (n *Node) assume(task *Task, sign int64) {
+	if task.Status == Promised {
+		return
+	}
+	for i, amount := range task.Assumed {
+		n.Assumed[i] += sign * amount
 	}
 }
 

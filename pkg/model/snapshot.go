@@ -161,6 +161,9 @@ func (n *Node) check() error {
 		}
 		fresh.Place(task)
 	}
+	if n.Assumed != fresh.Assumed {
+		return fmt.Errorf("node %s: assumed is %v, its pods sum up to %v", n.Name, n.Assumed, fresh.Assumed)
+	}
 	for _, book := range []struct {
 		name       string
 		kept, sums Resources

@@ -30,6 +30,8 @@ type stage struct {
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
+	// memory is handed on from cycle to cycle, as the live loop does.
+	memory framework.Memory
 
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
@@ -93,13 +95,21 @@ func (s *stage) cycle() (*outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
-	o.refusals = framework.Run(o.snapshot, s.profile, framework.Options{
-		Verify: true,
-		Decide: func(decision model.Decision) { o.decisions = append(o.decisions, decision) },
-	})
+	afresh := s.session(framework.Options{Afresh: true}).said()
+	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
 	s.cycles++
+	if said := o.said(); said != afresh {
+		return nil, fmt.Errorf("what is remembered changes the answer:\n%s\ninstead of\n%s", said, afresh)
+	}
 	return o, s.takeAll(o)
+}
+
+// session runs one session on what the state knows.
+func (s *stage) session(options framework.Options) *outcome {
+	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
+	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
+	o.refusals = framework.Run(o.snapshot, s.profile, options)
+	return o
 }
 
 // takeAll takes what a cycle decided and checks the outcome.
@@ -169,6 +179,15 @@ func (o *outcome) String() string {
 	}
 	writeIdle(&b, o.snapshot)
 	return b.String()
+}
+
+// said writes what was decided and who waits.
+func (o *outcome) said() string {
+	var b strings.Builder
+	for _, decision := range o.decisions {
+		writeDecision(&b, decision)
+	}
+	return b.String() + o.waits()
 }
 
 // waits writes who waits and why.

@@ -29,10 +29,10 @@ func wantedFilters() []filter {
 		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: everyPod},
 
 		{name: "NodePorts", scope: framework.Local, concerns: hasHostPorts},
-		{name: "NodeVolumeLimits", scope: framework.Local, concerns: hasDisks},
 
 		// What these say depends on API objects that are no part of a shape, and a claim that only one pod may use can be in use
 		// on any node.
+		{name: "NodeVolumeLimits", scope: framework.Global, concerns: hasDisks},
 		{name: "VolumeRestrictions", scope: framework.Global, concerns: hasDisks},
 		{name: "VolumeBinding", scope: framework.Global, concerns: hasVolumeClaims},
 		{name: "VolumeZone", scope: framework.Global, concerns: hasVolumeClaims},

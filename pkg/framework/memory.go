@@ -1,0 +1,62 @@
+package framework
+
+import (
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Memory is what sessions know about shapes and hand on to the next one: which nodes may run a shape, and their order. It
+// changes no answer, only what an answer costs. The zero Memory is empty and ready.
+//
+// It belongs to the goroutine that runs the sessions, and to one series of snapshots.
+type Memory struct {
+	profile *Profile
+	shapes  map[model.Shape]*known
+	// asked counts questions, to tell which shape was not asked about for longest.
+	asked uint64
+}
+
+// known is what is remembered of one shape.
+type known struct {
+	static static
+	// rankings are by model.Room; nil until one is asked for.
+	rankings [2]*ranking
+	// asked is the number of the last question about the shape.
+	asked uint64
+}
+
+// maxKept bounds what is remembered, in shapes × nodes of about 40 bytes each. Past it the shape that was not asked about
+// for longest is asked anew when it comes again, which costs time and nothing else.
+const maxKept = 2 << 20
+
+// open prepares the memory for a session; what another profile led to is forgotten.
+func (m *Memory) open(profile *Profile) {
+	if m.profile != profile || m.shapes == nil {
+		m.profile, m.shapes = profile, map[model.Shape]*known{}
+	}
+}
+
+// known returns what is remembered of the shape, made room for if it is new.
+func (m *Memory) known(shape model.Shape, nodes int) *known {
+	m.asked++
+	k, ok := m.shapes[shape]
+	if !ok {
+		for len(m.shapes) > 0 && (len(m.shapes)+1)*nodes > maxKept {
+			m.forgetOldest()
+		}
+		k = &known{}
+		m.shapes[shape] = k
+	}
+	k.asked = m.asked
+	return k
+}
+
+func (m *Memory) forgetOldest() {
+	var oldest model.Shape
+	least := m.asked + 1
+	for shape, k := range m.shapes {
+		if k.asked < least {
+			oldest, least = shape, k.asked
+		}
+	}
+	delete(m.shapes, oldest)
+}

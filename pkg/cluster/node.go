@@ -41,6 +41,7 @@ func sameOffer(a, b *nodeRecord) bool {
 		a.allocatable.Equal(b.allocatable) && a.refused.String() == b.refused.String() &&
 		equality.Semantic.DeepEqual(a.object.Labels, b.object.Labels) &&
 		sameOwn(a.object.Annotations, b.object.Annotations) &&
+		a.object.Annotations[corev1.PreferAvoidPodsAnnotationKey] == b.object.Annotations[corev1.PreferAvoidPodsAnnotationKey] &&
 		equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec) &&
 		equality.Semantic.DeepEqual(a.object.Status.Images, b.object.Status.Images) &&
 		equality.Semantic.DeepEqual(a.object.Status.DeclaredFeatures, b.object.Status.DeclaredFeatures) &&

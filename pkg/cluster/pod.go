@@ -102,9 +102,10 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) &&
 		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
-		t.Request, t.Refused = earlier.task.Request, earlier.task.Refused
+		t.Request, t.Refused, t.Supposed = earlier.task.Request, earlier.task.Refused, earlier.task.Supposed
 	} else {
 		t.Request, t.Refused = s.request(pod)
+		t.Supposed = supposedOf(pod)
 	}
 	if same && earlier.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = earlier.task.Shape
@@ -226,6 +227,7 @@ func change(before, after *record) Effect {
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
 	asks := a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
+		a.Supposed != b.Supposed ||
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
 	if b.Status == model.Pending {

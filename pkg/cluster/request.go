@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -28,6 +31,52 @@ func requestsOf(pod *corev1.Pod) corev1.ResourceList {
 		list[name] = sum
 	}
 	return list
+}
+
+// unstated is what kube-scheduler's scores take a container to use that does not say.
+func unstated() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *quantity.NewMilliQuantity(util.DefaultMilliCPURequest, quantity.DecimalSI),
+		corev1.ResourceMemory: *quantity.NewQuantity(util.DefaultMemoryRequest, quantity.BinarySI),
+	}
+}
+
+// supposedOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has only those
+// supposed that neither it nor any container names.
+func supposedOf(pod *corev1.Pod) model.Supposed {
+	if statesAll(pod.Spec.Containers) && statesAll(pod.Spec.InitContainers) && !grants(&pod.Status) {
+		return model.Supposed{}
+	}
+	stated := resource.PodRequests(pod, requests)
+	options := requests
+	options.NonMissingContainerRequests = unstated()
+	if resource.IsPodLevelRequestsSet(pod) {
+		maps.DeleteFunc(options.NonMissingContainerRequests, func(name corev1.ResourceName, _ quantity.Quantity) bool {
+			_, named := stated[name]
+			return named
+		})
+	}
+	counted := resource.PodRequests(pod, options)
+	var supposed model.Supposed
+	supposed[model.CPU] = counted.Cpu().MilliValue() - stated.Cpu().MilliValue()
+	supposed[model.Memory] = counted.Memory().Value() - stated.Memory().Value()
+	for i, amount := range supposed {
+		supposed[i] = min(max(amount, 0), model.MaxAmount) // nobody's request may overflow the sums
+	}
+	return supposed
+}
+
+func statesAll(containers []corev1.Container) bool {
+	for i := range containers {
+		stated := containers[i].Resources.Requests
+		if _, ok := stated[corev1.ResourceCPU]; !ok {
+			return false
+		}
+		if _, ok := stated[corev1.ResourceMemory]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // request returns what a pod takes on a node. With a refusal it is what the pod takes if it runs all the same.

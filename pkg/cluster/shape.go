@@ -20,8 +20,8 @@ import (
 func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.Pod) model.Shape {
 	var b strings.Builder
 	b.WriteString(amounts(dimensions, request))
-	assumed := assumedOf(pod)
-	part(&b, "assumed", assumed, assumed != model.Assumed{})
+	supposed := supposedOf(pod)
+	part(&b, "supposed", supposed, supposed != model.Supposed{})
 	spec := &pod.Spec
 	part(&b, "node", spec.NodeName, spec.NodeName != "")
 	part(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)

@@ -19,8 +19,8 @@ type Node struct {
 	Idle        Resources
 	Releasing   Resources
 	Promised    Resources
-	// Assumed is the sum over the tasks that hold room.
-	Assumed Assumed
+	// Supposed is the sum over the tasks that hold room.
+	Supposed Supposed
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
@@ -70,7 +70,7 @@ func (n *Node) Place(task *Task) bool {
 	}
 	n.Tasks = slices.Insert(n.Tasks, i, task)
 	n.book(task, Resources.minus, Resources.plus)
-	n.assume(task, 1)
+	n.suppose(task, 1)
 	return true
 }
 
@@ -83,7 +83,7 @@ func (n *Node) Remove(task *Task) bool {
 	}
 	n.Tasks = slices.Delete(n.Tasks, i, i+1)
 	n.book(task, Resources.plus, Resources.minus)
-	n.assume(task, -1)
+	n.suppose(task, -1)
 	return true
 }
 
@@ -98,12 +98,12 @@ func (n *Node) book(task *Task, idle, others func(Resources, Resources) Resource
 	}
 }
 
-func (n *Node) assume(task *Task, sign int64) {
+func (n *Node) suppose(task *Task, sign int64) {
 	if task.Status == Promised {
 		return
 	}
-	for i, amount := range task.Assumed {
-		n.Assumed[i] += sign * amount
+	for i, amount := range task.Supposed {
+		n.Supposed[i] += sign * amount
 	}
 }
 

@@ -161,8 +161,8 @@ func (n *Node) check() error {
 		}
 		fresh.Place(task)
 	}
-	if n.Assumed != fresh.Assumed {
-		return fmt.Errorf("node %s: assumed is %v, its pods sum up to %v", n.Name, n.Assumed, fresh.Assumed)
+	if n.Supposed != fresh.Supposed {
+		return fmt.Errorf("node %s: supposed is %v, its pods sum up to %v", n.Name, n.Supposed, fresh.Supposed)
 	}
 	for _, book := range []struct {
 		name       string

@@ -76,10 +76,10 @@ func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
 // selectors, tolerations, images. Two tasks have equal shapes exactly when that is equal: the key is compared in full.
 type Shape = unique.Handle[string]
 
-// Assumed is what scores count on top of a request, at the positions CPU and Memory: kube-scheduler takes a container that
+// Supposed is what scores count on top of a request, at the positions CPU and Memory: kube-scheduler takes a container that
 // does not say how much of one it wants to use a little all the same, so that such pods do not pile up on one node. It takes
 // no room.
-type Assumed [Memory + 1]int64
+type Supposed [Memory + 1]int64
 
 // Position is where a task is: its status and, when the status has one, its node.
 type Position struct {
@@ -103,8 +103,8 @@ type Task struct {
 	Created  time.Time
 	// Request is what the task takes on a node.
 	Request Resources
-	// Assumed is what scores count on top of it.
-	Assumed Assumed
+	// Supposed is what scores count on top of it.
+	Supposed Supposed
 	// Shape is the placement question of the task.
 	Shape Shape
 	// Pod is the stripped pod, never changed; terminal pods keep only their metadata and phase.

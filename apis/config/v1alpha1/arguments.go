@@ -20,11 +20,18 @@ type Arguments struct {
 	values map[string]value
 }
 
-// value is the text of a scalar, as written but for quotes, and its line.
+// value is what stands behind a name: the text of a scalar, as written but for quotes, or what a list or mapping holds.
 type value struct {
 	text string
 	line int
+	// what is "a list" or "a mapping", as messages say; empty for a scalar.
+	what   string
+	items  []value
+	fields map[string]value
 }
+
+// shown is how a message shows the value.
+func (v value) shown() string { return cmp.Or(v.what, quote(v.text)) }
 
 // NewArguments returns arguments that come from no file, for tests and for owners that are made without one. The owner
 // begins the messages: "plugin nodeorder".
@@ -40,7 +47,8 @@ func noArguments(owner string, at Position) Arguments {
 	return Arguments{owner: owner, at: at, values: map[string]value{}}
 }
 
-// arguments decodes a mapping of names to scalars; node is nil when there is none.
+// arguments decodes a mapping of names to values; node is nil when there is none. Whether a value may be a list or a
+// mapping is for the owner's reader to say.
 func (d *decoder) arguments(node *yaml.Node, owner string, at Position) Arguments {
 	all := noArguments(owner, at)
 	if node == nil || isNull(node) {
@@ -50,14 +58,44 @@ func (d *decoder) arguments(node *yaml.Node, owner string, at Position) Argument
 		d.errorf(node, "%s: arguments must be a mapping of names to values, not %s", owner, describe(node))
 		return all
 	}
-	d.pairs(node, "the arguments of "+owner, func(key, v *yaml.Node) {
-		if v.Kind != yaml.ScalarNode || isNull(v) {
-			d.errorf(v, "%s: argument %s must be a single value, not %s", owner, quote(key.Value), describe(v))
-			return
-		}
-		all.values[key.Value] = value{text: v.Value, line: v.Line}
-	})
+	all.values = d.values(node, owner, "")
 	return all
+}
+
+// values decodes a mapping; path is what leads to it, empty for the arguments themselves.
+func (d *decoder) values(node *yaml.Node, owner, path string) map[string]value {
+	values, what := map[string]value{}, "the arguments of "+owner
+	if path != "" {
+		what = path + " of " + owner
+		path += "."
+	}
+	d.pairs(node, what, func(key, v *yaml.Node) {
+		if read, ok := d.value(v, owner, path+key.Value); ok {
+			values[key.Value] = read
+		}
+	})
+	return values
+}
+
+// value decodes what stands at a path, or records that nothing does.
+func (d *decoder) value(node *yaml.Node, owner, path string) (value, bool) {
+	v := value{line: node.Line, what: describe(node)}
+	switch {
+	case node.Kind == yaml.MappingNode:
+		v.fields = d.values(node, owner, path)
+	case node.Kind == yaml.SequenceNode:
+		for i, item := range node.Content {
+			if read, ok := d.value(item, owner, fmt.Sprintf("%s[%d]", path, i)); ok {
+				v.items = append(v.items, read)
+			}
+		}
+	case node.Kind == yaml.ScalarNode && !isNull(node):
+		v.what, v.text = "", node.Value
+	default:
+		d.errorf(node, "%s: argument %s is %s", owner, quote(path), describe(node))
+		return v, false
+	}
+	return v, true
 }
 
 // Len returns how many arguments there are.
@@ -66,7 +104,8 @@ func (a Arguments) Len() int { return len(a.values) }
 // Names returns the names of the arguments, sorted.
 func (a Arguments) Names() []string { return slices.Sorted(maps.Keys(a.values)) }
 
-// Raw returns the text of an argument as written, without quotes, and false when it is not given.
+// Raw returns the text of an argument as written, without quotes, and false when it is not given; the text of a list or a
+// mapping is empty.
 func (a Arguments) Raw(name string) (string, bool) {
 	v, ok := a.values[name]
 	return v.text, ok
@@ -86,13 +125,16 @@ func (a Arguments) Reader() *Reader {
 //	return r.Finish()
 type Reader struct {
 	arguments Arguments
-	asked     []string
-	errs      []*Error
+	// path leads to a nested mapping, such as "extenders[0]"; empty for the arguments themselves.
+	path   string
+	asked  []string
+	nested []*Reader
+	errs   []*Error
 }
 
 // Int reads a whole number between least and most, both allowed. A number in quotes is a number too.
 func (r *Reader) Int(name string, def, least, most int64) int64 {
-	v, ok := r.ask(name)
+	v, ok := r.scalar(name)
 	if !ok {
 		return def
 	}
@@ -110,7 +152,7 @@ func (r *Reader) Int(name string, def, least, most int64) int64 {
 
 // Bool reads true or false, in any spelling that kube-batch takes (also "True", "1", "f").
 func (r *Reader) Bool(name string, def bool) bool {
-	v, ok := r.ask(name)
+	v, ok := r.scalar(name)
 	if !ok {
 		return def
 	}
@@ -124,7 +166,7 @@ func (r *Reader) Bool(name string, def bool) bool {
 
 // Duration reads a time span such as 90s, 10m or 1h30m, or 0, that is not shorter than least.
 func (r *Reader) Duration(name string, def, least time.Duration) time.Duration {
-	v, ok := r.ask(name)
+	v, ok := r.scalar(name)
 	if !ok {
 		return def
 	}
@@ -142,7 +184,7 @@ func (r *Reader) Duration(name string, def, least time.Duration) time.Duration {
 
 // String reads any text.
 func (r *Reader) String(name, def string) string {
-	v, ok := r.ask(name)
+	v, ok := r.scalar(name)
 	if !ok {
 		return def
 	}
@@ -151,7 +193,7 @@ func (r *Reader) String(name, def string) string {
 
 // OneOf reads one of the choices.
 func (r *Reader) OneOf(name, def string, choices ...string) string {
-	v, ok := r.ask(name)
+	v, ok := r.scalar(name)
 	if !ok {
 		return def
 	}
@@ -162,6 +204,48 @@ func (r *Reader) OneOf(name, def string, choices ...string) string {
 	return v.text
 }
 
+// Texts reads a list of texts; nil when it is not given.
+func (r *Reader) Texts(name string) []string {
+	var texts []string
+	for i, item := range r.items(name) {
+		if item.what != "" {
+			r.refuse(fmt.Sprintf("%s[%d]", name, i), item, "must be a single value")
+			continue
+		}
+		texts = append(texts, item.text)
+	}
+	return texts
+}
+
+// Items reads a list of mappings, and returns a reader of each; nil when it is not given. What is wrong in them is said by
+// the Finish of the outermost reader.
+func (r *Reader) Items(name string) []*Reader {
+	var readers []*Reader
+	for i, item := range r.items(name) {
+		path := fmt.Sprintf("%s[%d]", name, i)
+		if item.fields == nil {
+			r.refuse(path, item, "must be a mapping of names to values")
+			continue
+		}
+		readers = append(readers, r.nest(path, item))
+	}
+	return readers
+}
+
+// Section reads a mapping, and returns a reader of it that has nothing to read when it is not given; given says whether it
+// is. What is wrong in it is said as for Items.
+func (r *Reader) Section(name string) (section *Reader, given bool) {
+	v, ok := r.ask(name)
+	if ok && v.fields == nil {
+		r.refuse(name, v, "must be a mapping of names to values")
+		ok = false
+	}
+	if !ok {
+		return r.nest(name, value{}), false
+	}
+	return r.nest(name, v), true
+}
+
 // Refuse records that the value of an argument is no good for a reason of the owner's, in words that follow "must",
 // such as "be smaller than b". It does nothing when the argument is not given.
 func (r *Reader) Refuse(name, must string) {
@@ -170,8 +254,18 @@ func (r *Reader) Refuse(name, must string) {
 	}
 }
 
+// Require records that an argument must be given when it is not.
+func (r *Reader) Require(name string) {
+	if _, ok := r.ask(name); !ok {
+		text := fmt.Sprintf("%s: argument %s is missing", r.arguments.owner, r.full(name))
+		r.errs = append(r.errs, &Error{Position: r.arguments.at, Text: text})
+	}
+}
+
 // Finish returns nil if every argument given was read and good, else the errors joined, each with its line; see Errors.
-func (r *Reader) Finish() error {
+func (r *Reader) Finish() error { return join(r.problems()) }
+
+func (r *Reader) problems() []*Error {
 	errs := slices.Clone(r.errs)
 	for _, name := range r.arguments.Names() {
 		if slices.Contains(r.asked, name) {
@@ -179,6 +273,9 @@ func (r *Reader) Finish() error {
 		}
 		v := r.arguments.values[name]
 		text := fmt.Sprintf("%s: unknown argument %s", r.arguments.owner, quote(name))
+		if r.path != "" {
+			text += " in " + r.path
+		}
 		switch hint := didYouMean(name, r.asked); {
 		case hint != "":
 			text += hint
@@ -189,7 +286,38 @@ func (r *Reader) Finish() error {
 		}
 		errs = append(errs, &Error{Position: r.arguments.position(v), Text: text})
 	}
-	return join(errs)
+	for _, nested := range r.nested {
+		errs = append(errs, nested.problems()...)
+	}
+	return errs
+}
+
+// nest returns a reader of what a mapping holds.
+func (r *Reader) nest(name string, v value) *Reader {
+	nested := &Reader{path: r.full(name), arguments: Arguments{
+		owner: r.arguments.owner, values: v.fields, at: r.arguments.position(v),
+	}}
+	r.nested = append(r.nested, nested)
+	return nested
+}
+
+// items returns what a list holds, or nil after having recorded that it is none.
+func (r *Reader) items(name string) []value {
+	v, ok := r.ask(name)
+	if ok && (v.what == "" || v.fields != nil) {
+		r.refuse(name, v, "must be a list")
+		return nil
+	}
+	return v.items
+}
+
+// scalar looks a single value up; ok is false also after having recorded that it is none.
+func (r *Reader) scalar(name string) (v value, ok bool) {
+	if v, ok = r.ask(name); ok && v.what != "" {
+		r.refuse(name, v, "must be a single value")
+		return v, false
+	}
+	return v, ok
 }
 
 // ask looks an argument up and remembers that it is known.
@@ -201,9 +329,17 @@ func (r *Reader) ask(name string) (value, bool) {
 	return v, ok
 }
 
+// full returns the name of an argument with the path that leads to it.
+func (r *Reader) full(name string) string {
+	if r.path == "" {
+		return name
+	}
+	return r.path + "." + name
+}
+
 // refuse records what the value of an argument must be, and is not; hints are put behind.
 func (r *Reader) refuse(name string, v value, must string, hints ...string) {
-	text := fmt.Sprintf("%s: argument %s %s, not %s", r.arguments.owner, name, must, quote(v.text))
+	text := fmt.Sprintf("%s: argument %s %s, not %s", r.arguments.owner, r.full(name), must, v.shown())
 	text += strings.Join(hints, "")
 	r.errs = append(r.errs, &Error{Position: r.arguments.position(v), Text: text})
 }

@@ -105,3 +105,69 @@ func TestArgumentsWithoutAFile(t *testing.T) {
 		t.Errorf("the zero value: %v, %d", err, none.Len())
 	}
 }
+
+// nested decodes arguments of block style; the first of their lines is line 5.
+func nested(t *testing.T, lines ...string) *Reader {
+	t.Helper()
+	text := "actions: allocate\ntiers:\n- plugins: [{name: gang}]\n- plugins: [{name: nodeorder, arguments: {\n" +
+		strings.Join(lines, "\n") + "}}]\n"
+	config, _, err := Decode("f", []byte(text), known())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return config.Tiers[1].Plugins[0].Arguments.Reader()
+}
+
+func TestReaderReadsListsAndMappings(t *testing.T) {
+	r := nested(t, `names: [a, "2"],`, `none: [],`, `servers: [`, `{url: x, tls: {file: f, strict: true}},`, `{weight: 3},`, `{}]`)
+	var got []any
+	got = append(got, r.Texts("names"), r.Texts("none"), r.Texts("absent"), len(r.Items("absent")))
+	for _, item := range r.Items("servers") {
+		tls, given := item.Section("tls")
+		got = append(got, item.String("url", "-"), item.Int("weight", 1, 0, 9), given, tls.String("file", "-"), tls.Bool("strict", false))
+	}
+	want := []any{
+		[]string{"a", "2"}, []string(nil), []string(nil), 0,
+		"x", int64(1), true, "f", true, "-", int64(3), false, "-", false, "-", int64(1), false, "-", false,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	if err := r.Finish(); err != nil {
+		t.Errorf("all arguments were read and good: %v", err)
+	}
+}
+
+func TestReaderRefusesInsideListsAndMappings(t *testing.T) {
+	r := nested(t, `word: [1],`, `names: [a,`, `[b]],`, `text: {a: b},`, `section: 3,`, `map: {a: 1},`, `servers: [`,
+		`{weight: 99,`, `tls: {fiel: x}},`, `other,`, `{wieght: 1, tls: [x]},`, `{weight: [2], url: x}]`)
+	r.Int("word", 0, 0, 1)
+	r.Texts("names")
+	r.String("text", "")
+	r.Section("section")
+	r.Items("map")
+	for _, item := range r.Items("servers") {
+		item.Int("weight", 1, 0, 9)
+		item.Require("url")
+		tls, _ := item.Section("tls")
+		tls.String("file", "")
+	}
+	want := `f:5: plugin nodeorder: argument word must be a single value, not a list
+f:7: plugin nodeorder: argument names[1] must be a single value, not a list
+f:8: plugin nodeorder: argument text must be a single value, not a mapping
+f:9: plugin nodeorder: argument section must be a mapping of names to values, not "3"
+f:10: plugin nodeorder: argument map must be a list, not a mapping
+f:12: plugin nodeorder: argument servers[0].weight must be between 0 and 9, not "99"
+f:12: plugin nodeorder: argument servers[0].url is missing
+f:13: plugin nodeorder: unknown argument "fiel" in servers[0].tls; did you mean "file"?
+f:14: plugin nodeorder: argument servers[1] must be a mapping of names to values, not "other"
+f:15: plugin nodeorder: argument servers[2].url is missing
+f:15: plugin nodeorder: argument servers[2].tls must be a mapping of names to values, not a list
+f:15: plugin nodeorder: unknown argument "wieght" in servers[2]; did you mean "weight"?
+f:16: plugin nodeorder: argument servers[3].weight must be a single value, not a list`
+	for range 2 { // Finish may be asked twice
+		if diff := cmp.Diff(want, fmt.Sprint(r.Finish())); diff != "" {
+			t.Errorf("errors (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -55,5 +55,6 @@ minimum.`,
 		"the longest a gang may take from its first bind to its minimum")
 	flags.StringVar(&options.Dir, "dir", "", "keep the logs in this folder")
 	flags.StringVar(&report, "report", "", "write the result into this page too, such as ../docs/benchmarks.md")
+	cmd.AddCommand(benchProcessCommand())
 	return cmd
 }

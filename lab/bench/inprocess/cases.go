@@ -1,0 +1,173 @@
+package inprocess
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Measure is what is timed.
+type Measure string
+
+// The measures.
+const (
+	// First is the cycle in which what waits has just come, with nothing remembered of an earlier one.
+	First Measure = "cycle"
+	// Again is the cycle after that, in which nothing has changed.
+	Again Measure = "cycle, nothing changed"
+	// Unchanged and Changed are the snapshot alone: after nothing, and after a change of each hundredth node and pod.
+	Unchanged Measure = "snapshot, nothing changed"
+	Changed   Measure = "snapshot, 1 % of nodes and pods changed"
+)
+
+// Table groups rows.
+type Table string
+
+// The tables. All but Goals are curves: their rows differ in one size.
+const (
+	Goals    Table = "goals"
+	Nodes    Table = "nodes"
+	Existing Table = "existing pods"
+	Pending  Table = "pending pods"
+	Gangs    Table = "gangs of the same pods"
+)
+
+// Curves are the tables that are curves, in the order shown.
+func Curves() []Table { return []Table{Nodes, Existing, Pending, Gangs} }
+
+// size is what the rows of a curve differ in.
+func (t Table) size(w Workload) float64 {
+	switch t {
+	case Nodes:
+		return float64(w.Nodes)
+	case Existing:
+		return float64(w.Existing)
+	case Pending:
+		return float64(w.Pending)
+	case Gangs:
+		return float64(w.Gangs())
+	}
+	return 0
+}
+
+// most is the largest exponent that is good enough; zero means that there is no such goal.
+func (t Table) most() float64 {
+	switch t {
+	case Existing:
+		return 0.10
+	case Gangs:
+		return 0.15
+	}
+	return 0
+}
+
+// Case is one row.
+type Case struct {
+	Table    Table
+	Measure  Measure
+	Workload Workload
+	// Rounds is how often it is measured; the median counts.
+	Rounds int
+	// Goal is the most it should take; zero means that there is no goal.
+	Goal time.Duration
+}
+
+// String names the case in progress and errors.
+func (c Case) String() string { return fmt.Sprintf("%s: %s: %s", c.Table, c.Measure, c.Workload) }
+
+func identical(nodes, existing, pending, gangSize int) Workload {
+	return Workload{Kind: Identical, Nodes: nodes, Existing: existing, Pending: pending, GangSize: gangSize}
+}
+
+// Selection is what is measured by default, in a few minutes.
+func Selection() []Case {
+	constrained := func(kind Kind) Case {
+		return Case{Goals, First, Workload{Kind: kind, Nodes: 5000, Pending: 1000, GangSize: 1000}, 5, time.Second}
+	}
+	hopeless := Workload{Kind: Hopeless, Nodes: 5000, Pending: 80_000, GangSize: 8}
+	large := identical(20_000, 200_000, 50, 50)
+	cases := []Case{
+		{Goals, First, identical(10_000, 0, 10_000, 10_000), 9, 250 * time.Millisecond},
+		{Goals, First, Workload{Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: 50}, 3, 3 * time.Second},
+		constrained(Zone), constrained(Host), constrained(Spread),
+		{Goals, First, hopeless, 3, 0},
+		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
+		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
+		{Goals, Changed, large, 9, 10 * time.Millisecond},
+	}
+	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
+		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 5})
+	}
+	for _, existing := range []int{0, 10_000, 50_000, 200_000} {
+		cases = append(cases, Case{Table: Existing, Measure: First, Workload: identical(10_000, existing, 10_000, 50), Rounds: 5})
+	}
+	for _, pending := range []int{1000, 10_000, 100_000} {
+		cases = append(cases, Case{Table: Pending, Measure: First, Workload: identical(10_000, 0, pending, 50), Rounds: 5})
+	}
+	for _, size := range []int{10_000, 1000, 100, 10, 1} {
+		cases = append(cases, Case{Table: Gangs, Measure: First, Workload: identical(10_000, 0, 10_000, size), Rounds: 5})
+	}
+	return cases
+}
+
+// Full is the selection, and every size of nodes, existing and pending pods with every kind.
+func Full() []Case {
+	cases := Selection()
+	for _, kind := range Kinds() {
+		for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
+			for _, existing := range []int{0, 50_000, 200_000} {
+				for _, pending := range []int{1000, 10_000, 100_000} {
+					w := Workload{Kind: kind, Nodes: nodes, Existing: existing, Pending: pending, GangSize: 50}
+					if w.fits() {
+						cases = append(cases, Case{Table: matrix, Measure: First, Workload: w, Rounds: 3})
+					}
+				}
+			}
+		}
+	}
+	return cases
+}
+
+// matrix is the table of all sizes with all kinds.
+const matrix Table = "matrix"
+
+// fits tells whether the nodes have room for all pods, and whether anybody would want to know.
+func (w Workload) fits() bool {
+	switch w.Kind {
+	case Shapes:
+		return w.Existing <= 200*w.Nodes && w.Pending <= 20*w.Nodes
+	case Identical, Hopeless:
+		return w.Existing+w.Pending <= 300*w.Nodes
+	case Zone, Host, Spread:
+		return w.Existing+w.Pending <= 300*w.Nodes && w.Pending <= 10_000
+	}
+	return false
+}
+
+// Only keeps the cases of some kinds; no kind keeps all.
+func Only(cases []Case, kinds []Kind) []Case {
+	if len(kinds) == 0 {
+		return cases
+	}
+	return slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !slices.Contains(kinds, c.Workload.Kind) })
+}
+
+// One is a first cycle of each kind, all of them when none is named, with these sizes; and of the hopeless also the cycle
+// after it. A gang size of zero makes one gang of all.
+func One(kinds []Kind, workload Workload, rounds int) []Case {
+	if len(kinds) == 0 {
+		kinds = Kinds()
+	}
+	if workload.GangSize == 0 {
+		workload.GangSize = workload.Pending
+	}
+	var cases []Case
+	for _, kind := range kinds {
+		workload.Kind = kind
+		cases = append(cases, Case{Table: Goals, Measure: First, Workload: workload, Rounds: rounds})
+		if kind == Hopeless {
+			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds})
+		}
+	}
+	return cases
+}

@@ -1,0 +1,202 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/lab/bench/profile"
+)
+
+// Options say how to measure.
+type Options struct {
+	// Profile is the file that receives where the measured cycles spent their time; empty means none.
+	Profile string
+	// Out receives progress.
+	Out io.Writer
+}
+
+// Result is a row with what was measured.
+type Result struct {
+	Case Case
+	// Took is the median of what is timed; of a cycle, Snapshot is the part that brings the snapshot up to date.
+	Took, Snapshot time.Duration
+	// Fastest and Slowest are the extremes.
+	Fastest, Slowest time.Duration
+	// Binds and Waiting are how many pods one cycle bound and how many jobs it left waiting.
+	Binds, Waiting int
+	// Allocated is the memory that one cycle took from the heap, whether it was given back or not, in bytes; Heap what was
+	// in use after it, the whole cluster included.
+	Allocated, Heap uint64
+}
+
+// Rate is how many pods were bound per second of the cycle.
+func (r Result) Rate() float64 { return float64(r.Binds) / r.Took.Seconds() }
+
+// Met tells whether the goal is met, if there is one.
+func (r Result) Met() bool { return r.Case.Goal == 0 || r.Took <= r.Case.Goal }
+
+// Run measures the cases in order; those of the same workload share one cluster. What was measured before an error is
+// returned with it.
+func Run(ctx context.Context, cases []Case, options Options) ([]Result, error) {
+	b := bench{options: options, known: map[Case]Result{}}
+	defer b.close()
+	if options.Profile != "" {
+		dir, err := os.MkdirTemp("", "tutti-profile-")
+		if err != nil {
+			return nil, fmt.Errorf("profile: %w", err)
+		}
+		defer os.RemoveAll(dir)
+		b.profiles = dir
+	}
+	var results []Result
+	for i, c := range cases {
+		if err := ctx.Err(); err != nil {
+			return results, fmt.Errorf("measure: %w", err)
+		}
+		start := time.Now()
+		result, err := b.measure(c)
+		if err != nil {
+			return results, fmt.Errorf("%s: %w", c, err)
+		}
+		results = append(results, result)
+		fmt.Fprintf(options.Out, "[%d/%d] %s: %s (snapshot %s), %d bound, %d waiting, %d MB allocated; measured in %s\n",
+			i+1, len(cases), c, Round(result.Took), Round(result.Snapshot), result.Binds, result.Waiting, result.Allocated>>20,
+			time.Since(start).Round(100*time.Millisecond))
+	}
+	if options.Profile != "" {
+		return results, profile.Merge(ctx, b.profiles, options.Profile)
+	}
+	return results, nil
+}
+
+// bench is one go at measuring.
+type bench struct {
+	options Options
+	known   map[Case]Result
+	world   *world
+	// profiles is the folder of the profiles so far.
+	profiles string
+	count    int
+}
+
+func (b *bench) close() {
+	if b.world != nil {
+		b.world.stop()
+		b.world = nil
+	}
+}
+
+// measure measures one case, or takes what was measured for another table.
+func (b *bench) measure(c Case) (Result, error) {
+	key := c
+	key.Table, key.Goal = "", 0
+	result, ok := b.known[key]
+	if !ok {
+		if err := b.open(c.Workload); err != nil {
+			return result, err
+		}
+		var err error
+		if result, err = b.rounds(c); err != nil {
+			return result, err
+		}
+		b.known[key] = result
+	}
+	result.Case = c
+	return result, nil
+}
+
+// open makes the cluster, unless it is that of the case before.
+func (b *bench) open(workload Workload) error {
+	if b.world != nil && b.world.workload == workload {
+		return nil
+	}
+	b.close()
+	debug.FreeOSMemory()
+	var err error
+	b.world, err = newWorld(workload)
+	return err
+}
+
+// rounds measures as often as asked for and returns the median.
+func (b *bench) rounds(c Case) (Result, error) {
+	var result Result
+	var cycles []cycle
+	for range c.Rounds {
+		before, after, cycle, err := b.round(c)
+		if err != nil {
+			return result, err
+		}
+		cycles = append(cycles, cycle)
+		result.Binds, result.Waiting = cycle.binds, cycle.waiting
+		result.Allocated, result.Heap = after.TotalAlloc-before.TotalAlloc, after.HeapAlloc
+	}
+	slices.SortFunc(cycles, func(a, b cycle) int { return int(a.took() - b.took()) })
+	middle := cycles[len(cycles)/2]
+	result.Took, result.Snapshot = middle.took(), middle.snapshot
+	result.Fastest, result.Slowest = cycles[0].took(), cycles[len(cycles)-1].took()
+	return result, nil
+}
+
+// round measures once, and leaves the cluster as it was.
+func (b *bench) round(c Case) (before, after runtime.MemStats, took cycle, err error) {
+	w := b.world
+	switch c.Measure {
+	case First, Again:
+		w.arrive()
+		defer w.leave()
+	case Changed:
+		w.churn(100)
+	case Unchanged:
+	}
+	if c.Measure == Again {
+		w.run()
+		w.run() // what the first one decided changes the snapshot once more
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	stop, err := b.profile()
+	if err != nil {
+		return before, after, took, err
+	}
+	switch c.Measure {
+	case First, Again:
+		took = w.run()
+	case Unchanged, Changed:
+		took = w.look()
+	}
+	if err := stop(); err != nil {
+		return before, after, took, err
+	}
+	runtime.ReadMemStats(&after)
+	if c.Measure == First && took.binds != c.Workload.Starts() {
+		return before, after, took, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
+	}
+	return before, after, took, nil
+}
+
+// profile starts to record, if asked for, and returns what ends that.
+func (b *bench) profile() (stop func() error, err error) {
+	if b.profiles == "" {
+		return func() error { return nil }, nil
+	}
+	b.count++
+	return profile.Start(filepath.Join(b.profiles, fmt.Sprintf("%05d.pprof", b.count)))
+}
+
+// Round shortens a duration to what can be read.
+func Round(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(10 * time.Nanosecond)
+}

@@ -1,0 +1,117 @@
+package inprocess
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Markdown is the tables of what was measured, each curve with its exponent. Tables without rows are left out.
+func Markdown(results []Result) string {
+	var b strings.Builder
+	writeGoals(&b, table(results, Goals))
+	for _, curve := range Curves() {
+		writeCurve(&b, curve, table(results, curve))
+	}
+	if rows := table(results, matrix); len(rows) > 0 {
+		b.WriteString("### All sizes\n\n")
+		writeRows(&b, rows)
+	}
+	return b.String()
+}
+
+func table(results []Result, name Table) []Result {
+	var rows []Result
+	for _, r := range results {
+		if r.Case.Table == name {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func writeGoals(b *strings.Builder, rows []Result) {
+	if len(rows) == 0 {
+		return
+	}
+	b.WriteString("### Goals\n\n" +
+		"| measured | pods that wait | gang size | nodes | existing pods | median | fastest to slowest | goal | met | pods/s | bound | waiting jobs | allocated |\n" +
+		"|---|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|\n")
+	for _, r := range rows {
+		w := r.Case.Workload
+		goal, met := "", ""
+		if r.Case.Goal > 0 {
+			goal, met = "≤ "+r.Case.Goal.String(), "no"
+		}
+		if r.Case.Goal > 0 && r.Met() {
+			met = "yes"
+		}
+		waits, size := fmt.Sprintf("%d, %s", w.Pending, w.Kind), fmt.Sprint(w.GangSize)
+		if r.Case.Measure == Unchanged || r.Case.Measure == Changed {
+			waits, size = "none", ""
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %d | %d | %s | %s | %s | %s | %s | %d | %d | %s |\n",
+			r.Case.Measure, waits, size, w.Nodes, w.Existing, seconds(r.Took), span(r), goal, met, rate(r), r.Binds, r.Waiting,
+			bytes(r.Allocated))
+	}
+	b.WriteString("\n")
+}
+
+func writeCurve(b *strings.Builder, curve Table, rows []Result) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "### Cost against %s\n\n", curve)
+	writeRows(b, rows)
+	exponent, err := Fit(curve, rows)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(b, "Exponent of the cycle's time: %.2f", exponent)
+	if most := curve.most(); most > 0 {
+		fmt.Fprintf(b, "; goal ≤ %.2f, %s", most, met(exponent <= most))
+	}
+	b.WriteString(".\n\n")
+}
+
+// Fit is the exponent of a curve; rows of size zero are left out.
+func Fit(curve Table, rows []Result) (float64, error) {
+	var sizes, costs []float64
+	for _, r := range rows {
+		if size := curve.size(r.Case.Workload); size > 0 {
+			sizes, costs = append(sizes, size), append(costs, r.Took.Seconds())
+		}
+	}
+	return Exponent(sizes, costs)
+}
+
+func writeRows(b *strings.Builder, rows []Result) {
+	b.WriteString("| pods that wait | in gangs | nodes | existing pods | cycle, median | of it snapshot | fastest to slowest | pods/s | allocated |\n" +
+		"|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, r := range rows {
+		w := r.Case.Workload
+		fmt.Fprintf(b, "| %d, %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", w.Pending, w.Kind, w.Gangs(), w.Nodes, w.Existing,
+			seconds(r.Took), seconds(r.Snapshot), span(r), rate(r), bytes(r.Allocated))
+	}
+	b.WriteString("\n")
+}
+
+func met(yes bool) string {
+	if yes {
+		return "met"
+	}
+	return "not met"
+}
+
+func rate(r Result) string {
+	if r.Binds == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", r.Rate())
+}
+
+func seconds(d time.Duration) string { return Round(d).String() }
+
+func span(r Result) string { return seconds(r.Fastest) + " to " + seconds(r.Slowest) }
+
+func bytes(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/(1<<20)) }

@@ -1,0 +1,284 @@
+package inprocess
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// Kind is what the pods that wait are like.
+type Kind string
+
+// The kinds. What waits in all of them has room, but for the hopeless.
+const (
+	// Identical pods.
+	Identical Kind = "identical"
+	// Shapes are 150 different requests; the next pod has the same as the one before in runs of 1.35, as in a real trace.
+	Shapes Kind = "shapes"
+	// Zone gangs must have all their members in one zone.
+	Zone Kind = "zone"
+	// Host gangs must have no two members on one node.
+	Host Kind = "host"
+	// Spread gangs must have their members spread evenly over the zones.
+	Spread Kind = "spread"
+	// Hopeless gangs, of 100 shapes, have room for some of their members only. They are older than 500 gangs that start.
+	Hopeless Kind = "hopeless"
+)
+
+// Kinds are all of them, in the order of their tables.
+func Kinds() []Kind { return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless} }
+
+// What the clusters are made of. Room is no matter but where a workload says so.
+const (
+	zones       = 10
+	manyShapes  = 150
+	runLength   = 1.35
+	runningGang = 50
+	namespace   = "bench"
+	// Of the gangs that wait behind hopeless ones.
+	startable, startableSize = 500, 8
+	hopelessShapes           = 100
+	gpu                      = "nvidia.com/gpu"
+	// Of the nodes, these few offer one piece each of what the hopeless ask for.
+	rareNodes = 5
+	rare      = "example.com/rare"
+)
+
+// epoch is when everything was created, later things some seconds later.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Workload is a cluster and what waits in it. The same workload is the same objects, byte for byte.
+type Workload struct {
+	Kind Kind
+	// Nodes, Existing and Pending are how many nodes, pods on them and pods that wait there are. Of the pods on nodes half
+	// are members of gangs of ours, half another scheduler's.
+	Nodes, Existing, Pending int
+	// GangSize is how many members each gang that waits has, and needs.
+	GangSize int
+}
+
+// String is the workload as a row of a table names it.
+func (w Workload) String() string {
+	return fmt.Sprintf("%s, %d nodes, %d existing, %d pending in gangs of %d", w.Kind, w.Nodes, w.Existing, w.Pending, w.GangSize)
+}
+
+// Gangs is how many gangs wait, the last of them maybe smaller than the others.
+func (w Workload) Gangs() int { return (w.Pending + w.GangSize - 1) / w.GangSize }
+
+// Starts is how many of the pods that wait have room.
+func (w Workload) Starts() int {
+	if w.Kind == Hopeless {
+		return startable * startableSize
+	}
+	return w.Pending
+}
+
+// Objects is what a watch would tell of a workload, and of what waits apart from the rest.
+type Objects struct {
+	Nodes    []*corev1.Node
+	Existing Batch
+	Pending  Batch
+}
+
+// Batch is gangs and pods.
+type Batch struct {
+	Groups []*v1alpha1.PodGroup
+	Pods   []*corev1.Pod
+}
+
+// Objects makes the objects.
+func (w Workload) Objects() Objects {
+	d := draft{random: rand.New(rand.NewPCG(1, 2)), created: epoch}
+	var o Objects
+	for i := range w.Nodes {
+		o.Nodes = append(o.Nodes, d.node(i))
+	}
+	d.existing(&o.Existing, w)
+	if w.Kind == Hopeless {
+		d.hopeless(&o.Pending, w)
+		return o
+	}
+	request := func() corev1.ResourceList { return small() }
+	if w.Kind == Shapes {
+		request = d.interleaved()
+	}
+	for i := 0; len(o.Pending.Pods) < w.Pending; i++ {
+		size := min(w.GangSize, w.Pending-len(o.Pending.Pods))
+		d.gang(&o.Pending, "wait-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = request()
+			w.Kind.constrain(pod)
+		})
+	}
+	return o
+}
+
+// draft makes objects one after another, each a little younger than the one before.
+type draft struct {
+	random  *rand.Rand
+	created time.Time
+	serial  int
+}
+
+// meta is what the API server would have written into an object.
+func (d *draft) meta(prefix, name string) metav1.ObjectMeta {
+	d.serial++
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(prefix + name), ResourceVersion: strconv.Itoa(d.serial),
+		CreationTimestamp: metav1.NewTime(d.created), Generation: 1,
+	}
+}
+
+func (d *draft) node(i int) *corev1.Node {
+	name := fmt.Sprintf("node-%05d", i)
+	node := cluster.Node(name, map[string]string{"cpu": "64", "memory": "512Gi", "pods": "500", gpu: "8"},
+		cluster.NodeLabels(map[string]string{corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%zones)}))
+	if i < rareNodes {
+		node.Status.Allocatable[rare], node.Status.Capacity[rare] = one(), one()
+	}
+	meta := d.meta("node-", name)
+	node.UID, node.ResourceVersion, node.CreationTimestamp = meta.UID, meta.ResourceVersion, meta.CreationTimestamp
+	return node
+}
+
+// existing fills the nodes evenly.
+func (d *draft) existing(b *Batch, w Workload) {
+	for i := 0; len(b.Pods) < w.Existing; i++ {
+		size := min(runningGang, w.Existing-len(b.Pods))
+		d.gang(b, "run-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
+			pod.Spec.NodeName = fmt.Sprintf("node-%05d", len(b.Pods)%w.Nodes)
+			pod.Status.Phase = corev1.PodRunning
+			pod.Spec.Containers[0].Resources.Requests = small()
+			if i%2 == 1 {
+				delete(pod.Labels, v1alpha1.LabelPodGroup)
+				pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+			}
+		})
+		if i%2 == 1 {
+			b.Groups = b.Groups[:len(b.Groups)-1]
+		}
+	}
+}
+
+// gang adds a group that needs all its members, and them, each finished by a function.
+func (d *draft) gang(b *Batch, name string, size int, finish func(*corev1.Pod)) {
+	d.created = d.created.Add(time.Second)
+	b.Groups = append(b.Groups, &v1alpha1.PodGroup{
+		ObjectMeta: d.meta("group-", name), Spec: v1alpha1.PodGroupSpec{MinMember: int32(size)},
+	})
+	for i := range size {
+		pod := d.pod(name, i)
+		finish(pod)
+		b.Pods = append(b.Pods, pod)
+	}
+}
+
+// pod is a member as the API server would tell of it, with what admission writes into every pod.
+func (d *draft) pod(gang string, index int) *corev1.Pod {
+	var priority int32
+	var grace, tolerated int64 = 30, 300
+	policy := corev1.PreemptLowerPriority
+	toleration := func(key string) corev1.Toleration {
+		return corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &tolerated,
+		}
+	}
+	meta := d.meta("pod-", gang+"-"+strconv.Itoa(index))
+	meta.Labels = map[string]string{
+		v1alpha1.LabelPodGroup: gang, "app": gang,
+		"batch.kubernetes.io/job-completion-index": strconv.Itoa(index),
+	}
+	return &corev1.Pod{
+		ObjectMeta: meta,
+		Spec: corev1.PodSpec{
+			SchedulerName: harness.SchedulerName, Priority: &priority, PreemptionPolicy: &policy,
+			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
+			Tolerations: []corev1.Toleration{toleration(corev1.TaintNodeNotReady), toleration(corev1.TaintNodeUnreachable)},
+			Containers:  []corev1.Container{{Name: "main", Image: "example.com/none"}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+}
+
+// hopeless adds gangs of more members than there are nodes with what they need, and then gangs of small pods.
+func (d *draft) hopeless(b *Batch, w Workload) {
+	for i := 0; len(b.Pods) < w.Pending; i++ {
+		size := max(rareNodes+1, min(w.GangSize, w.Pending-len(b.Pods)))
+		d.gang(b, "wait-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+				corev1.ResourceCPU: *resource.NewMilliQuantity(1000+int64(i%hopelessShapes), resource.DecimalSI), rare: one(),
+			}
+		})
+	}
+	for i := range startable {
+		d.gang(b, "start-"+strconv.Itoa(i), startableSize, func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].Resources.Requests = small()
+		})
+	}
+}
+
+func one() resource.Quantity { return resource.MustParse("1") }
+
+// small is what kube-scheduler's own benchmark asks for.
+func small() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("500Mi"),
+	}
+}
+
+// interleaved returns the requests of one pod after another: any of many shapes, each as likely, with the shape of the
+// pod before it in runs of the usual length.
+func (d *draft) interleaved() func() corev1.ResourceList {
+	last := 0
+	return func() corev1.ResourceList {
+		if d.random.Float64() >= 1-1/runLength {
+			// Any but the last, or runs would be longer than asked for.
+			last = (last + 1 + d.random.IntN(manyShapes-1)) % manyShapes
+		}
+		return shape(last)
+	}
+}
+
+// shape is the request with a number: a GPU for each third, and CPU and memory that no other has.
+func shape(i int) corev1.ResourceList {
+	list := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(100+int64(i)*25, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity((256+int64(i*7%manyShapes)*64)<<20, resource.BinarySI),
+	}
+	if i%3 == 0 {
+		list[gpu] = one()
+	}
+	return list
+}
+
+// constrain gives a pod what its kind asks of the other members' nodes.
+func (k Kind) constrain(pod *corev1.Pod) {
+	siblings := &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}}
+	term := func(key string) []corev1.PodAffinityTerm {
+		return []corev1.PodAffinityTerm{{LabelSelector: siblings, TopologyKey: key}}
+	}
+	switch k {
+	case Zone:
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelTopologyZone),
+		}}
+	case Host:
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelHostname),
+		}}
+	case Spread:
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
+		}}
+	case Identical, Shapes, Hopeless:
+	}
+}

@@ -1,0 +1,196 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/pkg/actions"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins"
+)
+
+// world is a workload's cluster as a scheduler's process has it in memory.
+type world struct {
+	workload Workload
+	state    *cluster.State
+	profile  *framework.Profile
+	pending  Batch
+	nodes    []*corev1.Node
+	existing []*corev1.Pod
+	now      time.Time
+	serial   int
+	stop     func()
+}
+
+// newWorld fills a state with nodes and the pods on them. What waits is not there yet.
+func newWorld(workload Workload) (*world, error) {
+	objects := workload.Objects()
+	w := &world{
+		workload: workload,
+		state:    cluster.New(cluster.Options{SchedulerNames: []string{harness.SchedulerName}}),
+		pending:  objects.Pending, nodes: objects.Nodes, existing: objects.Existing.Pods,
+		now: epoch.Add(24 * time.Hour), serial: 10_000_000,
+	}
+	if err := w.open(); err != nil {
+		return nil, err
+	}
+	for i, node := range w.nodes {
+		w.nodes[i] = cluster.StripNode(node)
+		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: w.nodes[i]})
+	}
+	w.strip(objects.Existing.Pods)
+	w.strip(objects.Pending.Pods)
+	w.apply(objects.Existing, false)
+	w.state.Snapshot(w.now)
+	return w, nil
+}
+
+func (w *world) strip(pods []*corev1.Pod) {
+	for i, pod := range pods {
+		pods[i] = cluster.StripPod(pod)
+	}
+}
+
+// open builds kube-scheduler's plugins over an API server that holds the namespace, and the built-in profile.
+func (w *world) open() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	client := fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	factory := informers.NewSharedInformerFactory(client, 0)
+	w.stop = func() {
+		cancel()
+		factory.Shutdown()
+	}
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: w.state.View(), Informers: factory, Client: client})
+	if err != nil {
+		return fmt.Errorf("kube-scheduler's plugins: %w", err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+		return errors.New("kube-scheduler's plugins did not sync")
+	}
+	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Known())
+	if err != nil {
+		return fmt.Errorf("built-in configuration: %w", err)
+	}
+	if w.profile, err = catalogue.Build(configuration); err != nil {
+		return fmt.Errorf("built-in profile: %w", err)
+	}
+	return nil
+}
+
+// apply tells the state of groups and pods, or that they are gone.
+func (w *world) apply(b Batch, deleted bool) {
+	for _, group := range b.Groups {
+		w.state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group, Deleted: deleted})
+	}
+	for _, pod := range b.Pods {
+		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: pod, Deleted: deleted})
+	}
+}
+
+// arrive lets what waits come to be. A second time they are others, of the same names.
+func (w *world) arrive() {
+	for i, group := range w.pending.Groups {
+		next := *group
+		w.renew(&next.ObjectMeta)
+		w.pending.Groups[i] = &next
+	}
+	for i, pod := range w.pending.Pods {
+		next := *pod
+		w.renew(&next.ObjectMeta)
+		w.pending.Pods[i] = &next
+	}
+	w.apply(w.pending, false)
+}
+
+// leave takes what waits, and where it was put, away again.
+func (w *world) leave() {
+	w.apply(w.pending, true)
+	w.state.Snapshot(w.now)
+}
+
+// renew makes an object another one of the same name.
+func (w *world) renew(meta *metav1.ObjectMeta) {
+	w.change(meta)
+	meta.UID = types.UID(strconv.Itoa(w.serial))
+}
+
+// change gives an object the version of a new event.
+func (w *world) change(meta *metav1.ObjectMeta) {
+	w.serial++
+	meta.ResourceVersion = strconv.Itoa(w.serial)
+}
+
+// churn tells of one in so many nodes and pods on nodes, each with a changed label, which is not the others'.
+func (w *world) churn(oneIn int) {
+	for i := 0; i < len(w.nodes); i += oneIn {
+		node := *w.nodes[i]
+		node.Labels = relabel(node.Labels, w.serial)
+		w.change(&node.ObjectMeta)
+		w.nodes[i] = &node
+		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
+	}
+	for i := 0; i < len(w.existing); i += oneIn {
+		pod := *w.existing[i]
+		pod.Labels = relabel(pod.Labels, w.serial)
+		w.change(&pod.ObjectMeta)
+		w.existing[i] = &pod
+		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
+	}
+}
+
+func relabel(labels map[string]string, value int) map[string]string {
+	labels = maps.Clone(labels)
+	labels["changed"] = strconv.Itoa(value)
+	return labels
+}
+
+// cycle is what one came to.
+type cycle struct {
+	snapshot, session time.Duration
+	binds, waiting    int
+}
+
+func (c cycle) took() time.Duration { return c.snapshot + c.session }
+
+// run is one cycle, as the loop runs it.
+func (w *world) run() cycle {
+	var c cycle
+	start := time.Now()
+	snapshot := w.state.Snapshot(w.now)
+	c.snapshot = time.Since(start)
+	refusals := framework.Run(snapshot, w.profile, framework.Options{
+		Decide: func(decision model.Decision) {
+			w.state.Assume(decision)
+			c.binds += len(decision.Binds)
+		},
+	})
+	c.session = time.Since(start) - c.snapshot
+	c.waiting = len(refusals)
+	return c
+}
+
+// look brings the snapshot up to date and does nothing with it.
+func (w *world) look() cycle {
+	start := time.Now()
+	w.state.Snapshot(w.now)
+	return cycle{snapshot: time.Since(start)}
+}

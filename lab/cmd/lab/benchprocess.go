@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tutti-sched/tutti/lab/bench/inprocess"
+)
+
+// benchProcessCommand measures cycles in process.
+func benchProcessCommand() *cobra.Command {
+	var (
+		only     []string
+		full     bool
+		workload inprocess.Workload
+		rounds   int
+		options  inprocess.Options
+	)
+	cmd := &cobra.Command{
+		Use:   "process",
+		Short: "Measure what a scheduling cycle costs, in process and without a cluster",
+		Long: `Measure cycles as the scheduler's loop runs them - snapshot, session, assume - over a live state that was filled by
+events, with kube-scheduler's own plugins and the built-in configuration.
+
+With a size given, one row of each kind that --only names is measured; else the default selection, or --full all.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			kinds, err := parseKinds(only)
+			if err != nil {
+				return err
+			}
+			cases := inprocess.Selection()
+			if full {
+				cases = inprocess.Full()
+			}
+			cases = inprocess.Only(cases, kinds)
+			if sized(cmd) {
+				cases = inprocess.One(kinds, workload, rounds)
+			} else if cmd.Flags().Changed("rounds") {
+				for i := range cases {
+					cases[i].Rounds = rounds
+				}
+			}
+			options.Out = cmd.ErrOrStderr()
+			results, err := inprocess.Run(cmd.Context(), cases, options)
+			fmt.Fprint(cmd.OutOrStdout(), inprocess.Markdown(results))
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&only, "only", nil, "measure these kinds only: "+kindNames())
+	flags.BoolVar(&full, "full", false, "measure every size of every kind")
+	flags.IntVar(&workload.Nodes, "nodes", 10_000, "how many nodes")
+	flags.IntVar(&workload.Existing, "existing", 0, "how many pods there are on nodes")
+	flags.IntVar(&workload.Pending, "pending", 10_000, "how many pods wait")
+	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
+	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
+	flags.StringVar(&options.Profile, "profile", "", "write where the measured cycles spent their time into this file, for go tool pprof")
+	return cmd
+}
+
+// sized tells whether a size was given.
+func sized(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size"}, cmd.Flags().Changed)
+}
+
+func parseKinds(names []string) ([]inprocess.Kind, error) {
+	var kinds []inprocess.Kind
+	for _, name := range names {
+		kind := inprocess.Kind(name)
+		if !slices.Contains(inprocess.Kinds(), kind) {
+			return nil, fmt.Errorf("--only %q: there are %s", name, kindNames())
+		}
+		kinds = append(kinds, kind)
+	}
+	return kinds, nil
+}
+
+func kindNames() string {
+	var names []string
+	for _, kind := range inprocess.Kinds() {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ", ")
+}

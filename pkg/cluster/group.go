@@ -58,7 +58,8 @@ func (s *State) fill(job *model.Job) {
 	}
 	slices.SortFunc(tasks, model.CompareTasks)
 	clear(tasks[len(tasks):cap(tasks)])
-	*job = model.Job{Key: key, Tasks: tasks, MinMember: 1}
+	s.filled++
+	*job = model.Job{Key: key, Tasks: tasks, MinMember: 1, Version: s.filled}
 	highest, live := highestPriority(tasks)
 	job.Priority = highest
 	group := s.groups[key]
@@ -87,6 +88,14 @@ func (s *State) fill(job *model.Job) {
 			}
 		}
 	}
+	job.Settled = settled(job)
+}
+
+// settled tells whether nobody is left to wait: what there is runs, ends or has ended. A group whose members are still to
+// come waits for them.
+func settled(job *model.Job) bool {
+	waits := func(task *model.Task) bool { return task.Status == model.Pending }
+	return job.Count(waits) == 0 && (job.Group == nil || job.Ended())
 }
 
 // highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.

@@ -191,11 +191,11 @@ func (s *State) set(before, after *record) {
 	s.markJob(before, after)
 }
 
-// markJob marks the jobs whose own fields or list of tasks may have changed; a task that only moves changes neither.
+// markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node
+// or from life to death changes none of them.
 func (s *State) markJob(before, after *record) {
-	if before != nil && after != nil && before.task.Job == after.task.Job &&
-		before.task.Priority == after.task.Priority && before.task.Created.Equal(after.task.Created) &&
-		before.finished() == after.finished() {
+	if before != nil && after != nil && before.finished() == after.finished() &&
+		(before.task.Status == model.Pending) == (after.task.Status == model.Pending) && sameQuestion(&before.task, &after.task) {
 		return
 	}
 	for _, r := range []*record{before, after} {
@@ -203,6 +203,12 @@ func (s *State) markJob(before, after *record) {
 			s.dirtyJobs[r.task.Job] = struct{}{}
 		}
 	}
+}
+
+// sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
+func sameQuestion(a, b *model.Task) bool {
+	return a.Job == b.Job && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
+		a.Shape == b.Shape && a.Gated == b.Gated && a.Refused.String() == b.Refused.String()
 }
 
 func add[K comparable](index map[K]map[types.UID]*record, key K, r *record) {

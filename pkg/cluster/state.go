@@ -52,6 +52,8 @@ type State struct {
 	tasks    map[types.UID]*model.Task
 	width    int
 	second   int64
+	// filled counts how often a job of the snapshot was written.
+	filled uint64
 	view     *View
 }
 

@@ -133,6 +133,9 @@ func (s *Session) PickVictims(purpose Purpose, preemptor *model.Job, units []Uni
 	return picked
 }
 
+// Afresh tells that nothing may be remembered, so that what is can be held to it. For tests.
+func (s *Session) Afresh() bool { return s.options.Afresh }
+
 // OrderMoves tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
 // shares and order by them.
 func (s *Session) OrderMoves() bool { return len(s.slots.observe) > 0 }

@@ -62,6 +62,12 @@ type Job struct {
 	Remark string
 	// Refused says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
 	Refused *Refusal
+
+	// Settled tells that nobody of the job waits for a node, when the snapshot was taken: there is nothing to decide. False
+	// is always safe.
+	Settled bool
+	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
+	Version uint64
 }
 
 // Count returns how many tasks satisfy the condition.

@@ -11,6 +11,8 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -49,10 +51,12 @@ type Scheduler struct {
 	backoff  backoff
 	doubts   doubts
 	refusals map[model.JobKey]*model.Refusal
-	leading  bool
-	last     lastCycle
-	cycle    timer
-	reports  timer
+	// memory is handed on from session to session.
+	memory  framework.Memory
+	leading bool
+	last    lastCycle
+	cycle   timer
+	reports timer
 }
 
 // Options are how the loop runs.
@@ -151,6 +155,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
+		Memory: &s.memory,
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
 			s.machine.Submit(now, decision)
@@ -163,6 +168,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	})
 	s.last = lastCycle{decided: decided > 0, expires: now.Add(anyway)}
 	s.last.expireBy(release, !release.IsZero())
+	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expires))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
 	s.settle(ctx, outcomes)
@@ -185,6 +191,11 @@ type lastCycle struct {
 // anyway is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has more
 // sources than the watches that wake the loop.
 const anyway = time.Minute
+
+// outside is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
+const outside = 5 * time.Second
+
+func expires(refusal *model.Refusal) bool { return refusal.Expires }
 
 func (l *lastCycle) expireBy(when time.Time, ok bool) {
 	if ok && when.Before(l.expires) {

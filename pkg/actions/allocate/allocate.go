@@ -14,20 +14,23 @@ import (
 // Name is the action's name in the configuration.
 const Name = "allocate"
 
-// New returns the action. It keeps nothing between sessions and takes no arguments.
-func New() framework.Action { return action{} }
+// New returns the action. It keeps nothing between sessions but why jobs failed while nothing has changed since, and takes
+// no arguments.
+func New() framework.Action { return &action{} }
 
-type action struct{}
+type action struct{ failures failures }
 
 // Name returns "allocate".
-func (action) Name() string { return Name }
+func (*action) Name() string { return Name }
 
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, and then hands out
 // what is left.
-func (action) Execute(session *framework.Session) {
+func (a *action) Execute(session *framework.Session) {
 	var begun, waiting []*model.Job
 	for _, job := range session.Snapshot.Jobs {
 		switch {
+		case job.Settled && !session.Afresh():
+			continue
 		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
 		case short(session, job) && job.Count(stays) > 0:
@@ -37,7 +40,7 @@ func (action) Execute(session *framework.Session) {
 		}
 	}
 	run := &run{
-		session: session, largest: largestNode(session.Snapshot), budget: overallBudget, failures: failures{},
+		session: session, largest: largestNode(session.Snapshot), budget: overallBudget, failures: &a.failures,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
@@ -46,7 +49,7 @@ func (action) Execute(session *framework.Session) {
 	for job := range inOrder(session, waiting) {
 		run.tryMinimum(job)
 	}
-	handOutSurplus(session)
+	handOutSurplus(session, append(begun, waiting...))
 }
 
 func short(session *framework.Session, job *model.Job) bool {
@@ -65,19 +68,19 @@ func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*mod
 	return func(yield func(*model.Job) bool) {
 		left := slices.SortedFunc(slices.Values(jobs), session.CompareJobs)
 		for len(left) > 0 {
-			next := 0
 			if session.OrderMoves() {
+				first := 0
 				for i := range left {
-					if session.CompareJobs(left[i], left[next]) < 0 {
-						next = i
+					if session.CompareJobs(left[i], left[first]) < 0 {
+						first = i
 					}
 				}
+				left[0], left[first] = left[first], left[0]
 			}
-			job := left[next]
-			left = slices.Delete(left, next, next+1)
-			if !yield(job) {
+			if !yield(left[0]) {
 				return
 			}
+			left = left[1:]
 		}
 	}
 }
@@ -90,7 +93,7 @@ type run struct {
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
 	budget   int
-	failures failures
+	failures *failures
 }
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
@@ -104,14 +107,13 @@ func (r *run) tryMinimum(job *model.Job) {
 		session.Refuse(job, refusal)
 		return
 	}
-	if refusal := r.failures.foretell(job); refusal != nil {
+	if refusal := r.failures.foretell(session, job); refusal != nil {
 		session.Refuse(job, refusal)
 		return
 	}
 	trial := &trial{session: session, job: job, members: order(session, job, r.largest), overall: &r.budget}
 	refusal := trial.start(model.IdleRoom)
 	if refusal == nil {
-		r.failures.forget()
 		return
 	}
 	session.Refuse(job, refusal)

@@ -1,26 +1,63 @@
 package allocate
 
 import (
+	"fmt"
+	"strings"
+	"unique"
+
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// failures remembers, for members of one shape, how many found room when a job of them did not get enough. The answer holds
-// for the next job of that shape as long as nothing is placed: it needs at least one more than that, or it is tried.
+// failures remembers what jobs could not start, as long as nothing has changed: in one cycle until something is placed, and
+// from one cycle to the next. A job that asks the same is not tried again, nor one that asks for more of it.
 //
-// Invariant: a job is refused from memory only if trying it would fail, for want of the same.
-type failures map[model.Shape]failure
+// Invariant: a job is refused from memory only if trying it would fail.
+type failures struct {
+	snapshot *model.Snapshot
+	// mark is up to where the answers hold.
+	mark  model.Mark
+	known map[question]failure
+	// asks has the question of each job, which is expensive to write down.
+	asks map[model.JobKey]ask
+}
 
+// failure is why jobs that ask one question fail.
 type failure struct {
+	// fit is how many members found room.
 	fit     int64
 	refusal *model.Refusal
 }
 
+// question is the shape of all members, or what inFull writes. The zero question is none.
+type question struct{ shape, members unique.Handle[string] }
+
+// ask is what one version of a job asks of the cluster.
+type ask struct {
+	version  uint64
+	question question
+	// uniform tells that all members have one shape and no role: with more of them it fails all the more.
+	uniform bool
+}
+
 // foretell returns the refusal that trying the job would end in, nil when that has to be seen.
-func (f failures) foretell(job *model.Job) *model.Refusal {
-	shape, ok := uniform(job)
-	known, seen := f[shape]
-	if !ok || !seen || int64(job.MinMember) <= known.fit {
+func (f *failures) foretell(session *framework.Session, job *model.Job) *model.Refusal {
+	if session.Afresh() {
+		return nil
+	}
+	f.follow(session)
+	asked, ok := f.asks[job.Key]
+	if !ok || asked.version != job.Version {
+		asked = questionOf(job)
+		f.asks[job.Key] = asked
+	}
+	known, seen := f.known[asked.question]
+	switch {
+	case !seen:
+		return nil
+	case !asked.uniform:
+		return known.refusal
+	case int64(job.MinMember) <= known.fit:
 		return nil
 	}
 	foretold := *known.refusal
@@ -28,11 +65,29 @@ func (f failures) foretell(job *model.Job) *model.Refusal {
 	return &foretold
 }
 
-// remember keeps what a failed try of the job has shown, if that says something about other jobs: all its members ask the
-// same, of nothing but nodes and their room.
-func (f failures) remember(session *framework.Session, job *model.Job, refusal *model.Refusal) {
-	shape, ok := uniform(job)
-	if !ok || refusal.Needs != int64(job.MinMember) || len(refusal.Causes) == 0 {
+// follow forgets everything when something has changed.
+func (f *failures) follow(session *framework.Session) {
+	mark := session.Snapshot.Journal.Mark()
+	if f.snapshot == session.Snapshot && f.mark == mark {
+		return
+	}
+	f.snapshot, f.mark = session.Snapshot, mark
+	f.known = map[question]failure{}
+	if f.asks == nil || len(f.asks) > 2*len(session.Snapshot.Jobs) {
+		f.asks = map[model.JobKey]ask{}
+	}
+}
+
+// remember keeps what a failed try of the job has shown, if that says something about other jobs: its members ask for
+// nothing but nodes and their room. The try has left no trace, so what was known before is still true.
+func (f *failures) remember(session *framework.Session, job *model.Job, refusal *model.Refusal) {
+	if session.Afresh() {
+		return
+	}
+	f.mark = session.Snapshot.Journal.Mark()
+	asked := f.asks[job.Key]
+	if asked.question == (question{}) || len(refusal.Causes) == 0 ||
+		asked.uniform && refusal.Needs != int64(job.MinMember) {
 		return
 	}
 	for _, task := range job.Tasks {
@@ -40,22 +95,44 @@ func (f failures) remember(session *framework.Session, job *model.Job, refusal *
 			return
 		}
 	}
-	f[shape] = failure{fit: refusal.Has, refusal: refusal}
+	f.known[asked.question] = failure{fit: refusal.Has, refusal: refusal}
 }
 
-// forget begins anew, because something was placed.
-func (f failures) forget() { clear(f) }
-
-// uniform returns the shape of the job's members if they have one shape, no role, and nothing but waiting to do.
-func uniform(job *model.Job) (shape model.Shape, ok bool) {
-	if len(job.Tasks) == 0 || len(job.Roles) > 0 {
-		return shape, false
+// questionOf writes down what decides whether a job can start, whatever its name: its minima, and its members in their
+// order, if they have nothing but waiting to do.
+func questionOf(job *model.Job) ask {
+	asked := ask{version: job.Version, uniform: len(job.Roles) == 0}
+	if len(job.Tasks) == 0 || job.Version == 0 {
+		return asked
 	}
-	shape = job.Tasks[0].Shape
+	first := job.Tasks[0]
 	for _, task := range job.Tasks {
-		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Role != "" || task.Shape != shape {
-			return shape, false
+		if task.Status != model.Pending || task.Gated || task.Refused != nil {
+			return asked
+		}
+		asked.uniform = asked.uniform && task.Role == "" && task.Shape == first.Shape
+	}
+	if asked.uniform {
+		asked.question = question{shape: first.Shape}
+	} else {
+		asked.question = question{members: unique.Make(inFull(job))}
+	}
+	return asked
+}
+
+// inFull writes the minima and the members, equal neighbours together.
+func inFull(job *model.Job) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %v", job.MinMember, job.Roles)
+	count := 0
+	for i, task := range job.Tasks {
+		count++
+		last := i == len(job.Tasks)-1
+		if last || job.Tasks[i+1].Shape != task.Shape || job.Tasks[i+1].Role != task.Role ||
+			job.Tasks[i+1].Priority != task.Priority {
+			fmt.Fprintf(&b, "\n%d %q %d %s", count, task.Role, task.Priority, task.Shape.Value())
+			count = 0
 		}
 	}
-	return shape, true
+	return b.String()
 }

@@ -21,10 +21,10 @@ type surplus struct {
 }
 
 // handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
-func handOutSurplus(session *framework.Session) {
+func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 	surpluses := map[model.JobKey]*surplus{}
 	var jobs []*model.Job
-	for _, job := range session.Snapshot.Jobs {
+	for _, job := range candidates {
 		if session.Refusal(job) != nil || short(session, job) || len(job.Waiting()) == 0 {
 			continue
 		}

@@ -51,9 +51,14 @@ func (t *trial) place(
 	standing := standingFor(room)
 	var reason *model.Refusal
 	hopeless := map[model.Shape]bool{}
+	short := int64(0) // as many more must be placed before the gates can agree
 	for _, task := range t.members {
-		if t.session.GateJob(t.job, standing) == nil {
-			return nil
+		if short <= 0 {
+			gate := t.session.GateJob(t.job, standing)
+			if gate == nil {
+				return nil
+			}
+			short = gate.Needs - gate.Has
 		}
 		if hopeless[task.Shape] {
 			continue
@@ -65,7 +70,9 @@ func (t *trial) place(
 		if refusal != nil {
 			hopeless[task.Shape] = hopeless[task.Shape] || t.session.Plain(task)
 			reason = earlier(reason, refusal)
+			continue
 		}
+		short--
 	}
 	gate := t.session.GateJob(t.job, standing)
 	if gate == nil || reason == nil {

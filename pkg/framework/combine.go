@@ -85,7 +85,8 @@ func normalized(score, low, high int64, how Normalization) int64 {
 		if high == low {
 			return 0
 		}
-		return full * (score - low) / (high - low)
+		// kube-scheduler divides floats here, and a score may be one lower for it.
+		return int64(full * (float64(score-low) / float64(high-low)))
 	default:
 		return score
 	}

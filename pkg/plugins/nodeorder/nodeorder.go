@@ -1,15 +1,15 @@
 // Package nodeorder prefers nodes as kube-scheduler does, by weighted scores: how full a node would be, how evenly its
-// cores and memory would be used, and what taints, affinities, spread and images say.
+// resources would be used, what taints, affinities, spread and images say, and whom a node would rather avoid.
 //
-// Scores of resources are its own arithmetic, because requests are translated before anything is compared; the others are
-// asked of kube-scheduler's own plugins. It rules no node out. It keeps nothing between questions, so that a placed
-// sibling counts at once. A score that fails counts 0.
+// Scores of resources are its own arithmetic, because requests are translated before anything is compared, and because they
+// are the hot loop; they come as one score, the weighted sum. The others are asked of kube-scheduler's own plugins. It rules
+// no node out. It keeps nothing between questions, so that a placed sibling counts at once. A score that fails counts 0. When
+// no score has a weight all nodes are equal, and the lower name wins.
 //
 // Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
-// have room; min-max normalisation is exact where kube-scheduler's floats may be one lower; a pod that requests no
-// CPU, or no memory, counts as 100m or 200Mi for scoring once per pod, not once per container, and only while a pod is
-// scored that requests none either, so that such pods do not pile up; balanced use is computed in integers, which may
-// differ by one.
+// have room; devices that a DeviceClass provides under the name of an extended resource are not scored, for they stand on no
+// node's books; room that is promised, but still another's, counts as that other's; kube-scheduler has no score for avoided
+// pods since 1.23, and knew only controllers that were a ReplicaSet or a ReplicationController.
 package nodeorder
 
 import (
@@ -64,9 +64,22 @@ type plugin struct {
 	kube    Kube
 	weights Weights
 	scores  []kubeScore
+	// places are where the scored resources stand in vectors, nodes all of the session.
+	places places
+	nodes  []*model.Node
+	// avoiders are read when somebody first asks.
+	avoiders avoiders
 }
 
-var _ framework.NodeScorer = (*plugin)(nil)
+var (
+	_ framework.NodeScorer    = (*plugin)(nil)
+	_ framework.SessionOpener = (*plugin)(nil)
+)
+
+// OpenSession finds the scored resources in the vectors of this session.
+func (p *plugin) OpenSession(session *framework.Session) {
+	p.places, p.nodes = placesIn(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
+}
 
 // Name returns "nodeorder".
 func (p *plugin) Name() string { return Name }
@@ -74,9 +87,14 @@ func (p *plugin) Name() string { return Name }
 // ScoresFor returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
 func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
 	if scope == framework.Local {
-		return resourceScores(p.weights, task)
+		return resourceScores(&p.weights, &p.places, task)
 	}
 	var scores []framework.NodeScore
+	if scope == framework.Global {
+		if score, ok := p.avoidScore(task.Pod); ok {
+			scores = append(scores, score)
+		}
+	}
 	nodes := p.kube.Lister().NodeInfos()
 	for i := range p.scores {
 		wanted := &p.scores[i]

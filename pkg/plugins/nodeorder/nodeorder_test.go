@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -28,8 +29,8 @@ func TestSameAsKubeScheduler(t *testing.T) {
 	w := newWorld(t, strategy(config.LeastAllocated))
 	counterparts := []counterpart{
 		{"nodeaffinity", "NodeAffinity", 0}, {"tainttoleration", "TaintToleration", 0}, {"imagelocality", "ImageLocality", 0},
-		{"podaffinity", "InterPodAffinity", 1}, {"podtopologyspread", "PodTopologySpread", 0},
-		{"leastrequested", "NodeResourcesFit", 0}, {"balancedresource", "NodeResourcesBalancedAllocation", 1},
+		{"podaffinity", "InterPodAffinity", 0}, {"podtopologyspread", "PodTopologySpread", 0},
+		{"leastrequested", "NodeResourcesFit", 0}, {"balancedresource", "NodeResourcesBalancedAllocation", 0},
 	}
 	compare(t, w, nodeorder.DefaultWeights(), counterparts)
 }
@@ -95,16 +96,22 @@ func compare(t *testing.T, w *world, weights nodeorder.Weights, counterparts []c
 func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
 	w := newWorld(t, strategy(config.LeastAllocated))
 	room := model.Resources{model.CPU: 4000, model.Memory: 8 << 30}
+	idle := func(uid string) *model.Task {
+		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, Supposed: model.Supposed{100, 200 << 20}}
+	}
 	used := &model.Node{Name: "a", Allocatable: room, Idle: room.Clone()}
 	free := &model.Node{Name: "b", Allocatable: room, Idle: room.Clone()}
-	used.Place(&model.Task{PodRef: model.PodRef{UID: "1"}, Position: model.Position{Status: model.Placed, Node: "a"}})
+	one, two := idle("1"), idle("2")
+	one.Position = model.Position{Status: model.Placed, Node: "a"}
+	used.Place(one)
 	weights := nodeorder.Weights{LeastRequested: 1, BalancedResource: 1}
-	scores := w.ours(t, weights, &model.Task{Pod: &corev1.Pod{}}, []*model.Node{used, free})
+	scores := w.ours(t, weights, idle("3"), []*model.Node{used, free})
 	if least := scores["leastrequested"]; least[0] >= least[1] {
 		t.Errorf("leastrequested is %v, want the free node above the other", least)
 	}
-	free.Place(&model.Task{PodRef: model.PodRef{UID: "2"}, Position: model.Position{Status: model.Promised, Node: "b"}})
-	again := w.ours(t, weights, &model.Task{Pod: &corev1.Pod{}}, []*model.Node{used, free})
+	two.Position = model.Position{Status: model.Promised, Node: "b"}
+	free.Place(two)
+	again := w.ours(t, weights, idle("3"), []*model.Node{used, free})
 	if !slices.Equal(again["leastrequested"], scores["leastrequested"]) {
 		t.Errorf("a promised neighbour changes leastrequested from %v to %v", scores["leastrequested"], again["leastrequested"])
 	}
@@ -230,13 +237,8 @@ func TestNewMissesAScore(t *testing.T) {
 
 func BenchmarkPlainPod(b *testing.B) {
 	w := newWorld(b, strategy(config.LeastAllocated))
-	newPlugin, err := nodeorder.New(w.kube, nodeorder.DefaultWeights())
-	if err != nil {
-		b.Fatal(err)
-	}
-	plugin := newPlugin().(framework.NodeScorer)
+	plugin := w.plugin(b, nodeorder.DefaultWeights(), nil)
 	task := &model.Task{Pod: &corev1.Pod{}, Request: vector(1000, 1<<30)}
-	node := &model.Node{Name: "a", Allocatable: vector(32000, 64<<30), Idle: vector(16000, 32<<30)}
 	b.Run("ask", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -244,12 +246,18 @@ func BenchmarkPlainPod(b *testing.B) {
 			plugin.ScoresFor(task, framework.Global, nil)
 		}
 	})
+	nodes := make([]*model.Node, 1024)
+	for i := range nodes {
+		nodes[i] = &model.Node{
+			Name: fmt.Sprint(i), Allocatable: vector(32000, 64<<30), Idle: vector(int64(i*7919%31000), int64(i*104729%63000)<<20),
+		}
+	}
 	b.Run("node", func(b *testing.B) {
 		b.ReportAllocs()
 		scores := plugin.ScoresFor(task, framework.Local, nil)
-		for b.Loop() {
+		for i := 0; b.Loop(); i++ {
 			for _, score := range scores {
-				score.Raw(node)
+				score.Raw(nodes[i%len(nodes)])
 			}
 		}
 	})

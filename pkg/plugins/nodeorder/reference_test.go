@@ -113,25 +113,65 @@ func nodeWeights() map[string]int64 {
 	}
 }
 
-// ours returns the plugin's scores of the nodes, 0 to 100, by score; what has nothing to say is missing.
+// ours returns the plugin's scores of the nodes, 0 to 100, by score; what has nothing to say is missing. The scores of
+// resources, which the plugin sums up, are asked for one by one.
 func (w *world) ours(t testing.TB, weights nodeorder.Weights, task *model.Task, nodes []*model.Node) map[string][]int64 {
+	t.Helper()
+	scores := map[string][]int64{}
+	for name, alone := range oneByOne(weights) {
+		plugin := w.plugin(t, alone, nodes)
+		for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
+			for _, score := range plugin.ScoresFor(task, scope, nodes) {
+				raw := make([]int64, len(nodes))
+				for i, node := range nodes {
+					raw[i] = score.Raw(node)
+				}
+				if scope != framework.Local {
+					name = score.Name
+				}
+				scores[name] = normalized(raw, score.Normalization)
+			}
+		}
+	}
+	return scores
+}
+
+// oneByOne splits weights: each of resources alone, by its name, with weight 1, and the others together.
+func oneByOne(weights nodeorder.Weights) map[string]nodeorder.Weights {
+	none := weights
+	none.LeastRequested, none.MostRequested, none.RequestedToCapacityRatio, none.BalancedResource = 0, 0, 0, 0
+	split := map[string]nodeorder.Weights{"the others": none}
+	only := func(name string, weight int64, set func(*nodeorder.Weights)) {
+		if weight == 0 {
+			return
+		}
+		alone := nodeorder.Weights{
+			Shape:                   weights.Shape,
+			LeastRequestedResources: weights.LeastRequestedResources, MostRequestedResources: weights.MostRequestedResources,
+			RequestedToCapacityRatioResources: weights.RequestedToCapacityRatioResources,
+			BalancedResourceResources:         weights.BalancedResourceResources,
+		}
+		set(&alone)
+		split[name] = alone
+	}
+	only("leastrequested", weights.LeastRequested, func(w *nodeorder.Weights) { w.LeastRequested = 1 })
+	only("mostrequested", weights.MostRequested, func(w *nodeorder.Weights) { w.MostRequested = 1 })
+	only("requestedtocapacityratio", weights.RequestedToCapacityRatio, func(w *nodeorder.Weights) { w.RequestedToCapacityRatio = 1 })
+	only("balancedresource", weights.BalancedResource, func(w *nodeorder.Weights) { w.BalancedResource = 1 })
+	return split
+}
+
+// plugin returns the plugin of a session over the nodes.
+func (w *world) plugin(t testing.TB, weights nodeorder.Weights, nodes []*model.Node) framework.NodeScorer {
 	t.Helper()
 	newPlugin, err := nodeorder.New(w.kube, weights)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin := newPlugin().(framework.NodeScorer)
-	scores := map[string][]int64{}
-	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
-		for _, score := range plugin.ScoresFor(task, scope, nodes) {
-			raw := make([]int64, len(nodes))
-			for i, node := range nodes {
-				raw[i] = score.Raw(node)
-			}
-			scores[score.Name] = normalized(raw, score.Normalization)
-		}
-	}
-	return scores
+	plugin := newPlugin()
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: nodes}
+	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	return plugin.(framework.NodeScorer)
 }
 
 // normalized is what the documentation of framework.Normalization says.
@@ -148,7 +188,7 @@ func normalized(raw []int64, how framework.Normalization) []int64 {
 		case how == framework.ByRange && high == low:
 			raw[i] = 0
 		case how == framework.ByRange:
-			raw[i] = 100 * (score - low) / (high - low)
+			raw[i] = int64(100 * (float64(score-low) / float64(high-low)))
 		}
 	}
 	return raw

@@ -1,143 +1,286 @@
 package nodeorder
 
 import (
-	"math/bits"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// What a pod that requests none counts as, so that such pods do not pile up on one node; kube-scheduler's figures.
-const (
-	assumedCPU    = 100               // thousandths of a core
-	assumedMemory = 200 * 1024 * 1024 // bytes
-)
+// This file is the hot loop of the scheduler: its scores are asked of every node that has changed, for every shape. They
+// read the node's books and nothing else, and allocate nothing.
 
 // full is the best score.
 const full = 100
 
-// scoredResource is a resource that scores look at.
-type scoredResource struct {
+// place is a resource that scores look at, and where vectors have it.
+type place struct {
 	position int
-	// assumed is what a pod that requests none counts as.
-	assumed int64
+	weight   int64
+	// scalar tells that the resource counts only for pods that request it.
+	scalar bool
 }
 
-func scored() [2]scoredResource {
-	return [2]scoredResource{{model.CPU, assumedCPU}, {model.Memory, assumedMemory}}
+// places are what each score looks at, for one session.
+type places struct{ least, most, ratio, balanced []place }
+
+// placesIn finds the resources in the dimensions. One that nobody has named yet is left out, for no task requests it.
+func placesIn(dimensions *model.Dimensions, weights *Weights) places {
+	find := func(weight int64, resources Resources) []place {
+		if weight == 0 {
+			return nil
+		}
+		if resources == nil {
+			resources = defaultResources()
+		}
+		found := make([]place, 0, len(resources))
+		for _, resource := range resources {
+			for i := range dimensions.Len() {
+				if dimensions.Name(i) == resource.Name {
+					found = append(found, place{position: i, weight: resource.Weight, scalar: util.IsScalarResourceName(resource.Name)})
+				}
+			}
+		}
+		return found
+	}
+	return places{
+		least:    find(weights.LeastRequested, weights.LeastRequestedResources),
+		most:     find(weights.MostRequested, weights.MostRequestedResources),
+		ratio:    find(weights.RequestedToCapacityRatio, weights.RequestedToCapacityRatioResources),
+		balanced: find(weights.BalancedResource, weights.BalancedResourceResources),
+	}
 }
 
-// resourceScores returns the scores of how full a node is with the task. They read the node's books alone.
-func resourceScores(weights Weights, task *model.Task) []framework.NodeScore {
-	scores := make([]framework.NodeScore, 0, 2) // the default has two
-	add := func(name string, weight int64, raw func(*model.Node) int64) {
-		if weight > 0 {
-			scores = append(scores, framework.NodeScore{Name: name, Weight: weight, Raw: raw})
+// demand is what a task adds to one resource of a node.
+type demand struct {
+	position        int
+	weight, request int64
+}
+
+// fullness is the scores of how full a node is with a task.
+type fullness struct {
+	weights *Weights
+	// least, most and ratio count what is supposed of containers that state no request, balanced does not.
+	least, most, ratio, balanced []demand
+	// before and after are room for the shares in use.
+	before, after []float64
+	// few is room for the demands of the default scores.
+	few [4]demand
+}
+
+// resourceScores returns the scores that need the books of a node, as one: the weighted sum of their points.
+func resourceScores(weights *Weights, where *places, task *model.Task) []framework.NodeScore {
+	f := &fullness{weights: weights}
+	f.least = demands(f.few[0:0:2], where.least, task, true)
+	f.most = demands(nil, where.most, task, true)
+	f.ratio = demands(nil, where.ratio, task, true)
+	f.balanced = demands(f.few[2:2:4], where.balanced, task, false)
+	if !requestsAny(f.balanced) {
+		// Nothing gets out of balance, and every such pod would go where balance is best.
+		f.balanced = nil
+	}
+	if len(f.least)+len(f.most)+len(f.ratio)+len(f.balanced) == 0 {
+		return nil
+	}
+	if n := len(f.balanced); n != 2 {
+		f.before, f.after = make([]float64, 0, n), make([]float64, 0, n)
+	}
+	return []framework.NodeScore{{Name: "resources", Weight: 1, Raw: f.score}}
+}
+
+// demands appends what the task adds to the resources that count for it.
+func demands(all []demand, places []place, task *model.Task, suppose bool) []demand {
+	for _, p := range places {
+		request := task.Request.At(p.position)
+		if p.scalar && request == 0 {
+			continue
+		}
+		if suppose && p.position < len(task.Supposed) {
+			request += task.Supposed[p.position]
+		}
+		all = append(all, demand{position: p.position, weight: p.weight, request: request})
+	}
+	return all
+}
+
+func requestsAny(demands []demand) bool {
+	for i := range demands {
+		if demands[i].request != 0 {
+			return true
 		}
 	}
-	add("leastrequested", weights.LeastRequested, func(node *model.Node) int64 { return average(node, task, leastRequested) })
-	add("mostrequested", weights.MostRequested, func(node *model.Node) int64 { return average(node, task, mostRequested) })
-	add("requestedtocapacityratio", weights.RequestedToCapacityRatio, func(node *model.Node) int64 {
-		return ratio(node, task, weights.Shape)
-	})
-	if task.Request.At(model.CPU) != 0 || task.Request.At(model.Memory) != 0 {
-		// Without a request nothing gets out of balance, and every such pod would go where balance is best.
-		add("balancedresource", weights.BalancedResource, func(node *model.Node) int64 { return balanced(node, task) })
-	}
-	return scores
+	return false
 }
 
-// requested returns what would be requested of the node's resource with the task on it, and what the node offers.
-func requested(node *model.Node, task *model.Task, position int, assumed int64) (sum, allocatable int64) {
-	allocatable = node.Allocatable.At(position)
-	sum = allocatable - node.Idle.At(position)
-	request := task.Request.At(position)
-	if request != 0 {
-		return sum + request, allocatable
+func (f *fullness) score(node *model.Node) int64 {
+	var sum int64
+	if len(f.least) > 0 {
+		sum += f.weights.LeastRequested * leastRequested(node, f.least)
 	}
-	sum += assumed
-	for _, other := range node.Tasks {
-		if other.Status.HoldsRoom() && other.Request.At(position) == 0 {
-			sum += assumed
+	if len(f.most) > 0 {
+		sum += f.weights.MostRequested * mostRequested(node, f.most)
+	}
+	if len(f.ratio) > 0 {
+		sum += f.weights.RequestedToCapacityRatio * ratio(node, f.ratio, f.weights.Shape)
+	}
+	if len(f.balanced) > 0 {
+		sum += f.weights.BalancedResource * f.balance(node)
+	}
+	return sum
+}
+
+// on returns what the node offers of the resource, and what would be in use of it with the task there, with what is supposed
+// of its pods.
+func (d *demand) on(node *model.Node) (used, capacity int64) {
+	capacity = node.Allocatable.At(d.position)
+	used = capacity - node.Idle.At(d.position) + d.request
+	if d.position < len(node.Supposed) {
+		used += node.Supposed[d.position]
+	}
+	return used, capacity
+}
+
+// leastRequested returns the mean share left over, in percent, of the resources that the node offers at all.
+func leastRequested(node *model.Node, demands []demand) int64 {
+	var sum, weights int64
+	for i := range demands {
+		d := &demands[i]
+		used, capacity := d.on(node)
+		if capacity <= 0 {
+			continue
 		}
-	}
-	return sum, allocatable
-}
-
-// average returns the mean score of the resources that the node offers at all.
-func average(node *model.Node, task *model.Task, score func(requested, capacity int64) int64) int64 {
-	var sum, count int64
-	for _, resource := range scored() {
-		if used, capacity := requested(node, task, resource.position, resource.assumed); capacity > 0 {
-			sum += score(used, capacity)
-			count++
+		if used < capacity {
+			sum += d.weight * percent(capacity-used, capacity)
 		}
+		weights += d.weight
 	}
-	if count == 0 {
-		return 0
-	}
-	return sum / count
+	return mean(sum, weights)
 }
 
-func leastRequested(requested, capacity int64) int64 {
-	if requested > capacity {
-		return 0
+// mostRequested returns the mean share in use.
+func mostRequested(node *model.Node, demands []demand) int64 {
+	var sum, weights int64
+	for i := range demands {
+		d := &demands[i]
+		used, capacity := d.on(node)
+		if capacity <= 0 {
+			continue
+		}
+		sum += d.weight * percent(min(used, capacity), capacity)
+		weights += d.weight
 	}
-	return (capacity - requested) * full / capacity
-}
-
-func mostRequested(requested, capacity int64) int64 {
-	return min(requested, capacity) * full / capacity
+	return mean(sum, weights)
 }
 
 // ratio returns the mean, rounded, of the resources' scores along the shape; a score of 0 is left out of the mean, as
 // kube-scheduler does.
-func ratio(node *model.Node, task *model.Task, shape Shape) int64 {
-	var sum, count int64
-	for _, resource := range scored() {
-		used, capacity := requested(node, task, resource.position, resource.assumed)
+func ratio(node *model.Node, demands []demand, shape Shape) int64 {
+	var sum, weights int64
+	for i := range demands {
+		d := &demands[i]
+		used, capacity := d.on(node)
 		if capacity <= 0 {
 			continue
 		}
-		if score := shape.at(min(used, capacity) * full / capacity); score > 0 {
-			sum += score
-			count++
+		if score := shape.at(percent(min(used, capacity), capacity)); score > 0 {
+			sum += d.weight * score
+			weights += d.weight
 		}
 	}
-	if count == 0 {
+	return mean(2*sum+weights, 2*weights)
+}
+
+func mean(sum, weights int64) int64 {
+	if weights == 0 {
 		return 0
 	}
-	return (2*sum + count) / (2 * count)
+	return sum / weights
 }
 
-// balanced returns 50 to 100: above 75 when the task brings the shares of cores and memory in use closer together, below
-// when it pulls them apart.
-func balanced(node *model.Node, task *model.Task) int64 {
-	before, after := evenness(node, nil), evenness(node, task.Request)
-	return full/2 + (full/2+after-before)/2
-}
-
-// evenness returns 50 to 100: 100 less half the distance between the shares of cores and memory in use, in percent.
-func evenness(node *model.Node, more model.Resources) int64 {
-	var shares [2]uint64
-	for i, resource := range scored() {
-		capacity := node.Allocatable.At(resource.position)
-		if capacity <= 0 {
-			return full
-		}
-		used := capacity - node.Idle.At(resource.position) + more.At(resource.position)
-		shares[i] = share(uint64(max(0, min(used, capacity))), uint64(capacity))
+// percent returns 100 × part / whole, rounded down; 0 ≤ part ≤ whole and 0 < whole ≤ model.MaxAmount. A division of floats
+// takes a fraction of the time of one of integers on many processors, and is off by one at most.
+func percent(part, whole int64) int64 {
+	hundredfold := full * part
+	quotient := int64(float64(hundredfold) / float64(whole))
+	switch rest := hundredfold - quotient*whole; {
+	case rest < 0:
+		return quotient - 1
+	case rest >= whole:
+		return quotient + 1
+	default:
+		return quotient
 	}
-	distance := max(shares[0], shares[1]) - min(shares[0], shares[1])
-	return int64(full * (2*whole - distance) / (2 * whole))
 }
 
-// whole is the share of everything.
-const whole uint64 = 1 << 40
+// balance returns 50 to 100: above 75 when the task brings the shares in use of the resources closer together, below when it
+// pulls them apart. The shares are floats, since they are in kube-scheduler, where rounding shows in the score; the same
+// bytes lead to the same score on every machine.
+func (f *fullness) balance(node *model.Node) int64 {
+	if len(f.balanced) != 2 {
+		return f.balanceMany(node)
+	}
+	one, other := &f.balanced[0], &f.balanced[1]
+	oneCapacity, otherCapacity := node.Allocatable.At(one.position), node.Allocatable.At(other.position)
+	if oneCapacity <= 0 || otherCapacity <= 0 {
+		return change(full, full) // one resource is in balance with itself
+	}
+	oneUsed, otherUsed := oneCapacity-node.Idle.At(one.position), otherCapacity-node.Idle.At(other.position)
+	before := math.Abs(share(oneUsed, oneCapacity)-share(otherUsed, otherCapacity)) / 2
+	after := math.Abs(share(oneUsed+one.request, oneCapacity)-share(otherUsed+other.request, otherCapacity)) / 2
+	return change(evenness(before), evenness(after))
+}
 
-// share returns used of capacity as a share of whole; used is at most capacity.
-func share(used, capacity uint64) uint64 {
-	high, low := bits.Mul64(used, whole)
-	quotient, _ := bits.Div64(high, low, capacity)
-	return quotient
+func (f *fullness) balanceMany(node *model.Node) int64 {
+	before, after := f.before[:0], f.after[:0]
+	for i := range f.balanced {
+		d := &f.balanced[i]
+		capacity := node.Allocatable.At(d.position)
+		if capacity <= 0 {
+			continue
+		}
+		used := capacity - node.Idle.At(d.position)
+		before = append(before, share(used, capacity))
+		after = append(after, share(used+d.request, capacity))
+	}
+	return change(evenness(deviation(before)), evenness(deviation(after)))
+}
+
+// change returns the score of a node that is so even before and so even after.
+func change(before, after int64) int64 { return full/2 + (full/2+after-before)/2 }
+
+// evenness returns 50 to 100 for a deviation of 1/2 to 0.
+func evenness(deviation float64) int64 { return int64((1 - deviation) * full) }
+
+func share(used, capacity int64) float64 {
+	if used > capacity {
+		return 1
+	}
+	return float64(used) / float64(capacity)
+}
+
+// deviation returns the standard deviation. No product is added in one step with its sum, as some processors could: they
+// would round otherwise.
+func deviation(shares []float64) float64 {
+	switch len(shares) {
+	case 0, 1:
+		return 0
+	case 2:
+		return math.Abs(shares[0]-shares[1]) / 2
+	}
+	var sum, squares float64
+	for _, s := range shares {
+		sum += s
+	}
+	middle := sum / float64(len(shares))
+	for _, s := range shares {
+		squares += float64((s - middle) * (s - middle))
+	}
+	return math.Sqrt(squares / float64(len(shares)))
+}
+
+func defaultResources() Resources {
+	return Resources{{Name: corev1.ResourceCPU, Weight: 1}, {Name: corev1.ResourceMemory, Weight: 1}}
 }

@@ -21,6 +21,12 @@ type Weights struct {
 	TaintToleration          int64
 	ImageLocality            int64
 	PodTopologySpread        int64
+	NodePreferAvoidPods      int64
+	// LeastRequestedResources and the like are what these scores look at; nil is CPU and memory, each with weight 1.
+	LeastRequestedResources           Resources
+	MostRequestedResources            Resources
+	RequestedToCapacityRatioResources Resources
+	BalancedResourceResources         Resources
 	// Shape is the score that RequestedToCapacityRatio gives for each utilization.
 	Shape Shape
 }
@@ -65,24 +71,34 @@ func ReadWeights(r Reader) Weights {
 		{"tainttoleration.weight", &w.TaintToleration},
 		{"imagelocality.weight", &w.ImageLocality},
 		{"podtopologyspread.weight", &w.PodTopologySpread},
+		{"nodepreferavoidpods.weight", &w.NodePreferAvoidPods},
 	} {
 		*weight.into = r.Int(weight.name, *weight.into, 0, maxWeight)
 	}
+	w.LeastRequestedResources = readResources(r, "leastrequested", w.LeastRequested)
+	w.MostRequestedResources = readResources(r, "mostrequested", w.MostRequested)
+	w.RequestedToCapacityRatioResources = readResources(r, "requestedtocapacityratio", w.RequestedToCapacityRatio)
+	w.BalancedResourceResources = readBalanced(r, w.BalancedResource)
+	w.Shape = readShape(r, w.RequestedToCapacityRatio, w.Shape)
+	return w
+}
+
+// readShape returns the shape that the arguments give, or def.
+func readShape(r Reader, weight int64, def Shape) Shape {
 	text := r.String(ratioShape, "")
 	if text == "" {
-		return w
+		return def
 	}
-	if w.RequestedToCapacityRatio == 0 {
+	if weight == 0 {
 		r.Refuse(ratioShape, "come with a "+ratioWeight+" of at least 1")
-		return w
+		return def
 	}
 	shape, err := ParseShape(text)
 	if err != nil {
 		r.Refuse(ratioShape, `be points "UTILIZATION:SCORE" such as 0:0,100:10 (`+err.Error()+")")
-		return w
+		return def
 	}
-	w.Shape = shape
-	return w
+	return shape
 }
 
 // Shape is a broken line from utilization to score: straight between its points, flat outside them. Utilizations rise.

@@ -112,6 +112,8 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 	if err != nil {
 		return nil, err
 	}
+	state.Translate(profile.Translators())
+	writer.UseBinders(profile.PodBinders())
 	measured, err := scheduler.NewMetrics(metrics.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

@@ -56,6 +56,8 @@ type Call struct {
 	Pod model.PodRef
 	// Node is where CallBind binds the pod to; empty for the other kinds.
 	Node string
+	// Binder names who is asked to bind the pod; empty is the API server.
+	Binder string
 	// Write is what the kinds other than CallBind and CallEvict write; zero for those two.
 	Write Write
 }

@@ -49,6 +49,9 @@ func classify(kind Kind, err error) verdict {
 		return verdict{class: done}
 	case errors.Is(err, ErrNotLeading) || neverSent(err):
 		return verdict{class: rejected}
+	case errors.Is(err, errBinderRefused):
+		// As with kube-scheduler the pod is placed anew, and whoever filters nodes for its binder is asked again.
+		return verdict{class: refused}
 	case !errors.As(err, &status):
 		return verdict{class: unknown}
 	}

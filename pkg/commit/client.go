@@ -3,10 +3,13 @@ package commit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // noteLimit is the longest note, in bytes, that the API server takes in an event.
@@ -31,12 +35,13 @@ type Reporter struct {
 	Controller, Instance string
 }
 
-// Client carries calls to an API server, each as exactly one HTTP request: it never tries again by itself. It is safe for
-// concurrent use.
+// Client carries calls to an API server, each as exactly one HTTP request: it never tries again by itself. A bind that has
+// a binder of its own is a call of that binder instead. It is safe for concurrent use.
 type Client struct {
 	connection           *http.Client
 	core, events, groups rest.Interface
 	reporter             Reporter
+	binders              atomic.Pointer[[]model.PodBinder]
 }
 
 var _ API = (*Client)(nil)
@@ -85,8 +90,57 @@ func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
 // Close gives back the connections that no request uses. Requests may still be made; they open new ones.
 func (c *Client) Close() { c.connection.CloseIdleConnections() }
 
+// UseBinders replaces who may be named as the binder of a bind; at first there is nobody. Binds under way are not concerned.
+func (c *Client) UseBinders(binders []model.PodBinder) {
+	binders = slices.Clone(binders)
+	c.binders.Store(&binders)
+}
+
+// errBinderRefused is what a bind ends in that its binder has refused: the pod is not bound.
+var errBinderRefused = errors.New("refused")
+
 // Do implements API.
 func (c *Client) Do(ctx context.Context, call Call) error {
+	if call.Kind == CallBind && call.Binder != "" {
+		if binder := c.binder(call.Binder); binder == nil || !binder.Ignorable() {
+			return bindBy(ctx, binder, call)
+		} else if bindBy(ctx, binder, call) == nil {
+			return nil
+		}
+		// The API server knows whether the binder has bound the pod all the same.
+	}
+	return c.send(ctx, call)
+}
+
+// binder returns the binder of that name, nil when there is none, such as after a change of the configuration.
+func (c *Client) binder(name string) model.PodBinder {
+	if binders := c.binders.Load(); binders != nil {
+		for _, binder := range *binders {
+			if binder.BinderName() == name {
+				return binder
+			}
+		}
+	}
+	return nil
+}
+
+// bindBy asks a binder. What it does not refuse in so many words it may have done.
+func bindBy(ctx context.Context, binder model.PodBinder, call Call) error {
+	if binder == nil {
+		return fmt.Errorf("%s: binder %s is not configured any more: %w", call.Kind, call.Binder, errBinderRefused)
+	}
+	refusal, err := binder.BindPod(ctx, call.Pod, call.Node)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s by %s: %w", call.Kind, call.Binder, err)
+	case refusal != nil:
+		return fmt.Errorf("%s by %s: %w: %s", call.Kind, call.Binder, errBinderRefused, refusal)
+	}
+	return nil
+}
+
+// send carries a call to the API server.
+func (c *Client) send(ctx context.Context, call Call) error {
 	request, err := c.request(call)
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (m *Machine) Submit(now time.Time, decision model.Decision) {
 
 	binds := &batch{kind: CallBind, stage: stagePreBind, job: decision.Job, needs: decision.Needs}
 	for _, bind := range decision.Binds {
-		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node})
+		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
 	}
 	// Nothing has to be prepared before a bind yet, so stagePreBind ends where it starts.
 	m.begin(now, binds)

@@ -39,6 +39,8 @@ type slots struct {
 	jobGate     []JobGate
 	nodeFilter  []NodeFilter
 	nodeScore   []NodeScorer
+	requests    []translator
+	binders     []PodBinders
 	reserve     []Reserver
 	bind        []Binder
 	victims     [][]VictimPicker
@@ -71,6 +73,8 @@ func (p *Profile) slots() slots {
 	filled.jobGate = flat(fill[JobGate](tiers, config.JobGate))
 	filled.nodeFilter = flat(fill[NodeFilter](tiers, config.NodeFilter))
 	filled.nodeScore = flat(fill[NodeScorer](tiers, config.NodeScore))
+	filled.requests = flat(fill[translator](tiers, config.Requests))
+	filled.binders = flat(fill[PodBinders](tiers, ""))
 	filled.reserve = flat(fill[Reserver](tiers, ""))
 	filled.bind = flat(fill[Binder](tiers, ""))
 	filled.victims = fill[VictimPicker](tiers, config.Victims)
@@ -118,6 +122,7 @@ func (s *slots) questions() []question {
 		{config.JobGate, "all must agree", names(s.jobGate)},
 		{config.NodeFilter, "first refusal", names(s.nodeFilter)},
 		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},
+		{config.Requests, "in tier order, once per pod and node", names(s.requests)},
 		{"reserve", "first refusal", names(s.reserve)},
 		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},

@@ -123,6 +123,7 @@ queueLimit    all              first refusal
 jobGate       gang, all        all must agree
 nodeFilter    all              first refusal
 nodeScore     all              sum of weight × score
+requests      -                in tier order, once per pod and node
 reserve       all              first refusal
 bind          all              first that is not empty
 victims       -                intersection in the first tier that decides

@@ -47,6 +47,9 @@ type Refusal struct {
 	Needs, Has int64
 	// Evictable tells whether taking pods away could turn the answer.
 	Evictable bool
+	// Expires tells that the answer may be another one in a few seconds although nothing in the cluster has changed: it came
+	// from outside, or did not come.
+	Expires bool
 	// Causes counts, for the refusal of a whole job, what kept its first member without a place from each node; most
 	// frequent first.
 	Causes []Cause
@@ -119,6 +122,8 @@ type Tally struct {
 	counts map[tallyKey]int
 	// evictable is true once a counted refusal says that eviction could turn it.
 	evictable bool
+	// expires is true once a counted refusal does.
+	expires bool
 }
 
 type tallyKey struct {
@@ -139,6 +144,7 @@ func (t *Tally) CountAll(r *Refusal, nodes int) {
 	}
 	t.counts[tallyKey{r.Code, r.Detail}] += nodes
 	t.evictable = t.evictable || r.Evictable
+	t.expires = t.expires || r.Expires
 }
 
 // Merge adds what another tally counted.
@@ -150,6 +156,7 @@ func (t *Tally) Merge(other *Tally) {
 		t.counts[key] += n
 	}
 	t.evictable = t.evictable || other.evictable
+	t.expires = t.expires || other.expires
 }
 
 // Evictable tells whether a counted refusal could be turned by eviction.
@@ -171,7 +178,7 @@ func (t *Tally) Causes() []Cause {
 // was lacking anywhere, NodesFiltered otherwise. detail names the member without a place.
 func (t *Tally) Refusal(needs, has int64, detail string) *Refusal {
 	r := &Refusal{
-		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Causes: t.Causes(),
+		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Expires: t.expires, Causes: t.Causes(),
 	}
 	for _, cause := range r.Causes {
 		if cause.Code == InsufficientResources {

@@ -15,6 +15,9 @@ const (
 	First Measure = "cycle"
 	// Again is the cycle after that, in which nothing has changed.
 	Again Measure = "cycle, nothing changed"
+	// Loop is what the scheduler's real loop uses of the processor when it is woken at rest by what changes no answer. It
+	// must write nothing, and run no cycle.
+	Loop Measure = "loop, woken by a heartbeat"
 	// Unchanged and Changed are the snapshot alone: after nothing, and after a change of each hundredth node and pod.
 	Unchanged Measure = "snapshot, nothing changed"
 	Changed   Measure = "snapshot, 1 % of nodes and pods changed"
@@ -92,6 +95,7 @@ func Selection() []Case {
 		constrained(Zone), constrained(Host), constrained(Spread),
 		{Goals, First, hopeless, 3, 0},
 		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
+		{Goals, Loop, hopeless, 1, 5 * time.Millisecond},
 		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
 	}
@@ -166,7 +170,8 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 		workload.Kind = kind
 		cases = append(cases, Case{Table: Goals, Measure: First, Workload: workload, Rounds: rounds})
 		if kind == Hopeless {
-			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds})
+			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},
+				Case{Table: Goals, Measure: Loop, Workload: workload, Rounds: 1})
 		}
 	}
 	return cases

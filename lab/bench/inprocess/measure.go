@@ -61,7 +61,7 @@ func Run(ctx context.Context, cases []Case, options Options) ([]Result, error) {
 			return results, fmt.Errorf("measure: %w", err)
 		}
 		start := time.Now()
-		result, err := b.measure(c)
+		result, err := b.measure(ctx, c)
 		if err != nil {
 			return results, fmt.Errorf("%s: %w", c, err)
 		}
@@ -94,7 +94,7 @@ func (b *bench) close() {
 }
 
 // measure measures one case, or takes what was measured for another table.
-func (b *bench) measure(c Case) (Result, error) {
+func (b *bench) measure(ctx context.Context, c Case) (Result, error) {
 	key := c
 	key.Table, key.Goal = "", 0
 	result, ok := b.known[key]
@@ -102,8 +102,12 @@ func (b *bench) measure(c Case) (Result, error) {
 		if err := b.open(c.Workload); err != nil {
 			return result, err
 		}
+		measure := b.rounds
+		if c.Measure == Loop {
+			measure = b.loop
+		}
 		var err error
-		if result, err = b.rounds(c); err != nil {
+		if result, err = measure(ctx, c); err != nil {
 			return result, err
 		}
 		b.known[key] = result
@@ -125,7 +129,7 @@ func (b *bench) open(workload Workload) error {
 }
 
 // rounds measures as often as asked for and returns the median.
-func (b *bench) rounds(c Case) (Result, error) {
+func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	var result Result
 	var cycles []cycle
 	for range c.Rounds {
@@ -142,6 +146,24 @@ func (b *bench) rounds(c Case) (Result, error) {
 	result.Took, result.Snapshot = middle.took(), middle.snapshot
 	result.Fastest, result.Slowest = cycles[0].took(), cycles[len(cycles)-1].took()
 	return result, nil
+}
+
+// loop measures the real loop. It takes the cluster with it.
+func (b *bench) loop(ctx context.Context, c Case) (Result, error) {
+	b.world.renewPending()
+	r, err := b.world.loop(ctx)
+	b.close()
+	switch {
+	case err != nil:
+		return Result{}, err
+	case r.binds != c.Workload.Starts():
+		return Result{}, fmt.Errorf("%d of %d pods were bound", r.binds, c.Workload.Starts())
+	case r.cycles > 0:
+		return Result{}, fmt.Errorf("%d cycles ran at rest", r.cycles)
+	case r.writes > 0:
+		return Result{}, fmt.Errorf("%d writes were sent at rest", r.writes)
+	}
+	return Result{Took: r.wake, Fastest: r.wake, Slowest: r.wake, Binds: r.binds}, nil
 }
 
 // round measures once, and leaves the cluster as it was.

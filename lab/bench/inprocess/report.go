@@ -104,7 +104,7 @@ func met(yes bool) string {
 }
 
 func rate(r Result) string {
-	if r.Binds == 0 {
+	if r.Case.Measure != First {
 		return ""
 	}
 	return fmt.Sprintf("%.0f", r.Rate())

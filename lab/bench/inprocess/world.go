@@ -30,6 +30,8 @@ type world struct {
 	workload Workload
 	state    *cluster.State
 	profile  *framework.Profile
+	// memory is handed on from cycle to cycle, as the loop does, until other pods arrive.
+	memory   *framework.Memory
 	pending  Batch
 	nodes    []*corev1.Node
 	existing []*corev1.Pod
@@ -106,8 +108,15 @@ func (w *world) apply(b Batch, deleted bool) {
 	}
 }
 
-// arrive lets what waits come to be. A second time they are others, of the same names.
+// arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
+	w.memory = &framework.Memory{}
+	w.renewPending()
+	w.apply(w.pending, false)
+}
+
+// renewPending makes what waits others of the same names: a UID does not come back.
+func (w *world) renewPending() {
 	for i, group := range w.pending.Groups {
 		next := *group
 		w.renew(&next.ObjectMeta)
@@ -118,7 +127,6 @@ func (w *world) arrive() {
 		w.renew(&next.ObjectMeta)
 		w.pending.Pods[i] = &next
 	}
-	w.apply(w.pending, false)
 }
 
 // leave takes what waits, and where it was put, away again.
@@ -178,6 +186,7 @@ func (w *world) run() cycle {
 	snapshot := w.state.Snapshot(w.now)
 	c.snapshot = time.Since(start)
 	refusals := framework.Run(snapshot, w.profile, framework.Options{
+		Memory: w.memory,
 		Decide: func(decision model.Decision) {
 			w.state.Assume(decision)
 			c.binds += len(decision.Binds)

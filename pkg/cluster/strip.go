@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +22,9 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 	meta.DeletionGracePeriodSeconds = pod.DeletionGracePeriodSeconds
 	meta.Labels = pod.Labels
 	meta.Annotations = keepOwn(pod.Annotations)
+	if pod.Spec.NodeName == "" {
+		meta.Annotations = keepShort(pod.Annotations)
+	}
 	spec := &pod.Spec
 	return &corev1.Pod{
 		ObjectMeta: meta,
@@ -82,6 +87,16 @@ func keepOwn(annotations map[string]string) map[string]string {
 			kept[key] = value
 		}
 	}
+	return kept
+}
+
+// keepShort keeps what an extender may read of a pod that waits: all but the copy of the manifest that kubectl leaves.
+func keepShort(annotations map[string]string) map[string]string {
+	if _, there := annotations[corev1.LastAppliedConfigAnnotation]; !there {
+		return annotations
+	}
+	kept := maps.Clone(annotations)
+	delete(kept, corev1.LastAppliedConfigAnnotation)
 	return kept
 }
 

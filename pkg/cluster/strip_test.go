@@ -14,6 +14,7 @@ import (
 func TestStrip(t *testing.T) {
 	p := pod("p", of("g"), label("app", "x"), annotation("example.com/big", "x"), annotation("isolcpu.tutti.dev/cpus", "2"),
 		annotation(v1alpha1.AnnotationKubeBatchGroup, "g"))
+	metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1.LastAppliedConfigAnnotation, "{}")
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
 	p.OwnerReferences = []metav1.OwnerReference{{Name: "job"}}
 	c := &p.Spec.Containers[0]
@@ -34,13 +35,19 @@ func TestStrip(t *testing.T) {
 	want.Spec.Containers[0].Ports = c.Ports
 	want.Spec.Volumes = p.Spec.Volumes[1:]
 	want.Status.Conditions = p.Status.Conditions[1:]
+	bound := want.DeepCopy()
+	metav1.SetMetaDataAnnotation(&want.ObjectMeta, "example.com/big", "x")
 	if diff := cmp.Diff(want, StripPod(p)); diff != "" {
-		t.Errorf("stripped pod (-want +got):\n%s", diff)
+		t.Errorf("stripped pod that waits (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(before, p); diff != "" {
 		t.Errorf("stripping changed the pod:\n%s", diff)
 	}
 
+	p.Spec.NodeName, bound.Spec.NodeName = "n", "n"
+	if diff := cmp.Diff(bound, StripPod(p)); diff != "" {
+		t.Errorf("stripped pod on a node (-want +got):\n%s", diff)
+	}
 	p.Status.Phase = corev1.PodSucceeded
 	metav1.SetMetaDataLabel(&p.ObjectMeta, v1alpha1.LabelRole, "worker")
 	want = &corev1.Pod{

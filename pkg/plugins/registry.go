@@ -4,6 +4,7 @@ package plugins
 import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/plugins/extender"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
@@ -27,6 +28,9 @@ func BuiltIn(kube Kube) []framework.PluginMaker {
 		}},
 		{Name: nodeorder.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			return nodeorder.New(kube, nodeorder.ReadWeights(arguments))
+		}},
+		{Name: extender.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
+			return extender.New(extender.ReadArguments(arguments))
 		}},
 	}
 }

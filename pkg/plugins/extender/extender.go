@@ -1,0 +1,212 @@
+// Package extender asks HTTP extenders, the webhooks of kube-scheduler, which nodes will do, which are best, and to bind
+// pods. What goes over the wire, and what the answers mean, is as with kube-scheduler 1.37.
+//
+// It is the only plugin that does I/O inside a cycle, and only where it is configured. So that a gang of thousands does
+// not become thousands of calls, an extender is asked once per cycle and verb about all pods that are the same to it: same
+// shape, same requests and limits, same namespace, same values under what `distinguishBy` names. One of them stands for
+// all in the call. What it answers may depend on anything and is forgotten with the session; a job that an extender
+// refuses is tried again after a few seconds even if nothing has changed.
+//
+// Two differences from kube-scheduler follow. The nodes that an extender is asked about are those that pass the filters which depend on
+// the node object alone, not only those with room at the moment. And it does not see in its books the pods that the same
+// cycle has placed before.
+//
+// It is not the place to carry out binds (see pkg/commit, which asks the PodBinder of this package), and extenders are not
+// asked about preemption yet.
+package extender
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Name is the plugin's name in the configuration.
+const Name = "extender"
+
+// New returns what makes the plugin for a session. It connects to nobody; an error says that a file of the TLS settings
+// cannot be used.
+func New(options []Options) (framework.Factory, error) {
+	remotes := make([]*remote, len(options))
+	for i := range options {
+		var err error
+		if remotes[i], err = newRemote(options[i]); err != nil {
+			return nil, err
+		}
+	}
+	return func() framework.Plugin {
+		return &plugin{remotes: remotes, answers: map[alike]*answer{}, byPod: map[*corev1.Pod]*answer{}}
+	}, nil
+}
+
+// plugin is one session's. An answer is asked for when somebody needs it, and kept until the session ends.
+type plugin struct {
+	remotes []*remote
+	nodes   nodes
+	now     time.Time
+	answers map[alike]*answer
+	// byPod finds the answer again without another look at what the pod needs.
+	byPod map[*corev1.Pod]*answer
+}
+
+// nodes is what the plugin needs of a session.
+type nodes interface {
+	// Candidates returns the nodes that pass the task's static filters, by name.
+	Candidates(task *model.Task) []*model.Node
+}
+
+var (
+	_ framework.NodeFilter    = (*plugin)(nil)
+	_ framework.NodeScorer    = (*plugin)(nil)
+	_ framework.Binder        = (*plugin)(nil)
+	_ framework.PodBinders    = (*plugin)(nil)
+	_ framework.SessionOpener = (*plugin)(nil)
+	_ model.RequestTranslator = (*plugin)(nil)
+)
+
+// Name returns "extender".
+func (p *plugin) Name() string { return Name }
+
+// OpenSession keeps what the plugin asks of the session.
+func (p *plugin) OpenSession(session *framework.Session) {
+	p.nodes, p.now = session, session.Snapshot.Now
+}
+
+// alike is what pods have in common that are the same to every extender.
+type alike struct {
+	shape model.Shape
+	// rest is what a shape does not hold.
+	rest string
+}
+
+// alike reads it off a task. Resources stand in it in full because a shape has neither limits nor what the extenders alone
+// count.
+func (p *plugin) alike(task *model.Task) alike {
+	var b strings.Builder
+	b.WriteString(task.Namespace)
+	for _, containers := range [][]corev1.Container{task.Pod.Spec.Containers, task.Pod.Spec.InitContainers} {
+		for i := range containers {
+			b.WriteString("\n")
+			writeAmounts(&b, containers[i].Resources.Requests)
+			b.WriteString("|")
+			writeAmounts(&b, containers[i].Resources.Limits)
+		}
+		b.WriteString("\n")
+	}
+	for _, r := range p.remotes {
+		for _, key := range r.options.DistinguishBy {
+			for _, values := range []map[string]string{task.Pod.Labels, task.Pod.Annotations} {
+				if value, ok := values[key]; ok {
+					b.WriteString(value)
+				}
+				b.WriteString("\x00")
+			}
+		}
+	}
+	return alike{shape: task.Shape, rest: b.String()}
+}
+
+func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
+	names := make([]string, 0, len(list))
+	for name := range list {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		quantity := list[corev1.ResourceName(name)]
+		b.WriteString(name)
+		b.WriteString("=")
+		b.WriteString(quantity.String())
+		b.WriteString(" ")
+	}
+}
+
+// answerFor returns what is known of the task's kind; nothing was asked yet when it is new.
+func (p *plugin) answerFor(task *model.Task) *answer {
+	if known := p.byPod[task.Pod]; known != nil {
+		return known
+	}
+	key := p.alike(task)
+	known := p.answers[key]
+	if known == nil {
+		known = &answer{}
+		for _, r := range p.remotes {
+			if r.wants(task.Pod) {
+				known.remotes = append(known.remotes, r)
+			}
+		}
+		p.answers[key] = known
+	}
+	p.byPod[task.Pod] = known
+	return known
+}
+
+// FilterFor asks the extenders, in their order, each about the nodes that those before it have left.
+func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+	if scope != framework.Global {
+		return nil, nil
+	}
+	known := p.answerFor(task)
+	if !known.filtered {
+		known.filter(p.now, task.Pod, p.nodes.Candidates(task))
+	}
+	if known.refused != nil || known.out == nil {
+		return nil, known.refused
+	}
+	return []framework.NodeCheck{known.check}, nil
+}
+
+// ScoresFor asks the extenders, each about the nodes that all have left.
+func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
+	if scope != framework.Global {
+		return nil
+	}
+	known := p.answerFor(task)
+	if !known.scored {
+		known.score(p.now, task.Pod, candidates)
+	}
+	return known.scores
+}
+
+// BinderOf returns the extender that binds such pods.
+func (p *plugin) BinderOf(task *model.Task) string {
+	for _, r := range p.answerFor(task).remotes {
+		if r.options.BindVerb != "" {
+			return r.name
+		}
+	}
+	return ""
+}
+
+// PodBinders returns the extenders that bind.
+func (p *plugin) PodBinders() []model.PodBinder {
+	var all []model.PodBinder
+	for _, r := range p.remotes {
+		if r.options.BindVerb != "" {
+			all = append(all, podBinder{r})
+		}
+	}
+	return all
+}
+
+// TranslateRequest takes out what the extenders alone count. It reads nothing of the session.
+func (p *plugin) TranslateRequest(dimensions *model.Dimensions, _ *corev1.Pod, request *model.Resources) *model.Refusal {
+	for _, r := range p.remotes {
+		for _, managed := range r.options.ManagedResources {
+			if position := dimensions.Position(managed.Name); managed.IgnoredByScheduler && request.At(position) != 0 {
+				request.Set(position, 0)
+			}
+		}
+	}
+	return nil
+}
+
+// TranslateCapacity leaves what nodes offer as it is.
+func (p *plugin) TranslateCapacity(*model.Dimensions, *corev1.Node, *model.Resources) *model.Refusal {
+	return nil
+}

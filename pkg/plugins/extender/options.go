@@ -1,0 +1,214 @@
+package extender
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Options are one extender, under the names of kube-scheduler's configuration.
+type Options struct {
+	// URLPrefix is where the extender is; a call goes to the prefix, a slash and the verb.
+	URLPrefix string
+	// FilterVerb, PrioritizeVerb and BindVerb are what it is asked for; empty is not asked.
+	FilterVerb, PrioritizeVerb, BindVerb string
+	// Weight multiplies the scores of prioritize.
+	Weight int64
+	TLS    TLS
+	// Timeout bounds one call, the answer included; zero is 5 s.
+	Timeout time.Duration
+	// MaxResponseBytes bounds one answer; zero is 32 MiB.
+	MaxResponseBytes int64
+	// NodeCacheCapable: the extender knows the nodes, names are enough.
+	NodeCacheCapable bool
+	// ManagedResources are the resources of whose pods it is asked; none is all pods.
+	ManagedResources []ManagedResource
+	// Ignorable: its errors keep nobody waiting.
+	Ignorable bool
+	// DistinguishBy names labels and annotations by which it tells pods apart whose needs are the same.
+	DistinguishBy []string
+}
+
+// ManagedResource is an extended resource that an extender looks after.
+type ManagedResource struct {
+	Name corev1.ResourceName
+	// IgnoredByScheduler: the extender alone counts it.
+	IgnoredByScheduler bool
+}
+
+// TLS is what secures the connection, by the names of files.
+type TLS struct {
+	// Insecure: whoever answers is believed to be the extender.
+	Insecure bool
+	// ServerName is whom the certificate must be for; empty is the host of the URL.
+	ServerName string
+	// CertFile and KeyFile are who we are, CAFile who vouches for the extender; empty is nobody, and the system's authorities.
+	CertFile, KeyFile, CAFile string
+}
+
+const (
+	defaultTimeout  = 5 * time.Second
+	defaultResponse = 32 << 20
+	// mostWeight keeps sums of scores far from where an int64 ends; see mostScore.
+	mostWeight = 1_000_000
+)
+
+// Reader is what ReadArguments needs of a reader of arguments. R is the type of the reader itself: what stands inside a
+// list or mapping is read by one of its own.
+type Reader[R any] interface {
+	String(name, def string) string
+	Bool(name string, def bool) bool
+	Int(name string, def, least, most int64) int64
+	Duration(name string, def, least time.Duration) time.Duration
+	Texts(name string) []string
+	Items(name string) []R
+	Section(name string) (section R, given bool)
+	Require(name string)
+	Refuse(name, must string)
+}
+
+// ReadArguments reads the extenders in their order. What is wrong is the reader's to report.
+func ReadArguments[R Reader[R]](arguments R) []Options {
+	arguments.Require("extenders")
+	var all []Options
+	for _, item := range arguments.Items("extenders") {
+		one := readOne(item)
+		for _, other := range all {
+			if name(one.URLPrefix) == name(other.URLPrefix) {
+				item.Refuse("urlPrefix", "be another one for each extender, since refusals and binds name it")
+			}
+			if one.BindVerb != "" && other.BindVerb != "" {
+				item.Refuse("bindVerb", "be given to one extender only")
+			}
+			for _, managed := range one.ManagedResources {
+				if other.manages(managed.Name) {
+					item.Refuse("managedResources", fmt.Sprintf("not name %s, which another extender manages", managed.Name))
+				}
+			}
+		}
+		all = append(all, one)
+	}
+	if len(all) == 0 {
+		arguments.Refuse("extenders", "name at least one extender")
+	}
+	return all
+}
+
+func readOne[R Reader[R]](item R) Options {
+	item.Require("urlPrefix")
+	o := Options{
+		URLPrefix:        item.String("urlPrefix", ""),
+		FilterVerb:       item.String("filterVerb", ""),
+		PrioritizeVerb:   item.String("prioritizeVerb", ""),
+		BindVerb:         item.String("bindVerb", ""),
+		Weight:           item.Int("weight", 0, 0, mostWeight),
+		Timeout:          item.Duration("httpTimeout", defaultTimeout, time.Millisecond),
+		MaxResponseBytes: readBytes(item),
+		NodeCacheCapable: item.Bool("nodeCacheCapable", false),
+		Ignorable:        item.Bool("ignorable", false),
+		DistinguishBy:    item.Texts("distinguishBy"),
+		ManagedResources: readManaged(item),
+	}
+	slices.Sort(o.DistinguishBy)
+	secure := readTLS(item, &o)
+	parsed, err := url.Parse(o.URLPrefix)
+	switch {
+	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
+		item.Refuse("urlPrefix", "be a URL that begins with http:// or https://")
+	case parsed.RawQuery != "" || parsed.Fragment != "":
+		item.Refuse("urlPrefix", "end in a path, since the verb is put behind it")
+	case secure && parsed.Scheme != "https":
+		item.Refuse("enableHTTPS", "go with a urlPrefix that begins with https://")
+	}
+	if o.PrioritizeVerb != "" && o.Weight == 0 {
+		item.Require("weight")
+		item.Refuse("weight", "be at least 1 when there is a prioritizeVerb")
+	}
+	if o.FilterVerb == "" && o.PrioritizeVerb == "" && o.BindVerb == "" {
+		item.Refuse("urlPrefix", "come with a filterVerb, a prioritizeVerb or a bindVerb")
+	}
+	item.Refuse("preemptVerb", "be left out: extenders are not asked about preemption yet")
+	return o
+}
+
+func readBytes[R Reader[R]](item R) int64 {
+	text := item.String("maxResponseBytes", "")
+	if text == "" {
+		return defaultResponse
+	}
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil || quantity.Value() < 1 || quantity.Value() > 1<<40 {
+		item.Refuse("maxResponseBytes", "be a number of bytes such as 32Mi, at least 1")
+		return defaultResponse
+	}
+	return quantity.Value()
+}
+
+func readManaged[R Reader[R]](item R) []ManagedResource {
+	var all []ManagedResource
+	for _, entry := range item.Items("managedResources") {
+		entry.Require("name")
+		managed := ManagedResource{
+			Name:               corev1.ResourceName(entry.String("name", "")),
+			IgnoredByScheduler: entry.Bool("ignoredByScheduler", false),
+		}
+		switch {
+		case !extended(managed.Name):
+			entry.Refuse("name", "be an extended resource, such as example.com/device")
+		case slices.ContainsFunc(all, func(m ManagedResource) bool { return m.Name == managed.Name }):
+			entry.Refuse("name", "be another one each time")
+		}
+		all = append(all, managed)
+	}
+	return all
+}
+
+// extended tells whether a resource is none of Kubernetes' own.
+func extended(resource corev1.ResourceName) bool {
+	text := string(resource)
+	return len(validation.IsQualifiedName(text)) == 0 && strings.Contains(text, "/") &&
+		!strings.Contains(text, corev1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(text, corev1.DefaultResourceRequestsPrefix)
+}
+
+// readTLS also tells whether enableHTTPS asks for a secure connection.
+func readTLS[R Reader[R]](item R, o *Options) (secure bool) {
+	secure = item.Bool("enableHTTPS", false)
+	section, _ := item.Section("tlsConfig")
+	o.TLS = TLS{
+		Insecure: section.Bool("insecure", false), ServerName: section.String("serverName", ""),
+		CertFile: section.String("certFile", ""), KeyFile: section.String("keyFile", ""), CAFile: section.String("caFile", ""),
+	}
+	for _, data := range []string{"certData", "keyData", "caData"} {
+		section.Refuse(data, "be left out: a configuration is no place for keys; name a file")
+	}
+	switch {
+	case secure && o.TLS.CAFile == "" && !o.TLS.Insecure:
+		item.Refuse("enableHTTPS", "go with a caFile in tlsConfig, or with insecure: true, which is what it means without one")
+	case o.TLS.CAFile != "" && o.TLS.Insecure:
+		section.Refuse("insecure", "be false when there is a caFile")
+	case (o.TLS.CertFile == "") != (o.TLS.KeyFile == ""):
+		section.Refuse("certFile", "go with a keyFile")
+		section.Refuse("keyFile", "go with a certFile")
+	}
+	return secure
+}
+
+func (o *Options) manages(resource corev1.ResourceName) bool {
+	return slices.ContainsFunc(o.ManagedResources, func(m ManagedResource) bool { return m.Name == resource })
+}
+
+// name is what an extender is called in messages and decisions: its URL prefix without who we say we are.
+func name(prefix string) string {
+	parsed, err := url.Parse(prefix)
+	if err != nil {
+		return "with an unreadable URL"
+	}
+	parsed.User = nil
+	return strings.TrimRight(parsed.String(), "/")
+}

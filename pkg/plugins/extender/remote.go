@@ -1,0 +1,213 @@
+package extender
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/klog/v2"
+)
+
+// remote is one extender and the connection to it. It lives as long as the configuration.
+//
+// Invariant: what changes is touched by the session's goroutine alone. Binds, which run on others, read options and client.
+type remote struct {
+	options Options
+	name    string
+	client  *http.Client
+
+	// failures counts its errors in a row, so that the log has the first and the last.
+	failures int
+	// silentUntil is until when it is not asked, because it let us wait in vain; silence is what it cost.
+	silentUntil time.Time
+	silence     error
+}
+
+// rest is for how long an extender that let us wait in vain is not asked: the session waits with it, and every job behind.
+const rest = 5 * time.Second
+
+func newRemote(options Options) (*remote, error) {
+	r := &remote{options: options, name: name(options.URLPrefix)}
+	if r.options.Timeout == 0 {
+		r.options.Timeout = defaultTimeout
+	}
+	if r.options.MaxResponseBytes == 0 {
+		r.options.MaxResponseBytes = defaultResponse
+	}
+	secure, err := options.TLS.config()
+	if err != nil {
+		return nil, fmt.Errorf("extender %s: %w", r.name, err)
+	}
+	r.client = &http.Client{
+		Transport: utilnet.SetTransportDefaults(&http.Transport{
+			TLSClientConfig: secure, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+		}),
+		CheckRedirect: stayThere,
+	}
+	return r, nil
+}
+
+// stayThere keeps pods, nodes and credentials from whoever a redirect names.
+func stayThere(next *http.Request, before []*http.Request) error {
+	first := before[0].URL
+	if next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
+		return errors.New("it redirects to another host, which is not followed")
+	}
+	if len(before) >= 3 {
+		return errors.New("it redirects again and again")
+	}
+	return nil
+}
+
+// config returns nil when there is nothing to set.
+func (t TLS) config() (*tls.Config, error) {
+	if t == (TLS{}) {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.Insecure}
+	if t.CAFile != "" {
+		text, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("caFile: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("caFile %s holds no certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		read := func() (tls.Certificate, error) { return tls.LoadX509KeyPair(t.CertFile, t.KeyFile) }
+		if _, err := read(); err != nil {
+			return nil, fmt.Errorf("certFile and keyFile: %w", err)
+		}
+		// Read again for each connection: certificates are renewed while we run.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			certificate, err := read()
+			return &certificate, err
+		}
+	}
+	return config, nil
+}
+
+// wants tells whether the extender is asked about a pod at all: it manages something that a container requests or is
+// limited in, or it manages nothing in particular.
+func (r *remote) wants(pod *corev1.Pod) bool {
+	if len(r.options.ManagedResources) == 0 {
+		return true
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			for _, managed := range r.options.ManagedResources {
+				_, requested := containers[i].Resources.Requests[managed.Name]
+				_, limited := containers[i].Resources.Limits[managed.Name]
+				if requested || limited {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// ask is a call within a session that began at now: it remembers how the extender fares.
+func ask[Answer any](r *remote, now time.Time, verb string, question any) (Answer, error) {
+	var none Answer
+	if now.Before(r.silentUntil) {
+		return none, r.silence
+	}
+	answer, err := call[Answer](context.Background(), r, verb, question)
+	r.took(now, verb, err)
+	return answer, err
+}
+
+func (r *remote) took(now time.Time, verb string, err error) {
+	switch {
+	case err == nil && r.failures > 0:
+		klog.Background().Info("Extender answers again", "extender", r.name, "failures", r.failures)
+		r.failures = 0
+	case err != nil:
+		if r.failures == 0 {
+			klog.Background().Info("Extender failed", "extender", r.name, "verb", verb, "reason", err.Error(),
+				"ignorable", r.options.Ignorable)
+		}
+		r.failures++
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.silentUntil, r.silence = now.Add(r.options.Timeout+rest), err
+	}
+}
+
+// call sends one request and reads one answer. An error never holds the URL, which may say who we are.
+func call[Answer any](ctx context.Context, r *remote, verb string, question any) (Answer, error) {
+	var answer Answer
+	body, err := json.Marshal(question)
+	if err != nil {
+		return answer, fmt.Errorf("%s: %w", verb, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	target := strings.TrimRight(r.options.URLPrefix, "/") + "/" + verb
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return answer, fmt.Errorf("%s: the request cannot be made", verb)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := r.client.Do(request)
+	if err != nil {
+		return answer, r.failed(ctx, verb, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return answer, fmt.Errorf("%s: it answers %d %s", verb, response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	limited := &io.LimitedReader{R: response.Body, N: r.options.MaxResponseBytes + 1}
+	switch err := json.NewDecoder(limited).Decode(&answer); {
+	case limited.N == 0:
+		return answer, fmt.Errorf("%s: its answer is longer than %d bytes (maxResponseBytes)", verb, r.options.MaxResponseBytes)
+	case err != nil:
+		return answer, r.failed(ctx, verb, err)
+	}
+	return answer, nil
+}
+
+// failure is an error in words that stay the same while the reason does, since conditions show them: no port of ours in
+// them, and no URL. What it comes from tells whether the extender has heard of the call.
+type failure struct {
+	text  string
+	cause error
+}
+
+// Error returns the words.
+func (f *failure) Error() string { return f.text }
+
+// Unwrap returns what it comes from.
+func (f *failure) Unwrap() error { return f.cause }
+
+func (r *remote) failed(ctx context.Context, verb string, err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	text := err.Error()
+	var network *net.OpError
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		text = fmt.Sprintf("no answer within %s", r.options.Timeout)
+	case errors.As(err, &network):
+		text = fmt.Sprintf("%s: %s", network.Op, network.Err)
+	}
+	return &failure{text: verb + ": " + text, cause: err}
+}

@@ -1,185 +1,392 @@
 package predicates_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
-	kube "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
-	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clientcache "k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 )
 
-// newReference returns kube-scheduler's own framework over the world's view: its default filters but resource fit, and
-// but DynamicResources, which indexes the pods a second time.
-func newReference(t *testing.T, w *world) kube.Framework {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	defaults, err := latest.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	profile := defaults.Profiles[0]
-	left := []string{"NodeResourcesFit", "NodeResourcesBalancedAllocation", "DefaultPreemption", "DynamicResources"}
-	all := &profile.Plugins.MultiPoint
-	all.Enabled = slices.DeleteFunc(all.Enabled, func(p config.Plugin) bool { return slices.Contains(left, p.Name) })
-	reference, err := kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
-		kuberuntime.WithClientSet(w.client), kuberuntime.WithInformerFactory(w.informers),
-		kuberuntime.WithSnapshotSharedLister(w.view),
-		kuberuntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(w.informers.Storage().V1().CSINodes().Lister())),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reference
-}
+// The counts that make the test worth something: so many pairs of a pod and a node, and so many refusals of each filter.
+const (
+	enoughPairs    = 20_000
+	enoughRefusals = 200
+)
 
+// start is when every contest takes place.
+var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
+
+// known are the differences to kube-scheduler that are meant, by what they are about and why; a pair that one of them
+// applies to is not compared.
+var known = []struct {
+	what    string
+	applies func(pod *corev1.Pod) bool
+}{}
+
+// unreported is how we refuse a node that reports nothing; kube-scheduler says that it is short of everything.
+const unreported = "the node reports no allocatable resources"
+
+// TestSameAsKubeScheduler holds what the engine says, through the live state, its view, the session and all that is
+// remembered between questions and cycles, against what kube-scheduler says of the same objects.
 func TestSameAsKubeScheduler(t *testing.T) {
-	w := newWorld(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"team": "b"}}})
-	reference := newReference(t, w)
-	refused, passed := 0, 0
-	for seed := range uint64(1500) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		nodes, pods := randomCluster(r)
-		w.view.show(pods, nodes)
-		pod := randomPod(r, "incoming")
-		answers := w.ask(pod, nodes)
-		for i, status := range referenceAnswers(t, reference, w, pod, nodes) {
-			if (answers[i] == nil) != status.IsSuccess() {
-				t.Fatalf("seed %d, node %s: we say %v, kube-scheduler says %v", seed, nodes[i].Name, answers[i], status)
-			}
-			if answers[i] == nil {
-				passed++
-			} else {
-				refused++
-			}
+	score := &score{refusals: map[string]int{}, alone: map[string]int{}}
+	for seed := range uint64(40) {
+		c := newContest(t, seed, score)
+		for range 9 {
+			c.change()
+			c.compareAll()
+			c.compareGang()
 		}
 	}
-	if refused < 1000 || passed < 1000 {
-		t.Errorf("the clusters are too one-sided: %d refused, %d passed", refused, passed)
+	t.Logf("%d pairs, %d refused; by filter %v, alone %v", score.pairs, score.refused, score.refusals, score.alone)
+	if score.pairs < enoughPairs {
+		t.Errorf("%d pairs were compared, want %d", score.pairs, enoughPairs)
+	}
+	if score.pairs-score.refused < enoughPairs/3 {
+		t.Errorf("%d pairs of %d were refused, which is too many to tell filters apart", score.refused, score.pairs)
+	}
+	for _, filter := range score.filters {
+		// A pod that waits names no node, so that NodeName has nothing to say.
+		if score.alone[filter] < enoughRefusals && filter != "NodeName" {
+			t.Errorf("%s alone refused %d pairs, want %d", filter, score.alone[filter], enoughRefusals)
+		}
 	}
 }
 
-func referenceAnswers(t *testing.T, f kube.Framework, w *world, pod *corev1.Pod, nodes []*corev1.Node) []*fwk.Status {
+// score counts what was compared.
+type score struct {
+	pairs, refused int
+	filters        []string
+	// refusals counts those of each filter, alone those where no other filter refuses.
+	refusals, alone map[string]int
+}
+
+// contest is one cluster, as we see it and as kube-scheduler does.
+type contest struct {
+	dice
+	t     *testing.T
+	seed  uint64
+	score *score
+
+	reference *reference
+	state     *cluster.State
+	profile   *framework.Profile
+	// memory is what sessions hand on, as in the scheduler.
+	memory framework.Memory
+
+	revision int
+	nodes    map[string]*corev1.Node
+	// placed are the pods on nodes, waiting those without.
+	placed, waiting map[string]*corev1.Pod
+}
+
+// bindable is kube-scheduler's plugins to which every pod can be bound right away: what commits must do first is not the
+// matter here.
+type bindable struct{ *kubeframework.Plugins }
+
+func (bindable) NeedsPreBind(*corev1.Pod) string { return "" }
+
+func newContest(t *testing.T, seed uint64, score *score) *contest {
 	t.Helper()
-	ctx, state := context.Background(), kube.NewCycleState()
-	result, status, _ := f.RunPreFilterPlugins(ctx, state, pod)
-	answers := make([]*fwk.Status, len(nodes))
-	for i, node := range nodes {
-		switch known, err := w.view.NodeInfos().Get(node.Name); {
-		case err != nil:
-			t.Fatal(err)
-		case !status.IsSuccess():
-			answers[i] = status
-		case !result.AllNodes() && !result.NodeNames.Has(node.Name):
-			answers[i] = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "left out by PreFilter")
-		default:
-			answers[i] = f.RunFilterPlugins(ctx, state, pod, known)
-		}
+	c := &contest{
+		dice: dice{rand.New(rand.NewPCG(seed, 7))}, t: t, seed: seed, score: score,
+		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
+		nodes: map[string]*corev1.Node{}, placed: map[string]*corev1.Pod{}, waiting: map[string]*corev1.Pod{},
 	}
-	return answers
+	client := fake.NewClientset(c.objects()...)
+	c.reference = newReference(t, client)
+	score.filters = c.reference.filters
+
+	ctx, cancel := context.WithCancel(context.Background())
+	factory := informers.NewSharedInformerFactory(client, 0)
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: c.state.View(), Informers: factory, Client: client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, err := predicates.New(bindable{kube})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.profile = &framework.Profile{Tiers: []framework.Tier{{{New: plugin}}}}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+		t.Fatal("the plugins did not sync")
+	}
+	return c
 }
 
-func randomCluster(r *rand.Rand) ([]*corev1.Node, []*corev1.Pod) {
-	var nodes []*corev1.Node
-	var pods []*corev1.Pod
-	for i := range 3 + r.IntN(4) {
-		node := newNode(fmt.Sprint("n", i), func(n *corev1.Node) {
-			n.Labels[corev1.LabelTopologyZone] = fmt.Sprint("z", r.IntN(3))
-			if r.IntN(8) == 0 {
-				delete(n.Labels, corev1.LabelTopologyZone)
-			}
-			n.Spec.Unschedulable = r.IntN(10) == 0
-			if r.IntN(4) == 0 {
-				n.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: fmt.Sprint(r.IntN(2)), Effect: corev1.TaintEffectNoSchedule}}
-			}
-		})
-		nodes = append(nodes, node)
-		for j := range r.IntN(3) {
-			pod := randomPod(r, fmt.Sprint("p", i, "-", j))
-			pod.Spec.NodeName = node.Name
-			pods = append(pods, pod)
-		}
+// objects are what the API server holds besides nodes and pods.
+func (c *contest) objects() []runtime.Object {
+	objects := []runtime.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"team": "b"}}},
 	}
-	return nodes, pods
+	return append(append(objects, c.storage()...), c.devices()...)
 }
 
-func randomPod(r *rand.Rand, name string) *corev1.Pod {
-	return newPod(name, func(p *corev1.Pod) {
-		p.Namespace = oneOf(r, "default", "default", "other")
-		p.Labels["app"] = oneOf(r, "x", "y", "z")
-		if r.IntN(6) == 0 {
-			hostPort(int32(80 + r.IntN(2)))(p)
+func (c *contest) tell(event cluster.Event) { c.state.Apply(event) }
+
+func (c *contest) version() string {
+	c.revision++
+	return strconv.Itoa(c.revision)
+}
+
+// change lets time pass: nodes come, go and change, pods end and others begin.
+func (c *contest) change() {
+	for name := range maxNodes {
+		name := nodeName(name)
+		switch there := c.nodes[name] != nil; {
+		case there && c.oneIn(12):
+			c.removeNode(name)
+		case !there, c.oneIn(2):
+			node := c.node(name)
+			node.ResourceVersion = c.version()
+			if node.UID = types.UID(name + "#" + node.ResourceVersion); there {
+				node.UID = c.nodes[name].UID
+			}
+			c.nodes[name] = node
+			c.tell(cluster.Event{Kind: cluster.KindNode, Node: cluster.StripNode(node)})
 		}
-		if r.IntN(4) == 0 {
-			p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpEqual, Value: oneOf(r, "0", "1")}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.placed)) {
+		if c.oneIn(2) {
+			c.remove(c.placed, name)
 		}
-		if r.IntN(8) == 0 {
-			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	names := slices.Sorted(maps.Keys(c.nodes))
+	for len(c.placed) < 14 {
+		c.add(c.placed, c.pod(fmt.Sprint("p", c.revision), names[c.IntN(len(names))], c.IntN(3)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.waiting)) {
+		if !c.oneIn(3) {
+			c.remove(c.waiting, name)
 		}
-		if r.IntN(6) == 0 {
-			p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: fmt.Sprint("z", r.IntN(3))}
+	}
+	for len(c.waiting) < 22 {
+		c.add(c.waiting, c.newcomer())
+	}
+}
+
+// newcomer draws a pod that waits; some are like one that waits already, but for their name.
+func (c *contest) newcomer() *corev1.Pod {
+	name := fmt.Sprint("w", c.revision)
+	if waiting := sorted(c.waiting); len(waiting) > 0 && c.oneIn(4) {
+		like := waiting[c.IntN(len(waiting))].DeepCopy()
+		like.Name, like.UID = name, types.UID(name)
+		return like
+	}
+	return c.pod(name, "", 1+c.IntN(3))
+}
+
+func (c *contest) removeNode(name string) {
+	for _, pod := range slices.Sorted(maps.Keys(c.placed)) {
+		if c.placed[pod].Spec.NodeName == name {
+			c.remove(c.placed, pod)
 		}
-		if r.IntN(5) == 0 {
-			spread(oneOf(r, "x", "y", "z"), randomKey(r))(p)
+	}
+	node := c.nodes[name].DeepCopy()
+	node.ResourceVersion = c.version()
+	delete(c.nodes, name)
+	c.tell(cluster.Event{Kind: cluster.KindNode, Node: node, Deleted: true})
+}
+
+func (c *contest) add(to map[string]*corev1.Pod, pod *corev1.Pod) {
+	pod.ResourceVersion, pod.Generation = c.version(), 1
+	to[pod.Name] = pod
+	c.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod.DeepCopy())})
+}
+
+func (c *contest) remove(from map[string]*corev1.Pod, name string) {
+	pod := from[name].DeepCopy()
+	pod.ResourceVersion = c.version()
+	delete(from, name)
+	c.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod), Deleted: true})
+}
+
+func sorted[T any](all map[string]T) []T {
+	list := make([]T, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[name])
+	}
+	return list
+}
+
+func (c *contest) open() *framework.Session {
+	return framework.Open(c.state.Snapshot(start), c.profile, framework.Options{Memory: &c.memory, Verify: true})
+}
+
+func task(session *framework.Session, pod *corev1.Pod) *model.Task {
+	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}).Tasks[0]
+}
+
+// compareAll asks about every pod that waits, with nothing placed.
+func (c *contest) compareAll() {
+	session := c.open()
+	defer session.Close()
+	for _, pod := range sorted(c.waiting) {
+		c.compare(session, pod, sorted(c.placed))
+	}
+}
+
+// compareGang places pods one after another within a statement, as members of a gang are, asks about the next one each
+// time, and takes everything back.
+func (c *contest) compareGang() {
+	session := c.open()
+	defer session.Close()
+	waiting := sorted(c.waiting)
+	before := &model.Refusal{Code: model.NodesFiltered, Detail: "only asking"}
+	session.Try(func(statement *framework.Statement) *model.Refusal {
+		placed := sorted(c.placed)
+		for _, pod := range waiting[:8] {
+			feasible := c.compare(session, pod, placed)
+			if len(feasible) == 0 || setAside(pod) {
+				continue
+			}
+			node := feasible[c.IntN(len(feasible))]
+			if refusal := statement.Place(task(session, pod), node); refusal != nil {
+				c.fail(pod, placed, "placing it on %s, which is feasible, is refused: %s", node.Name, refusal)
+			}
+			there := pod.DeepCopy()
+			there.Spec.NodeName = node.Name
+			placed = append(placed, there)
 		}
-		p.Spec.Affinity = randomAffinity(r)
-		if r.IntN(6) == 0 {
-			volumes(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeSource{
-				AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: oneOf(r, "d1", "d2")},
-			})(p)
-		}
+		return before
+	})
+	c.compare(session, waiting[0], sorted(c.placed))
+}
+
+// setAside tells whether placing the pod would take volumes or devices that stand on no node's books. What others are
+// told about those is not the matter here.
+func setAside(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && slices.Contains(openClaims, v.PersistentVolumeClaim.ClaimName)
 	})
 }
 
-func randomAffinity(r *rand.Rand) *corev1.Affinity {
-	affinity := &corev1.Affinity{}
-	if r.IntN(5) == 0 {
-		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{randomTerm(r)},
+// compare asks both about a pod and all nodes, and returns the nodes that we would give it.
+func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
+	for _, difference := range known {
+		if difference.applies(pod) {
+			return nil
 		}
 	}
-	if r.IntN(6) == 0 {
-		affinity.PodAffinity = &corev1.PodAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{randomTerm(r)},
+	nodes := sorted(c.nodes)
+	if len(session.Snapshot.Nodes) != len(nodes) {
+		c.fail(pod, placed, "the snapshot has %d nodes, want %d", len(session.Snapshot.Nodes), len(nodes))
+	}
+	verdicts := c.reference.judge(c.t, pod, nodes, placed)
+	one := task(session, pod)
+	feasible := session.Feasible(one, model.IdleRoom)
+	for i, verdict := range verdicts {
+		if len(nodes[i].Status.Allocatable) == 0 && len(verdict.by) > 0 {
+			verdicts[i].by["NodeResourcesFit"] = []string{unreported}
+		}
+		ours := slices.ContainsFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })
+		if ours != (len(verdict.by) == 0) {
+			c.fail(pod, placed, "node %s: we say %v, kube-scheduler refuses by %v", nodes[i].Name, ours, verdict.by)
+		}
+		c.score.pairs++
+		if len(verdict.by) > 0 {
+			c.score.refused++
+		}
+		for filter := range verdict.by {
+			c.score.refusals[filter]++
+			if len(verdict.by) == 1 {
+				c.score.alone[filter]++
+			}
 		}
 	}
-	if r.IntN(8) == 0 {
-		affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
-				Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprint("n", r.IntN(4))},
-			}}}},
-		}}
+	chosen, _ := session.Choose(one, model.IdleRoom, nil)
+	if (chosen != nil) != (len(feasible) > 0) || chosen != nil && !slices.Contains(feasible, chosen) {
+		c.fail(pod, placed, "chosen is %v, which is not one of the feasible", chosen)
 	}
-	return affinity
+	_, tally := session.Choose(one, model.IdleRoom, func(*model.Node) bool { return false })
+	if wrong := compareReasons(tally.Causes(), verdicts); wrong != "" {
+		c.fail(pod, placed, "%s", wrong)
+	}
+	return feasible
 }
 
-func randomTerm(r *rand.Rand) corev1.PodAffinityTerm {
-	term := corev1.PodAffinityTerm{
-		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": oneOf(r, "x", "y", "z")}},
-		TopologyKey:   randomKey(r),
+// compareReasons holds the reasons we count against those of kube-scheduler. Where one filter alone refuses a node the
+// reason is its; where several do it may be any of theirs. It returns what is wrong.
+func compareReasons(causes []model.Cause, verdicts []verdict) string {
+	counted, least, most, refused, sum := map[string]int{}, map[string]int{}, map[string]int{}, 0, 0
+	for _, cause := range causes {
+		reason := cause.Detail
+		if cause.Code == model.InsufficientResources {
+			reason = "lacks " + reason
+		}
+		counted[reason] += cause.Nodes
+		sum += cause.Nodes
 	}
-	switch r.IntN(4) {
-	case 0:
-		term.NamespaceSelector = &metav1.LabelSelector{}
-	case 1:
-		term.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": oneOf(r, "a", "b")}}
-	case 2:
-		term.Namespaces = []string{"other"}
+	for _, verdict := range verdicts {
+		allowed := verdict.allowed()
+		if len(allowed) == 0 {
+			continue
+		}
+		refused++
+		for _, reason := range allowed {
+			most[reason]++
+		}
+		if len(allowed) == 1 {
+			least[allowed[0]]++
+		}
 	}
-	return term
+	if sum != refused {
+		return fmt.Sprintf("we count %d refusals, kube-scheduler %d: %v", sum, refused, counted)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(most)) {
+		if counted[reason] < least[reason] || counted[reason] > most[reason] {
+			return fmt.Sprintf("we count %d times %q, kube-scheduler %d to %d times: %v", counted[reason], reason,
+				least[reason], most[reason], counted)
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(counted)) {
+		if most[reason] == 0 {
+			return fmt.Sprintf("we count %q, which kube-scheduler does not say: %v", reason, most)
+		}
+	}
+	return ""
 }
 
-func randomKey(r *rand.Rand) string { return oneOf(r, corev1.LabelHostname, corev1.LabelTopologyZone) }
-
-func oneOf(r *rand.Rand, choices ...string) string { return choices[r.IntN(len(choices))] }
+// fail ends the test with the objects of the case.
+func (c *contest) fail(pod *corev1.Pod, placed []*corev1.Pod, format string, args ...any) {
+	c.t.Helper()
+	text := func(object any) string {
+		b, err := json.Marshal(object)
+		return cmp.Or(string(b), fmt.Sprint(err))
+	}
+	for _, node := range sorted(c.nodes) {
+		c.t.Logf("node %s", text(node))
+	}
+	for _, other := range placed {
+		c.t.Logf("placed %s", text(other))
+	}
+	c.t.Logf("pod %s", text(pod))
+	c.t.Fatalf("seed %d: %s", c.seed, fmt.Sprintf(format, args...))
+}

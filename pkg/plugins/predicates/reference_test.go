@@ -1,0 +1,176 @@
+package predicates_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clientcache "k8s.io/client-go/tools/cache"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	kube "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+)
+
+// reference is kube-scheduler's own framework with its default filters, resource fit among them, and with informers and
+// snapshots of its own: it shares nothing with what is tested but the objects of the API server.
+type reference struct {
+	framework kube.Framework
+	shown     *view
+	// filters are the names of its filters, in their order.
+	filters []string
+}
+
+// newReference builds it and waits until it has seen all that the client holds.
+func newReference(t *testing.T, client *fake.Clientset) *reference {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	factory := informers.NewSharedInformerFactory(client, 0)
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	metrics.Register() // the framework counts into metrics that are nil before
+	profile := filtersAlone(t)
+	devices, synced := newDevices(ctx, t, client, factory)
+	r := &reference{shown: &view{SharedLister: cache.NewEmptySnapshot()}}
+	var err error
+	r.framework, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory),
+		kuberuntime.WithSnapshotSharedLister(r.shown), kuberuntime.WithSharedDRAManager(devices),
+		kuberuntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, filter := range r.framework.ListPlugins().Filter.Enabled {
+		r.filters = append(r.filters, filter.Name)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if !clientcache.WaitForCacheSync(ctx.Done(), synced) {
+		t.Fatal("the reference did not sync")
+	}
+	return r
+}
+
+// filtersAlone is kube-scheduler's default profile without what only scores or evicts and wants more to be built.
+func filtersAlone(t *testing.T) *config.KubeSchedulerProfile {
+	t.Helper()
+	defaults, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := defaults.Profiles[0]
+	left := []string{"NodeResourcesBalancedAllocation", "DefaultPreemption"}
+	all := &profile.Plugins.MultiPoint
+	all.Enabled = slices.DeleteFunc(all.Enabled, func(p config.Plugin) bool { return slices.Contains(left, p.Name) })
+	return &profile
+}
+
+func newDevices(
+	ctx context.Context, t *testing.T, client *fake.Clientset, factory informers.SharedInformerFactory,
+) (fwk.SharedDRAManager, clientcache.InformerSynced) {
+	t.Helper()
+	resources := factory.Resource().V1()
+	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	tracked, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{
+		SliceInformer: resources.ResourceSlices(), KubeClient: client, EnableConsumableCapacity: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dynamicresources.NewDRAManager(ctx, claims, tracked, factory),
+		claims.AddEventHandler(clientcache.ResourceEventHandlerFuncs{}).HasSynced
+}
+
+// verdict is what kube-scheduler says about one pod and one node.
+type verdict struct {
+	// by maps each filter that refuses, asked on its own, to the words it may refuse in; empty when the node will do.
+	by map[string][]string
+	// whole tells that a filter refused all nodes at once, and that the others were not asked about each.
+	whole bool
+}
+
+// judge asks about the pod and all nodes, each with the pods that are on it.
+func (r *reference) judge(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, placed []*corev1.Pod) []verdict {
+	t.Helper()
+	r.shown.show(placed, nodes)
+	ctx, state := context.Background(), kube.NewCycleState()
+	result, status, _ := r.framework.RunPreFilterPlugins(ctx, state, pod)
+	verdicts := make([]verdict, len(nodes))
+	if !status.IsSuccess() {
+		for i := range verdicts {
+			verdicts[i] = verdict{by: map[string][]string{status.Plugin(): words(status)}, whole: true}
+		}
+		return verdicts
+	}
+	skipped := state.GetSkipFilterPlugins()
+	for i, node := range nodes {
+		known, err := r.shown.NodeInfos().Get(node.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		by := map[string][]string{}
+		for _, filter := range r.filters {
+			if skipped.Has(filter) {
+				continue
+			}
+			state.SetSkipFilterPlugins(sets.New(r.filters...).Union(skipped).Delete(filter))
+			if status := r.framework.RunFilterPlugins(ctx, state, pod, known); !status.IsSuccess() {
+				by[filter] = words(status)
+			}
+		}
+		state.SetSkipFilterPlugins(skipped)
+		if together := r.framework.RunFilterPlugins(ctx, state, pod, known); together.IsSuccess() != (len(by) == 0) {
+			t.Fatalf("kube-scheduler contradicts itself: %v together, %v apart", together, by)
+		}
+		if !result.AllNodes() && !result.NodeNames.Has(node.Name) {
+			by["NodeAffinity"] = append(by["NodeAffinity"], "didn't satisfy plugin NodeAffinity")
+		}
+		verdicts[i] = verdict{by: by}
+	}
+	return verdicts
+}
+
+// words are those that a refusal of ours has for a status: of resources any that are lacking, else all reasons.
+func words(status *fwk.Status) []string {
+	if status.Plugin() != "NodeResourcesFit" {
+		return []string{strings.TrimPrefix(status.Message(), "node(s) ")}
+	}
+	lacking := slices.Clone(status.Reasons())
+	for i, reason := range lacking {
+		lacking[i] = "lacks " + strings.TrimPrefix(reason, "Insufficient ")
+		if reason == "Too many pods" {
+			lacking[i] = "lacks pods"
+		}
+	}
+	return lacking
+}
+
+// allowed are the words that a refusal of the node may have, none when the node will do.
+func (v verdict) allowed() []string {
+	all := sets.New[string]()
+	for _, words := range v.by {
+		all.Insert(words...)
+	}
+	return sets.List(all)
+}
+
+// filters are those that refuse.
+func (v verdict) filters() []string { return slices.Sorted(maps.Keys(v.by)) }

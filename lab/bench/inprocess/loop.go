@@ -87,10 +87,17 @@ type server struct {
 }
 
 func newServer(w *world) *server {
-	return &server{
+	s := &server{
 		mailbox: scheduler.NewMailbox(), serial: 2 * w.serial, written: time.Now(),
 		pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
 	}
+	for _, group := range w.existing.Groups {
+		s.groups[group.Name] = group
+	}
+	for _, pod := range w.existing.Pods {
+		s.pods[pod.UID] = pod
+	}
+	return s
 }
 
 func (s *server) create(b Batch) {

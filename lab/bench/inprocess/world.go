@@ -34,7 +34,7 @@ type world struct {
 	memory   *framework.Memory
 	pending  Batch
 	nodes    []*corev1.Node
-	existing []*corev1.Pod
+	existing Batch
 	now      time.Time
 	serial   int
 	stop     func()
@@ -46,7 +46,7 @@ func newWorld(workload Workload) (*world, error) {
 	w := &world{
 		workload: workload,
 		state:    cluster.New(cluster.Options{SchedulerNames: []string{harness.SchedulerName}}),
-		pending:  objects.Pending, nodes: objects.Nodes, existing: objects.Existing.Pods,
+		pending:  objects.Pending, nodes: objects.Nodes, existing: objects.Existing,
 		now: epoch.Add(24 * time.Hour), serial: 10_000_000,
 	}
 	if err := w.open(); err != nil {
@@ -156,11 +156,11 @@ func (w *world) churn(oneIn int) {
 		w.nodes[i] = &node
 		w.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &node})
 	}
-	for i := 0; i < len(w.existing); i += oneIn {
-		pod := *w.existing[i]
+	for i := 0; i < len(w.existing.Pods); i += oneIn {
+		pod := *w.existing.Pods[i]
 		pod.Labels = relabel(pod.Labels, w.serial)
 		w.change(&pod.ObjectMeta)
-		w.existing[i] = &pod
+		w.existing.Pods[i] = &pod
 		w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
 	}
 }

@@ -229,10 +229,11 @@ func dump(snapshot *model.Snapshot) string {
 
 // dumpView writes the view down, in the order in which it keeps things.
 func dumpView(v *View) string {
+	v.refresh()
 	var b strings.Builder
 	fmt.Fprintln(&b, nodeNames(v.all), nodeNames(v.affine), nodeNames(v.repelling), nodeNames(v.widelyRepelling), v.claims)
 	for _, n := range v.all {
-		for _, list := range podLists(v.nodes[n.Node().Name]) {
+		for _, list := range podLists(v.nodes[n.Node().Name].NodeInfo) {
 			fmt.Fprint(&b, podUIDs(*list))
 		}
 		fmt.Fprintln(&b, n.GetRequested(), n.GetNonZeroRequested(), n.GetUsedPorts(), n.GetPVCRefCounts())

@@ -20,9 +20,15 @@ func same(t *rapid.T, what, want, got string) {
 	}
 }
 
-func check(t *rapid.T, snapshot *model.Snapshot) {
-	if err := snapshot.Check(); err != nil {
+// check looks at the last snapshot, and sometimes at the view, which has to catch up then.
+func check(t *rapid.T, s *State) {
+	if err := s.snapshot.Check(); err != nil {
 		t.Fatalf("snapshot does not add up: %v", err)
+	}
+	if rapid.IntRange(0, 3).Draw(t, "look at the view") == 0 {
+		if err := s.view.Check(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -43,7 +49,7 @@ func session(t *rapid.T, w *world, s *State, snapshot *model.Snapshot) {
 			s.ForgetEviction(task.UID)
 		}
 	}
-	check(t, snapshot)
+	check(t, s)
 }
 
 // I22: an incremental state that has lived through everything, one that is told the outcome in any order, and one that is
@@ -57,7 +63,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 			if w.chance(3, "cycle") {
 				now := start.Add(time.Duration(w.number(120, "now")) * time.Second)
 				snapshot := live.Snapshot(now)
-				check(t, snapshot)
+				check(t, live)
 				session(t, w, live, snapshot)
 			}
 		}
@@ -67,10 +73,11 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		}
 		now := start.Add(70 * time.Second)
 		snapshot := live.Snapshot(now)
-		check(t, snapshot)
+		check(t, live)
 
 		fresh := newState(w.objects()...)
-		check(t, fresh.Snapshot(now))
+		fresh.Snapshot(now)
+		check(t, fresh)
 		same(t, "told the outcome", dump(fresh.Snapshot(now)), dump(snapshot))
 		same(t, "view of the outcome", dumpView(fresh.view), dumpView(live.view))
 
@@ -78,7 +85,8 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		for _, event := range rapid.Permutation(slices.Concat(w.history, w.history)).Draw(t, "late") {
 			late.Apply(event)
 			if w.chance(5, "look") {
-				check(t, late.Snapshot(now))
+				late.Snapshot(now)
+				check(t, late)
 			}
 		}
 		same(t, "told in a wrong order", dump(snapshot), dump(late.Snapshot(now)))
@@ -87,7 +95,9 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		for _, object := range w.objects() {
 			live.Apply(gone(object))
 		}
-		check(t, live.Snapshot(now))
+		live.Snapshot(now)
+		live.view.refresh()
+		check(t, live)
 		same(t, "I8, at rest", leftovers(newState()), leftovers(live))
 	})
 }
@@ -110,7 +120,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		}
 		now := start.Add(time.Minute)
 		snapshot := s.Snapshot(now)
-		check(t, snapshot)
+		check(t, s)
 		before, view := dump(snapshot), dumpView(s.view)
 		widths := fingerprint(snapshot)
 
@@ -124,7 +134,7 @@ func TestUndoIsIdentity(t *testing.T) {
 			if moved[task.UID] == nil {
 				came[task.UID], moved[task.UID] = from, task
 			}
-			check(t, snapshot)
+			check(t, s)
 		}
 		if w.chance(2, "leave it to the state") {
 			s.Snapshot(now)

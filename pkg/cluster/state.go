@@ -54,7 +54,7 @@ type State struct {
 	second   int64
 	// filled counts how often a job of the snapshot was written.
 	filled uint64
-	view     *View
+	view   *View
 }
 
 // New returns the state of an empty cluster.

@@ -15,15 +15,19 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// View is the snapshot as kube-scheduler's plugins read it. It follows every change of the snapshot, forwards and back.
+// View is the snapshot as kube-scheduler's plugins read it. It is brought up to date when it is read, from the snapshot's
+// journal: what nobody reads costs nothing.
 //
-// The goroutine that owns the state owns it; during a session, plugins may read it from several goroutines between two
-// changes. What its lists return is valid until the next change and must not be changed.
+// The goroutine that owns the state owns it; after it was read once, plugins may read it from several goroutines until the
+// next change. What its lists return is valid until then and must not be changed.
 //
-// Invariant: every list in it is sorted, pods by UID and nodes by name, so that adding a pod and removing it again, in any
-// order with others, leaves it as it was.
+// Invariant: every list in it is sorted, pods by UID and nodes by name, so that it is the same whatever way the snapshot
+// came to be what it is.
 type View struct {
-	nodes map[string]*framework.NodeInfo
+	snapshot *model.Snapshot
+	mark     model.Mark
+
+	nodes map[string]*viewNode
 	// all, and the index lists: nodes with pods that have (anti-)affinity terms, required anti-affinity terms, and
 	// required anti-affinity terms over something wider than a host.
 	all, affine, repelling, widelyRepelling []fwk.NodeInfo
@@ -34,45 +38,83 @@ type View struct {
 	pods map[types.UID]*framework.PodInfo
 }
 
-var (
-	_ model.View       = (*View)(nil)
-	_ fwk.SharedLister = (*View)(nil)
-)
+// viewNode is one node in the view.
+type viewNode struct {
+	*framework.NodeInfo
+	node *model.Node
+	// seen is the number of the node's last change that the view knows of.
+	seen uint64
+}
 
-// View returns the view of the state's snapshot, always the same one. The first call makes it, and from then on every
-// snapshot keeps it up to date; a state that nobody asks has none.
+var _ fwk.SharedLister = (*View)(nil)
+
+// View returns the view of the state's snapshot, always the same one. The first call makes it; a state that nobody asks has
+// none.
 func (s *State) View() *View {
 	if s.view != nil {
 		return s.view
 	}
 	s.view = &View{
-		nodes: map[string]*framework.NodeInfo{}, claims: map[string]int{}, images: map[string]*image{},
+		snapshot: s.snapshot,
+		nodes:    map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{},
 		pods: map[types.UID]*framework.PodInfo{},
 	}
 	s.view.addNodes(s.snapshot.Nodes)
-	s.snapshot.View = s.view
 	return s.view
 }
 
-// AddPod puts the task's pod on the node; nothing happens when the view has no such node.
-func (v *View) AddPod(node string, task *model.Task) {
-	if n := v.nodes[node]; n != nil {
-		v.add(n, v.pod(task))
-	}
-}
-
-// RemovePod takes the task's pod off the node; nothing happens when it is not there.
-func (v *View) RemovePod(node string, task *model.Task) {
-	if n := v.nodes[node]; n != nil {
-		v.remove(n, task.UID)
-	}
-}
-
 // NodeInfos lists the nodes with the pods on them.
-func (v *View) NodeInfos() fwk.NodeInfoLister { return nodeLister{v} }
+func (v *View) NodeInfos() fwk.NodeInfoLister {
+	v.refresh()
+	return nodeLister{v}
+}
 
 // StorageInfos tells which claims are in use.
-func (v *View) StorageInfos() fwk.StorageInfoLister { return claimLister{v} }
+func (v *View) StorageInfos() fwk.StorageInfoLister {
+	v.refresh()
+	return claimLister{v}
+}
+
+// refresh brings every node up to date.
+func (v *View) refresh() {
+	journal := &v.snapshot.Journal
+	if v.mark == journal.Mark() {
+		return
+	}
+	changes, ok := journal.Since(v.mark)
+	v.mark = journal.Mark()
+	for i := range changes {
+		v.catchUp(v.nodes[changes[i].Node.Name])
+	}
+	if ok {
+		return
+	}
+	for _, node := range v.snapshot.Nodes {
+		v.catchUp(v.nodes[node.Name])
+	}
+}
+
+// catchUp brings one node up to date: it walks along both lists of pods, which are sorted by UID.
+func (v *View) catchUp(n *viewNode) {
+	if n.seen == n.node.Changed {
+		return
+	}
+	n.seen = n.node.Changed
+	at := 0
+	for _, task := range n.node.Tasks {
+		for at < len(n.Pods) && n.Pods[at].GetPod().UID < task.UID {
+			v.remove(n.NodeInfo, n.Pods[at].GetPod().UID)
+		}
+		if at < len(n.Pods) && n.Pods[at].GetPod() != task.Pod && n.Pods[at].GetPod().UID == task.UID {
+			v.remove(n.NodeInfo, task.UID)
+		}
+		v.add(n.NodeInfo, v.pod(task)) // which does nothing when it is there
+		at++
+	}
+	for len(n.Pods) > at {
+		v.remove(n.NodeInfo, n.Pods[at].GetPod().UID)
+	}
+}
 
 // PodGroupStates knows no group: gangs are not kube-scheduler's business here.
 func (v *View) PodGroupStates() fwk.PodGroupStateLister { return noGroups[fwk.PodGroupState]{} }
@@ -106,7 +148,8 @@ func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.N
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 	if n := l.v.nodes[name]; n != nil {
-		return n, nil
+		l.v.catchUp(n)
+		return n.NodeInfo, nil
 	}
 	return nil, fmt.Errorf("node %q: not in the snapshot", name)
 }
@@ -143,27 +186,22 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 // forget drops what is kept about a pod that will not come back.
 func (v *View) forget(uid types.UID) { delete(v.pods, uid) }
 
-// addNodes takes in nodes with the tasks they list.
+// addNodes takes in nodes; the pods on them follow when the view is read.
 func (v *View) addNodes(nodes []*model.Node) {
 	fresh := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
 		n := framework.NewNodeInfo()
 		n.SetNode(node.Object)
-		v.nodes[node.Name] = n
+		v.nodes[node.Name] = &viewNode{NodeInfo: n, node: node}
 		fresh = append(fresh, n)
 		v.addImages(n)
 	}
 	v.all = enlist(v.all, fresh, byName)
-	for _, node := range nodes {
-		for _, task := range node.Tasks {
-			v.AddPod(node.Name, task)
-		}
-	}
 }
 
 // changeNode takes in a new version of a node; the pods on it stay.
 func (v *View) changeNode(object *corev1.Node) {
-	n := v.nodes[object.Name]
+	n := v.nodes[object.Name].NodeInfo
 	if n.Node() == object {
 		return
 	}
@@ -176,7 +214,7 @@ func (v *View) changeNode(object *corev1.Node) {
 func (v *View) dropNodes(nodes []*model.Node) {
 	gone := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
-		n := v.nodes[node.Name]
+		n := v.nodes[node.Name].NodeInfo
 		for len(n.Pods) > 0 {
 			v.remove(n, n.Pods[len(n.Pods)-1].GetPod().UID)
 		}

@@ -90,6 +90,7 @@ func TestSharedHostPortStaysTaken(t *testing.T) {
 	snapshot := snap(t, s, start)
 	b := taskIn(snapshot, "b")
 	snapshot.Move(b, snapshot.Move(b, model.Position{Status: model.Promised, Node: "n"}))
+	s.View().NodeInfos()
 	if !s.view.nodes["n"].UsedPorts.CheckConflict("0.0.0.0", "TCP", 80) {
 		t.Error("the port of a running pod is free after another pod's promise was undone")
 	}
@@ -99,14 +100,15 @@ func TestViewAskedLate(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}})
 	s.Apply(seen(node("n")))
 	s.Apply(seen(pod("a", on("n"))))
-	if s.Snapshot(start).View != nil {
+	s.Snapshot(start)
+	if s.view != nil {
 		t.Error("a view that nobody asked for is kept")
 	}
 	if first := s.View(); first != s.View() {
 		t.Error("two views of one state")
 	}
-	snapshot := snap(t, s, start)
-	if snapshot.View == nil || len(s.view.nodes["n"].Pods) != 1 {
+	s.View().NodeInfos()
+	if len(s.view.nodes["n"].Pods) != 1 {
 		t.Error("a view asked for late misses what was there before")
 	}
 }
@@ -128,9 +130,6 @@ func TestViewKnowsNothingElse(t *testing.T) {
 	if _, err := v.CompositePodGroupStates().Get("ns", "x"); err == nil {
 		t.Error("a composite pod group's state is found")
 	}
-	task := &model.Task{PodRef: model.PodRef{UID: "p"}, Pod: pod("p")}
-	v.AddPod("x", task)
-	v.RemovePod("x", task)
 }
 
 // What a view keeps about a pod is used again when the pod has not changed where it matters.
@@ -159,6 +158,7 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 	} {
 		s.Apply(seen(step.pod))
 		snapshot := snap(t, s, start)
+		s.View().NodeInfos()
 		n := s.view.nodes["n"]
 		if n.Pods[0].GetPod() != step.pod || n.Requested.MilliCPU != step.cpu {
 			t.Errorf("view has an old pod: %t, requested %d, want %d", n.Pods[0].GetPod() != step.pod, n.Requested.MilliCPU, step.cpu)
@@ -176,8 +176,10 @@ func TestCheckFindsDifferences(t *testing.T) {
 		}}}
 	}
 	for name, spoil := range map[string]func(*State, *model.Snapshot){
-		"pod missing":  func(s *State, _ *model.Snapshot) { s.view.remove(s.view.nodes["n"], "a") },
-		"pod too many": func(s *State, x *model.Snapshot) { s.view.AddPod("n", taskIn(x, "b")) },
+		"pod missing": func(s *State, _ *model.Snapshot) { s.view.remove(s.view.nodes["n"].NodeInfo, "a") },
+		"pod too many": func(s *State, x *model.Snapshot) {
+			s.view.add(s.view.nodes["n"].NodeInfo, s.view.pod(taskIn(x, "b")))
+		},
 		"claim count":  func(s *State, _ *model.Snapshot) { s.view.claims["ns/c"]++ },
 		"index list":   func(s *State, _ *model.Snapshot) { s.view.affine = s.view.all },
 		"requested":    func(s *State, _ *model.Snapshot) { s.view.nodes["n"].Requested.MilliCPU++ },
@@ -187,8 +189,11 @@ func TestCheckFindsDifferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newState(node("n"), pod("a", on("n"), claim), pod("b"))
 			snapshot := snap(t, s, start)
+			if err := s.view.Check(); err != nil {
+				t.Fatal(err)
+			}
 			spoil(s, snapshot)
-			if err := s.view.Check(snapshot); err == nil {
+			if err := s.view.Check(); err == nil {
 				t.Error("no difference found")
 			}
 		})

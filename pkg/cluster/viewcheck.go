@@ -9,15 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Check returns an error that names the first difference between the view and the snapshot: nodes, the pods on each, what
-// they take, and every index. It builds each node anew and is meant for verify mode.
-func (v *View) Check(snapshot *model.Snapshot) error {
-	fresh := &View{nodes: map[string]*framework.NodeInfo{}, claims: map[string]int{}, images: map[string]*image{}, pods: v.pods}
+// Check returns an error that names the first difference between the view and its snapshot: nodes, the pods on each, what
+// they take, and every index. It builds each node anew and is meant for tests.
+func (v *View) Check() error {
+	v.refresh()
+	snapshot := v.snapshot
+	fresh := &View{
+		snapshot: snapshot, nodes: map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{}, pods: v.pods,
+	}
 	fresh.addNodes(snapshot.Nodes)
+	fresh.refresh()
 	for _, list := range []struct {
 		name       string
 		kept, want []fwk.NodeInfo
@@ -35,7 +38,7 @@ func (v *View) Check(snapshot *model.Snapshot) error {
 		return fmt.Errorf("view: claims in use: has %v, the snapshot %v", v.claims, fresh.claims)
 	}
 	for _, node := range snapshot.Nodes {
-		if err := sameNode(v.nodes[node.Name], fresh.nodes[node.Name]); err != nil {
+		if err := sameNode(v.nodes[node.Name].NodeInfo, fresh.nodes[node.Name].NodeInfo); err != nil {
 			return fmt.Errorf("view: node %s: %w", node.Name, err)
 		}
 	}

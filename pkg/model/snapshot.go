@@ -8,15 +8,6 @@ import (
 	"time"
 )
 
-// View is the second picture of the nodes, the one that kube-scheduler's plugins read. The live state keeps it; the
-// snapshot tells it every change. Both methods are called on the session's goroutine. A nil View is none.
-type View interface {
-	// AddPod puts the task's pod on the node.
-	AddPod(node string, task *Task)
-	// RemovePod takes it away again; the effect of AddPod is then gone without a trace, in any order.
-	RemovePod(node string, task *Task)
-}
-
 // Snapshot is the cluster at one moment, on which one session works.
 //
 // Invariant: it is the same, byte for byte, whatever order the events that led to it came in.
@@ -30,8 +21,6 @@ type Snapshot struct {
 	Jobs []*Job
 	// Held says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
 	Held map[JobKey]*Refusal
-	// View follows every Move; nil when nobody needs it.
-	View View
 	// Journal tells what has changed.
 	Journal Journal
 
@@ -77,7 +66,7 @@ func (s *Snapshot) Number() {
 func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 
 // Move brings a task into a position and returns the one it came from: the only change a session makes to a snapshot, and
-// its own inverse. Books and view follow.
+// its own inverse. Books and journal follow.
 //
 // Invariant: Move(t, Move(t, p)) leaves every byte as it was.
 func (s *Snapshot) Move(task *Task, to Position) (from Position) {
@@ -104,7 +93,7 @@ func (s *Snapshot) TakeMoved() []*Task {
 }
 
 // Update changes any field of a task, for the live state when it brings the snapshot up to date; never within a session.
-// Books and view follow.
+// Books and journal follow.
 func (s *Snapshot) Update(task *Task, change func(*Task)) {
 	s.lift(task)
 	change(task)
@@ -120,9 +109,6 @@ func (s *Snapshot) lift(task *Task) {
 		return
 	}
 	s.Journal.add(Change{Node: node, Pod: task.Pod})
-	if s.View != nil {
-		s.View.RemovePod(node.Name, task)
-	}
 }
 
 func (s *Snapshot) put(task *Task) {
@@ -134,21 +120,14 @@ func (s *Snapshot) put(task *Task) {
 		return
 	}
 	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true})
-	if s.View != nil {
-		s.View.AddPod(node.Name, task)
-	}
 }
 
-// Check returns an error when the books of a node do not add up to its tasks, or the view differs from them. Verify mode
-// calls it after every statement; a View that can be compared implements interface{ Check(*Snapshot) error }.
+// Check returns an error when the books of a node do not add up to its tasks. Verify mode calls it after every statement.
 func (s *Snapshot) Check() error {
 	for _, node := range s.Nodes {
 		if err := node.check(); err != nil {
 			return err
 		}
-	}
-	if view, ok := s.View.(interface{ Check(*Snapshot) error }); ok {
-		return view.Check(s)
 	}
 	return nil
 }

@@ -1,0 +1,235 @@
+package extender
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// silent is a server that answers nobody before the test ends or the caller goes.
+func silent(t *testing.T) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.calls = append(s.calls, strings.TrimPrefix(r.URL.Path, "/ext/")+" ")
+		s.mu.Unlock()
+		_, _ = http.MaxBytesReader(nil, r.Body, 1<<20).Read(make([]byte, 1<<20)) // who does not read does not see the caller go
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
+	s := silent(t)
+	options := all(s)
+	options.Timeout = 20 * time.Millisecond
+	p := profile(t, []Options{options})
+	want := "; 2 nodes: extender " + s.prefix() + ": filter: no answer within 20ms evictable=false expires=true"
+	at := func(now time.Time) {
+		t.Helper()
+		snapshot := cluster("a", "b")
+		snapshot.Now = now
+		session := framework.Open(snapshot, p, framework.Options{})
+		defer session.Close()
+		for _, task := range []*model.Task{task("p"), task("q", "example.com/share", "1")} {
+			if got := chosen(session, task); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		}
+	}
+	at(start)
+	at(start.Add(rest))
+	if n := len(s.taken()); n != 1 {
+		t.Errorf("%d calls by two kinds of pods in two sessions, want 1", n)
+	}
+	at(start.Add(rest + options.Timeout))
+	if n := len(s.taken()); n != 1 {
+		t.Errorf("%d calls after the rest, want 1", n)
+	}
+}
+
+func TestAnIgnorableExtenderThatDoesNotAnswer(t *testing.T) {
+	s := silent(t)
+	options := all(s)
+	options.Timeout, options.Ignorable = 20*time.Millisecond, true
+	if got := choose(profile(t, []Options{options}), cluster("a", "b"), task("p")); got != "a" {
+		t.Errorf("got %s", got)
+	}
+	if n := len(s.taken()); n != 1 {
+		t.Errorf("%d calls, want one for both verbs", n)
+	}
+}
+
+func TestAnAnswerThatStopsInTheMiddle(t *testing.T) {
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"NodeNames":[`)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(s.Close)
+	options := all(s)
+	options.Timeout = 20 * time.Millisecond
+	got := choose(profile(t, []Options{options}), cluster("a"), task("p"))
+	if !strings.Contains(got, "filter: no answer within 20ms") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAnAnswerMayBeJustSoLong(t *testing.T) {
+	answer := `{"NodeNames":["a"]}`
+	for limit, want := range map[int]string{
+		len(answer):     "a",
+		len(answer) - 1: "filter: its answer is longer than 18 bytes (maxResponseBytes)",
+	} {
+		s := says(t, map[string]string{"filter": answer, "prioritize": "[]"})
+		options := all(s)
+		options.MaxResponseBytes = int64(limit)
+		if got := choose(profile(t, []Options{options}), cluster("a"), task("p")); !strings.Contains(got, want) {
+			t.Errorf("limit %d: got %s, want %s", limit, got, want)
+		}
+	}
+}
+
+func TestRedirectsStayOnTheHost(t *testing.T) {
+	other := says(t, map[string]string{"filter": allPass})
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/ext/there":
+			fmt.Fprint(w, `{"NodeNames":["b"]}`)
+		case r.URL.Path == "/ext/away":
+			http.Redirect(w, r, other.prefix()+"/filter", http.StatusTemporaryRedirect)
+		case r.URL.Path == "/ext/round":
+			http.Redirect(w, r, "/ext/round", http.StatusTemporaryRedirect)
+		default:
+			http.Redirect(w, r, "/ext/there", http.StatusTemporaryRedirect)
+		}
+	}))
+	t.Cleanup(s.Close)
+	for verb, want := range map[string]string{
+		"here":  "b",
+		"away":  "away: it redirects to another host, which is not followed",
+		"round": "round: it redirects again and again",
+	} {
+		options := Options{URLPrefix: s.prefix(), FilterVerb: verb, NodeCacheCapable: true}
+		if got := choose(profile(t, []Options{options}), cluster("a", "b"), task("p")); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", verb, got, want)
+		}
+	}
+	if calls := other.taken(); len(calls) > 0 {
+		t.Errorf("the other host was sent %v", calls)
+	}
+}
+
+// TestWordsOfErrorsStayTheSame: conditions show them, and are written when they change.
+func TestWordsOfErrorsStayTheSame(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := listener.Addr().String()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = connection.(*net.TCPConn).SetLinger(0) // a reset, which an error tells with both ports
+			_ = connection.Close()
+		}
+	}()
+	options := Options{URLPrefix: "http://us:secret@" + host, FilterVerb: "filter", NodeCacheCapable: true}
+	p := profile(t, []Options{options})
+	for range 3 {
+		got := choose(p, cluster("a"), task("p"))
+		if strings.Count(got, ":")-strings.Count(got, host) > 6 || strings.Contains(got, "->") || strings.Contains(got, "secret") {
+			t.Errorf("got %s", got)
+		}
+	}
+	_ = listener.Close()
+	<-done
+	want := "; 1 node: extender http://" + host + ": filter: dial: connect: connection refused evictable=false expires=true"
+	if got := choose(p, cluster("a"), task("p")); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestCredentialsInTheURLAreSentAndNotTold(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user != "us" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"NodeNames":["a"],"Error":""}`)
+	}))
+	t.Cleanup(s.Close)
+	options := Options{
+		URLPrefix: strings.Replace(s.URL, "://", "://us:secret@", 1), FilterVerb: "filter", BindVerb: "bind", NodeCacheCapable: true,
+	}
+	p := profile(t, []Options{options})
+	if got := choose(p, cluster("a"), task("p")); got != "a" {
+		t.Errorf("got %s", got)
+	}
+	if name := p.PodBinders()[0].BinderName(); name != s.URL {
+		t.Errorf("the binder's name is %s, want %s", name, s.URL)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"NodeNames":["a"]}`)
+	}))
+	s.Config.ErrorLog = nil
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(ca, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		tls  TLS
+		want string
+	}{
+		{"the system's authorities", TLS{}, "tls: failed to verify certificate"},
+		{"its authority", TLS{CAFile: ca}, "a"},
+		{"another name", TLS{CAFile: ca, ServerName: "other.example.net"}, "other.example.net"},
+		{"a name of the certificate's", TLS{CAFile: ca, ServerName: "example.com"}, "a"},
+		{"insecure", TLS{Insecure: true}, "a"},
+	} {
+		options := Options{URLPrefix: s.URL, FilterVerb: "filter", NodeCacheCapable: true, TLS: c.tls}
+		got := choose(profile(t, []Options{options}), cluster("a"), task("p"))
+		if c.want == "a" && got != "a" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+	for file, options := range map[string]TLS{
+		"nowhere.crt":          {CAFile: filepath.Join(t.TempDir(), "nowhere.crt")},
+		"certFile and keyFile": {CertFile: ca, KeyFile: ca},
+		"holds no certificate": {CAFile: os.DevNull},
+	} {
+		if _, err := New([]Options{{URLPrefix: "https://x", FilterVerb: "f", TLS: options}}); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%+v: error %v", options, err)
+		}
+	}
+}

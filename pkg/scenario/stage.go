@@ -97,6 +97,9 @@ func (s *stage) cycle() (*outcome, error) {
 	}
 	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
 	s.cycles++
+	if err := s.state.View().Check(); err != nil {
+		return nil, err
+	}
 	if err := s.holdToAfresh(o); err != nil {
 		return nil, err
 	}

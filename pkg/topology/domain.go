@@ -1,0 +1,216 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// nowhere is the domain of a node that lacks the label.
+const nowhere int32 = -1
+
+// key is a topology key. It numbers the values that nodes have under it: the domains.
+//
+// Invariant: a number is given to another value only when no node has the old one any more, and then every table says 0
+// for it.
+type key struct {
+	label string
+	// single makes every node a domain of its own, whatever its labels.
+	single bool
+
+	numbers map[string]int32
+	values  []string
+	// width is how many nodes each domain has.
+	width []int32
+	free  []int32
+	// of is the domain of each slot, at that of each node by its place in the snapshot.
+	of, at []int32
+}
+
+// value returns the node's value under the key.
+func (k *key) value(node *corev1.Node) (string, bool) {
+	if k.single {
+		return node.Name, true
+	}
+	value, ok := node.Labels[k.label]
+	return value, ok
+}
+
+// enter takes the node of a slot into its domain.
+func (k *key) enter(slot int32, node *corev1.Node) {
+	for len(k.of) <= int(slot) {
+		k.of = append(k.of, nowhere)
+	}
+	value, ok := k.value(node)
+	if !ok {
+		k.of[slot] = nowhere
+		return
+	}
+	domain, known := k.numbers[value]
+	if !known {
+		domain = k.number(value)
+	}
+	k.width[domain]++
+	k.of[slot] = domain
+}
+
+func (k *key) number(value string) int32 {
+	var domain int32
+	if last := len(k.free) - 1; last >= 0 {
+		domain = k.free[last]
+		k.free = k.free[:last]
+	} else {
+		domain = int32(len(k.width))
+		k.width, k.values = append(k.width, 0), append(k.values, "")
+	}
+	k.numbers[value], k.values[domain] = domain, value
+	return domain
+}
+
+// leave takes the node of a slot out of its domain.
+func (k *key) leave(slot int32) {
+	domain := k.of[slot]
+	if domain == nowhere {
+		return
+	}
+	k.of[slot] = nowhere
+	if k.width[domain]--; k.width[domain] == 0 {
+		delete(k.numbers, k.values[domain])
+		k.values[domain] = ""
+		k.free = append(k.free, domain)
+	}
+}
+
+// table is one number per domain of a key.
+type table struct {
+	key *key
+	// crowd are the pods it counts; nil for a table that sums up what pods say.
+	crowd  *crowd
+	counts []int64
+	// total is their sum.
+	total int64
+	// among narrows the nodes whose pods count; nil is all.
+	among *among
+	// feeders are the classes or terms that feed the table, so that it can be taken off their lists.
+	feeders []*presence
+	// used is when the table was last asked for, on the index's clock.
+	used uint64
+
+	// domains is how many domains have a node that counts, and lowest the least number among them; right as long as nothing
+	// has changed.
+	domains int
+	lowest  int64
+	settled bool
+	// has counts the nodes that count by domain, as of one layout.
+	has    []int32
+	layout uint64
+}
+
+// add changes the number of the slot's domain.
+func (t *table) add(slot int32, n int64) {
+	domain := t.key.of[slot]
+	if domain == nowhere || t.among != nil && !t.among.has[slot] {
+		return
+	}
+	for len(t.counts) <= int(domain) {
+		t.counts = append(t.counts, 0)
+	}
+	t.counts[domain] += n
+	t.total += n
+	t.settled = false
+}
+
+// count returns the number of a domain; 0 for nowhere.
+func (t *table) count(domain int32) int64 {
+	if uint(domain) < uint(len(t.counts)) {
+		return t.counts[domain]
+	}
+	return 0
+}
+
+// on returns the number of the domain of a node, by its place in the snapshot.
+func (t *table) on(node int) int64 { return t.count(t.key.at[node]) }
+
+// settle works out the least number and how many domains there are. The layout says whether nodes are as they were.
+func (t *table) settle(layout uint64) {
+	if t.layout != layout {
+		t.layout, t.settled = layout, false
+		t.has = append(t.has[:0], make([]int32, len(t.key.width))...)
+		for slot, domain := range t.key.of {
+			if domain != nowhere && (t.among == nil || t.among.has[slot]) {
+				t.has[domain]++
+			}
+		}
+	}
+	if t.settled {
+		return
+	}
+	t.settled, t.domains, t.lowest = true, 0, 0
+	for domain, nodes := range t.has {
+		if nodes == 0 {
+			continue
+		}
+		if n := t.count(int32(domain)); t.domains == 0 || n < t.lowest {
+			t.lowest = n
+		}
+		t.domains++
+	}
+}
+
+// presence is where pods of one kind are, and the tables they feed.
+type presence struct {
+	// places are sorted by slot.
+	places []place
+	feeds  []feed
+}
+
+// place is how many of them are on one node.
+type place struct {
+	slot  int32
+	count int32
+}
+
+// feed is a table and what one pod adds to it.
+type feed struct {
+	table  *table
+	weight int64
+}
+
+// move brings so many pods to a node, or takes them away.
+func (p *presence) move(slot int32, n int32) {
+	i, found := slices.BinarySearchFunc(p.places, slot, func(at place, slot int32) int { return cmp.Compare(at.slot, slot) })
+	switch {
+	case !found:
+		p.places = slices.Insert(p.places, i, place{slot: slot, count: n})
+	case p.places[i].count+n == 0:
+		p.places = slices.Delete(p.places, i, i+1)
+	default:
+		p.places[i].count += n
+	}
+	for _, feed := range p.feeds {
+		feed.table.add(slot, feed.weight*int64(n))
+	}
+}
+
+// feed lets the presence feed a table from now on, and counts who is there.
+func (p *presence) feed(t *table, weight int64) {
+	p.feeds = append(p.feeds, feed{table: t, weight: weight})
+	t.feeders = append(t.feeders, p)
+	for _, at := range p.places {
+		t.add(at.slot, weight*int64(at.count))
+	}
+}
+
+// starve takes a table off the list.
+func (p *presence) starve(t *table) {
+	p.feeds = slices.DeleteFunc(p.feeds, func(f feed) bool { return f.table == t })
+}
+
+// unfeed takes the table off everybody's list.
+func (t *table) unfeed() {
+	for _, p := range t.feeders {
+		p.starve(t)
+	}
+	t.feeders = nil
+}

@@ -1,0 +1,447 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Namespaces knows the namespaces of the cluster. It is asked on the goroutine of whoever asks the Index.
+type Namespaces interface {
+	// NamespaceLabels returns the labels of a namespace, not to be changed, and whether it exists.
+	NamespaceLabels(name string) (labels map[string]string, exists bool)
+}
+
+// limits bound what is kept.
+type limits struct {
+	// tables is how many questions are kept counted, recent how many pods are recognised by their address.
+	tables, recent int
+	// known is how many more classes, sets of terms and the like may be kept than twice those that there were when counting
+	// last began; past it, it begins again, with those that the cluster still has use for.
+	known int
+	// idle is after how many sessions in which nobody asked about labels they are looked at no more.
+	idle uint64
+}
+
+// Index keeps the counts of one cluster. The goroutine that owns the snapshot owns it; it lives as long as the process.
+//
+// Invariant: what it answers depends on the snapshot and the namespaces alone, never on what it was asked before.
+type Index struct {
+	namespaces Namespaces
+	limits     limits
+	snapshot   *model.Snapshot
+	// mark is up to where the journal was read.
+	mark model.Mark
+
+	// session counts calls of Follow, counted is the last one in which somebody asked about labels; clock counts questions.
+	session, counted, clock uint64
+	// counting tells that pods on nodes are told apart by class; stale that everything must be counted anew first.
+	counting, stale bool
+	// labels are those that some selector names.
+	labels []string
+	// begun is how often all counts were begun anew.
+	begun int
+	// known is how much was kept when counting last began.
+	known int
+
+	slots []slot
+	free  []int32
+	// at is the slot of each node by its place in the snapshot. layout counts how often nodes changed.
+	at     []int32
+	layout uint64
+
+	keys    map[string]*key
+	perNode *key
+	amongs  map[string]*among
+
+	spaces      map[string]*namespace
+	classes     map[string]*class
+	everyClass  []*class
+	classesWith map[pair][]*class
+	tables      map[question]*table
+	tablesFor   map[pair][]*table
+	openTables  []*table
+
+	terms          map[string]*terms
+	everyTerms     []*terms
+	receptions     map[listener]*reception
+	everyReception []*reception
+	spreads        map[string]*spreads
+
+	recent  map[*corev1.Pod]profile
+	scratch []byte
+}
+
+// slot is one node and who is on it, as far as it matters.
+type slot struct {
+	node *model.Node
+	// object is the node as it was counted.
+	object *corev1.Node
+	pods   []standing
+}
+
+// standing is so many pods of one kind.
+type standing struct {
+	kind  kind
+	count int32
+}
+
+// kind is all that matters about a pod on a node. The zero kind does not matter.
+type kind struct {
+	// class is nil while labels do not matter; terms are nil when the pod has none.
+	class   *class
+	terms   *terms
+	leaving bool
+}
+
+// New returns an index that has counted nothing yet.
+func New(namespaces Namespaces) *Index {
+	x := &Index{namespaces: namespaces, limits: limits{tables: 512, recent: 4096, known: 4096, idle: 128}}
+	x.begin()
+	return x
+}
+
+// Follow says which snapshot the questions that follow are about; it is called when a session opens. What was counted of the
+// same snapshot is kept. Labels of namespaces are taken to be the same until it is called again.
+func (x *Index) Follow(snapshot *model.Snapshot) {
+	snapshot.Number()
+	x.session++
+	if x.counting && x.session-x.counted > x.limits.idle {
+		x.counting, x.stale = false, true
+	}
+	if kept := x.kept(); x.known > 0 && kept > 2*x.known+x.limits.known {
+		x.labels, x.stale = nil, true
+	}
+	if x.snapshot != snapshot || x.stale || x.relabelled() {
+		x.snapshot = snapshot
+		x.begin()
+	}
+}
+
+func (x *Index) kept() int {
+	return len(x.classes) + len(x.terms) + len(x.spreads) + len(x.keys) + len(x.amongs)
+}
+
+// begin forgets all counts.
+func (x *Index) begin() {
+	x.begun++
+	x.mark, x.stale, x.known = model.Mark{}, false, 0
+	x.slots, x.free, x.at = nil, nil, nil
+	x.keys, x.amongs = map[string]*key{}, map[string]*among{}
+	x.perNode = &key{single: true, numbers: map[string]int32{}}
+	x.spaces, x.classes, x.everyClass = map[string]*namespace{}, map[string]*class{}, nil
+	x.classesWith = map[pair][]*class{}
+	x.tables, x.tablesFor, x.openTables = map[question]*table{}, map[pair][]*table{}, nil
+	x.terms, x.everyTerms = map[string]*terms{}, nil
+	x.receptions, x.everyReception = map[listener]*reception{}, nil
+	x.spreads = map[string]*spreads{}
+	x.recent = map[*corev1.Pod]profile{}
+}
+
+// ask brings the counts up to date for a question about the pod, and returns what the pod wants.
+func (x *Index) ask(pod *corev1.Pod) profile {
+	x.clock++
+	for {
+		if x.stale {
+			x.begin()
+			x.readWaiting()
+		}
+		x.catchUp()
+		asked := x.profileOf(pod)
+		if asked.kind.terms != nil || asked.spreads != nil {
+			x.counted = x.session
+			x.stale = x.stale || !x.counting
+			x.counting = true
+		}
+		if x.stale {
+			continue
+		}
+		if x.known == 0 {
+			x.known = x.kept()
+		}
+		x.thin()
+		return asked
+	}
+}
+
+// readWaiting reads what waiting pods want, so that all labels that matter are known before anything is counted.
+func (x *Index) readWaiting() {
+	for _, job := range x.snapshot.Jobs {
+		for _, task := range job.Tasks {
+			if task.Status != model.Pending {
+				continue
+			}
+			x.termsOf(task.Pod)
+			x.spreadsOf(task.Pod)
+		}
+	}
+	x.stale = false // nothing was counted yet
+	x.terms, x.everyTerms, x.spreads = map[string]*terms{}, nil, map[string]*spreads{}
+}
+
+// catchUp reads the journal.
+func (x *Index) catchUp() {
+	journal := &x.snapshot.Journal
+	changes, ok := journal.Since(x.mark)
+	if !ok {
+		x.compare()
+	}
+	for i := range changes {
+		change := &changes[i]
+		at := x.at[change.Node.Index]
+		switch {
+		case change.Pod == nil:
+			x.renew(at)
+		case change.Came:
+			x.stand(at, x.profileOf(change.Pod).kind, 1)
+		default:
+			x.stand(at, x.profileOf(change.Pod).kind, -1)
+		}
+	}
+	x.mark = journal.Mark()
+}
+
+// compare brings the slots in line with a list of nodes of which the journal does not tell how it came about: nodes that are
+// new or have changed are counted anew.
+func (x *Index) compare() {
+	nodes := x.snapshot.Nodes
+	x.at = slices.Repeat([]int32{nowhere}, len(nodes))
+	for i := range x.slots {
+		node := x.slots[i].node
+		switch {
+		case node == nil:
+		case node.Index < len(nodes) && nodes[node.Index] == node:
+			x.at[node.Index] = int32(i)
+			if node.Changed > x.mark.Number() {
+				x.recount(int32(i))
+			}
+		default:
+			x.vacate(int32(i))
+		}
+	}
+	for _, node := range nodes {
+		if x.at[node.Index] == nowhere {
+			x.at[node.Index] = x.occupy(node)
+		}
+	}
+	x.layout++
+	x.eachKey(x.place)
+}
+
+// place notes the domain of every node by its place in the snapshot.
+func (x *Index) place(k *key) {
+	k.at = make([]int32, len(x.at))
+	for i, at := range x.at {
+		if at == nowhere { // a key that first came up while the slots are compared is placed again behind that
+			k.at[i] = nowhere
+			continue
+		}
+		k.at[i] = k.of[at]
+	}
+}
+
+func (x *Index) eachKey(do func(*key)) {
+	do(x.perNode)
+	for _, k := range x.keys {
+		do(k)
+	}
+}
+
+// key returns the topology key of a label.
+func (x *Index) key(label string) *key {
+	k := x.keys[label]
+	if k == nil {
+		k = &key{label: label, numbers: map[string]int32{}}
+		x.keys[label] = k
+		for i := range x.slots {
+			k.of = append(k.of, nowhere)
+			if x.slots[i].node != nil {
+				k.enter(int32(i), x.slots[i].object)
+			}
+		}
+		x.place(k)
+	}
+	return k
+}
+
+// occupy takes in a node with everybody on it.
+func (x *Index) occupy(node *model.Node) int32 {
+	var at int32
+	if last := len(x.free) - 1; last >= 0 {
+		at = x.free[last]
+		x.free = x.free[:last]
+	} else {
+		at = int32(len(x.slots))
+		x.slots = append(x.slots, slot{})
+	}
+	x.slots[at] = slot{node: node, object: node.Object}
+	x.enter(at)
+	x.settleIn(at)
+	return at
+}
+
+func (x *Index) settleIn(at int32) {
+	for _, task := range x.slots[at].node.Tasks {
+		x.stand(at, x.classify(task.Pod), 1)
+	}
+}
+
+// vacate forgets a node with everybody on it.
+func (x *Index) vacate(at int32) {
+	x.everybody(at, -1)
+	x.leave(at)
+	x.slots[at] = slot{}
+	x.free = append(x.free, at)
+}
+
+// recount takes in a node again, as it is now.
+func (x *Index) recount(at int32) {
+	x.everybody(at, -1)
+	clear(x.slots[at].pods)
+	x.slots[at].pods = x.slots[at].pods[:0]
+	x.renew(at)
+	x.settleIn(at)
+}
+
+// renew takes in a new version of a node; who is on it stays.
+func (x *Index) renew(at int32) {
+	s := &x.slots[at]
+	before := s.object
+	if s.object = s.node.Object; sameGround(before, s.object) {
+		return
+	}
+	x.everybody(at, -1)
+	x.leave(at)
+	x.enter(at)
+	x.everybody(at, 1)
+	x.layout++
+	x.eachKey(func(k *key) {
+		if i := s.node.Index; i < len(k.at) {
+			k.at[i] = k.of[at]
+		}
+	})
+}
+
+// sameGround tells whether nothing about the node changed that could matter here.
+func sameGround(a, b *corev1.Node) bool {
+	return a == b || maps.Equal(a.Labels, b.Labels) &&
+		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
+}
+
+func (x *Index) enter(at int32) {
+	node := x.slots[at].object
+	x.eachKey(func(k *key) { k.enter(at, node) })
+	for _, a := range x.amongs {
+		a.enter(at, node)
+	}
+}
+
+func (x *Index) leave(at int32) {
+	x.eachKey(func(k *key) { k.leave(at) })
+	for _, a := range x.amongs {
+		a.has[at] = false
+	}
+}
+
+// everybody counts all pods on a node, or takes them all off the counts, without changing who is there.
+func (x *Index) everybody(at int32, sign int32) {
+	for _, s := range x.slots[at].pods {
+		x.move(at, s.kind, sign*s.count)
+	}
+}
+
+// stand puts a pod of a kind on a node, or takes it away.
+func (x *Index) stand(at int32, k kind, n int32) {
+	if k == (kind{}) {
+		return
+	}
+	pods := x.slots[at].pods
+	i := slices.IndexFunc(pods, func(s standing) bool { return s.kind == k })
+	if i < 0 {
+		pods = append(pods, standing{kind: k})
+		i = len(pods) - 1
+	}
+	if pods[i].count += n; pods[i].count == 0 {
+		last := len(pods) - 1
+		pods[i] = pods[last]
+		pods[last] = standing{}
+		pods = pods[:last]
+	}
+	x.slots[at].pods = pods
+	x.move(at, k, n)
+}
+
+func (x *Index) move(at int32, k kind, n int32) {
+	switch {
+	case k.class == nil:
+	case k.leaving:
+		k.class.leaving.move(at, n)
+	default:
+		k.class.present.move(at, n)
+	}
+	if k.terms != nil {
+		k.terms.holders.move(at, n)
+	}
+}
+
+// profile is all that matters about a pod: on a node, and as one that waits.
+type profile struct {
+	kind kind
+	// spreads are nil when the pod has none.
+	spreads *spreads
+}
+
+// profileOf returns what matters about a pod, from memory if it was asked lately: who is placed and taken away in turn is
+// seen again and again.
+func (x *Index) profileOf(pod *corev1.Pod) profile {
+	if !x.counting && !saysAnything(pod) && len(pod.Spec.TopologySpreadConstraints) == 0 {
+		return profile{}
+	}
+	known, ok := x.recent[pod]
+	if !ok {
+		known = profile{kind: x.classify(pod), spreads: x.spreadsOf(pod)}
+		if len(x.recent) >= x.limits.recent {
+			x.recent = map[*corev1.Pod]profile{}
+		}
+		x.recent[pod] = known
+	}
+	return known
+}
+
+func (x *Index) classify(pod *corev1.Pod) kind {
+	k := kind{terms: x.termsOf(pod)}
+	if x.counting {
+		k.class, k.leaving = x.classOf(pod), pod.DeletionTimestamp != nil
+	}
+	return k
+}
+
+// thin drops the counts that were not asked for in a while, when there are too many.
+func (x *Index) thin() {
+	if len(x.tables)+len(x.receptions) <= x.limits.tables {
+		return
+	}
+	var used []uint64
+	for _, t := range x.tables {
+		used = append(used, t.used)
+	}
+	for _, r := range x.receptions {
+		used = append(used, r.used)
+	}
+	slices.Sort(used)
+	latest := used[len(used)/2]
+	for asked, t := range x.tables {
+		if t.used < latest {
+			x.dropTable(asked, t)
+		}
+	}
+	for _, r := range x.receptions {
+		if r.used < latest {
+			x.dropReception(r)
+		}
+	}
+	x.everyReception = slices.DeleteFunc(x.everyReception, func(r *reception) bool { return r.used < latest })
+}

@@ -1,0 +1,222 @@
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	schedulingcorev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+// spreads are the topology spread constraints of pods that write and mean the same ones.
+type spreads struct {
+	hard, soft constraints
+}
+
+// constraints are those of one strength.
+type constraints struct {
+	// err says that one makes no sense; then none counts.
+	err error
+	all []constraint
+}
+
+// constraint is one topology spread constraint.
+type constraint struct {
+	key                 string
+	maxSkew, minDomains int64
+	// pods are those that are counted, with whatever labels they are found by. Terminating ones are not.
+	pods labels.Selector
+	// crowd is the same for a table. A selector of all pods finds nobody there, as in kube-scheduler.
+	crowd *crowd
+	// ground are the nodes that count.
+	ground ground
+}
+
+// ground says which nodes a constraint looks at.
+type ground struct {
+	// id is equal exactly for those that say the same.
+	id string
+	// keys are the labels that a node must have.
+	keys []string
+	// affinity and tolerations are those of the pod.
+	affinity    nodeaffinity.RequiredNodeAffinity
+	tolerations []corev1.Toleration
+	// fits and tolerated tell that the pod's affinity and tolerations count.
+	fits, tolerated bool
+}
+
+// holds tells whether a node counts.
+func (g *ground) holds(node *corev1.Node) bool {
+	for _, name := range g.keys {
+		if _, ok := node.Labels[name]; !ok {
+			return false
+		}
+	}
+	if g.fits {
+		// A term that cannot be read matches nothing, as it does for kube-scheduler.
+		if match, _ := g.affinity.Match(node); !match {
+			return false
+		}
+	}
+	if !g.tolerated {
+		return true
+	}
+	_, repels := schedulingcorev1.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, g.tolerations,
+		func(taint *corev1.Taint) bool {
+			return taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute
+		}, false)
+	return !repels
+}
+
+// among is a ground, worked out for every slot.
+type among struct {
+	ground ground
+	has    []bool
+}
+
+func (a *among) enter(slot int32, node *corev1.Node) {
+	for len(a.has) <= int(slot) {
+		a.has = append(a.has, false)
+	}
+	a.has[slot] = a.ground.holds(node)
+}
+
+// among returns the slots of a ground.
+func (x *Index) among(g *ground) *among {
+	a := x.amongs[g.id]
+	if a == nil {
+		a = &among{ground: *g, has: make([]bool, len(x.slots))}
+		x.amongs[g.id] = a
+		for i := range x.slots {
+			if x.slots[i].node != nil {
+				a.enter(int32(i), x.slots[i].object)
+			}
+		}
+	}
+	return a
+}
+
+// spreadsOf returns the constraints of the pod, nil when it has none.
+func (x *Index) spreadsOf(pod *corev1.Pod) *spreads {
+	written := pod.Spec.TopologySpreadConstraints
+	if len(written) == 0 {
+		return nil
+	}
+	id := strings.Builder{}
+	id.WriteString(pod.Namespace)
+	for i := range written {
+		for _, name := range written[i].MatchLabelKeys {
+			if value, ok := pod.Labels[name]; ok {
+				fmt.Fprintf(&id, "\x00%q=%q", name, value)
+			}
+		}
+	}
+	id.WriteByte(0)
+	where := whereabouts(pod)
+	id.WriteString(where)
+	list := corev1.PodSpec{TopologySpreadConstraints: written}
+	text, err := list.Marshal()
+	id.Write(text)
+	if known := x.spreads[id.String()]; known != nil && err == nil {
+		return known
+	}
+	s := &spreads{}
+	s.hard = x.readConstraints(pod, written, corev1.DoNotSchedule, where)
+	s.soft = x.readConstraints(pod, written, corev1.ScheduleAnyway, where)
+	if err == nil {
+		x.spreads[id.String()] = s
+	}
+	return s
+}
+
+// whereabouts writes down everything about the pod that a ground may look at.
+func whereabouts(pod *corev1.Pod) string {
+	spec := corev1.PodSpec{NodeSelector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations}
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		}}
+	}
+	text, err := spec.Marshal()
+	if err != nil {
+		return "pod " + string(pod.UID) // no spec fails to be written; if one does it stands alone
+	}
+	return string(text)
+}
+
+// readConstraints reads those constraints of one strength. All their keys must be there for a node to count.
+func (x *Index) readConstraints(
+	pod *corev1.Pod, written []corev1.TopologySpreadConstraint, strength corev1.UnsatisfiableConstraintAction, where string,
+) constraints {
+	var list constraints
+	var keys []string
+	for i := range written {
+		if written[i].WhenUnsatisfiable == strength {
+			keys = append(keys, written[i].TopologyKey)
+		}
+	}
+	for i := range written {
+		if written[i].WhenUnsatisfiable != strength {
+			continue
+		}
+		pods, err := spreadPods(pod, &written[i])
+		if err != nil {
+			return constraints{err: err}
+		}
+		c := newConstraint(pod, &written[i], pods)
+		c.ground.keys = keys
+		c.ground.name(where)
+		x.learn(pods)
+		list.all = append(list.all, c)
+	}
+	return list
+}
+
+func newConstraint(pod *corev1.Pod, written *corev1.TopologySpreadConstraint, pods labels.Selector) constraint {
+	c := constraint{
+		key: written.TopologyKey, maxSkew: int64(written.MaxSkew), minDomains: 1, pods: pods,
+		ground: ground{
+			affinity: nodeaffinity.GetRequiredNodeAffinity(pod), tolerations: pod.Spec.Tolerations,
+			fits:      written.NodeAffinityPolicy == nil || *written.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor,
+			tolerated: written.NodeTaintsPolicy != nil && *written.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
+		},
+	}
+	if written.MinDomains != nil {
+		c.minDomains = int64(*written.MinDomains)
+	}
+	c.crowd = newCrowd(false, choice{namespaces: []string{pod.Namespace}, pods: pods})
+	c.crowd.nobody = pods.Empty()
+	return c
+}
+
+// name writes down what the ground says; where is what the pod does.
+func (g *ground) name(where string) {
+	if !g.fits && !g.tolerated {
+		where = ""
+	}
+	g.id = fmt.Sprintf("%q %t %t %s", g.keys, g.fits, g.tolerated, where)
+}
+
+// spreadPods returns which pods a constraint counts: those of its selector that agree with the pod in the labels it names.
+func spreadPods(pod *corev1.Pod, written *corev1.TopologySpreadConstraint) (labels.Selector, error) {
+	pods, err := metav1.LabelSelectorAsSelector(written.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	agreed := labels.Set{}
+	for _, name := range written.MatchLabelKeys {
+		if value, ok := pod.Labels[name]; ok {
+			agreed[name] = value
+		}
+	}
+	requirements, selectable := pods.Requirements()
+	if len(agreed) == 0 || !selectable {
+		return pods, nil
+	}
+	return labels.SelectorFromSet(maps.Clone(agreed)).Add(requirements...), nil
+}

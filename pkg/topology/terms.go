@@ -1,0 +1,268 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// terms is what pods of one namespace say about their neighbours, all in the same words.
+type terms struct {
+	// err says which words make no sense; whoever says them finds no place, and of the list they are in nothing counts.
+	err error
+
+	// with are the pods that all required affinity terms mean, nil when there are none; withKeys are the terms' keys.
+	with     *crowd
+	withKeys []string
+	// apart are the required anti-affinity terms, prefers the preferred ones of both kinds.
+	apart   []term
+	prefers []term
+	// said are the same as the neighbours hear them.
+	said []said
+
+	// holders are the pods on nodes that say so.
+	holders presence
+}
+
+// term is one term of a pod that waits.
+type term struct {
+	crowd *crowd
+	key   string
+	// weight is how much a preferred term adds to a node, negative for anti-affinity.
+	weight int64
+}
+
+// tone is how strongly something is said.
+type tone int8
+
+const (
+	// refuses: no such pod may come near.
+	refuses tone = iota
+	// needs: such a pod must be near.
+	needs
+	// leans: such a pod had better be near, or had better not.
+	leans
+)
+
+// said is one term of a pod on a node.
+type said struct {
+	choice choice
+	key    string
+	tone   tone
+	weight int64
+}
+
+// saysAnything tells whether the pod has a say about its neighbours.
+func saysAnything(pod *corev1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
+}
+
+// termsOf returns what the pod says, nil for nothing.
+func (x *Index) termsOf(pod *corev1.Pod) *terms {
+	if !saysAnything(pod) {
+		return nil
+	}
+	affinity := corev1.Affinity{PodAffinity: pod.Spec.Affinity.PodAffinity, PodAntiAffinity: pod.Spec.Affinity.PodAntiAffinity}
+	size := affinity.Size()
+	id := slices.Grow(append(append(x.scratch[:0], pod.Namespace...), 0), size)
+	x.scratch = id
+	n, err := affinity.MarshalToSizedBuffer(id[len(id) : len(id)+size])
+	if err != nil || n != size {
+		return x.newTerms(pod) // no term fails to be written; if one does it stands alone
+	}
+	id = id[:len(id)+size]
+	if known := x.terms[string(id)]; known != nil {
+		return known
+	}
+	name := string(id)
+	t := x.newTerms(pod)
+	x.terms[name] = t
+	return t
+}
+
+// newTerms reads the pod's terms, and tells everybody whom they may concern.
+func (x *Index) newTerms(pod *corev1.Pod) *terms {
+	r := reader{index: x, namespace: pod.Namespace, terms: &terms{}}
+	r.read(pod.Spec.Affinity)
+	x.everyTerms = append(x.everyTerms, r.terms)
+	for _, one := range x.everyReception {
+		x.hear(one, r.terms)
+	}
+	return r.terms
+}
+
+// reader reads the terms of pods in a namespace.
+type reader struct {
+	index     *Index
+	namespace string
+	terms     *terms
+}
+
+func (r *reader) read(affinity *corev1.Affinity) {
+	var with, apart []corev1.PodAffinityTerm
+	var near, far []corev1.WeightedPodAffinityTerm
+	if a := affinity.PodAffinity; a != nil {
+		with, near = a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		apart, far = a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	withErr := r.readWith(with)
+	apartErr := r.readApart(apart)
+	nearErr := r.readPreferred(near, 1)
+	farErr := r.readPreferred(far, -1)
+	var errs []error
+	for _, e := range []struct {
+		list string
+		err  error
+	}{
+		{"requiredAffinityTerms", withErr}, {"requiredAntiAffinityTerms", apartErr},
+		{"preferredAffinityTerms", nearErr}, {"preferredAntiAffinityTerms", farErr},
+	} {
+		if e.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", e.list, e.err))
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		r.terms.err = fmt.Errorf("parsing pod: %w", err)
+	}
+}
+
+// choose reads one term and sees to it that the labels it names are heeded.
+func (r *reader) choose(term *corev1.PodAffinityTerm) (choice, error) {
+	c, err := newChoice(r.namespace, term)
+	if err == nil {
+		r.index.learn(c.pods)
+	}
+	return c, err
+}
+
+func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
+	var choices []choice
+	var heard []said
+	var keys []string
+	for i := range list {
+		c, err := r.choose(&list[i])
+		if err != nil {
+			return err
+		}
+		choices, keys = append(choices, c), append(keys, list[i].TopologyKey)
+		heard = append(heard, said{choice: c, key: list[i].TopologyKey, tone: needs})
+	}
+	if len(choices) > 0 {
+		r.terms.with, r.terms.withKeys = newCrowd(true, choices...), keys
+	}
+	r.terms.said = append(r.terms.said, heard...)
+	return nil
+}
+
+func (r *reader) readApart(list []corev1.PodAffinityTerm) error {
+	var apart []term
+	var heard []said
+	for i := range list {
+		c, err := r.choose(&list[i])
+		if err != nil {
+			return err
+		}
+		apart = append(apart, term{crowd: newCrowd(true, c), key: list[i].TopologyKey})
+		heard = append(heard, said{choice: c, key: list[i].TopologyKey, tone: refuses})
+	}
+	r.terms.apart = apart
+	r.terms.said = append(r.terms.said, heard...)
+	return nil
+}
+
+func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64) error {
+	var prefers []term
+	var heard []said
+	for i := range list {
+		weighted := &list[i]
+		c, err := r.choose(&weighted.PodAffinityTerm)
+		if err != nil {
+			return err
+		}
+		weight := sign * int64(weighted.Weight)
+		prefers = append(prefers, term{crowd: newCrowd(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
+		heard = append(heard, said{choice: c, key: weighted.PodAffinityTerm.TopologyKey, tone: leans, weight: weight})
+	}
+	r.terms.prefers = append(r.terms.prefers, prefers...)
+	r.terms.said = append(r.terms.said, heard...)
+	return nil
+}
+
+// listener says whose reception is meant, and in what sense.
+type listener struct {
+	class *class
+	// refusals tells that what keeps the class away is meant; otherwise what draws or repels it.
+	refusals bool
+	// needs is the weight of a required affinity among what draws it.
+	needs int64
+}
+
+// reception is how the pods on nodes take a pod of one class: a table for every key they name.
+type reception struct {
+	listener
+	tables []*table
+	used   uint64
+}
+
+// weight returns how much something said matters to the listener, 0 for not at all.
+func (l *listener) weight(s *said) int64 {
+	switch {
+	case l.refusals && s.tone == refuses:
+		return 1
+	case !l.refusals && s.tone == needs:
+		return l.needs
+	case !l.refusals && s.tone == leans:
+		return s.weight
+	default:
+		return 0
+	}
+}
+
+// receive returns the reception of a listener, counted from now on if it was not before.
+func (x *Index) receive(who listener) *reception {
+	r := x.receptions[who]
+	if r == nil {
+		r = &reception{listener: who}
+		x.receptions[who] = r
+		x.everyReception = append(x.everyReception, r)
+		for _, t := range x.everyTerms {
+			x.hear(r, t)
+		}
+	}
+	r.used = x.clock
+	return r
+}
+
+// hear lets the holders of terms feed a reception with what concerns it.
+func (x *Index) hear(r *reception, t *terms) {
+	for i := range t.said {
+		s := &t.said[i]
+		if weight := r.weight(s); weight != 0 && x.concerns(&s.choice, r.class) {
+			t.holders.feed(r.table(x.key(s.key)), weight)
+		}
+	}
+}
+
+func (r *reception) table(k *key) *table {
+	for _, t := range r.tables {
+		if t.key == k {
+			return t
+		}
+	}
+	t := &table{key: k, counts: make([]int64, len(k.width))}
+	r.tables = append(r.tables, t)
+	return t
+}
+
+// dropReception stops counting what nobody asks for.
+func (x *Index) dropReception(r *reception) {
+	for _, t := range r.tables {
+		t.unfeed()
+	}
+	delete(x.receptions, r.listener)
+}

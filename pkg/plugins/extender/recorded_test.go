@@ -1,0 +1,108 @@
+package extender
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+)
+
+// recorded is what kube-scheduler 1.37.1's own extender client sent, and made of the answers, for random extenders, pods
+// and answers; the nodes are a, b and c. Importing that client would bring half of Kubernetes into the module.
+type recorded struct {
+	Capable bool
+	Weight  int64
+	Managed []ManagedResource
+	Spec    corev1.PodSpec
+	Status  int
+	Answers map[string]string
+	Said    said
+}
+
+// said is what a scheduler makes of one filter call, one prioritize call and one bind.
+type said struct {
+	// Passed are the nodes that are left. Resolvable are those out that eviction may open. Scores leave out zeros.
+	Passed     []string
+	Resolvable map[string]bool
+	Scores     map[string]int64
+	// Failed tells that the filter call came to nothing, Bound that the bind came to something.
+	Failed, Bound bool
+	// Calls are what the extender was sent.
+	Calls []string
+}
+
+func TestAsKubeSchedulersOwnClient(t *testing.T) {
+	text, err := os.ReadFile("testdata/kube-scheduler.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []recorded
+	if err := json.Unmarshal(text, &cases); err != nil || len(cases) == 0 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for i, c := range cases {
+		s := serve(t, func(verb, _ string) (int, string) { return c.Status, c.Answers[verb] })
+		if diff := cmp.Diff(c.Said, weSay(t, s, c)); diff != "" {
+			t.Errorf("case %d: kube-scheduler - and we +:\n%s\nanswers %d %v", i, diff, c.Status, c.Answers)
+		}
+		s.Close()
+	}
+}
+
+// on returns the case's options for a server.
+func (c *recorded) on(s *server) Options {
+	options := all(s)
+	options.Weight, options.NodeCacheCapable, options.ManagedResources = c.Weight, c.Capable, c.Managed
+	return options
+}
+
+func weSay(t interface {
+	Fatal(...any)
+	Context() context.Context
+}, s *server, c recorded,
+) said {
+	factory, err := New([]Options{c.on(s)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, task := cluster("a", "b", "c"), task("p")
+	task.Pod.Spec = c.Spec
+	p := factory().(*plugin)
+	p.OpenSession(framework.Open(snapshot, &framework.Profile{}, framework.Options{}))
+	result := said{Resolvable: map[string]bool{}, Scores: map[string]int64{}}
+	checks, refused := p.FilterFor(task, framework.Global)
+	result.Failed = refused != nil
+	for _, node := range snapshot.Nodes {
+		refusal := refused
+		for _, check := range checks {
+			refusal = check(node)
+		}
+		switch {
+		case refusal == nil:
+			result.Passed = append(result.Passed, node.Name)
+		case refusal.Evictable:
+			result.Resolvable[node.Name] = true
+		}
+	}
+	for _, score := range p.ScoresFor(task, framework.Global, snapshot.Nodes) {
+		for _, name := range result.Passed {
+			if points := score.Weight * score.Raw(snapshot.Node(name)); points != 0 {
+				result.Scores[name] = points
+			}
+		}
+	}
+	for _, binder := range p.PodBinders() {
+		if p.BinderOf(task) == binder.BinderName() {
+			refusal, err := binder.BindPod(t.Context(), task.PodRef, "a")
+			result.Bound = err == nil && refusal == nil
+		}
+	}
+	result.Calls = s.taken()
+	return result
+}
+

@@ -7,9 +7,11 @@
 // no score has a weight all nodes are equal, and the lower name wins.
 //
 // Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
-// have room; devices that a DeviceClass provides under the name of an extended resource are not scored, for they stand on no
-// node's books; room that is promised, but still another's, counts as that other's; kube-scheduler has no score for avoided
-// pods since 1.23, and knew only controllers that were a ReplicaSet or a ReplicationController.
+// have room; a pod with resources as a whole counts with those, where kube-scheduler's scores by requested share (not by
+// balance) count its containers until it is on a node; devices that a DeviceClass provides under the name of an extended resource are not scored, for they stand on no
+// node's books; an image that nodes report with different sizes counts with the largest; room that is promised, but still
+// another's, counts as that other's; kube-scheduler has no score for avoided pods since 1.23, and knew only controllers that
+// were a ReplicaSet or a ReplicationController.
 package nodeorder
 
 import (

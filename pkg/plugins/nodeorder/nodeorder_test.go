@@ -188,11 +188,20 @@ func TestReadWeights(t *testing.T) {
 		"leastrequested.weight": "11", "mostrequested.weight": "12", "balancedresource.weight": "13",
 		"requestedtocapacityratio.weight": "14", "requestedtocapacityratio.shape": "0:10,100:0", "nodeaffinity.weight": "15",
 		"podaffinity.weight": "16", "tainttoleration.weight": "17", "imagelocality.weight": "18", "podtopologyspread.weight": "0",
+		"nodepreferavoidpods.weight": "10000",
+		"leastrequested.resources":   "cpu=1, nvidia.com/gpu=5", "mostrequested.resources": "memory",
+		"requestedtocapacityratio.resources": "ephemeral-storage=100", "balancedresource.resources": "cpu,hugepages-2Mi",
 	}})
 	want := nodeorder.Weights{
 		LeastRequested: 11, MostRequested: 12, BalancedResource: 13, RequestedToCapacityRatio: 14, NodeAffinity: 15,
 		PodAffinity: 16, TaintToleration: 17, ImageLocality: 18, PodTopologySpread: 0,
-		Shape: nodeorder.Shape{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
+		NodePreferAvoidPods: 10000,
+		Shape:               nodeorder.Shape{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
+
+		LeastRequestedResources:           nodeorder.Resources{{Name: "cpu", Weight: 1}, {Name: "nvidia.com/gpu", Weight: 5}},
+		MostRequestedResources:            nodeorder.Resources{{Name: "memory", Weight: 1}},
+		RequestedToCapacityRatioResources: nodeorder.Resources{{Name: "ephemeral-storage", Weight: 100}},
+		BalancedResourceResources:         nodeorder.Resources{{Name: "cpu", Weight: 1}, {Name: "hugepages-2Mi", Weight: 1}},
 	}
 	if fmt.Sprint(all) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", all, want)
@@ -220,6 +229,39 @@ func TestReadWeightsRefusesShapes(t *testing.T) {
 	}
 }
 
+func TestReadWeightsRefusesResources(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		"cpu=1,memory=1":             "",
+		"cpu=0":                      "whole number from 1 to 100",
+		"cpu=101":                    "whole number from 1 to 100",
+		"cpu=":                       "whole number from 1 to 100",
+		"cpu=1,cpu=2":                "named twice",
+		"cpu,":                       "no name",
+		"pods=1":                     "no resource that nodes are scored by",
+		"gpu":                        "no resource that nodes are scored by",
+		"nvidia.com/gp u":            "no resource that nodes are scored by",
+		"of a score without weight":  "weight of at least 1",
+		"of a balance with a weight": "no weights",
+	} {
+		score := "leastrequested"
+		r := &reader{values: map[string]string{"leastrequested.resources": text}}
+		switch {
+		case strings.HasSuffix(text, "without weight"):
+			score = "mostrequested"
+			r.values = map[string]string{"mostrequested.resources": "cpu"}
+		case strings.HasSuffix(text, "with a weight"):
+			score = "balancedresource"
+			r.values = map[string]string{"balancedresource.resources": "cpu=1,memory=2"}
+		}
+		nodeorder.ReadWeights(r)
+		got := strings.Join(r.refused, "; ")
+		if (want == "") != (got == "") || !strings.Contains(got, want) || got != "" && !strings.HasPrefix(got, score+".resources must ") {
+			t.Errorf("resources %q: refused with %q, want %q in it", text, got, want)
+		}
+	}
+}
+
 // noScores stands in for a kube-scheduler without plugins.
 type noScores struct{ nodeorder.Kube }
 
@@ -237,7 +279,7 @@ func TestNewMissesAScore(t *testing.T) {
 
 func BenchmarkPlainPod(b *testing.B) {
 	w := newWorld(b, strategy(config.LeastAllocated))
-	plugin := w.plugin(b, nodeorder.DefaultWeights(), nil)
+	plugin := w.plugin(b, nodeorder.DefaultWeights(), &model.Snapshot{Dimensions: model.NewDimensions()})
 	task := &model.Task{Pod: &corev1.Pod{}, Request: vector(1000, 1<<30)}
 	b.Run("ask", func(b *testing.B) {
 		b.ReportAllocs()

@@ -117,9 +117,17 @@ func nodeWeights() map[string]int64 {
 // resources, which the plugin sums up, are asked for one by one.
 func (w *world) ours(t testing.TB, weights nodeorder.Weights, task *model.Task, nodes []*model.Node) map[string][]int64 {
 	t.Helper()
-	scores := map[string][]int64{}
+	return w.scores(t, weights, task, &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: nodes})
+}
+
+// scores are ours over the nodes of a snapshot.
+func (w *world) scores(
+	t testing.TB, weights nodeorder.Weights, task *model.Task, snapshot *model.Snapshot,
+) map[string][]int64 {
+	t.Helper()
+	scores, nodes := map[string][]int64{}, snapshot.Nodes
 	for name, alone := range oneByOne(weights) {
-		plugin := w.plugin(t, alone, nodes)
+		plugin := w.plugin(t, alone, snapshot)
 		for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
 			for _, score := range plugin.ScoresFor(task, scope, nodes) {
 				raw := make([]int64, len(nodes))
@@ -161,15 +169,14 @@ func oneByOne(weights nodeorder.Weights) map[string]nodeorder.Weights {
 	return split
 }
 
-// plugin returns the plugin of a session over the nodes.
-func (w *world) plugin(t testing.TB, weights nodeorder.Weights, nodes []*model.Node) framework.NodeScorer {
+// plugin returns the plugin of a session over the snapshot.
+func (w *world) plugin(t testing.TB, weights nodeorder.Weights, snapshot *model.Snapshot) framework.NodeScorer {
 	t.Helper()
 	newPlugin, err := nodeorder.New(w.kube, weights)
 	if err != nil {
 		t.Fatal(err)
 	}
 	plugin := newPlugin()
-	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: nodes}
 	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
 	return plugin.(framework.NodeScorer)
 }

@@ -31,13 +31,7 @@ func (s *State) widen() {
 	}
 	s.width = s.dimensions.Len()
 	for _, node := range s.snapshot.Nodes {
-		s.stretch(node)
-	}
-}
-
-func (s *State) stretch(node *model.Node) {
-	for _, vector := range []*model.Resources{&node.Allocatable, &node.Idle, &node.Releasing, &node.Promised} {
-		vector.Set(s.width-1, vector.At(s.width-1))
+		node.Widen(s.width)
 	}
 }
 
@@ -89,7 +83,7 @@ func (s *State) patchNode(node *model.Node, known *nodeRecord) {
 	node.Idle.Sub(node.Allocatable)
 	node.Idle.Add(known.allocatable)
 	node.Allocatable = known.allocatable.Clone()
-	s.stretch(node)
+	node.Widen(s.width)
 }
 
 func (s *State) patchTasks(now time.Time) {

@@ -49,7 +49,7 @@ func (r *ranking) follow(s *Session, task *model.Task, a *static) {
 	for i := range changes {
 		// A node that changed again later is looked at only then.
 		if node := changes[i].Node; node.Changed == before+uint64(i)+1 {
-			r.keys[node.Index] = r.key(task, a, node.Index)
+			r.keys[node.Index] = r.key(task, node, a.scores[node.Index])
 			r.compete(node.Index)
 		}
 	}
@@ -70,20 +70,20 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 	}
 }
 
-func (r *ranking) key(task *model.Task, a *static, position int) int64 {
-	node := a.nodes[position]
-	if a.verdicts[position] != nil || node.Lacking(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
+// key adds what the pods on a node say to what the node objects do.
+func (r *ranking) key(task *model.Task, node *model.Node, static int64) int64 {
+	if static == barred || node.Lacking(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
 		return barred
 	}
-	return a.scores[position] + r.checks.score(node)
+	return static + r.checks.score(node)
 }
 
 func (r *ranking) rankAll(task *model.Task, a *static) {
 	if len(r.keys) != len(a.nodes) {
 		r.keys, r.winners = make([]int64, len(a.nodes)), make([]int32, len(a.nodes))
 	}
-	for i := range r.keys {
-		r.keys[i] = r.key(task, a, i)
+	for i, node := range a.nodes {
+		r.keys[i] = r.key(task, node, a.scores[i])
 	}
 	for place := len(r.keys) - 1; place >= 1; place-- {
 		r.winners[place] = r.better(2*place, 2*place+1)

@@ -13,8 +13,8 @@ type static struct {
 	version uint64
 	// refused says that no node can do; nil when some may.
 	refused *model.Refusal
-	// nodes is the list that was asked about. By its positions: verdicts, nil for a candidate, and the candidates' scores,
-	// weighted and normalised over all of them.
+	// nodes is the list that was asked about. By its positions: verdicts, nil for a candidate, and scores, weighted and
+	// normalised over all candidates; the others are barred.
 	nodes    []*model.Node
 	verdicts []*model.Refusal
 	scores   []int64
@@ -86,6 +86,9 @@ func (a *static) score(scores []NodeScore) {
 		addScore(sums, score, a.candidates)
 	}
 	a.scores = make([]int64, len(a.nodes))
+	for i := range a.scores {
+		a.scores[i] = barred
+	}
 	for i, position := range a.positions {
 		a.scores[position] = sums[i]
 	}

@@ -11,26 +11,36 @@ import (
 // Invariant: Idle = Allocatable − Σ requests of Tasks that hold room; Releasing = Σ requests of the Releasing tasks that
 // are not stuck; Promised = Σ requests of the Promised tasks. Idle is negative where more runs than the node now offers.
 type Node struct {
+	// The books; what is read most often stands first, close together.
+	Idle        Resources
+	Allocatable Resources
+	// Supposed is the sum over the tasks that hold room.
+	Supposed Supposed
+	// Index is the node's place in Snapshot.Nodes. Changed is the number of its last change in the journal, Altered that of
+	// the last one of the node itself.
+	Index            int
+	Changed, Altered uint64
+	Releasing        Resources
+	Promised         Resources
+
 	Name string
 	// Object is the node as the API server knows it, never changed.
 	Object *corev1.Node
-
-	Allocatable Resources
-	Idle        Resources
-	Releasing   Resources
-	Promised    Resources
-	// Supposed is the sum over the tasks that hold room.
-	Supposed Supposed
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
 	// Refused says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
 	Refused *Refusal
+}
 
-	// Index is the node's place in Snapshot.Nodes. Changed is the number of its last change in the journal, Altered that of
-	// the last one of the node itself.
-	Index            int
-	Changed, Altered uint64
+// Widen makes room for so many dimensions in all books, next to each other.
+func (n *Node) Widen(width int) {
+	all := make(Resources, 4*width)
+	for i, book := range []*Resources{&n.Idle, &n.Allocatable, &n.Releasing, &n.Promised} {
+		wide := all[i*width : (i+1)*width : (i+1)*width]
+		copy(wide, *book)
+		*book = wide
+	}
 }
 
 // Room says which room on a node is meant.
@@ -49,8 +59,8 @@ const (
 //
 // Invariant: nobody is placed on idle room that a promise counts on.
 func (n *Node) Lacking(request Resources, room Room) int {
-	for i := range request {
-		if n.lacks(request, i, room) {
+	for i, amount := range request {
+		if amount > 0 && amount > n.free(i, room) {
 			return i
 		}
 	}

@@ -14,16 +14,33 @@ import (
 func order(session *framework.Session, job *model.Job, largest model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks)
 	chosen, rest := choose(job, waiting)
-	slices.SortStableFunc(chosen, func(a, b *model.Task) int {
-		if a.Shape == b.Shape {
-			return 0
+	hardness := map[model.Shape]hardness{}
+	for _, task := range chosen {
+		if _, known := hardness[task.Shape]; !known {
+			hardness[task.Shape] = hardnessOf(session, task, largest)
 		}
-		return cmp.Or(
-			cmp.Compare(size(b.Request, largest), size(a.Request, largest)),
-			cmp.Compare(len(session.Candidates(a)), len(session.Candidates(b))),
-		)
-	})
+	}
+	if len(hardness) > 1 {
+		slices.SortStableFunc(chosen, func(a, b *model.Task) int {
+			return hardness[a.Shape].compare(hardness[b.Shape])
+		})
+	}
 	return append(chosen, rest...)
+}
+
+// hardness is how hard a task is to place.
+type hardness struct {
+	size       int64
+	candidates int
+}
+
+func hardnessOf(session *framework.Session, task *model.Task, largest model.Resources) hardness {
+	return hardness{size: size(task.Request, largest), candidates: len(session.Candidates(task))}
+}
+
+// compare is negative when a is harder.
+func (a hardness) compare(b hardness) int {
+	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.candidates, b.candidates))
 }
 
 // choose splits the waiting members, keeping their order, into those that make up the minimum and the others.

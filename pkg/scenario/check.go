@@ -3,6 +3,8 @@ package scenario
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,14 +154,16 @@ func (s *stage) checkWaiting(o *outcome) error {
 }
 
 // namespaces returns the namespaces that occur, for kube-scheduler's plugins to know.
-func (s *stage) namespaces() []metav1.ObjectMeta {
-	seen := map[string]bool{}
-	var all []metav1.ObjectMeta
-	for _, name := range s.world.podNames(func(*corev1.Pod) bool { return true }) {
-		if namespace := s.world.pods[name].Namespace; !seen[namespace] {
-			seen[namespace] = true
-			all = append(all, metav1.ObjectMeta{Name: namespace})
+func (s *stage) namespaces() []*corev1.Namespace {
+	all := maps.Clone(s.world.namespaces)
+	for _, pod := range s.world.pods {
+		if all[pod.Namespace] == nil {
+			all[pod.Namespace] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
 		}
 	}
-	return all
+	var list []*corev1.Namespace
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[name])
+	}
+	return list
 }

@@ -25,7 +25,7 @@
 //
 //	story TITLE       a new story; lines as cluster
 //	config            the scheduler's configuration, YAML; only before the first cycle of a story
-//	cluster           lines that add or change objects: node, group, pod, class (see below)
+//	cluster           lines that add or change objects: node, group, pod, class, namespace (below)
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
@@ -51,6 +51,24 @@
 //	pod mpi-0 group=mpi role=worker cpu=2 memory=1Gi priority=10 class=high age=10m scheduler=other node=n1 phase=Running
 //	pod p gates=a.b/c labels=app=x selector=rack=a prefer=rack=a tolerate=gpu=true:NoSchedule tolerate=* ports=8080
 //	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1
-//	pod p claim=data annotations=a/b=c init.cpu=2 overhead.cpu=1 image=cuda
+//	pod p claim=data annotations=a/b=c image=cuda
+//	pod p init.cpu=2 sidecar.cpu=1 overhead.cpu=1 pod.cpu=4
 //	class high value=1000
+//
+// Some words say more. Node affinity and spread, in the words of the API:
+//
+//	require=rack:In:a,b require=cores:Gt:8 require=old:DoesNotExist   one term, all of it; host=n1,n2 goes by nodes' names
+//	spread=app=x@rack:1:soft:least=3:affinity=Ignore:taints=Honor     soft is ScheduleAnyway, least is minDomains
+//
+// The namespaces that affinity (anti, near, apart) looks into, all, by label or by name, and the labels they have:
+//
+//	affinity=app=x@rack@* affinity=app=x@rack@team=a affinity=app=x@rack@one,two
+//	namespace one labels=team=a
+//
+// Host ports with protocol and address, also of the init container and the sidecar; disks written in the pod, ":ro" for
+// reading; claims to devices; features that a kubelet must declare:
+//
+//	ports=8080,8080/UDP@10.0.0.1 init.ports=80 sidecar.ports=81
+//	disk=d disk=d:ro device=gpu feature=UserNamespacesHostNetworkSupport
+//	node n1 features=UserNamespacesHostNetworkSupport
 package scenario

@@ -71,5 +71,8 @@ func quantity(name corev1.ResourceName, amount int64) string {
 	case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
 		return resource.NewQuantity(amount, resource.BinarySI).String()
 	}
+	if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
+		return resource.NewQuantity(amount, resource.BinarySI).String()
+	}
 	return strconv.FormatInt(amount, 10)
 }

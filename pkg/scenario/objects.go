@@ -31,6 +31,8 @@ func newNode(words []word) (*corev1.Node, error) {
 			node.Spec.Unschedulable = true
 		case "allocatable":
 			amounts = nil
+		case "features":
+			node.Status.DeclaredFeatures = strings.Split(w.value, ",")
 		case "images":
 			for _, name := range strings.Split(w.value, ",") {
 				node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 1 << 30})
@@ -73,6 +75,20 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 		}
 	}
 	return group, nil
+}
+
+func newNamespace(words []word) (*corev1.Namespace, error) {
+	namespace := &corev1.Namespace{}
+	for _, w := range words {
+		if w.key != "labels" {
+			return nil, fmt.Errorf("a namespace has no %q", w.key)
+		}
+		var err error
+		if namespace.Labels, err = pairs(w.value); err != nil {
+			return nil, err
+		}
+	}
+	return namespace, nil
 }
 
 func newClass(words []word) (*schedulingv1.PriorityClass, error) {

@@ -73,7 +73,7 @@ func (s *stage) openKube() error {
 	}
 	objects := s.objects
 	for _, namespace := range s.namespaces() {
-		objects = append(objects, &corev1.Namespace{ObjectMeta: namespace})
+		objects = append(objects, namespace)
 	}
 	kube, stop, err := openKube(s.state.View(), objects)
 	if err != nil {

@@ -32,6 +32,8 @@ type world struct {
 	pods    map[string]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
 	classes map[string]*schedulingv1.PriorityClass
+	// namespaces are those that a line names; others that pods are in have no labels.
+	namespaces map[string]*corev1.Namespace
 
 	// told is every event so far; hear gets each as it comes.
 	told []cluster.Event
@@ -43,6 +45,7 @@ func newWorld(hear func(cluster.Event)) *world {
 		now: start, lives: map[string]int{}, hear: hear,
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
+		namespaces: map[string]*corev1.Namespace{},
 	}
 }
 
@@ -129,6 +132,14 @@ func (w *world) applyLine(one line) error {
 			return err
 		}
 		return w.setClass(class, one)
+	case "namespace":
+		namespace, err := newNamespace(one.words)
+		if err != nil {
+			return err
+		}
+		namespace.Name = one.name
+		w.namespaces[one.name] = namespace
+		return nil
 	case "pod":
 		pod, err := newPod(one.words)
 		if err != nil {

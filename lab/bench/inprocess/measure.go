@@ -1,6 +1,7 @@
 package inprocess
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,9 +32,8 @@ type Result struct {
 	Fastest, Slowest time.Duration
 	// Binds and Waiting are how many pods one cycle bound and how many jobs it left waiting.
 	Binds, Waiting int
-	// Allocated is the memory that one cycle took from the heap, whether it was given back or not, in bytes; Heap what was
-	// in use after it, the whole cluster included.
-	Allocated, Heap uint64
+	// Allocated is the memory that one cycle took from the heap, whether it was given back or not, in bytes.
+	Allocated uint64
 }
 
 // Rate is how many pods were bound per second of the cycle.
@@ -132,20 +132,60 @@ func (b *bench) open(workload Workload) error {
 func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	var result Result
 	var cycles []cycle
+	if c.Measure == Again {
+		b.world.arrive()
+		defer b.world.leave()
+		b.world.run()
+		b.world.run() // what the first one decided changes the snapshot once more
+	}
+	runtime.GC()
 	for range c.Rounds {
-		before, after, cycle, err := b.round(c)
+		cycle, allocated, err := b.round(c)
 		if err != nil {
 			return result, err
 		}
 		cycles = append(cycles, cycle)
-		result.Binds, result.Waiting = cycle.binds, cycle.waiting
-		result.Allocated, result.Heap = after.TotalAlloc-before.TotalAlloc, after.HeapAlloc
+		result.Binds, result.Waiting, result.Allocated = cycle.binds, cycle.waiting, allocated
 	}
-	slices.SortFunc(cycles, func(a, b cycle) int { return int(a.took() - b.took()) })
+	slices.SortFunc(cycles, func(a, b cycle) int { return cmp.Compare(a.took(), b.took()) })
 	middle := cycles[len(cycles)/2]
 	result.Took, result.Snapshot = middle.took(), middle.snapshot
 	result.Fastest, result.Slowest = cycles[0].took(), cycles[len(cycles)-1].took()
 	return result, nil
+}
+
+// round measures once, and leaves the cluster as it was.
+func (b *bench) round(c Case) (took cycle, allocated uint64, err error) {
+	w := b.world
+	switch c.Measure {
+	case First:
+		w.arrive()
+		defer w.leave()
+		runtime.GC()
+	case Changed:
+		w.churn(100)
+		runtime.GC()
+	case Again, Unchanged, Loop:
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	stop, err := b.profile()
+	if err != nil {
+		return took, 0, err
+	}
+	if c.Measure == First || c.Measure == Again {
+		took = w.run()
+	} else {
+		took = w.look()
+	}
+	if err := stop(); err != nil {
+		return took, 0, err
+	}
+	runtime.ReadMemStats(&after)
+	if c.Measure == First && took.binds != c.Workload.Starts() {
+		return took, 0, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
+	}
+	return took, after.TotalAlloc - before.TotalAlloc, nil
 }
 
 // loop measures the real loop. It takes the cluster with it.
@@ -164,43 +204,6 @@ func (b *bench) loop(ctx context.Context, c Case) (Result, error) {
 		return Result{}, fmt.Errorf("%d writes were sent at rest", r.writes)
 	}
 	return Result{Took: r.wake, Fastest: r.wake, Slowest: r.wake, Binds: r.binds}, nil
-}
-
-// round measures once, and leaves the cluster as it was.
-func (b *bench) round(c Case) (before, after runtime.MemStats, took cycle, err error) {
-	w := b.world
-	switch c.Measure {
-	case First, Again:
-		w.arrive()
-		defer w.leave()
-	case Changed:
-		w.churn(100)
-	case Unchanged:
-	}
-	if c.Measure == Again {
-		w.run()
-		w.run() // what the first one decided changes the snapshot once more
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	stop, err := b.profile()
-	if err != nil {
-		return before, after, took, err
-	}
-	switch c.Measure {
-	case First, Again:
-		took = w.run()
-	case Unchanged, Changed:
-		took = w.look()
-	}
-	if err := stop(); err != nil {
-		return before, after, took, err
-	}
-	runtime.ReadMemStats(&after)
-	if c.Measure == First && took.binds != c.Workload.Starts() {
-		return before, after, took, fmt.Errorf("%d of %d pods were bound", took.binds, c.Workload.Starts())
-	}
-	return before, after, took, nil
 }
 
 // profile starts to record, if asked for, and returns what ends that.

@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -113,9 +114,11 @@ func (c *Client) CreatePods(ctx context.Context, pods []*corev1.Pod) ([]*corev1.
 	return created, err
 }
 
-// Bind binds pods to nodes, pod i to node i, on condition that it is still the pod with that UID.
-func (c *Client) Bind(ctx context.Context, pods []*corev1.Pod, nodes []string) error {
-	return Each(ctx, c, pods, func(ctx context.Context, i int, pod *corev1.Pod) error {
+// Bind binds pods to nodes, pod i to node i, on condition that it is still the pod with that UID, and returns when each
+// was answered.
+func (c *Client) Bind(ctx context.Context, pods []*corev1.Pod, nodes []string) ([]time.Time, error) {
+	answered := make([]time.Time, len(pods))
+	err := Each(ctx, c, pods, func(ctx context.Context, i int, pod *corev1.Pod) error {
 		binding := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 			Target:     corev1.ObjectReference{Kind: "Node", Name: nodes[i]},
@@ -123,6 +126,8 @@ func (c *Client) Bind(ctx context.Context, pods []*corev1.Pod, nodes []string) e
 		if err := c.Core.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("bind pod %s: %w", pod.Name, err)
 		}
+		answered[i] = time.Now()
 		return nil
 	})
+	return answered, err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +56,7 @@ type Observer struct {
 	mu         sync.Mutex
 	gangs      map[string]*Gang
 	bound      map[types.UID]struct{}
+	times      []time.Time
 	lastBind   time.Time
 	lastChange time.Time
 	err        error
@@ -66,11 +68,9 @@ func Start(ctx context.Context, client *load.Client, options Options) (*Observer
 	for name, minimum := range options.Gangs {
 		o.gangs[name] = &Gang{Minimum: minimum}
 	}
-	pods, err := o.watchPods(ctx, client, options)
-	if err != nil {
+	if err := o.watchPods(ctx, client, options); err != nil {
 		return nil, err
 	}
-	go o.follow(ctx, "pods", pods)
 	if !options.Thorough {
 		return o, nil
 	}
@@ -79,40 +79,78 @@ func Start(ctx context.Context, client *load.Client, options Options) (*Observer
 	if err != nil {
 		return nil, fmt.Errorf("list PodGroups: %w", err)
 	}
-	events, err := groups.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		return nil, fmt.Errorf("watch PodGroups: %w", err)
-	}
-	go o.follow(ctx, "PodGroups", events)
-	return o, nil
+	return o, o.begin(ctx, source{what: "PodGroups", open: groups.Watch}, list.ResourceVersion)
 }
 
-func (o *Observer) watchPods(ctx context.Context, client *load.Client, options Options) (watch.Interface, error) {
+func (o *Observer) watchPods(ctx context.Context, client *load.Client, options Options) error {
 	pods := client.Core.CoreV1().Pods(options.Namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return fmt.Errorf("list pods: %w", err)
 	}
-	from := metav1.ListOptions{ResourceVersion: list.ResourceVersion}
+	from := source{what: "pods", open: pods.Watch}
 	if !options.Thorough {
-		from.FieldSelector = "spec.nodeName!="
+		from.selector = "spec.nodeName!="
 	}
-	events, err := pods.Watch(ctx, from)
+	return o.begin(ctx, from, list.ResourceVersion)
+}
+
+// source is what a watch watches.
+type source struct {
+	what     string
+	open     func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	selector string
+}
+
+func (s source) watch(ctx context.Context, version string) (watch.Interface, error) {
+	events, err := s.open(ctx, metav1.ListOptions{ResourceVersion: version, FieldSelector: s.selector})
 	if err != nil {
-		return nil, fmt.Errorf("watch pods: %w", err)
+		return nil, fmt.Errorf("watch %s: %w", s.what, err)
 	}
 	return events, nil
 }
 
-// follow takes in one watch until it ends.
-func (o *Observer) follow(ctx context.Context, what string, events watch.Interface) {
+// begin watches, and goes on in the background.
+func (o *Observer) begin(ctx context.Context, from source, version string) error {
+	events, err := from.watch(ctx, version)
+	if err != nil {
+		return err
+	}
+	go o.follow(ctx, from, version, events)
+	return nil
+}
+
+// follow takes in a watch until the context ends. A server may end a watch at any time; the next one goes on where the
+// last one ended, and one that brings nothing new ends it all.
+func (o *Observer) follow(ctx context.Context, from source, version string, events watch.Interface) {
+	for ctx.Err() == nil {
+		reached := o.drain(events, version)
+		if ctx.Err() != nil {
+			return
+		}
+		if reached == version {
+			o.fail(fmt.Errorf("the watch of %s has ended", from.what))
+			return
+		}
+		version = reached
+		var err error
+		if events, err = from.watch(ctx, version); err != nil {
+			o.fail(err)
+			return
+		}
+	}
+}
+
+// drain takes in one watch until it ends and returns the version that it came to.
+func (o *Observer) drain(events watch.Interface, version string) string {
 	defer events.Stop()
 	for event := range events.ResultChan() {
 		o.see(time.Now(), event.Object)
+		if object, err := meta.Accessor(event.Object); err == nil && object.GetResourceVersion() != "" {
+			version = object.GetResourceVersion()
+		}
 	}
-	if ctx.Err() == nil {
-		o.fail(fmt.Errorf("the watch of %s has ended", what))
-	}
+	return version
 }
 
 func (o *Observer) fail(err error) {
@@ -150,6 +188,7 @@ func (o *Observer) seePod(now time.Time, pod *corev1.Pod) {
 		return
 	}
 	o.bound[pod.UID] = struct{}{}
+	o.times = append(o.times, now)
 	o.lastBind = now
 	if gang.Bound == 0 {
 		gang.First = now
@@ -165,6 +204,13 @@ func (o *Observer) Bound() (int, time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.bound), o.lastBind
+}
+
+// Times is when each of these pods was seen, in the order seen.
+func (o *Observer) Times() []time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.times)
 }
 
 // LastChange is when anything was last seen to change, or the start when nothing was.
@@ -196,6 +242,11 @@ func (o *Observer) WaitBound(ctx context.Context, count int) error {
 		return fmt.Errorf("%d of %d pods are bound: %w", bound, count, err)
 	}
 	return nil
+}
+
+// WaitQuiet waits until nothing has changed for a while.
+func (o *Observer) WaitQuiet(ctx context.Context, quiet time.Duration) error {
+	return o.wait(ctx, func() bool { return time.Since(o.lastChange) >= quiet })
 }
 
 // WaitSettled waits until every gang has an answer and nothing has changed for a while.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"maps"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
@@ -70,5 +72,46 @@ func TestAWaitingGangHasToSayWhy(t *testing.T) {
 	o.see(time.Unix(2, 0), bound("b", "1"))
 	if gang := o.Gangs()["b"]; gang.Answered() {
 		t.Error("a partial gang counts as answered because it says why it waits")
+	}
+}
+
+// TestAWatchThatEndsIsGoneOnWith lets a server end its watch after the first pod.
+func TestAWatchThatEndsIsGoneOnWith(t *testing.T) {
+	o := observer()
+	first, second := watch.NewFakeWithChanSize(1, false), watch.NewFakeWithChanSize(1, false)
+	pod := bound("a", "1")
+	pod.ResourceVersion = "7"
+	first.Add(pod)
+	first.Stop()
+	second.Add(bound("a", "2"))
+	opened := make(chan string, 1)
+	from := source{what: "pods", open: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		opened <- options.ResourceVersion
+		return second, nil
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		o.follow(ctx, from, "5", first)
+		close(ended)
+	}()
+	if version := <-opened; version != "7" {
+		t.Errorf("the second watch begins at version %s", version)
+	}
+	if err := o.WaitBound(ctx, 2); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	second.Stop()
+	<-ended
+}
+
+func TestAWatchThatBringsNothingAndEndsIsAnError(t *testing.T) {
+	o := observer()
+	empty := watch.NewFake()
+	empty.Stop()
+	o.follow(t.Context(), source{what: "pods"}, "5", empty)
+	if err := o.WaitBound(t.Context(), 1); err == nil {
+		t.Error("nobody says that the watch has ended")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -40,7 +41,27 @@ func replace(page, name, text string) string {
 }
 
 // Machine says what the measurement ran on, as far as it matters for comparing.
-func Machine() string {
-	return fmt.Sprintf("%d cores, %s/%s, %s, etcd and kube-apiserver on the same machine",
-		runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+func Machine() string { return Processor() + ", etcd and kube-apiserver on the same machine" }
+
+// Processor is Machine for what ran within one process.
+func Processor() string {
+	return fmt.Sprintf("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+}
+
+// Met says of a goal whether it is met.
+func Met(yes bool) string {
+	if yes {
+		return "yes"
+	}
+	return "**no**"
+}
+
+// Write writes a named part of a page in a folder, as WritePart does, and the pictures that it shows, by file name.
+func Write(folder, file, name, text string, pictures map[string]string) error {
+	for picture, svg := range pictures {
+		if err := os.WriteFile(filepath.Join(folder, picture), []byte(svg), 0o644); err != nil {
+			return fmt.Errorf("picture: %w", err)
+		}
+	}
+	return WritePart(filepath.Join(folder, file), name, text)
 }

@@ -1,8 +1,8 @@
-// Package speed measures how long the scheduler takes to bind many gangs, beside how long the binds alone take: the same
-// objects on a fresh control plane each, first bound by 64 workers that decide nothing, then by the scheduler. The
-// second time over the first is what a scheduler costs, whatever the machine.
+// Package speed measures how long schedulers take to bind many gangs, beside how long the binds alone take: the same
+// objects on a fresh control plane each, bound by workers that decide nothing, and by each scheduler in turn. The time of
+// a scheduler over that of the binds is what the scheduler costs, whatever the machine.
 //
-// It sees the scheduler as a process and its work as a watch does; it measures nothing inside.
+// It sees a scheduler as a process and its work as a watch does; it measures nothing inside.
 package speed
 
 import (
@@ -10,17 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/audit"
-	"github.com/tutti-sched/tutti/lab/bench/load"
 	"github.com/tutti-sched/tutti/lab/bench/observe"
-	"github.com/tutti-sched/tutti/lab/binaries"
-	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/bench/stage"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
@@ -28,46 +25,71 @@ import (
 type Options struct {
 	// Kubernetes is the version of the control plane; empty means the default one.
 	Kubernetes string
+	// Contenders are who binds, in this order in every round.
+	Contenders []stage.Contender
 	// Nodes, Pods and GangSize are the sizes; Pods is a multiple of GangSize.
 	Nodes, Pods, GangSize int
-	// Rounds is how often both measurements are taken.
+	// Rounds is how often all of them are measured.
 	Rounds int
-	// Workers is how many binds are under way at a time when there is no scheduler.
+	// Workers is how many requests are under way at a time when there is no scheduler.
 	Workers int
-	// Program is the scheduler; empty means that of this repository. Args come after its usual arguments.
+	// Program is Tutti's scheduler; empty means that of this repository. Args come after its usual arguments.
 	Program string
 	Args    []string
 	// Timeout is for one measurement.
 	Timeout time.Duration
-	// SlowestStart is how long a gang may take from its first bind to its minimum.
+	// SlowestStart is how long a gang of Tutti's may take from its first bind to its minimum.
 	SlowestStart time.Duration
+	// Profile is the file that receives where Tutti's scheduler spent its time; empty means none.
+	Profile string
 	// Dir keeps logs; empty keeps none.
 	Dir string
 	// Out receives progress.
 	Out io.Writer
 }
 
-// Round is one measurement of both.
-type Round struct {
-	// Alone is the time from the first call to the last reply, without a scheduler.
-	Alone time.Duration
-	// FirstBind and LastBind are the times from the start of the scheduler's process.
+// Run is one measurement of one contender.
+type Run struct {
+	Contender stage.Contender
+	// FirstBind and LastBind are the times from the start of the scheduler's process; without one, from the first call to
+	// the first and last reply.
 	FirstBind, LastBind time.Duration
 	// SlowestStart is the longest that a gang took from its first bind to its minimum.
 	SlowestStart time.Duration
-	// CPU is what the scheduler's process used until the last bind.
-	CPU time.Duration
-	// OthersAlone and OthersScheduled are the part of the processors, 0 to 1, that programs used which have nothing to do
-	// with the measurement: how far it is to be trusted.
-	OthersAlone, OthersScheduled float64
+	// CPU is what the scheduler's process used until the last bind, Memory the most that it held until then, in bytes.
+	CPU    time.Duration
+	Memory int64
+	// Others is the part of the processors, 0 to 1, that programs used which have nothing to do with the measurement: how
+	// far it is to be trusted.
+	Others float64
 	// Writes is what the scheduler had written by then, by resource and subresource.
 	Writes map[string]int
-	// Audit is the state after the last bind.
+	// Binds are when pods were bound, from the same start, in order.
+	Binds []time.Duration
+	// Audit is the state after the last bind; nil without a scheduler.
 	Audit *audit.Report
 }
 
-// Ratio is how much longer it takes with the scheduler.
-func (r Round) Ratio() float64 { return float64(r.LastBind) / float64(r.Alone) }
+// Round is one measurement of each contender.
+type Round []Run
+
+// Of is the run of a contender; ok is false when it was not measured.
+func (r Round) Of(contender stage.Contender) (run Run, ok bool) {
+	i := slices.IndexFunc(r, func(run Run) bool { return run.Contender == contender })
+	if i < 0 {
+		return Run{}, false
+	}
+	return r[i], true
+}
+
+// Ratio is how much longer a run took than the binds alone of the same round; 0 when those were not measured.
+func (r Round) Ratio(run Run) float64 {
+	alone, ok := r.Of(stage.Alone)
+	if !ok {
+		return 0
+	}
+	return float64(run.LastBind) / float64(alone.LastBind)
+}
 
 // Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
@@ -76,18 +98,20 @@ func (o *Options) Validate() error {
 		return errors.New("nodes, pods, gang size, rounds and workers must be 1 or more")
 	case o.Pods%o.GangSize != 0:
 		return fmt.Errorf("%d pods do not make whole gangs of %d", o.Pods, o.GangSize)
-	case o.Pods > o.Nodes*perNode:
-		return fmt.Errorf("%d nodes have room for %d pods only", o.Nodes, o.Nodes*perNode)
+	case o.Pods > o.Nodes*stage.PerNode:
+		return fmt.Errorf("%d nodes have room for %d pods only", o.Nodes, o.Nodes*stage.PerNode)
+	case len(o.Contenders) == 0:
+		return errors.New("there must be a contender")
 	}
 	return nil
 }
 
-// Run measures, round after round, and returns what it has when something fails.
-func Run(ctx context.Context, options Options) ([]Round, error) {
+// Measure measures, round after round, and returns what it has when something fails.
+func Measure(ctx context.Context, options Options) ([]Round, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	if options.Program == "" {
+	if options.Program == "" && slices.Contains(options.Contenders, stage.Tutti) {
 		var err error
 		if options.Program, err = harness.BuildScheduler(ctx, options.Out); err != nil {
 			return nil, err
@@ -95,186 +119,169 @@ func Run(ctx context.Context, options Options) ([]Round, error) {
 	}
 	var rounds []Round
 	for i := range options.Rounds {
-		round, err := options.round(ctx)
-		if err != nil {
-			return rounds, fmt.Errorf("round %d: %w", i+1, err)
+		var round Round
+		for _, contender := range options.Contenders {
+			run, err := options.measure(ctx, contender)
+			if err == nil {
+				round = append(round, run)
+				fmt.Fprintf(options.Out, "%s, round %d: %s\n", options.Name(), i+1, round.line(run))
+				err = options.judge(run)
+			}
+			if err != nil {
+				return rounds, fmt.Errorf("round %d: %s: %w", i+1, contender, err)
+			}
 		}
 		rounds = append(rounds, round)
-		fmt.Fprintf(options.Out, "round %d: alone %.2fs, scheduler %.2fs (first bind %.2fs, slowest start %.2fs, CPU %.2fs, writes %v; others %.0f %% and %.0f %%), ratio %.2f\n",
-			i+1, round.Alone.Seconds(), round.LastBind.Seconds(), round.FirstBind.Seconds(),
-			round.SlowestStart.Seconds(), round.CPU.Seconds(), round.Writes,
-			100*round.OthersAlone, 100*round.OthersScheduled, round.Ratio())
-		if err := options.judge(round); err != nil {
-			return rounds, fmt.Errorf("round %d: %w", i+1, err)
-		}
 	}
 	return rounds, nil
 }
 
-// judge says what is wrong with a round.
-func (o *Options) judge(round Round) error {
-	if err := round.Audit.Err(); err != nil {
+// line is a run in progress output.
+func (r Round) line(run Run) string {
+	return fmt.Sprintf("%s %.2fs, ratio %.2f (first bind %.2fs, slowest start %.2fs, CPU %.2fs, %d MB, writes %v, others %.0f %%)",
+		run.Contender, run.LastBind.Seconds(), r.Ratio(run), run.FirstBind.Seconds(), run.SlowestStart.Seconds(),
+		run.CPU.Seconds(), run.Memory>>20, run.Writes, 100*run.Others)
+}
+
+// judge says what is wrong with a run of ours; what others do wrong is shown and no error.
+func (o *Options) judge(run Run) error {
+	if run.Contender != stage.Tutti {
+		return nil
+	}
+	if err := run.Audit.Err(); err != nil {
 		return err
 	}
-	if round.SlowestStart > o.SlowestStart {
-		return fmt.Errorf("a gang took %s from its first bind to its minimum, more than %s", round.SlowestStart, o.SlowestStart)
+	if run.SlowestStart > o.SlowestStart {
+		return fmt.Errorf("a gang took %s from its first bind to its minimum, more than %s", run.SlowestStart, o.SlowestStart)
 	}
 	return nil
 }
 
-func (o *Options) round(ctx context.Context) (Round, error) {
-	var round Round
-	if err := o.alone(ctx, &round); err != nil {
-		return round, fmt.Errorf("binding alone: %w", err)
-	}
-	if err := o.scheduled(ctx, &round); err != nil {
-		return round, fmt.Errorf("with the scheduler: %w", err)
-	}
-	return round, nil
+func (o *Options) gangs() stage.Gangs {
+	return stage.Gangs{Prefix: "gang", Count: o.Pods / o.GangSize, Size: o.GangSize}
 }
 
-// stage is a fresh control plane with everything created.
-type stage struct {
-	cluster *cluster.Cluster
-	client  *load.Client
-	nodes   []*corev1.Node
-	pods    []*corev1.Pod
-}
-
-// namespace is where the gangs are.
-const namespace = "bench"
-
-// start brings up etcd and kube-apiserver, nothing else, and creates the objects.
-func (o *Options) start(ctx context.Context) (*stage, error) {
-	root, err := binaries.Root()
+// measure measures one contender on a fresh control plane.
+func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	args := o.Args
+	if o.Profile != "" {
+		args = append(slices.Clone(args), "--pprof-bind-address="+profileAddress)
+	}
+	s, err := stage.Start(ctx, stage.Options{
+		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.Workers, Program: o.Program, Args: args,
+		Dir: o.Dir, Out: o.Out,
+	})
 	if err != nil {
-		return nil, err
+		return run, err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Kubernetes: o.Kubernetes, Dir: o.Dir})
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	pods, err := s.CreateGangs(ctx, o.gangs(), nil)
 	if err != nil {
-		return nil, err
+		return run, err
 	}
-	s := &stage{cluster: c, nodes: nodes(o.Nodes)}
-	if err := s.fill(ctx, root, o); err != nil {
-		return nil, errors.Join(err, c.Stop())
+	run.Contender = contender
+	if contender == stage.Alone {
+		return run, o.alone(ctx, s, pods, &run)
 	}
-	return s, nil
-}
-
-func (s *stage) fill(ctx context.Context, root string, o *Options) error {
-	err := s.cluster.ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))
-	if err != nil {
-		return err
-	}
-	if s.client, err = load.NewClient(s.cluster.Config(), o.Workers); err != nil {
-		return err
-	}
-	if err := s.client.Namespace(ctx, namespace); err != nil {
-		return err
-	}
-	if err := s.client.CreateNodes(ctx, s.nodes); err != nil {
-		return err
-	}
-	groups, pods := gangs(o.Pods/o.GangSize, o.GangSize)
-	if err := s.client.CreateGroups(ctx, groups); err != nil {
-		return err
-	}
-	s.pods, err = s.client.CreatePods(ctx, pods)
-	return err
+	return run, o.scheduled(ctx, s, pods, &run)
 }
 
 // alone measures the binds themselves.
-func (o *Options) alone(ctx context.Context, round *Round) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	s, err := o.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.cluster.Stop()) }()
-	targets := make([]string, len(s.pods))
+func (o *Options) alone(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, run *Run) error {
+	targets := make([]string, len(pods))
 	for i := range targets {
-		targets[i] = s.nodes[i%len(s.nodes)].Name
+		targets[i] = s.Nodes[i%len(s.Nodes)].Name
 	}
-	before, err := used()
+	before, err := stage.Used()
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	if err := s.client.Bind(ctx, s.pods, targets); err != nil {
+	bound, err := s.Client.Bind(ctx, pods, targets)
+	if err != nil {
 		return err
 	}
-	round.Alone = time.Since(start)
-	after, err := used()
-	round.OthersAlone = others(before, after)
+	run.times(bound, start)
+	after, err := stage.Used()
+	run.Others = stage.Others(before, after)
 	return err
 }
 
-// scheduled measures the scheduler.
-func (o *Options) scheduled(ctx context.Context, round *Round) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	s, err := o.start(ctx)
+// times takes down when pods were bound.
+func (r *Run) times(bound []time.Time, start time.Time) {
+	for _, at := range bound {
+		r.Binds = append(r.Binds, at.Sub(start))
+	}
+	slices.Sort(r.Binds)
+	if len(r.Binds) > 0 {
+		r.FirstBind, r.LastBind = r.Binds[0], r.Binds[len(r.Binds)-1]
+	}
+}
+
+// scheduled measures a scheduler.
+func (o *Options) scheduled(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, run *Run) error {
+	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.cluster.Stop()) }()
-	minimum := map[string]int{}
-	for _, pod := range s.pods {
-		minimum[pod.Labels[v1alpha1.LabelPodGroup]]++
-	}
-	watched, err := observe.Start(ctx, s.client, observe.Options{Namespace: namespace, Gangs: minimum})
+	written, err := observe.Writes(ctx, s.Client.Core)
 	if err != nil {
 		return err
 	}
-	written, err := observe.Writes(ctx, s.client.Core)
-	if err != nil {
-		return err
-	}
-	before, err := used()
+	before, err := stage.Used()
 	if err != nil {
 		return err
 	}
 	start := time.Now()
-	scheduler, err := harness.StartScheduler(ctx, s.cluster, harness.SchedulerOptions{
-		Path: o.Program, Args: o.Args, NotReady: true,
-	})
+	scheduler, err := s.Scheduler(ctx)
 	if err != nil {
 		return err
 	}
-	if err := watched.WaitBound(ctx, len(s.pods)); err != nil {
+	recorded := o.record(ctx, run.Contender)
+	if err := watched.WaitBound(ctx, len(pods)); err != nil {
 		return fmt.Errorf("%w\n%w", err, scheduler.Failure())
 	}
-	after, err := used()
+	after, err := stage.Used()
 	if err != nil {
 		return err
 	}
-	round.OthersScheduled = others(before, after)
-	if round.CPU, err = cpuTime(scheduler.PID()); err != nil {
+	run.Others = stage.Others(before, after)
+	if run.CPU, err = stage.CPUTime(scheduler.PID()); err != nil {
 		return err
 	}
-	round.times(watched, start)
-	if round.Writes, err = observe.Writes(ctx, s.client.Core); err != nil {
+	memory, err := stage.MemoryOf(scheduler.PID())
+	if err != nil {
 		return err
 	}
-	for name, count := range written {
-		if round.Writes[name] -= count; round.Writes[name] == 0 {
-			delete(round.Writes, name)
-		}
+	run.Memory = memory.Peak
+	run.times(watched.Times(), start)
+	for _, gang := range watched.Gangs() {
+		run.SlowestStart = max(run.SlowestStart, gang.Started.Sub(gang.First))
 	}
-	if round.Audit, err = s.audit(ctx); err != nil {
+	if err := run.count(ctx, s, written); err != nil {
+		return err
+	}
+	if err := <-recorded; err != nil {
+		return err
+	}
+	if run.Audit, err = s.Audit(ctx); err != nil {
 		return fmt.Errorf("%w\n%w", err, scheduler.Failure())
 	}
 	return nil
 }
 
-// times takes down what was seen.
-func (r *Round) times(watched *observe.Observer, start time.Time) {
-	_, last := watched.Bound()
-	r.LastBind = last.Sub(start)
-	r.FirstBind = r.LastBind
-	for _, gang := range watched.Gangs() {
-		r.FirstBind = min(r.FirstBind, gang.First.Sub(start))
-		r.SlowestStart = max(r.SlowestStart, gang.Started.Sub(gang.First))
+// count takes down what was written since.
+func (r *Run) count(ctx context.Context, s *stage.Stage, written map[string]int) error {
+	var err error
+	if r.Writes, err = observe.Writes(ctx, s.Client.Core); err != nil {
+		return err
 	}
+	for name, count := range written {
+		if r.Writes[name] -= count; r.Writes[name] == 0 {
+			delete(r.Writes, name)
+		}
+	}
+	return nil
 }

@@ -1,17 +1,21 @@
 package speed
 
 import (
-	"os"
-	"path/filepath"
+	"encoding/xml"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tutti-sched/tutti/lab/audit"
+	"github.com/tutti-sched/tutti/lab/bench/stage"
 )
 
 func sizes() Options {
-	return Options{Nodes: 10, Pods: 100, GangSize: 50, Rounds: 1, Workers: 1, SlowestStart: 5 * time.Second}
+	return Options{
+		Contenders: stage.Contenders(), Nodes: 10, Pods: 100, GangSize: 50, Rounds: 1, Workers: 1, SlowestStart: 5 * time.Second,
+	}
 }
 
 func TestValidate(t *testing.T) {
@@ -21,6 +25,7 @@ func TestValidate(t *testing.T) {
 		"have room for":             func(o *Options) { o.Nodes = 2 },
 		"must be 1 or more":         func(o *Options) { o.Rounds = 0 },
 		"workers must be 1 or more": func(o *Options) { o.Workers = 0 },
+		"must be a contender":       func(o *Options) { o.Contenders = nil },
 	} {
 		o := sizes()
 		change(&o)
@@ -35,63 +40,86 @@ func TestJudge(t *testing.T) {
 	o := sizes()
 	partial := &audit.Report{Found: map[audit.Check][]string{audit.Partial: {"gang-1"}}}
 	for name, c := range map[string]struct {
-		round Round
-		want  bool
+		run  Run
+		want bool
 	}{
-		"good":    {Round{Audit: &audit.Report{}, SlowestStart: time.Second}, true},
-		"slow":    {Round{Audit: &audit.Report{}, SlowestStart: 6 * time.Second}, false},
-		"partial": {Round{Audit: partial}, false},
+		"good":                {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: time.Second}, true},
+		"slow":                {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: 6 * time.Second}, false},
+		"partial":             {Run{Contender: stage.Tutti, Audit: partial}, false},
+		"partial, by another": {Run{Contender: stage.Kube, Audit: partial}, true},
+		"alone":               {Run{Contender: stage.Alone}, true},
 	} {
-		if err := o.judge(c.round); (err == nil) != c.want {
+		if err := o.judge(c.run); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestGangsAreWhole(t *testing.T) {
-	groups, pods := gangs(3, 50)
-	if len(groups) != 3 || len(pods) != 150 || groups[0].Spec.MinMember != 50 {
-		t.Errorf("%d groups of %d, %d pods", len(groups), groups[0].Spec.MinMember, len(pods))
+// measured is two rounds in which the scheduler took 3 s and 5 s, and the binds 2 s.
+func measured() []Round {
+	run := func(who stage.Contender, seconds int) Run {
+		r := Run{Contender: who, Writes: map[string]int{"pods/binding": 100, "events": 7}}
+		if who != stage.Alone {
+			r.Audit = &audit.Report{}
+		}
+		start := time.Unix(100, 0)
+		r.times([]time.Time{start.Add(time.Duration(seconds) * time.Second), start.Add(time.Second)}, start)
+		return r
+	}
+	return []Round{
+		{run(stage.Alone, 2), run(stage.Tutti, 3), run(stage.Kube, 8), run(stage.KubeGangs, 20)},
+		{run(stage.Alone, 2), run(stage.Tutti, 5), run(stage.Kube, 8), run(stage.KubeGangs, 20)},
 	}
 }
 
 func TestMarkdownShowsEveryRound(t *testing.T) {
 	o := sizes()
-	text := o.Markdown("1.2.3", []Round{
-		{Alone: 2 * time.Second, LastBind: 3 * time.Second, Audit: &audit.Report{}, Writes: map[string]int{"pods/binding": 100, "events": 7}},
-		{Alone: 2 * time.Second, LastBind: 5 * time.Second, Audit: &audit.Report{}},
-	})
-	for _, want := range []string{"100 pods in gangs of 50 on 10 nodes", "| 1 | 2.00 s | 3.00 s | 1.50 |", "| 7 |", "| 2 | 2.00 s | 5.00 s | 2.50 |"} {
+	text := o.Markdown("1.2.3", measured())
+	for _, want := range []string{
+		"100 pods in gangs of 50 on 10 nodes",
+		"| Tutti | 4.00 s | 25 | 2.00 | 1.50 to 2.50 | ≤ 1.25 | **no** |",
+		"| kube-scheduler, gangs | 20.00 s | 5 | 10.00 | 10.00 to 10.00 |",
+		"| 1 | binding alone | 2.00 s | 1.00 | 1.00 s | | | | | | | 0 % |",
+		"| 1 | Tutti | 3.00 s | 1.50 | 1.00 s | 0.00 s | 0.00 s | 0 MB | 7 | 0 | 0 | 0 % |",
+		"| 2 | Tutti | 5.00 s | 2.50 |",
+		"speed-10-nodes-100-pods-bars.svg", "speed-10-nodes-100-pods-curves.svg",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
 
-func TestProcessorTime(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "17", "stat")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
+func TestPicturesAreThoseThatTheTextShows(t *testing.T) {
+	o := sizes()
+	text, pictures := o.Markdown("1.2.3", measured()), o.Pictures(measured())
+	if len(pictures) != 2 {
+		t.Errorf("%d pictures", len(pictures))
 	}
-	line := "17 (a ) name) S 5 17 17 0 -1 4194560 1 0 0 0 250 50 0 0 20 0 1 0 100 1 1\n"
-	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
+	for name, svg := range pictures {
+		if !strings.Contains(text, "("+name+")") {
+			t.Errorf("%s is not shown", name)
+		}
+		decoder := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			_, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
 	}
-	p, err := readProcess(file)
-	if want := (process{id: 17, parent: 5, used: 3 * time.Second}); err != nil || p != want {
-		t.Errorf("%+v, %v; want %+v", p, err, want)
+}
+
+func TestCurvesAreThinnedAndKeepTheirEnd(t *testing.T) {
+	binds := make([]time.Duration, 5000)
+	for i := range binds {
+		binds[i] = time.Duration(i+1) * time.Millisecond
 	}
-	from, err := used()
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := from
-	to.at, to.all, to.ours = from.at.Add(time.Second), from.all+time.Second, from.ours+time.Second
-	if share := others(from, to); share != 0 {
-		t.Errorf("others used %f while all of it was ours", share)
-	}
-	to.ours = from.ours
-	if share := others(from, to); share <= 0 {
-		t.Errorf("others used %f while nothing was ours", share)
+	all := points(binds)
+	if last := all[len(all)-1]; len(all) > 202 || last.X != 5 || last.Y != 5000 {
+		t.Errorf("%d points, the last at %+v", len(all), last)
 	}
 }

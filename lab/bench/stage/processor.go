@@ -1,6 +1,7 @@
-package speed
+package stage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,16 +14,16 @@ import (
 // tick is the unit of processor time in /proc.
 const tick = time.Second / 100
 
-// usage is how much processor time was used up to a moment.
-type usage struct {
+// Usage is how much processor time was used up to a moment.
+type Usage struct {
 	at time.Time
 	// all is everybody's, ours that of this process and its children: the control plane and the scheduler.
 	all, ours time.Duration
 }
 
-// used reads the usage now.
-func used() (usage, error) {
-	u := usage{at: time.Now()}
+// Used reads the usage now.
+func Used() (Usage, error) {
+	u := Usage{at: time.Now()}
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return u, fmt.Errorf("processor time: %w", err)
@@ -53,21 +54,21 @@ func used() (usage, error) {
 	return u, nil
 }
 
-// others is the part of the processors that programs which are not ours used between two moments, 0 to 1.
-func others(from, to usage) float64 {
+// Others is the part of the processors that programs which are not ours used between two moments, 0 to 1.
+func Others(from, to Usage) float64 {
 	foreign := (to.all - from.all) - (to.ours - from.ours)
 	return max(0, foreign.Seconds()/(to.at.Sub(from.at).Seconds()*float64(runtime.NumCPU())))
 }
 
-// process is what /proc says about one.
-type process struct {
+// accounts are what /proc says about a process.
+type accounts struct {
 	id, parent int
 	used       time.Duration
 }
 
 // readProcess reads a file such as /proc/17/stat.
-func readProcess(file string) (process, error) {
-	var p process
+func readProcess(file string) (accounts, error) {
+	var p accounts
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return p, fmt.Errorf("processor time: %w", err)
@@ -90,8 +91,43 @@ func readProcess(file string) (process, error) {
 	return p, nil
 }
 
-// cpuTime is how much processor time a process has used.
-func cpuTime(pid int) (time.Duration, error) {
+// CPUTime is how much processor time a process has used.
+func CPUTime(pid int) (time.Duration, error) {
 	p, err := readProcess(fmt.Sprintf("/proc/%d/stat", pid))
 	return p.used, err
+}
+
+// Memory is what a process holds of the machine's memory, in bytes.
+type Memory struct{ Now, Peak int64 }
+
+// MemoryOf reads what a process holds now and held at most.
+func MemoryOf(pid int) (Memory, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return Memory{}, fmt.Errorf("memory: %w", err)
+	}
+	return parseMemory(string(text))
+}
+
+func parseMemory(text string) (Memory, error) {
+	var m Memory
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[0] != "VmRSS:" && fields[0] != "VmHWM:" {
+			continue
+		}
+		n, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return m, fmt.Errorf("memory: %w", err)
+		}
+		if fields[0] == "VmRSS:" {
+			m.Now = n << 10
+		} else {
+			m.Peak = n << 10
+		}
+	}
+	if m.Now == 0 || m.Peak == 0 {
+		return m, errors.New("memory: /proc does not say")
+	}
+	return m, nil
 }

@@ -1,0 +1,210 @@
+// Package latency measures how long one small gang takes when the scheduler has nothing else to do: gang after gang, from
+// the first request that creates a pod of it until a watch has seen all of them on nodes. The time of the creation itself
+// is in it. It says nothing about load; lab/bench/speed does.
+package latency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/tutti-sched/tutti/lab/bench/observe"
+	"github.com/tutti-sched/tutti/lab/bench/page"
+	"github.com/tutti-sched/tutti/lab/bench/stage"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// Goals of Tutti: half of the gangs, and all but one in a hundred, take no longer.
+const (
+	GoalP50 = 60 * time.Millisecond
+	GoalP99 = 250 * time.Millisecond
+)
+
+// Options say what to measure.
+type Options struct {
+	// Kubernetes is the version of the control plane; empty means the default one.
+	Kubernetes string
+	// Contenders are the schedulers.
+	Contenders []stage.Contender
+	// Nodes is how many nodes there are; Gangs is how many gangs come, one after another, of GangSize members each.
+	Nodes, Gangs, GangSize int
+	// Program is Tutti's scheduler; empty means that of this repository.
+	Program string
+	// Timeout is for one contender.
+	Timeout time.Duration
+	// Out receives progress.
+	Out io.Writer
+}
+
+// Run is what was measured of one scheduler.
+type Run struct {
+	Contender stage.Contender
+	// Took is the time of each gang, the shortest first.
+	Took []time.Duration
+	// Others is the part of the processors, 0 to 1, that programs used which have nothing to do with the measurement.
+	Others float64
+}
+
+// Quantile is the time that the given part of all gangs, 0 to 1, took at most; zero when there are none.
+func (r Run) Quantile(part float64) time.Duration {
+	if len(r.Took) == 0 {
+		return 0
+	}
+	i := int(float64(len(r.Took))*part+0.999999) - 1 // the smallest that so many do not exceed
+	return r.Took[max(0, min(len(r.Took)-1, i))]
+}
+
+// Validate returns what is wrong with the options.
+func (o *Options) Validate() error {
+	switch {
+	case o.Nodes < 1 || o.Gangs < 1 || o.GangSize < 1:
+		return errors.New("nodes, gangs and gang size must be 1 or more")
+	case o.Gangs*o.GangSize > o.Nodes*stage.PerNode:
+		return fmt.Errorf("%d nodes have room for %d pods only", o.Nodes, o.Nodes*stage.PerNode)
+	case slices.Contains(o.Contenders, stage.Alone) || len(o.Contenders) == 0:
+		return errors.New("there must be schedulers, and nothing else")
+	}
+	return nil
+}
+
+// Measure measures one scheduler after another and returns what it has when something fails.
+func Measure(ctx context.Context, options Options) ([]Run, error) {
+	if err := options.Validate(); err != nil {
+		return nil, err
+	}
+	if options.Program == "" && slices.Contains(options.Contenders, stage.Tutti) {
+		var err error
+		if options.Program, err = harness.BuildScheduler(ctx, options.Out); err != nil {
+			return nil, err
+		}
+	}
+	var runs []Run
+	for _, contender := range options.Contenders {
+		run, err := options.measure(ctx, contender)
+		if err != nil {
+			return runs, fmt.Errorf("%s: %w", contender, err)
+		}
+		runs = append(runs, run)
+		fmt.Fprintf(options.Out, "latency of %s: p50 %s, p99 %s, longest %s (others %.0f %%)\n", contender,
+			short(run.Quantile(0.5)), short(run.Quantile(0.99)), short(run.Quantile(1)), 100*run.Others)
+	}
+	return runs, nil
+}
+
+// warming is how many gangs go before the first that counts: connections are made, caches filled.
+const warming = 3
+
+func (o *Options) gang(i int) stage.Gangs {
+	return stage.Gangs{Prefix: "gang", First: i, Count: 1, Size: o.GangSize}
+}
+
+func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	s, err := stage.Start(ctx, stage.Options{
+		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.GangSize, Program: o.Program, Out: o.Out,
+	})
+	if err != nil {
+		return run, err
+	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
+	minimum := map[string]int{}
+	for i := range o.Gangs + warming {
+		for name, size := range o.gang(i).Minimum() {
+			minimum[name] = size
+		}
+	}
+	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: minimum})
+	if err != nil {
+		return run, err
+	}
+	scheduler, err := s.Scheduler(ctx)
+	if err != nil {
+		return run, err
+	}
+	run.Contender = contender
+	var before stage.Usage
+	for i := range o.Gangs + warming {
+		if i == warming {
+			run.Took = nil
+			if before, err = stage.Used(); err != nil {
+				return run, err
+			}
+		}
+		took, err := o.one(ctx, s, watched, i)
+		if err != nil {
+			return run, fmt.Errorf("gang %d: %w\n%w", i, err, scheduler.Failure())
+		}
+		run.Took = append(run.Took, took)
+	}
+	after, err := stage.Used()
+	run.Others = stage.Others(before, after)
+	slices.Sort(run.Took)
+	return run, err
+}
+
+// rest is what everybody gets to finish with the gang before: statuses, events.
+const rest = 100 * time.Millisecond
+
+// one measures one gang.
+func (o *Options) one(ctx context.Context, s *stage.Stage, watched *observe.Observer, i int) (time.Duration, error) {
+	gang := o.gang(i)
+	if err := s.CreateGroups(ctx, gang); err != nil {
+		return 0, err
+	}
+	if err := watched.WaitQuiet(ctx, rest); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if _, err := s.Client.CreatePods(ctx, s.Pods(gang)); err != nil {
+		return 0, err
+	}
+	var last time.Time
+	err := wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) {
+		bound, at := watched.Bound()
+		last = at
+		return bound >= (i+1)*o.GangSize, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("not all of its pods were bound: %w", err)
+	}
+	return last.Sub(start), nil
+}
+
+// Name is what the measurement is called, by its sizes.
+func (o *Options) Name() string {
+	return fmt.Sprintf("%d gangs of %d, one after another, on %d nodes", o.Gangs, o.GangSize, o.Nodes)
+}
+
+// Markdown is the part of a page about these runs.
+func (o *Options) Markdown(kubernetes string, runs []Run) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n    cd lab && go run ./cmd/lab bench latency --nodes %d --gangs %d --gang-size %d\n\n",
+		o.Name(), o.Nodes, o.Gangs, o.GangSize)
+	fmt.Fprintf(&b, "Kubernetes %s; %s.\n\n", kubernetes, page.Machine())
+	b.WriteString("| scheduler | p50 | goal | met | p90 | p99 | goal | met | longest | other programs |\n" +
+		"|---|---:|---:|---|---:|---:|---:|---|---:|---:|\n")
+	for _, run := range runs {
+		goals := [4]string{}
+		if run.Contender == stage.Tutti {
+			goals = [4]string{
+				"≤ " + short(GoalP50), page.Met(run.Quantile(0.5) <= GoalP50),
+				"≤ " + short(GoalP99), page.Met(run.Quantile(0.99) <= GoalP99),
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.0f %% |\n", run.Contender, short(run.Quantile(0.5)),
+			goals[0], goals[1], short(run.Quantile(0.9)), short(run.Quantile(0.99)), goals[2], goals[3], short(run.Quantile(1)),
+			100*run.Others)
+	}
+	return b.String()
+}
+
+func short(d time.Duration) string {
+	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,160 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/lab/process"
+)
+
+// Contender is who binds the pods.
+type Contender string
+
+// The contenders.
+const (
+	// Alone is nobody: binds to nodes chosen beforehand, by workers that decide nothing.
+	Alone Contender = "binding alone"
+	// Tutti is the scheduler of this repository.
+	Tutti Contender = "Tutti"
+	// Kube is kube-scheduler of the control plane's version, which knows no gangs.
+	Kube Contender = "kube-scheduler"
+	// KubeGangs is the same with native gang scheduling on.
+	KubeGangs Contender = "kube-scheduler, gangs"
+)
+
+// Contenders are all of them, in the order of their tables.
+func Contenders() []Contender { return []Contender{Alone, Tutti, Kube, KubeGangs} }
+
+// gangGate turns native gang scheduling on, in the API server and in kube-scheduler.
+const gangGate = "--feature-gates=GenericWorkload=true"
+
+// serverArgs are what the API server needs for a contender.
+func (c Contender) serverArgs() []string {
+	if c == KubeGangs {
+		return []string{gangGate, "--runtime-config=scheduling.k8s.io/v1beta1=true"}
+	}
+	return nil
+}
+
+// Settings says how a contender was started, for the page about it; empty when there is nothing to say.
+func (c Contender) Settings() string {
+	switch c {
+	case Kube:
+		return "clientConnection qps 50000 and burst 50000, no leader election, else its defaults"
+	case KubeGangs:
+		return "the same, " + gangGate + " for it and the API server, scheduling.k8s.io/v1beta1 PodGroups with gang.minCount"
+	case Alone, Tutti:
+	}
+	return ""
+}
+
+// kubeConfiguration lifts the limits on requests and gives kube-scheduler our pods.
+func kubeConfiguration(kubeconfig string) string {
+	return fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: %q, qps: 50000, burst: 50000, contentType: application/vnd.kubernetes.protobuf}
+leaderElection: {leaderElect: false}
+profiles:
+- schedulerName: %s
+`, kubeconfig, harness.SchedulerName)
+}
+
+func (s *Stage) kubeScheduler(ctx context.Context) (*process.Process, error) {
+	set, err := binaries.Ensure(ctx, s.options.Kubernetes, s.options.Out, binaries.Scheduler)
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler: %w", err)
+	}
+	file := filepath.Join(s.Cluster.Dir(), "kubeconfig", "contender.yaml")
+	if err := os.WriteFile(file, []byte(kubeConfiguration(s.Cluster.Kubeconfig())), 0o600); err != nil {
+		return nil, fmt.Errorf("configuration of kube-scheduler: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	access := s.Cluster.Kubeconfig()
+	args := []string{
+		"--config=" + file, "--authentication-kubeconfig=" + access, "--authorization-kubeconfig=" + access,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+	}
+	if s.options.Contender == KubeGangs {
+		args = append(args, gangGate)
+	}
+	return s.Cluster.Run("kube-scheduler-contender", set.Path(binaries.Scheduler), args...)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// natives makes groups that kube-scheduler knows.
+type natives struct{ client *kubernetes.Clientset }
+
+func newNatives(config *rest.Config) (*natives, error) {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	return &natives{client: client}, nil
+}
+
+func (n *natives) create(ctx context.Context, name string, size int) error {
+	group := &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+			Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(size)},
+		}},
+	}
+	if _, err := n.client.SchedulingV1beta1().PodGroups(Namespace).Create(ctx, group, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create native PodGroup %s: %w", name, err)
+	}
+	return nil
+}
+
+// join makes a pod a member of the native group of the same name as ours.
+func (n *natives) join(pod *corev1.Pod) {
+	name := pod.Labels[v1alpha1.LabelPodGroup]
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+}
+
+// ParseContenders reads names as a command line has them: alone, tutti, kube, gangs. None means all.
+func ParseContenders(names []string) ([]Contender, error) {
+	if len(names) == 0 {
+		return Contenders(), nil
+	}
+	short := ShortNames()
+	var all []Contender
+	for _, name := range names {
+		found := false
+		for i, one := range short {
+			if one == name {
+				all, found = append(all, Contenders()[i]), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("contender %q: there are %s", name, strings.Join(short, ", "))
+		}
+	}
+	return all, nil
+}
+
+// ShortNames are the contenders' names on a command line, in the order of Contenders.
+func ShortNames() []string { return []string{"alone", "tutti", "kube", "gangs"} }

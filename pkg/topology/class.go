@@ -105,10 +105,54 @@ func (x *Index) relabelled() bool {
 func (x *Index) learn(pods labels.Selector) {
 	requirements, _ := pods.Requirements()
 	for i := range requirements {
-		if name := requirements[i].Key(); !slices.Contains(x.labels, name) {
-			x.labels = append(x.labels, name)
-			x.stale = true
+		x.learnLabel(requirements[i].Key())
+	}
+}
+
+func (x *Index) learnLabel(name string) {
+	if !slices.Contains(x.labels, name) {
+		x.labels = append(x.labels, name)
+		x.stale = true
+	}
+}
+
+// learnFrom learns the labels that the pod's terms and constraints name, without reading what they say about them.
+func (x *Index) learnFrom(pod *corev1.Pod) {
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		if a := affinity.PodAffinity; a != nil {
+			x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 		}
+		if a := affinity.PodAntiAffinity; a != nil {
+			x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		x.learnSelector(c.LabelSelector)
+		for _, name := range c.MatchLabelKeys {
+			x.learnLabel(name)
+		}
+	}
+}
+
+func (x *Index) learnTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	for i := range required {
+		x.learnSelector(required[i].LabelSelector)
+	}
+	for i := range preferred {
+		x.learnSelector(preferred[i].PodAffinityTerm.LabelSelector)
+	}
+}
+
+func (x *Index) learnSelector(selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	for name := range selector.MatchLabels {
+		x.learnLabel(name)
+	}
+	for i := range selector.MatchExpressions {
+		x.learnLabel(selector.MatchExpressions[i].Key)
 	}
 }
 

@@ -144,18 +144,17 @@ func (x *Index) begin() {
 // ask brings the counts up to date for a question about the pod, and returns what the pod wants.
 func (x *Index) ask(pod *corev1.Pod) profile {
 	x.clock++
+	if saysAnything(pod) || len(pod.Spec.TopologySpreadConstraints) > 0 {
+		x.counted = x.session
+		x.stale = x.stale || !x.counting
+		x.counting = true
+	}
 	for {
 		if x.stale {
 			x.begin()
-			x.readWaiting()
 		}
 		x.catchUp()
 		asked := x.profileOf(pod)
-		if asked.kind.terms != nil || asked.spreads != nil {
-			x.counted = x.session
-			x.stale = x.stale || !x.counting
-			x.counting = true
-		}
 		if x.stale {
 			continue
 		}
@@ -167,19 +166,22 @@ func (x *Index) ask(pod *corev1.Pod) profile {
 	}
 }
 
-// readWaiting reads what waiting pods want, so that all labels that matter are known before anything is counted.
-func (x *Index) readWaiting() {
-	for _, job := range x.snapshot.Jobs {
-		for _, task := range job.Tasks {
-			if task.Status != model.Pending {
-				continue
-			}
-			x.termsOf(task.Pod)
-			x.spreadsOf(task.Pod)
+// readLabels learns all labels that selectors name now, those of waiting pods too, so that nobody needs to be told apart
+// again soon.
+func (x *Index) readLabels() {
+	for _, node := range x.snapshot.Nodes {
+		for _, task := range node.Tasks {
+			x.learnFrom(task.Pod)
 		}
 	}
-	x.stale = false // nothing was counted yet
-	x.terms, x.everyTerms, x.spreads = map[string]*terms{}, nil, map[string]*spreads{}
+	for _, job := range x.snapshot.Jobs {
+		for _, task := range job.Tasks {
+			if task.Status == model.Pending {
+				x.learnFrom(task.Pod)
+			}
+		}
+	}
+	x.stale = false // nobody was told apart yet
 }
 
 // catchUp reads the journal.
@@ -187,6 +189,9 @@ func (x *Index) catchUp() {
 	journal := &x.snapshot.Journal
 	changes, ok := journal.Since(x.mark)
 	if !ok {
+		if len(x.slots) == 0 {
+			x.readLabels()
+		}
 		x.compare()
 	}
 	for i := range changes {

@@ -13,6 +13,8 @@ type Memory struct {
 	shapes  map[model.Shape]*known
 	// asked counts questions, to tell which shape was not asked about for longest.
 	asked uint64
+	// waiting is how many jobs waited at the end of the last session.
+	waiting int
 }
 
 // known is what is remembered of one shape.

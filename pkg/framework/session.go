@@ -46,13 +46,13 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		Snapshot: snapshot,
 		options:  options,
 		slots:    profile.slots(),
-		refusals: map[model.JobKey]*model.Refusal{},
 		memory:   options.Memory,
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
 	}
 	s.memory.open(profile)
+	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.waiting)
 	snapshot.Number()
 	for _, opener := range s.slots.openSession {
 		opener.OpenSession(s)
@@ -65,6 +65,7 @@ func (s *Session) Close() {
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		closer.CloseSession(s)
 	}
+	s.memory.waiting = len(s.refusals)
 }
 
 // Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that

@@ -26,11 +26,17 @@ func (*action) Name() string { return Name }
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, and then hands out
 // what is left.
 func (a *action) Execute(session *framework.Session) {
+	a.failures.follow(session)
 	var begun, waiting []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		switch {
-		case job.Settled && !session.Afresh():
+		if job.Settled && !session.Afresh() {
 			continue
+		}
+		if refusal := a.failures.recall(session, job); refusal != nil {
+			session.Refuse(job, refusal)
+			continue
+		}
+		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
 		case short(session, job) && job.Count(stays) > 0:

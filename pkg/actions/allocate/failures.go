@@ -20,6 +20,24 @@ type failures struct {
 	known map[question]failure
 	// asks has the question of each job, which is expensive to write down.
 	asks map[model.JobKey]ask
+	// told has what each job was told.
+	told map[*model.Job]told
+}
+
+// told is the refusal of one version of a job.
+type told struct {
+	version uint64
+	refusal *model.Refusal
+}
+
+// recall returns the refusal that the job, as it is, was told since when nothing has changed; nil when there is none. It is
+// for the beginning of a cycle: what others are given by the time it is the job's turn can only take room away.
+func (f *failures) recall(session *framework.Session, job *model.Job) *model.Refusal {
+	before, ok := f.told[job]
+	if !ok || before.version != job.Version || session.Afresh() || session.Snapshot.Held[job.Key] != nil {
+		return nil
+	}
+	return before.refusal
 }
 
 // failure is why jobs that ask one question fail.
@@ -52,17 +70,17 @@ func (f *failures) foretell(session *framework.Session, job *model.Job) *model.R
 		f.asks[job.Key] = asked
 	}
 	known, seen := f.known[asked.question]
-	switch {
-	case !seen:
-		return nil
-	case !asked.uniform:
-		return known.refusal
-	case int64(job.MinMember) <= known.fit:
+	if !seen || asked.uniform && int64(job.MinMember) <= known.fit {
 		return nil
 	}
-	foretold := *known.refusal
-	foretold.Needs = int64(job.MinMember)
-	return &foretold
+	refusal := known.refusal
+	if asked.uniform {
+		foretold := *refusal
+		foretold.Needs = int64(job.MinMember)
+		refusal = &foretold
+	}
+	f.told[job] = told{version: job.Version, refusal: refusal}
+	return refusal
 }
 
 // follow forgets everything when something has changed.
@@ -72,7 +90,7 @@ func (f *failures) follow(session *framework.Session) {
 		return
 	}
 	f.snapshot, f.mark = session.Snapshot, mark
-	f.known = map[question]failure{}
+	f.known, f.told = map[question]failure{}, map[*model.Job]told{}
 	if f.asks == nil || len(f.asks) > 2*len(session.Snapshot.Jobs) {
 		f.asks = map[model.JobKey]ask{}
 	}
@@ -96,6 +114,7 @@ func (f *failures) remember(session *framework.Session, job *model.Job, refusal 
 		}
 	}
 	f.known[asked.question] = failure{fit: refusal.Has, refusal: refusal}
+	f.told[job] = told{version: job.Version, refusal: refusal}
 }
 
 // questionOf writes down what decides whether a job can start, whatever its name: its minima, and its members in their

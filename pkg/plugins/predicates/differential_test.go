@@ -13,9 +13,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
@@ -88,6 +90,8 @@ type contest struct {
 	seed  uint64
 	score *score
 
+	client    *fake.Clientset
+	factories []informers.SharedInformerFactory
 	reference *reference
 	state     *cluster.State
 	profile   *framework.Profile
@@ -114,7 +118,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 		nodes: map[string]*corev1.Node{}, placed: map[string]*corev1.Pod{}, waiting: map[string]*corev1.Pod{},
 	}
 	client := fake.NewClientset(c.objects()...)
-	c.reference = newReference(t, client)
+	c.client, c.reference = client, newReference(t, client)
 	score.filters = c.reference.filters
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -123,6 +127,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 		cancel()
 		factory.Shutdown()
 	})
+	c.factories = []informers.SharedInformerFactory{factory, c.reference.factory}
 	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: c.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
@@ -158,24 +163,16 @@ func (c *contest) version() string {
 
 // change lets time pass: nodes come, go and change, pods end and others begin.
 func (c *contest) change() {
+	c.changeObjects()
 	for name := range maxNodes {
-		name := nodeName(name)
-		switch there := c.nodes[name] != nil; {
-		case there && c.oneIn(12):
-			c.removeNode(name)
-		case !there, c.oneIn(2):
-			node := c.node(name)
-			node.ResourceVersion = c.version()
-			if node.UID = types.UID(name + "#" + node.ResourceVersion); there {
-				node.UID = c.nodes[name].UID
-			}
-			c.nodes[name] = node
-			c.tell(cluster.Event{Kind: cluster.KindNode, Node: cluster.StripNode(node)})
-		}
+		c.changeNode(nodeName(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.placed)) {
-		if c.oneIn(2) {
+		switch c.IntN(4) {
+		case 0, 1:
 			c.remove(c.placed, name)
+		case 2:
+			c.add(c.placed, c.again(c.placed[name]))
 		}
 	}
 	names := slices.Sorted(maps.Keys(c.nodes))
@@ -183,7 +180,11 @@ func (c *contest) change() {
 		c.add(c.placed, c.pod(fmt.Sprint("p", c.revision), names[c.IntN(len(names))], c.IntN(3)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.waiting)) {
-		if !c.oneIn(3) {
+		switch c.IntN(6) {
+		case 0:
+		case 1:
+			c.add(c.waiting, c.again(c.waiting[name]))
+		default:
 			c.remove(c.waiting, name)
 		}
 	}
@@ -192,12 +193,104 @@ func (c *contest) change() {
 	}
 }
 
+// changeObjects changes what neither the live state nor the snapshot holds: the labels of a namespace and what a node can
+// attach.
+func (c *contest) changeObjects() {
+	ctx, core, storage := context.Background(), c.client.CoreV1().Namespaces(), c.client.StorageV1().CSINodes()
+	other, err := core.Get(ctx, "other", metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	other = other.DeepCopy()
+	other.Labels["team"] = pick(c.dice, "a", "b", "c")
+	if _, err := core.Update(ctx, other, metav1.UpdateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	all, err := storage.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	limit := int32(1 + c.IntN(3))
+	node := csiNode(all.Items[c.IntN(len(all.Items))].Name, &limit)
+	if node, err = storage.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	seen := func(context.Context) (bool, error) {
+		return !slices.ContainsFunc(c.factories, func(f informers.SharedInformerFactory) bool {
+			namespace, err := f.Core().V1().Namespaces().Lister().Get("other")
+			if err != nil || namespace.Labels["team"] != other.Labels["team"] {
+				return true
+			}
+			known, err := f.Storage().V1().CSINodes().Lister().Get(node.Name)
+			return err != nil || !equality.Semantic.DeepEqual(known.Spec, node.Spec)
+		}), nil
+	}
+	if err := wait.PollUntilContextCancel(c.t.Context(), time.Millisecond, true, seen); err != nil {
+		c.t.Fatal(err)
+	}
+	c.tell(cluster.Event{Kind: cluster.KindOther})
+}
+
+// changeNode adds the node, removes it, draws it anew, or changes one thing of it.
+func (c *contest) changeNode(name string) {
+	before := c.nodes[name]
+	if before != nil && c.oneIn(12) {
+		c.removeNode(name)
+		return
+	}
+	if before != nil && c.oneIn(3) {
+		return
+	}
+	node := c.node(name)
+	node.ResourceVersion = c.version()
+	if node.UID = types.UID(name + "#" + node.ResourceVersion); before != nil {
+		node.UID = before.UID
+	}
+	if before != nil && !c.oneIn(4) {
+		fresh := node
+		node = before.DeepCopy()
+		node.ResourceVersion = fresh.ResourceVersion
+		switch c.IntN(5) {
+		case 0:
+			node.Labels = fresh.Labels
+		case 1:
+			node.Spec.Taints = fresh.Spec.Taints
+		case 2:
+			node.Spec.Unschedulable = fresh.Spec.Unschedulable
+		case 3:
+			node.Status.Allocatable = fresh.Status.Allocatable
+		default:
+			node.Status.DeclaredFeatures = fresh.Status.DeclaredFeatures
+		}
+	}
+	c.nodes[name] = node
+	c.tell(cluster.Event{Kind: cluster.KindNode, Node: cluster.StripNode(node)})
+}
+
+// again is a later version of a pod: with other labels, another status, or another spec.
+func (c *contest) again(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	switch {
+	case c.oneIn(2):
+		pod.Labels["app"] = c.app()
+	case pod.Spec.NodeName != "" && c.oneIn(2):
+		c.status(pod)
+	case pod.Spec.NodeName != "":
+		pod.Generation++
+		pod.Spec.Containers[0].Resources.Requests = c.requests()
+	default:
+		pod.Generation++
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists})
+	}
+	return pod
+}
+
 // newcomer draws a pod that waits; some are like one that waits already, but for their name.
 func (c *contest) newcomer() *corev1.Pod {
 	name := fmt.Sprint("w", c.revision)
 	if waiting := sorted(c.waiting); len(waiting) > 0 && c.oneIn(4) {
 		like := waiting[c.IntN(len(waiting))].DeepCopy()
-		like.Name, like.UID = name, types.UID(name)
+		like.Name, like.UID, like.Generation = name, types.UID(name), 1
 		return like
 	}
 	return c.pod(name, "", 1+c.IntN(3))
@@ -216,7 +309,7 @@ func (c *contest) removeNode(name string) {
 }
 
 func (c *contest) add(to map[string]*corev1.Pod, pod *corev1.Pod) {
-	pod.ResourceVersion, pod.Generation = c.version(), 1
+	pod.ResourceVersion, pod.Generation = c.version(), max(1, pod.Generation)
 	to[pod.Name] = pod
 	c.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod.DeepCopy())})
 }

@@ -44,6 +44,11 @@ func (d dice) run(p *corev1.Pod) {
 	if d.oneIn(3) {
 		p.Spec.SchedulerName = "other-scheduler"
 	}
+	d.status(p)
+}
+
+func (d dice) status(p *corev1.Pod) {
+	p.Status.ContainerStatuses, p.Status.Conditions = nil, nil
 	p.Status.Phase = pick(d, corev1.PodPending, corev1.PodRunning, corev1.PodRunning)
 	if d.oneIn(8) {
 		ends := metav1.NewTime(start.Add(time.Hour))

@@ -31,6 +31,7 @@ import (
 // snapshots of its own: it shares nothing with what is tested but the objects of the API server.
 type reference struct {
 	framework kube.Framework
+	factory   informers.SharedInformerFactory
 	shown     *view
 	// filters are the names of its filters, in their order.
 	filters []string
@@ -48,7 +49,7 @@ func newReference(t *testing.T, client *fake.Clientset) *reference {
 	metrics.Register() // the framework counts into metrics that are nil before
 	profile := filtersAlone(t)
 	devices, synced := newDevices(ctx, t, client, factory)
-	r := &reference{shown: &view{SharedLister: cache.NewEmptySnapshot()}}
+	r := &reference{factory: factory, shown: &view{SharedLister: cache.NewEmptySnapshot()}}
 	var err error
 	r.framework, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory),

@@ -24,6 +24,7 @@ type options struct {
 	leaderNamespace string
 	metricsAddress  string
 	healthAddress   string
+	pprofAddress    string
 	bindWorkers     int
 	bindDeadline    time.Duration
 }
@@ -77,6 +78,8 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "where /metrics is served; 0 turns it off")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
 		"where /healthz and /readyz are served; 0 turns it off")
+	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0",
+		"where /debug/pprof is served, to whoever can connect; 0 turns it off")
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long one decision's binds are sent again when the answer is a passing failure, from the first on")

@@ -2,7 +2,9 @@ package inprocess
 
 import (
 	"math"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestExponent(t *testing.T) {
@@ -30,5 +32,28 @@ func TestExponentNeedsSizesThatDiffer(t *testing.T) {
 		if got, err := Exponent(c[0], c[1]); err == nil {
 			t.Errorf("%s: %g and no error", name, got)
 		}
+	}
+}
+
+func TestMarkdownShowsGoalsAndExponents(t *testing.T) {
+	row := func(table Table, existing int, took, goal time.Duration) Result {
+		w := identical(100, existing, 200, 50)
+		return Result{Case: Case{Table: table, Measure: First, Workload: w, Goal: goal}, Took: took, Binds: 200}
+	}
+	results := []Result{
+		row(Goals, 0, 20*time.Millisecond, 30*time.Millisecond), row(Goals, 0, 40*time.Millisecond, 30*time.Millisecond),
+		row(Existing, 0, time.Second, 0), row(Existing, 10, time.Second, 0), row(Existing, 1000, 10*time.Second, 0),
+	}
+	text, pictures := Markdown(results), Pictures(results)
+	for _, want := range []string{
+		"≤ 30ms | yes | 10000 |", "≤ 30ms | **no** | 5000 |", "Exponent of the cycle's time: 0.50; goal ≤ 0.10; met: **no**.",
+		"(cycle-existing-pods.svg)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if len(pictures) != 1 || pictures["cycle-existing-pods.svg"] == "" {
+		t.Errorf("%d pictures", len(pictures))
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tutti-sched/tutti/lab/bench/page"
+	"github.com/tutti-sched/tutti/lab/bench/plot"
 )
 
 // Markdown is the tables of what was measured, each curve with its exponent. Tables without rows are left out.
@@ -19,6 +22,28 @@ func Markdown(results []Result) string {
 	}
 	return b.String()
 }
+
+// Pictures are the curves that Markdown shows, by file name.
+func Pictures(results []Result) map[string]string {
+	pictures := map[string]string{}
+	for _, curve := range Curves() {
+		rows := table(results, curve)
+		if len(rows) == 0 {
+			continue
+		}
+		line := plot.Curve{Name: string(Identical)}
+		for _, r := range rows {
+			line.Points = append(line.Points, plot.Point{X: curve.size(r.Case.Workload), Y: r.Took.Seconds() * 1000})
+		}
+		pictures[curve.picture()] = plot.Curves(plot.Axes{
+			Title: "Cost of a cycle against " + string(curve), X: string(curve), Y: "milliseconds",
+		}, []plot.Curve{line})
+	}
+	return pictures
+}
+
+// picture is the name of the file with a curve.
+func (t Table) picture() string { return "cycle-" + strings.ReplaceAll(string(t), " ", "-") + ".svg" }
 
 func table(results []Result, name Table) []Result {
 	var rows []Result
@@ -41,10 +66,7 @@ func writeGoals(b *strings.Builder, rows []Result) {
 		w := r.Case.Workload
 		goal, met := "", ""
 		if r.Case.Goal > 0 {
-			goal, met = "≤ "+r.Case.Goal.String(), "no"
-		}
-		if r.Case.Goal > 0 && r.Met() {
-			met = "yes"
+			goal, met = "≤ "+r.Case.Goal.String(), page.Met(r.Met())
 		}
 		waits, size := fmt.Sprintf("%d, %s", w.Pending, w.Kind), fmt.Sprint(w.GangSize)
 		if r.Case.Measure == Unchanged || r.Case.Measure == Changed {
@@ -61,7 +83,7 @@ func writeCurve(b *strings.Builder, curve Table, rows []Result) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "### Cost against %s\n\n", curve)
+	fmt.Fprintf(b, "### Cost against %s\n\n![Cost against %s](%s)\n\n", curve, curve, curve.picture())
 	writeRows(b, rows)
 	exponent, err := Fit(curve, rows)
 	if err != nil {
@@ -69,7 +91,7 @@ func writeCurve(b *strings.Builder, curve Table, rows []Result) {
 	}
 	fmt.Fprintf(b, "Exponent of the cycle's time: %.2f", exponent)
 	if most := curve.most(); most > 0 {
-		fmt.Fprintf(b, "; goal ≤ %.2f, %s", most, met(exponent <= most))
+		fmt.Fprintf(b, "; goal ≤ %.2f; met: %s", most, page.Met(exponent <= most))
 	}
 	b.WriteString(".\n\n")
 }
@@ -94,13 +116,6 @@ func writeRows(b *strings.Builder, rows []Result) {
 			seconds(r.Took), seconds(r.Snapshot), span(r), rate(r), bytes(r.Allocated))
 	}
 	b.WriteString("\n")
-}
-
-func met(yes bool) string {
-	if yes {
-		return "met"
-	}
-	return "not met"
 }
 
 func rate(r Result) string {

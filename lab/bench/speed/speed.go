@@ -165,9 +165,9 @@ func (o *Options) gangs() stage.Gangs {
 func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	args := o.Args
-	if o.Profile != "" {
-		args = append(slices.Clone(args), "--pprof-bind-address="+profileAddress)
+	address, args, err := o.profiled(contender)
+	if err != nil {
+		return run, err
 	}
 	s, err := stage.Start(ctx, stage.Options{
 		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.Workers, Program: o.Program, Args: args,
@@ -185,7 +185,7 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 	if contender == stage.Alone {
 		return run, o.alone(ctx, s, pods, &run)
 	}
-	return run, o.scheduled(ctx, s, pods, &run)
+	return run, o.scheduled(ctx, s, pods, address, &run)
 }
 
 // alone measures the binds themselves.
@@ -220,8 +220,8 @@ func (r *Run) times(bound []time.Time, start time.Time) {
 	}
 }
 
-// scheduled measures a scheduler.
-func (o *Options) scheduled(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, run *Run) error {
+// scheduled measures a scheduler, and takes a profile of it from an address, unless that is empty.
+func (o *Options) scheduled(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, address string, run *Run) error {
 	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
 	if err != nil {
 		return err
@@ -239,7 +239,7 @@ func (o *Options) scheduled(ctx context.Context, s *stage.Stage, pods []*corev1.
 	if err != nil {
 		return err
 	}
-	recorded := o.record(ctx, run.Contender)
+	recorded := o.record(ctx, address)
 	if err := watched.WaitBound(ctx, len(pods)); err != nil {
 		return fmt.Errorf("%w\n%w", err, scheduler.Failure())
 	}

@@ -123,3 +123,21 @@ func TestCurvesAreThinnedAndKeepTheirEnd(t *testing.T) {
 		t.Errorf("%d points, the last at %+v", len(all), last)
 	}
 }
+
+// TestContendersAreMeasured lets all of them bind a few gangs on real API servers.
+func TestContendersAreMeasured(t *testing.T) {
+	o := sizes()
+	o.Pods, o.Workers, o.Timeout, o.Out = 100, 8, 2*time.Minute, io.Discard
+	rounds, err := Measure(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range rounds[0] {
+		if len(run.Binds) != o.Pods || run.LastBind <= 0 || run.FirstBind > run.LastBind {
+			t.Errorf("%s: %d binds, from %s to %s", run.Contender, len(run.Binds), run.FirstBind, run.LastBind)
+		}
+		if run.Contender != stage.Alone && (run.Writes["pods/binding"] != o.Pods || len(run.Audit.Found[audit.Partial]) > 0) {
+			t.Errorf("%s: writes %v, partial gangs %v", run.Contender, run.Writes, run.Audit.Found[audit.Partial])
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (s *Stage) kubeScheduler(ctx context.Context) (*process.Process, error) {
 	if err := os.WriteFile(file, []byte(kubeConfiguration(s.Cluster.Kubeconfig())), 0o600); err != nil {
 		return nil, fmt.Errorf("configuration of kube-scheduler: %w", err)
 	}
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,8 @@ func (s *Stage) kubeScheduler(ctx context.Context) (*process.Process, error) {
 	return s.Cluster.Run("kube-scheduler-contender", set.Path(binaries.Scheduler), args...)
 }
 
-func freePort() (int, error) {
+// FreePort is a port of the loopback interface that nobody uses now.
+func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("free port: %w", err)

@@ -9,6 +9,9 @@ func benchCommand() *cobra.Command {
 		Short: "Measure: cycles in process; speed, latency and memory in a real cluster, beside other schedulers",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(benchProcessCommand(), benchSpeedCommand(), benchLatencyCommand(), benchMemoryCommand())
+	cmd.AddCommand(
+		benchAllCommand(), benchProcessCommand(), benchSpeedCommand(), benchLatencyCommand(), benchMemoryCommand(),
+		benchProfileCommand(),
+	)
 	return cmd
 }

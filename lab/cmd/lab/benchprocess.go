@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ func benchProcessCommand() *cobra.Command {
 		full     bool
 		workload inprocess.Workload
 		rounds   int
+		docs     string
 		options  inprocess.Options
 	)
 	cmd := &cobra.Command{
@@ -45,6 +47,12 @@ With a size given, one row of each kind that --only names is measured; else the 
 				}
 			}
 			options.Out = cmd.ErrOrStderr()
+			if docs != "" {
+				if sized(cmd) || len(kinds) > 0 || options.Profile != "" {
+					return errors.New("--docs: the page shows the whole selection, or all of --full")
+				}
+				return writeCycles(cmd.Context(), docs, cases, full, options)
+			}
 			results, err := inprocess.Run(cmd.Context(), cases, options)
 			fmt.Fprint(cmd.OutOrStdout(), inprocess.Markdown(results))
 			return err
@@ -58,6 +66,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	flags.IntVar(&workload.Pending, "pending", 10_000, "how many pods wait")
 	flags.IntVar(&workload.GangSize, "gang-size", 0, "how many pods make a gang that waits; 0 means that all are one")
 	flags.IntVar(&rounds, "rounds", 3, "how often each is measured; the median counts")
+	flags.StringVar(&docs, "docs", "", docsUsage)
 	flags.StringVar(&options.Profile, "profile", "", "write where the measured cycles spent their time into this file, for go tool pprof")
 	return cmd
 }

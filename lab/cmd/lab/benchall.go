@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tutti-sched/tutti/lab/bench/inprocess"
+	"github.com/tutti-sched/tutti/lab/bench/latency"
+	"github.com/tutti-sched/tutti/lab/bench/memory"
+	"github.com/tutti-sched/tutti/lab/bench/page"
+	"github.com/tutti-sched/tutti/lab/bench/profile"
+	"github.com/tutti-sched/tutti/lab/bench/speed"
+	"github.com/tutti-sched/tutti/lab/bench/stage"
+	"github.com/tutti-sched/tutti/lab/binaries"
+)
+
+// benchAllCommand measures everything that the pages show.
+func benchAllCommand() *cobra.Command {
+	var docs string
+	var full bool
+	cmd := &cobra.Command{
+		Use:   "all",
+		Short: "Measure everything that the pages of docs/benchmarks show: a quarter of an hour, with --full hours",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			quiet()
+			if err := os.MkdirAll(docs, 0o755); err != nil {
+				return fmt.Errorf("--docs: %w", err)
+			}
+			return everything(cmd.Context(), docs, full, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&docs, "docs", "../docs/benchmarks", "the folder of the pages that are written")
+	cmd.Flags().BoolVar(&full, "full", false, "every size of every kind in process, and more rounds")
+	return cmd
+}
+
+// step is one measurement and the page it writes.
+type step struct {
+	name string
+	run  func(ctx context.Context, docs string, out io.Writer) error
+}
+
+func everything(ctx context.Context, docs string, full bool, out io.Writer) error {
+	steps := selection(full)
+	for i, s := range steps {
+		start := time.Now()
+		fmt.Fprintf(out, "== %d of %d: %s\n", i+1, len(steps), s.name)
+		if err := s.run(ctx, docs, out); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Fprintf(out, "== %s: done after %s\n", s.name, time.Since(start).Round(time.Second))
+	}
+	return nil
+}
+
+func selection(full bool) []step {
+	rounds, cases := 1, inprocess.Selection()
+	if full {
+		rounds, cases = 3, inprocess.Full()
+	}
+	return []step{
+		{"cycles in process", func(ctx context.Context, docs string, out io.Writer) error {
+			return writeCycles(ctx, docs, cases, full, inprocess.Options{Out: out})
+		}},
+		{"speed on 1,000 nodes", speedStep(1000, 5000, rounds)},
+		{"speed on 5,000 nodes", speedStep(5000, 10_000, rounds)},
+		{"latency", func(ctx context.Context, docs string, out io.Writer) error {
+			options := latency.Options{
+				Contenders: stage.Contenders()[1:], Nodes: 1000, Gangs: 100, GangSize: 8, Timeout: 5 * time.Minute, Out: out,
+			}
+			runs, err := latency.Measure(ctx, options)
+			if err != nil {
+				return err
+			}
+			return page.Write(docs, "latency.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
+		}},
+		{"memory", func(ctx context.Context, docs string, out io.Writer) error {
+			options := memory.Options{
+				Contenders: []stage.Contender{stage.Tutti}, Nodes: 5000, Pods: 50_000, GangSize: 50, Workers: 64,
+				Settle: 30 * time.Second, Timeout: 10 * time.Minute, Out: out,
+			}
+			runs, err := memory.Measure(ctx, options)
+			if err != nil {
+				return err
+			}
+			return page.Write(docs, "memory.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
+		}},
+		{"profiles", writeProfiles},
+	}
+}
+
+func speedStep(nodes, pods, rounds int) func(context.Context, string, io.Writer) error {
+	return func(ctx context.Context, docs string, out io.Writer) error {
+		options := speedOptions(nodes, pods, rounds, out)
+		options.Contenders = stage.Contenders()
+		measured, err := speed.Measure(ctx, options)
+		if err != nil {
+			return err
+		}
+		text := options.Markdown(binaries.DefaultKubernetes, measured)
+		return page.Write(docs, "speed.md", options.Name(), text, options.Pictures(measured))
+	}
+}
+
+func speedOptions(nodes, pods, rounds int, out io.Writer) speed.Options {
+	return speed.Options{
+		Nodes: nodes, Pods: pods, GangSize: 50, Rounds: rounds, Workers: 64, Timeout: 10 * time.Minute,
+		SlowestStart: 5 * time.Second, Out: out,
+	}
+}
+
+// writeCycles measures in process and writes the page about it.
+func writeCycles(ctx context.Context, docs string, cases []inprocess.Case, full bool, options inprocess.Options) error {
+	results, err := inprocess.Run(ctx, cases, options)
+	if err != nil {
+		return err
+	}
+	command := "cd lab && go run ./cmd/lab bench process"
+	if full {
+		command += " --full"
+	}
+	text := fmt.Sprintf("    %s\n\n%s.\n\n%s", command, page.Processor(), inprocess.Markdown(results))
+	return page.Write(docs, "process.md", "cycles", text, inprocess.Pictures(results))
+}
+
+// writeProfiles records where the time goes in three runs, and writes the page about it.
+func writeProfiles(ctx context.Context, docs string, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "tutti-profile-")
+	if err != nil {
+		return fmt.Errorf("profiles: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	cycles := func(kind inprocess.Kind, pending, gangSize, rounds int) func(file string) error {
+		return func(file string) error {
+			workload := inprocess.Workload{Nodes: 10_000, Pending: pending, GangSize: gangSize}
+			cases := inprocess.One([]inprocess.Kind{kind}, workload, rounds)
+			_, err := inprocess.Run(ctx, cases, inprocess.Options{Profile: file, Out: out})
+			return err
+		}
+	}
+	for _, p := range []struct {
+		name   string
+		record func(file string) error
+	}{
+		{"10,000 identical pods in one gang, 10,000 nodes", cycles(inprocess.Identical, 10_000, 10_000, 10)},
+		{"100,000 pods of 150 shapes in gangs of 50, 10,000 nodes", cycles(inprocess.Shapes, 100_000, 50, 1)},
+		{"End to end: 5,000 pods in gangs of 50, 1,000 nodes, the process from its start", func(file string) error {
+			options := speedOptions(1000, 5000, 1, out)
+			options.Contenders, options.Profile = []stage.Contender{stage.Tutti}, file
+			_, err := speed.Measure(ctx, options)
+			return err
+		}},
+	} {
+		file := filepath.Join(dir, "profile")
+		if err := p.record(file); err != nil {
+			return err
+		}
+		text, err := profile.Markdown(ctx, p.name, file)
+		if err != nil {
+			return err
+		}
+		if err := page.Write(docs, "profile.md", p.name, text, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// benchProfileCommand writes the page of profiles alone.
+func benchProfileCommand() *cobra.Command {
+	var docs string
+	cmd := &cobra.Command{
+		Use:   "profile",
+		Short: "Record where the time goes, in process and end to end, and write docs/benchmarks/profile.md",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			quiet()
+			return writeProfiles(cmd.Context(), docs, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().StringVar(&docs, "docs", "../docs/benchmarks", "the folder of the page that is written")
+	return cmd
+}

@@ -63,8 +63,11 @@ func (s *stage) open() error {
 	if len(warnings) > 0 {
 		return errors.New(warnings[0].String())
 	}
-	s.profile, err = catalogue.Build(configuration)
-	return err
+	if s.profile, err = catalogue.Build(configuration); err != nil {
+		return err
+	}
+	s.state.Translate(s.profile.Translators())
+	return nil
 }
 
 func (s *stage) openKube() error {

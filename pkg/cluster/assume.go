@@ -43,6 +43,12 @@ func (s *State) Forget(pod types.UID) bool {
 	return true
 }
 
+// Assumed tells whether a bind of the pod is assumed, and the watch has not said yet what became of it.
+func (s *State) Assumed(pod types.UID) bool {
+	record := s.records[pod]
+	return record != nil && record.bind != ""
+}
+
 // ForgetEviction takes an assumed eviction back: the pod holds its room as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
 	before := s.records[pod]

@@ -17,6 +17,10 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	if reply.Err != nil {
 		e.message = reply.Err.Error()
 	}
+	if e.call.Kind.prepares() {
+		m.prepared(now, e, reply.Err)
+		return m.take()
+	}
 	switch v.class {
 	case unknown:
 		e.maybe = true
@@ -109,9 +113,14 @@ func (m *Machine) late(e *entry) string {
 
 // expire ends what a batch has not in flight; what is in flight keeps its one chance.
 func (m *Machine) expire(now time.Time, b *batch) {
+	if b.stage == stagePreBind {
+		b.deadline = time.Time{}
+		m.abort(now, b, "not prepared within "+m.options.PrepareTimeout.String())
+		return
+	}
 	b.expired = true
 	for _, e := range b.entries {
-		if e.state != sent && e.state != final {
+		if e.state != sent && e.state != final && e.call.Kind != CallRelease {
 			m.giveUp(now, e, m.late(e))
 		}
 	}
@@ -140,8 +149,8 @@ func (m *Machine) bound(now time.Time, e *entry) {
 	m.answer(now, e, Outcome{Kind: Bound})
 	for _, other := range others {
 		switch other.call.Kind {
-		case CallBind:
-			m.answer(now, other, Outcome{Kind: BindFailed, Message: "the pod is bound already"})
+		case CallBind, CallPrepare:
+			m.fail(now, other, false, false, "the pod is bound already")
 		case CallPodCondition:
 			m.drop(now, other)
 		}
@@ -156,12 +165,12 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 	gone = gone || e.cancelled
 	outcome := Outcome{Gone: gone || leaving, Message: message}
 	switch e.call.Kind {
-	case CallBind:
+	case CallBind, CallPrepare:
 		outcome.Kind = BindFailed
 		if e.maybe && !gone {
-			outcome.Kind = BindUncertain
+			outcome.Kind, outcome.Prepared = BindUncertain, e.holds
 		}
-		m.answer(now, e, outcome)
+		m.failBind(now, e, outcome)
 	case CallEvict:
 		outcome.Kind = EvictFailed
 		if gone {

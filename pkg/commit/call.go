@@ -10,13 +10,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Kind is what a call does. Kinds are ordered by precedence, the most urgent first.
+// Kind is what a call does. Kinds are ordered by precedence, the most urgent first; the first two go their own way, see
+// Options.Preparing.
 type Kind int8
 
 // The kinds of calls.
 const (
+	// CallPrepare tells the API server of what was set aside for a pod, and waits until it is ready; see Preparer.
+	CallPrepare Kind = iota
+	// CallRelease gives back what was set aside for a pod that will not be bound; see Preparer.
+	CallRelease
 	// CallBind binds a pod to a node: one POST on pods/binding.
-	CallBind Kind = iota
+	CallBind
 	// CallEvict evicts a pod: one POST on pods/eviction.
 	CallEvict
 	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
@@ -28,7 +33,7 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"Bind", "Evict", "GroupStatus", "PodCondition", "Event"}
+var kindNames = [kinds]string{"Prepare", "Release", "Bind", "Evict", "GroupStatus", "PodCondition", "Event"}
 
 // String returns the kind's name.
 func (k Kind) String() string {
@@ -37,6 +42,9 @@ func (k Kind) String() string {
 	}
 	return kindNames[k]
 }
+
+// prepares tells whether a call of this kind goes to the Preparer.
+func (k Kind) prepares() bool { return k <= CallRelease }
 
 // decides tells whether a call of this kind carries out a decision, rather than telling about it.
 func (k Kind) decides() bool { return k <= CallEvict }
@@ -52,13 +60,13 @@ type Call struct {
 	Attempt int
 	// Job is whose decision this is; the zero key for writes.
 	Job model.JobKey
-	// Pod is the pod to bind or to evict; for a pod condition, the pod it is about.
+	// Pod is the pod to prepare, to bind or to evict; for a pod condition, the pod it is about.
 	Pod model.PodRef
-	// Node is where CallBind binds the pod to; empty for the other kinds.
+	// Node is where CallPrepare and CallBind will have the pod; empty for the other kinds, but that CallRelease may have it.
 	Node string
 	// Binder names who is asked to bind the pod; empty is the API server.
 	Binder string
-	// Write is what the kinds other than CallBind and CallEvict write; zero for those two.
+	// Write is what the kinds that decide nothing write; zero for the others.
 	Write Write
 }
 
@@ -127,7 +135,7 @@ type OutcomeKind int8
 const (
 	// Bound: the API server confirmed the bind.
 	Bound OutcomeKind = iota
-	// BindFailed: the pod was not bound by us and no attempt of ours is under way.
+	// BindFailed: the pod was not bound by us and no attempt of ours is under way. What was set aside for it is given back.
 	BindFailed
 	// BindUncertain: an attempt of ours may or may not have taken effect, and asking again cannot tell. The watch will:
 	// until then the pod must stay assumed.
@@ -141,10 +149,16 @@ const (
 	EvictFailed
 	// WriteFailed: a group status or a pod condition was refused for good. Events fail silently.
 	WriteFailed
+	// Pointless: the CallPrepare of the pod, which is under way, serves nothing any more. Whoever carries it out may end it;
+	// its reply is waited for, and the bind's own outcome follows.
+	Pointless
+	// Released: what GiveBack asked for is done.
+	Released
 )
 
 var outcomeNames = [...]string{
 	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "WriteFailed",
+	"Pointless", "Released",
 }
 
 // String returns the kind's name.
@@ -160,10 +174,13 @@ type Outcome struct {
 	Kind OutcomeKind
 	// Job is whose decision it was; the zero key for WriteFailed.
 	Job model.JobKey
-	// Pod is the pod bound or evicted, or whose condition failed; zero for Committed.
+	// Pod is the pod the outcome is about; zero for Committed and for a group's WriteFailed.
 	Pod model.PodRef
 	// Node is where the bind would have the pod; empty for other outcomes.
 	Node string
+	// Prepared tells, of a BindUncertain, that something is still set aside for the pod: to be confirmed or given back once it
+	// is known what became of the bind.
+	Prepared bool
 	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
 	Gone bool
 	// Message says why it failed, in the API server's words; empty when it did not.

@@ -6,6 +6,10 @@
 // goroutine and no I/O of its own, so that a seeded simulator drives the same code as production does. The Driver is the
 // edge: a fixed pool of workers that carry calls to an API and decide nothing. Client is that API over HTTP.
 //
+// What was set aside for the pods of a decision, volumes and devices, is prepared before the first of them is bound, all at
+// once; when one of them fails, none is bound and everything is given back. That is the Preparer's, on goroutines beside the
+// workers, since it may take minutes and must keep nobody else from being bound.
+//
 // It is not the place to decide what is bound or written (see the session and the scheduler's loop), nor to keep what is
 // assumed (see pkg/cluster): an Outcome says what happened, its reader acts on it.
 package commit

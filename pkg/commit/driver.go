@@ -2,8 +2,11 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // API carries out calls. The driver's workers call it, many at once. Client is the one of production; a simulator
@@ -14,6 +17,17 @@ type API interface {
 	Do(ctx context.Context, call Call) error
 }
 
+// Preparer tells the API server of what was set aside for pods, and gives it back. The driver calls it on goroutines of their
+// own, many at once, never two for one pod. Each call may take many requests and long waits.
+type Preparer interface {
+	// Prepare returns when everything set aside for the pod is its own and ready, so that it may be bound. When ctx is done it
+	// returns soon, with an error. After an error Release follows.
+	Prepare(ctx context.Context, pod types.UID) error
+	// Release gives back what is set aside for a pod that will not be bound; nothing may be. An error says that the API server
+	// could not be told.
+	Release(ctx context.Context, pod types.UID) error
+}
+
 // DriverOptions are the numbers of a Driver. A zero field has the default named with it.
 type DriverOptions struct {
 	// Workers is how many requests are under way at most; 64.
@@ -21,19 +35,28 @@ type DriverOptions struct {
 	// Backlog is how many calls beyond these Send takes without blocking, so that workers have something to do while the
 	// owner is busy deciding; 1,024. Options.Workers of the machine is at most the sum of both.
 	Backlog int
-	// Timeout bounds one request, its answer included; 10 s.
-	Timeout time.Duration
+	// Timeout bounds one request, its answer included; 10 s. PrepareTimeout bounds one Prepare, 10 min; Release has a minute.
+	Timeout, PrepareTimeout time.Duration
+	// Preparer carries out CallPrepare and CallRelease; nil when there are none. Preparing is how many of them Send takes
+	// without blocking, as many as the machine's Options.Preparing; 4,096. All of them are under way at once.
+	Preparer  Preparer
+	Preparing int
 	// MayWrite is asked right before each request leaves, on the worker's goroutine; false makes the reply
 	// ErrNotLeading. nil means always.
 	MayWrite func() bool
 }
 
-// Driver is a fixed pool of workers that carry calls to the API and bring the replies back. It decides nothing.
+// releaseTimeout bounds one Release.
+const releaseTimeout = time.Minute
+
+// Driver is a fixed pool of workers that carry calls to the API and bring the replies back, and beside it a goroutine for
+// each call to the Preparer, which mostly waits. It decides nothing.
 type Driver struct {
-	api     API
-	options DriverOptions
-	deliver func(Reply)
-	calls   chan Call
+	api      API
+	options  DriverOptions
+	deliver  func(Reply)
+	calls    chan Call
+	prepares chan Call
 }
 
 // NewDriver returns a driver that is not running yet. deliver is called on the workers' goroutines, many at once, exactly
@@ -42,26 +65,45 @@ func NewDriver(api API, options DriverOptions, deliver func(Reply)) *Driver {
 	orDefault(&options.Workers, 64)
 	orDefault(&options.Backlog, 1024)
 	orDefault(&options.Timeout, 10*time.Second)
+	orDefault(&options.PrepareTimeout, 10*time.Minute)
+	orDefault(&options.Preparing, 4096)
 	if options.MayWrite == nil {
 		options.MayWrite = func() bool { return true }
 	}
 	return &Driver{
 		api: api, options: options, deliver: deliver,
-		calls: make(chan Call, options.Workers+options.Backlog),
+		calls:    make(chan Call, options.Workers+options.Backlog),
+		prepares: make(chan Call, options.Preparing),
 	}
 }
 
 // Send hands a call to the workers. It returns at once as long as no more calls are without reply than Workers and
-// Backlog together; it is safe for concurrent use, also before Run and after it.
-func (d *Driver) Send(call Call) { d.calls <- call }
+// Backlog together, or of those for the Preparer than Preparing; it is safe for concurrent use, also before Run and after it.
+func (d *Driver) Send(call Call) {
+	if call.Kind.prepares() {
+		d.prepares <- call
+		return
+	}
+	d.calls <- call
+}
 
 // Run works until ctx is done, and returns when every request under way has its reply: from then on nothing more is
-// written. Calls that no worker has begun by then stay without reply.
+// written. Calls that no worker has begun by then stay without reply. What is being prepared is broken off: who starts next
+// finds it as it is.
 func (d *Driver) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range d.options.Workers {
 		workers.Go(func() { d.work(ctx) })
 	}
+	workers.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case call := <-d.prepares:
+				workers.Go(func() { d.deliver(Reply{ID: call.ID, Err: d.prepare(ctx, call)}) })
+			}
+		}
+	})
 	workers.Wait()
 }
 
@@ -83,4 +125,20 @@ func (d *Driver) do(ctx context.Context, call Call) error {
 		return ErrNotLeading
 	}
 	return d.api.Do(ctx, call)
+}
+
+func (d *Driver) prepare(ctx context.Context, call Call) error {
+	switch {
+	case d.options.Preparer == nil:
+		return errors.New("nobody is there to prepare it")
+	case !d.options.MayWrite():
+		return ErrNotLeading
+	case call.Kind == CallRelease:
+		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+		defer cancel()
+		return d.options.Preparer.Release(ctx, call.Pod.UID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.options.PrepareTimeout)
+	defer cancel()
+	return d.options.Preparer.Prepare(ctx, call.Pod.UID)
 }

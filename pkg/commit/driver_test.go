@@ -35,7 +35,7 @@ func TestDriverBoundsRequestsUnderWay(t *testing.T) {
 	replies := make(chan Reply, 10)
 	driver := NewDriver(api, DriverOptions{Workers: 2}, func(r Reply) { replies <- r })
 	for id := range CallID(5) {
-		driver.Send(Call{ID: id + 1}) // returns, though nobody works yet
+		driver.Send(Call{ID: id + 1, Kind: CallBind}) // returns, though nobody works yet
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -61,8 +61,8 @@ func TestDriverEndsWithoutBreakingRequestsOff(t *testing.T) {
 	api := newStage()
 	replies := make(chan Reply, 10)
 	driver := NewDriver(api, DriverOptions{Workers: 1}, func(r Reply) { replies <- r })
-	driver.Send(Call{ID: 1})
-	driver.Send(Call{ID: 2})
+	driver.Send(Call{ID: 1, Kind: CallBind})
+	driver.Send(Call{ID: 2, Kind: CallBind})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { driver.Run(ctx); close(ended) }()
@@ -90,7 +90,7 @@ func TestDriverBoundsEachRequestInTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { driver.Run(ctx); close(ended) }()
-	driver.Send(Call{ID: 1})
+	driver.Send(Call{ID: 1, Kind: CallBind})
 	if r := <-replies; !errors.Is(r.Err, context.DeadlineExceeded) {
 		t.Errorf("reply: got %v, want a deadline exceeded", r.Err)
 	}
@@ -108,8 +108,8 @@ func TestDriverAsksBeforeEachRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { driver.Run(ctx); close(ended) }()
-	driver.Send(Call{ID: 1})
-	driver.Send(Call{ID: 2})
+	driver.Send(Call{ID: 1, Kind: CallBind})
+	driver.Send(Call{ID: 2, Kind: CallBind})
 	<-api.entered
 	leading.Store(false) // while the second is queued
 	api.leave <- nil

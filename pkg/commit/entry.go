@@ -8,7 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// state is where an entry is in its life. A bind's:
+// state is where an entry is in its life. A bind's, whose call is CallBind from the start, or when all of its batch are
+// prepared:
 //
 //	Submit ──► (stagePreBind of its batch) ──┐
 //	                                         ▼
@@ -22,7 +23,17 @@ import (
 //	               │                                                       ▲
 //	               └──────────────── Cancel, deadline ─────────────────────┘
 //
-// Other calls live the same life without stage and, writes, without deadline.
+// Other calls live the same life without stage and, writes, without deadline. In stagePreBind the same entry carries
+// CallPrepare, which has one attempt; and a bind that has failed and had something set aside carries CallRelease before it is
+// final:
+//
+//	waiting ──► ready ──► sent ──► parked ──────────────► (stageCalling) ready, as CallBind
+//	              │         │ failed  │ another one failed      │ failed, not uncertain
+//	              └─────────┴─────────┴──────────┬──────────────┘
+//	                                             ▼
+//	                         ready, as CallRelease ──► sent ──► final: BindFailed
+//
+// A bind with nothing set aside is parked at once.
 type state int8
 
 const (
@@ -34,6 +45,8 @@ const (
 	sent
 	// resting: the last attempt failed, the next one is for later.
 	resting
+	// parked: first of its line, until all of its batch are prepared.
+	parked
 	// final: the answer is known, the machine keeps nothing of it.
 	final
 )
@@ -55,6 +68,11 @@ type entry struct {
 	cancelled bool
 	// message is the error of the last attempt.
 	message string
+	// pointless tells that it was said of a CallPrepare in flight that it serves nothing any more.
+	pointless bool
+	// holds tells that something is set aside for the pod; outcome is what the bind ends in when that is given back.
+	holds   bool
+	outcome Outcome
 
 	next, previous *entry
 }
@@ -63,8 +81,8 @@ type entry struct {
 type stage int8
 
 const (
-	// stagePreBind: what must be ready before the first bind (volumes, claims) is being prepared; no call of the batch
-	// is live, no pod is touched.
+	// stagePreBind: what must be ready before the first bind (volumes, claims) is being prepared; no bind of the batch goes
+	// out, no pod is touched.
 	stagePreBind stage = iota
 	// stageCalling: the calls of the batch are live.
 	stageCalling
@@ -72,7 +90,8 @@ const (
 
 // batch is one half of a decision, its binds or its evictions: what shares one deadline and is counted together.
 //
-// Invariant: open is the number of entries without a final answer.
+// Invariant: open is the number of entries without a final answer, unready that of those that are neither parked nor final
+// in stagePreBind.
 type batch struct {
 	kind  Kind
 	stage stage
@@ -81,7 +100,10 @@ type batch struct {
 	// entries are the batch's calls in the decision's order, the final ones included.
 	entries []*entry
 	open    int
-	// deadline is zero until the first call of the batch is sent.
+	unready int
+	// aborted is why nothing of the batch is to be bound; empty while all goes well.
+	aborted string
+	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent.
 	deadline time.Time
 	// expired: the deadline has passed; refused: a victim was refused. No further attempt is made in either case.
 	expired, refused         bool

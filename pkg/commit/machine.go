@@ -12,8 +12,13 @@ import (
 
 // Options are the numbers of a Machine. A zero field has the default named with it.
 type Options struct {
-	// Workers is how many calls are in flight at most, of all kinds together; 64.
+	// Workers is how many calls are in flight at most, of all other kinds together; 64.
 	Workers int
+	// Preparing is how many of CallPrepare and CallRelease are in flight at most, beside those of Workers: they mostly wait, and
+	// must not keep others from being bound; 4,096.
+	Preparing int
+	// PrepareTimeout is how long after its submission a decision may take to be prepared; 10 min.
+	PrepareTimeout time.Duration
 	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s.
 	BindDeadline time.Duration
 	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
@@ -27,6 +32,8 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	orDefault(&o.Workers, 64)
+	orDefault(&o.Preparing, 4096)
+	orDefault(&o.PrepareTimeout, 10*time.Minute)
 	orDefault(&o.BindDeadline, 30*time.Second)
 	orDefault(&o.Backoff, 100*time.Millisecond)
 	orDefault(&o.MaxBackoff, 2*time.Second)
@@ -45,7 +52,8 @@ func orDefault[T int | time.Duration](field *T, value T) {
 // Machine decides which call goes out when, and what its answers amount to. One goroutine owns it; every method returns
 // at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
 //
-// Invariant: at most Options.Workers calls are in flight, and at most one per target. Of several binds of one pod held at
+// Invariant: at most Options.Workers calls are in flight, those that prepare aside, and at most one per target. No bind of a
+// decision is sent before all of it is prepared. Of several binds of one pod held at
 // the same time at most one is confirmed. What has its final answer leaves no trace; that no bind of a pod is submitted
 // after one was confirmed is the owner's to see to, and the API server's to refuse.
 type Machine struct {
@@ -61,10 +69,11 @@ type Machine struct {
 	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
 	outcomes   []Outcome
 	outcomesAt time.Time
-	// others counts the calls in flight that are not binds; favoured is true from the moment one of them was let before
+	// preparing counts the calls in flight that prepare or give back, others those that are not binds either; favoured is true from the moment one of them was let before
 	// binds until the next bind.
-	others   int
-	favoured bool
+	preparing int
+	others    int
+	favoured  bool
 	// pausedUntil is when the next call may go out after the server said it is busy; pauses counts how often in a row.
 	pausedUntil time.Time
 	pauses      int
@@ -102,9 +111,11 @@ func (m *Machine) Submit(now time.Time, decision model.Decision) {
 	binds := &batch{kind: CallBind, stage: stagePreBind, job: decision.Job, needs: decision.Needs}
 	for _, bind := range decision.Binds {
 		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
+		binds.entries[len(binds.entries)-1].holds = bind.Prepare
 	}
-	// Nothing has to be prepared before a bind yet, so stagePreBind ends where it starts.
-	m.begin(now, binds)
+	if !m.prepare(now, binds) {
+		m.begin(now, binds)
+	}
 }
 
 func (b *batch) add(call Call) {
@@ -112,18 +123,23 @@ func (b *batch) add(call Call) {
 	b.open++
 }
 
-// begin ends the batch's preparation: its calls become live.
+// begin makes the calls of a batch live that needs no preparation.
 func (m *Machine) begin(now time.Time, b *batch) {
 	b.stage = stageCalling
 	for _, e := range b.entries {
-		// What was to be said about the pod is out of date, and would hold the decision up.
-		for _, other := range slices.Clone(m.lines[e.target()]) {
-			if other.call.Kind == CallPodCondition && other.state != sent {
-				m.drop(now, other)
-			}
-		}
-		m.join(now, e)
+		m.enter(now, e)
 	}
+}
+
+// enter puts an entry of a decision into its line.
+func (m *Machine) enter(now time.Time, e *entry) {
+	// What was to be said about the pod is out of date, and would hold the decision up.
+	for _, other := range slices.Clone(m.lines[e.target()]) {
+		if other.call.Kind == CallPodCondition && other.state != sent {
+			m.drop(now, other)
+		}
+	}
+	m.join(now, e)
 }
 
 // Write takes a write over. It replaces one of the same kind for the same target that is not in flight; events have the
@@ -158,12 +174,16 @@ func (m *Machine) join(now time.Time, e *entry) {
 }
 
 func (m *Machine) makeReady(now time.Time, e *entry) {
+	if b := e.batch; b != nil && b.stage == stagePreBind && e.call.Kind == CallBind {
+		m.park(now, e)
+		return
+	}
 	e.state, e.since = ready, now
 	m.queues[e.call.Kind].push(e)
 }
 
-// unlink takes an entry out of everything and lets the next of its target go.
-func (m *Machine) unlink(now time.Time, e *entry) {
+// withdraw takes an entry out of what its state has put it into; it keeps its place in its line.
+func (m *Machine) withdraw(e *entry) {
 	switch e.state {
 	case ready:
 		m.queues[e.call.Kind].remove(e)
@@ -172,6 +192,11 @@ func (m *Machine) unlink(now time.Time, e *entry) {
 	case resting:
 		m.resting.remove(e.notBefore, e)
 	}
+}
+
+// unlink takes an entry out of everything and lets the next of its target go.
+func (m *Machine) unlink(now time.Time, e *entry) {
+	m.withdraw(e)
 	e.state = final
 	t := e.target()
 	line := m.lines[t]
@@ -190,7 +215,10 @@ func (m *Machine) unlink(now time.Time, e *entry) {
 // land takes a sent entry out of flight.
 func (m *Machine) land(e *entry) {
 	delete(m.sent, e.call.ID)
-	if e.call.Kind != CallBind {
+	switch kind := e.call.Kind; {
+	case kind.prepares():
+		m.preparing--
+	case kind != CallBind:
 		m.others--
 	}
 }
@@ -203,7 +231,17 @@ func (m *Machine) Calls(now time.Time) []Call {
 		return nil
 	}
 	var calls []Call
-	for len(m.sent) < m.options.Workers {
+	for m.preparing < m.options.Preparing {
+		e := m.queues[CallRelease].first
+		if e == nil {
+			e = m.queues[CallPrepare].first
+		}
+		if e == nil {
+			break
+		}
+		calls = append(calls, m.send(now, e))
+	}
+	for len(m.sent)-m.preparing < m.options.Workers {
 		e := m.pick(now)
 		if e == nil {
 			break
@@ -219,7 +257,7 @@ func (m *Machine) pick(now time.Time) *entry {
 		m.favoured = true
 		return e
 	}
-	for kind := range m.queues {
+	for kind := CallBind; kind < kinds; kind++ {
 		if e := m.queues[kind].first; e != nil {
 			return e
 		}
@@ -253,9 +291,13 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	if e.call.Attempt > 1 {
 		m.counts.Retried[e.call.Kind]++
 	}
-	if e.call.Kind == CallBind {
+	switch kind := e.call.Kind; {
+	case kind.prepares():
+		m.preparing++
+		return e.call
+	case kind == CallBind:
 		m.favoured = false
-	} else {
+	default:
 		m.others++
 	}
 	if b := e.batch; b != nil && b.deadline.IsZero() {
@@ -289,6 +331,10 @@ func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
 	for _, e := range slices.Backward(slices.Clone(m.lines[target{uid: uid}])) {
 		e.cancelled = true
 		switch {
+		case e.call.Kind == CallRelease:
+			e.outcome.Gone = true
+		case e.state == sent && e.call.Kind == CallPrepare:
+			m.interrupt(now, e)
 		case e.state == sent:
 		case e.call.Kind.decides():
 			m.giveUp(now, e, "the pod was deleted")
@@ -316,7 +362,9 @@ func (m *Machine) NextWake() (at time.Time, ok bool) {
 	if next, some := m.deadlines.next(); some {
 		earliest(next)
 	}
-	if m.readyLength() > 0 && len(m.sent) < m.options.Workers {
+	preparing := m.queues[CallPrepare].length + m.queues[CallRelease].length
+	if preparing > 0 && m.preparing < m.options.Preparing ||
+		m.readyLength() > preparing && len(m.sent)-m.preparing < m.options.Workers {
 		earliest(m.pausedUntil)
 	}
 	return at, ok

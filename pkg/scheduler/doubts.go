@@ -1,10 +1,14 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // doubtFor is how long after its last attempt a bind whose fate is unknown stays assumed. It is far longer than the API
@@ -13,29 +17,39 @@ import (
 const doubtFor = 30 * time.Second
 
 // doubts are the binds of which neither the API server's answer nor the watch has told what became of them.
-type doubts map[types.UID]time.Time
+type doubts map[types.UID]doubt
+
+// doubt is one of them.
+type doubt struct {
+	pod   model.PodRef
+	until time.Time
+	// holds tells that something is set aside for the pod.
+	holds bool
+}
 
 // add begins to doubt.
-func (d doubts) add(pod types.UID, now time.Time) { d[pod] = now.Add(doubtFor) }
+func (d doubts) add(outcome commit.Outcome, now time.Time) {
+	d[outcome.Pod.UID] = doubt{pod: outcome.Pod, until: now.Add(doubtFor), holds: outcome.Prepared}
+}
 
 // expired removes and returns, in order of UID, the pods about which nothing was heard for too long.
-func (d doubts) expired(now time.Time) []types.UID {
-	var pods []types.UID
-	for pod, until := range d {
-		if !until.After(now) {
-			pods = append(pods, pod)
-			delete(d, pod)
+func (d doubts) expired(now time.Time) []doubt {
+	var all []doubt
+	for uid, one := range d {
+		if !one.until.After(now) {
+			all = append(all, one)
+			delete(d, uid)
 		}
 	}
-	slices.Sort(pods)
-	return pods
+	slices.SortFunc(all, func(a, b doubt) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
+	return all
 }
 
 // next returns when the first doubt expires; ok is false when there is none.
 func (d doubts) next() (when time.Time, ok bool) {
-	for _, until := range d {
-		if !ok || until.Before(when) {
-			when, ok = until, true
+	for _, one := range d {
+		if !ok || one.until.Before(when) {
+			when, ok = one.until, true
 		}
 	}
 	return when, ok

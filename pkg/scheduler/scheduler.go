@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -36,6 +37,15 @@ const (
 // Sender carries out calls. It must not block; the answers come by the Mailbox.
 type Sender interface {
 	Send(call commit.Call)
+}
+
+// Reservations are the volumes and devices that are set aside for pods with a bind on its way; the Preparer of the sender
+// works on the same ones. The loop's goroutine calls it, for any pod, also one without a reservation.
+type Reservations interface {
+	// Confirm ends the reservation of a pod that is bound.
+	Confirm(pod types.UID)
+	// Abandon ends soon what is being prepared for a pod.
+	Abandon(pod types.UID)
 }
 
 // Scheduler is the loop and what it owns.
@@ -67,6 +77,8 @@ type Options struct {
 	Period time.Duration
 	// Verify checks the invariants after every statement; for tests.
 	Verify bool
+	// Reservations are told what became of binds; nil when nothing is ever set aside.
+	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
 	Metrics *Metrics
 }
@@ -76,6 +88,9 @@ func New(
 	state *cluster.State, machine *commit.Machine, profile *framework.Profile, sender Sender, mailbox *Mailbox,
 	options Options,
 ) *Scheduler {
+	if options.Reservations == nil {
+		options.Reservations = nothingSetAside{}
+	}
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: newReporter(), backoff: backoff{}, doubts: doubts{},
@@ -100,10 +115,8 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
-	for _, pod := range s.doubts.expired(now) {
-		if s.state.Forget(pod) {
-			s.wake(now)
-		}
+	for _, doubt := range s.doubts.expired(now) {
+		s.resolve(doubt, now)
 	}
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
@@ -225,7 +238,14 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		s.options.Metrics.outcome(outcome)
 		switch outcome.Kind {
 		case commit.Bound:
+			s.options.Reservations.Confirm(outcome.Pod.UID)
 			s.machine.Write(now, scheduledEvent(outcome, now))
+		case commit.Pointless:
+			s.options.Reservations.Abandon(outcome.Pod.UID)
+		case commit.Released:
+			if s.state.Forget(outcome.Pod.UID) {
+				s.wake(now)
+			}
 		case commit.BindFailed:
 			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 			s.state.Forget(outcome.Pod.UID)
@@ -235,7 +255,7 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			s.wake(now)
 		case commit.BindUncertain:
 			klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.doubts.add(outcome.Pod.UID, now)
+			s.doubts.add(outcome, now)
 		case commit.Committed:
 			if outcome.Failed == 0 {
 				s.backoff.succeeded(outcome.Job)
@@ -250,6 +270,24 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		}
 	}
 }
+
+// resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
+func (s *Scheduler) resolve(doubt doubt, now time.Time) {
+	switch {
+	case !s.state.Assumed(doubt.pod.UID):
+		s.options.Reservations.Confirm(doubt.pod.UID)
+	case doubt.holds:
+		s.machine.GiveBack(now, doubt.pod) // until then it stays assumed
+	case s.state.Forget(doubt.pod.UID):
+		s.wake(now)
+	}
+}
+
+// nothingSetAside is where nothing ever is.
+type nothingSetAside struct{}
+
+func (nothingSetAside) Confirm(types.UID) {}
+func (nothingSetAside) Abandon(types.UID) {}
 
 func bindFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{

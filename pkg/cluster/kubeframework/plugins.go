@@ -18,8 +18,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -52,17 +52,20 @@ type Deps struct {
 	Lister fwk.SharedLister
 	// Informers are asked for everything else, and must be started after New.
 	Informers informers.SharedInformerFactory
-	// Client is for the writes of Reserve and PreBind, which nobody calls yet.
+	// Client is for what Prepare and Release of Reservations write: volumes and claims. Many goroutines use it at once.
 	Client kubernetes.Interface
 }
 
-// Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time.
+// Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
+// Reservations says of itself.
 type Plugins struct {
-	ctx     context.Context // carries the logger of calls whose own interface has no context
-	lister  fwk.SharedLister
-	claims  fwk.ResourceClaimTracker
-	volumes corelisters.PersistentVolumeClaimLister
-	plugins map[string]fwk.Plugin
+	// Reservations are the volumes and devices set aside for pods.
+	*Reservations
+
+	ctx        context.Context // carries the logger of calls whose own interface has no context
+	lister     fwk.SharedLister
+	plugins    map[string]fwk.Plugin
+	claimCache *assumecache.AssumeCache
 
 	claimsSynced, attachmentsSynced cache.InformerSynced
 }
@@ -78,12 +81,13 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, synced, err := deviceTracker(ctx, deps)
+	devices, claims, err := deviceTracker(ctx, deps)
 	if err != nil {
 		return nil, err
 	}
 	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
 		kuberuntime.WithClientSet(deps.Client),
+		kuberuntime.WithEventRecorder(silent{}),
 		kuberuntime.WithInformerFactory(deps.Informers),
 		kuberuntime.WithSnapshotSharedLister(deps.Lister),
 		kuberuntime.WithSharedDRAManager(devices),
@@ -94,9 +98,9 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		return nil, fmt.Errorf("kube-scheduler handle: %w", err)
 	}
 	p := &Plugins{
-		ctx: ctx, lister: deps.Lister, claims: devices.ResourceClaims(),
-		volumes: deps.Informers.Core().V1().PersistentVolumeClaims().Lister(), plugins: map[string]fwk.Plugin{},
-		claimsSynced: synced, attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
+		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
+		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
+		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}
 	factories := plugins.NewInTreeRegistry()
 	for _, name := range built() {
@@ -106,7 +110,9 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		}
 		p.plugins[name] = plugin
 	}
-	return p, nil
+	p.Reservations, err = newReservations(ctx,
+		p.plugins[names.VolumeBinding], p.plugins[names.DynamicResources], devices.ResourceClaims(), deps.Client)
+	return p, err
 }
 
 // Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
@@ -117,6 +123,15 @@ func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 // any goroutine, and is true only after the informers were started.
 func (p *Plugins) HasSynced() bool { return p.claimsSynced() && p.attachmentsSynced() }
 
+// OnClaims has changed called whenever a device claim is not what the plugins took it for before: as its informer tells it,
+// but never before the plugins know, and as Prepare and Release have left it. It is called on their goroutines, also while a
+// session takes something back, and must return at once.
+func (p *Plugins) OnClaims(changed func()) {
+	p.claimCache.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
+}
+
 // Lister returns the view of nodes and pods that the plugins read.
 func (p *Plugins) Lister() fwk.SharedLister { return p.lister }
 
@@ -125,6 +140,17 @@ func (p *Plugins) Context() context.Context { return p.ctx }
 
 // NewState returns an empty state for the questions about one pod.
 func (p *Plugins) NewState() fwk.CycleState { return framework.NewCycleState() }
+
+// NewGroup returns what the members of one job have in common in one session: a device claim that several of them share is
+// allocated once, with the first that is placed.
+func (p *Plugins) NewGroup() fwk.PodGroupCycleState { return framework.NewCycleState() }
+
+// NewStateIn returns an empty state for the questions about one pod of a group; nil is none.
+func (p *Plugins) NewStateIn(group fwk.PodGroupCycleState) fwk.CycleState {
+	state := framework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(group)
+	return state
+}
 
 // arguments returns the default arguments of each plugin that takes any, but for default spreading.
 func arguments() (map[string]apiruntime.Object, error) {
@@ -140,8 +166,8 @@ func arguments() (map[string]apiruntime.Object, error) {
 	return args, nil
 }
 
-// deviceTracker returns what DynamicResources reads claims, slices and device classes from, and whether it is filled.
-func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, cache.InformerSynced, error) {
+// deviceTracker returns what DynamicResources reads claims, slices and device classes from, and the cache of the claims.
+func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, *assumecache.AssumeCache, error) {
 	resources := deps.Informers.Resource().V1()
 	claims := assumecache.NewAssumeCache(
 		klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
@@ -151,6 +177,16 @@ func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, cache.
 	if err != nil {
 		return nil, nil, fmt.Errorf("resource slice tracker: %w", err)
 	}
-	manager := dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers)
-	return manager, claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced, nil
+	return dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers), claims, nil
 }
+
+// silent drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
+type silent struct{}
+
+var _ events.EventRecorderLogger = silent{}
+
+// Eventf drops the event.
+func (silent) Eventf(_, _ apiruntime.Object, _, _, _, _ string, _ ...any) {}
+
+// WithLogger returns the same.
+func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }

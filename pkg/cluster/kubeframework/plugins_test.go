@@ -6,11 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
@@ -69,88 +65,6 @@ func TestPluginThatIsNotBuilt(t *testing.T) {
 	for _, name := range []string{"NodeResourcesFit", "GangScheduling", "nonsense"} {
 		if plugin := plugins.Plugin(name); plugin != nil {
 			t.Errorf("%s is built", name)
-		}
-	}
-}
-
-func claim(name, volume, completed string) *corev1.PersistentVolumeClaim {
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
-	c.Spec.VolumeName = volume
-	if completed != "" {
-		c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": completed}
-	}
-	return c
-}
-
-func device(name string, allocated bool, by string) *resourceapi.ResourceClaim {
-	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
-	if allocated {
-		c.Status.Allocation = &resourceapi.AllocationResult{}
-		c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: by, UID: types.UID(by)}}
-	}
-	return c
-}
-
-func TestNeedsPreBind(t *testing.T) {
-	plugins, _ := build(t,
-		claim("bound", "v", "yes"), claim("chosen", "v", ""), claim("open", "", ""), claim("p-scratch", "v", "yes"),
-		device("ours", true, "p"), device("theirs", true, "q"), device("free", false, ""))
-	cases := []struct {
-		name   string
-		claims []string
-		change func(*corev1.Pod)
-		devs   []string
-		want   string
-	}{
-		{name: "nothing"},
-		{name: "bound", claims: []string{"bound"}},
-		{name: "one of two not bound", claims: []string{"bound", "open"}, want: "volume claims"},
-		{name: "volume chosen, binding not completed", claims: []string{"chosen"}, want: "volume claims"},
-		{name: "no such claim", claims: []string{"none"}, want: "volume claims"},
-		{name: "ephemeral, bound", change: ephemeral("scratch")},
-		{name: "ephemeral, not made yet", change: ephemeral("other"), want: "volume claims"},
-		{name: "reserved", devs: []string{"ours"}},
-		{name: "reserved for another", devs: []string{"theirs"}, want: "resource claims"},
-		{name: "one of two not allocated", devs: []string{"ours", "free"}, want: "resource claims"},
-		{name: "no such device claim", devs: []string{"none"}, want: "resource claims"},
-		{name: "not made from its template yet", change: templated(nil), want: "resource claims"},
-		{name: "template makes none", change: templated(&corev1.PodResourceClaimStatus{Name: "t"})},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "p"}}
-			for _, name := range c.claims {
-				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
-				}})
-			}
-			for _, name := range c.devs {
-				pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimName: &name})
-			}
-			if c.change != nil {
-				c.change(pod)
-			}
-			if got := plugins.NeedsPreBind(pod); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q in it", got, c.want)
-			}
-		})
-	}
-}
-
-func ephemeral(volume string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Spec.Volumes = []corev1.Volume{{
-			Name: volume, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
-		}}
-	}
-}
-
-func templated(status *corev1.PodResourceClaimStatus) func(*corev1.Pod) {
-	template := "template"
-	return func(p *corev1.Pod) {
-		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "t", ResourceClaimTemplateName: &template}}
-		if status != nil {
-			p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{*status}
 		}
 	}
 }

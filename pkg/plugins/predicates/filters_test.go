@@ -123,6 +123,8 @@ func volumeCases() []filterCase {
 	waits.VolumeBindingMode = &mode
 	late := boundClaim("data")
 	late.Annotations, late.Spec.VolumeName, late.Spec.StorageClassName = nil, "", &waits.Name
+	static := waits.DeepCopy()
+	static.Provisioner = "kubernetes.io/no-provisioner"
 	now := late.DeepCopy()
 	immediate := waits.DeepCopy()
 	atOnce := storagev1.VolumeBindingImmediate
@@ -160,9 +162,12 @@ func volumeCases() []filterCase {
 			objects: []runtime.Object{now, immediate}, reason: "pod has unbound immediate PersistentVolumeClaims",
 		},
 		{
-			name: "a claim bound late", pod: newPod("p", volumes(volumeClaim("data"))), both: true,
+			name: "VolumeBinding of a claim bound late", pod: newPod("p", volumes(volumeClaim("data"))),
 			objects: append(drivers(), late, waits),
-			reason:  "pod has volume claims that must be bound first, which is not supported yet",
+		},
+		{
+			name: "VolumeBinding of a claim bound late to one of no volumes", pod: newPod("p", volumes(volumeClaim("data"))),
+			objects: append(drivers(), late, static), both: true, reason: "didn't find available persistent volumes to bind",
 		},
 		{
 			name: "VolumeZone", pod: newPod("p", volumes(volumeClaim("data"))), reason: "had no available volume zone",
@@ -184,14 +189,20 @@ func claimCases() []filterCase {
 	theirs := ours.DeepCopy()
 	ours.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: "p"}}
 	theirs.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "q", UID: "q"}}
-	notYet := "pod has resource claims that must be allocated and reserved for it first, which is not supported yet"
 	return []filterCase{
 		{
 			name: "DynamicResources", pod: uses, objects: []runtime.Object{ours},
 			reason: "resourceclaim not available on the node",
 		},
-		{name: "a claim not allocated", pod: uses, objects: []runtime.Object{free}, both: true, reason: notYet},
-		{name: "a claim not reserved", pod: uses, objects: []runtime.Object{theirs}, both: true, reason: notYet},
+		{name: "DynamicResources of a claim not allocated", pod: uses, objects: []runtime.Object{free}},
+		{
+			name: "DynamicResources of a claim of another pod", pod: uses, objects: []runtime.Object{theirs},
+			reason: "resourceclaim not available on the node",
+		},
+		{
+			name: "DynamicResources of no claim", pod: uses, both: true,
+			reason: `could not find ResourceClaim "default/gpu"`,
+		},
 	}
 }
 

@@ -5,8 +5,8 @@
 // DeviceClass provides. A pod that asks for nothing special costs no call into kube-scheduler once its shape is known. An
 // error of a filter keeps the task off the nodes it happened for, and nothing else.
 //
-// It takes no arguments: kube-scheduler's filters are not a matter of taste. A pod that needs volumes or devices prepared
-// before it may be bound is refused, in so many words, until commits can do that.
+// It takes no arguments: kube-scheduler's filters are not a matter of taste. A task that is placed has its volumes and devices
+// set aside at once, so that the next one is not given the same.
 package predicates
 
 import (
@@ -14,6 +14,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -33,8 +34,15 @@ type Kube interface {
 	Context() context.Context
 	// NewState returns an empty state for the questions about one pod.
 	NewState() fwk.CycleState
-	// NeedsPreBind says what must be done for the pod before it may be bound, empty when nothing.
-	NeedsPreBind(pod *corev1.Pod) string
+	// NewGroup returns what the members of one job have in common in a session, NewStateIn an empty state for the questions
+	// about one of them; nil is no group.
+	NewGroup() fwk.PodGroupCycleState
+	NewStateIn(group fwk.PodGroupCycleState) fwk.CycleState
+	// Reserve sets aside the volumes and devices that the pod gets on the node, and tells whether the API server must be told
+	// of them before the pod is bound. A status that is no success means that nothing was set aside.
+	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
+	// Unreserve takes back what Reserve set aside in this session; it writes nothing.
+	Unreserve(pod types.UID)
 }
 
 // New returns the maker of the plugin for each session. It fails when kube lacks one of the filters.
@@ -58,6 +66,8 @@ type plugin struct {
 	kube     Kube
 	filters  map[framework.Scope][]filter
 	refusals refusals
+	// groups are what the members of jobs with device claims have in common.
+	groups map[model.JobKey]fwk.PodGroupCycleState
 }
 
 var _ framework.NodeFilter = (*plugin)(nil)
@@ -76,7 +86,7 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 			continue
 		}
 		if asked == nil {
-			asked = &question{plugin: p, pod: task.Pod, nodes: nodes, state: p.kube.NewState()}
+			asked = &question{plugin: p, pod: task.Pod, nodes: nodes, state: p.newState(task)}
 		}
 		if !asked.prepare(filter) {
 			break
@@ -84,9 +94,6 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	}
 	if asked == nil {
 		return nil, nil
-	}
-	if scope == framework.Global && asked.refused == nil {
-		asked.refused = p.needsPreBind(task.Pod)
 	}
 	switch {
 	case asked.refused != nil:
@@ -96,13 +103,4 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	default:
 		return []framework.NodeCheck{asked.check}, nil
 	}
-}
-
-// needsPreBind refuses a pod that commits cannot bind rightly yet. The filters of volume and resource claims have had
-// their say by then, so that what can never work is said in their words.
-func (p *plugin) needsPreBind(pod *corev1.Pod) *model.Refusal {
-	if reason := p.kube.NeedsPreBind(pod); reason != "" {
-		return p.refusals.get(reason, false)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -88,10 +89,17 @@ func (d *double) Plugin(name string) fwk.Plugin {
 	}
 	return &doubleFilter{name: name, double: d}
 }
-func (d *double) Lister() fwk.SharedLister        { return d.lister }
-func (d *double) Context() context.Context        { return context.Background() }
-func (d *double) NewState() fwk.CycleState        { return kube.NewCycleState() }
-func (d *double) NeedsPreBind(*corev1.Pod) string { return "" }
+func (d *double) Lister() fwk.SharedLister         { return d.lister }
+func (d *double) Context() context.Context         { return context.Background() }
+func (d *double) NewState() fwk.CycleState         { return kube.NewCycleState() }
+func (d *double) NewGroup() fwk.PodGroupCycleState { return kube.NewCycleState() }
+func (d *double) Unreserve(types.UID)              {}
+
+func (d *double) NewStateIn(fwk.PodGroupCycleState) fwk.CycleState { return kube.NewCycleState() }
+
+func (d *double) Reserve(*corev1.Pod, *corev1.Node, fwk.PodGroupCycleState) (bool, *fwk.Status) {
+	return false, nil
+}
 
 type doubleFilter struct {
 	name   string

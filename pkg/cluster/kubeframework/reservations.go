@@ -1,0 +1,251 @@
+package kubeframework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Reservations are the volumes and devices set aside for pods that have a node and are not bound yet: what kube-scheduler
+// does in Reserve, PreBind and Unreserve. They live beside the session, since they outlast it: Reserve and Unreserve belong
+// to a session that tries placements; once it has decided, Prepare tells the API server, and either Confirm or Release ends
+// the reservation.
+//
+//	Reserve ──► set aside ──► Prepare ──► prepared ──► Confirm: bound, the claims are the pod's
+//	               │             │           │
+//	           Unreserve      Release     Release: given back
+//
+// A claim that several pods share is set aside for all of them, and prepared by one after another: the later ones find it
+// as the first has left it. Safe for concurrent use, with one condition per pod: no two calls for it overlap, but for
+// Abandon.
+//
+// Invariant: a pod has at most one reservation, and none when nothing has to be written for it before it is bound.
+type Reservations struct {
+	ctx              context.Context
+	volumes, devices setter
+	claims           fwk.ResourceClaimTracker
+	client           kubernetes.Interface
+	keys             keyLocks
+
+	// mu guards what follows, and the reservations but for their state while they are being prepared.
+	mu     sync.Mutex
+	held   map[types.UID]*reservation
+	serial uint64
+}
+
+// setter is one of kube-scheduler's plugins that set something aside.
+type setter interface {
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+	fwk.ReservePlugin
+	fwk.PreBindPlugin
+}
+
+// reservation is what is set aside for one pod.
+type reservation struct {
+	// pod names the node, as plugins want it once there is one.
+	pod  *corev1.Pod
+	node *corev1.Node
+	// state is what the plugins remember.
+	state  *framework.CycleState
+	claims podClaims
+	// pending are the device claims that were not allocated; reserved tells that the API server has one reserved for the pod
+	// since an earlier attempt.
+	pending  []types.UID
+	reserved bool
+	serial   uint64
+	// begun tells that Prepare was called, cancel ends it.
+	begun     bool
+	cancel    context.CancelFunc
+	abandoned bool
+	// stale tells that somebody who shares a claim has prepared it since, so that state is out of date; lost says why what was
+	// set aside is not any more, empty when it still is.
+	stale bool
+	lost  string
+}
+
+func newReservations(ctx context.Context, volumes, devices fwk.Plugin, claims fwk.ResourceClaimTracker,
+	client kubernetes.Interface,
+) (*Reservations, error) {
+	r := &Reservations{ctx: ctx, claims: claims, client: client, held: map[types.UID]*reservation{}}
+	for into, plugin := range map[*setter]fwk.Plugin{&r.volumes: volumes, &r.devices: devices} {
+		known, ok := plugin.(setter)
+		if !ok {
+			return nil, fmt.Errorf("kube-scheduler plugin %s sets nothing aside", plugin.Name())
+		}
+		*into = known
+	}
+	return r, nil
+}
+
+func (r *Reservations) setters() []setter { return []setter{r.volumes, r.devices} }
+
+// Reserve sets aside what the pod needs on the node, after asking once more whether that is possible. prepare tells that
+// Prepare must be called before the pod is bound. When the status is no success, nothing was set aside. group is what the
+// members of one job have in common in this session, see Plugins.NewGroup; nil for a job of one. The session's goroutine
+// calls it.
+func (r *Reservations) Reserve(
+	pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState,
+) (prepare bool, status *fwk.Status) {
+	claims := r.claimsOf(pod)
+	if claims.none() {
+		return false, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held[pod.UID] != nil {
+		return false, fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			"what was set aside for the pod before is still being given back")
+	}
+	placed := *pod
+	placed.Spec.NodeName = node.Name
+	h := &reservation{pod: &placed, node: node, claims: claims}
+	if status := r.set(h, group); !status.IsSuccess() {
+		return false, status
+	}
+	if !r.writes(h) {
+		return false, nil
+	}
+	r.serial++
+	h.serial = r.serial
+	r.held[pod.UID] = h
+	return true, nil
+}
+
+// Unreserve takes back, exactly, what Reserve set aside in this session; it writes nothing. A pod without a reservation is
+// no error. The session's goroutine calls it.
+func (r *Reservations) Unreserve(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.held[pod]
+	if h == nil {
+		return
+	}
+	delete(r.held, pod)
+	r.takeBack(h)
+	r.restore(h)
+}
+
+// Confirm ends the reservation of a pod that is bound: what was prepared is the pod's.
+func (r *Reservations) Confirm(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.held, pod)
+}
+
+// Abandon ends a Prepare that is under way or still to come as soon as possible, with an error.
+func (r *Reservations) Abandon(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.held[pod]
+	if h == nil {
+		return
+	}
+	h.abandoned = true
+	if h.cancel != nil {
+		h.cancel()
+	}
+}
+
+// Prepare tells the API server what was set aside for the pod, and waits until volumes are bound and devices ready. It may
+// take minutes, and is called on a goroutine that may. After an error the reservation is to be released.
+func (r *Reservations) Prepare(ctx context.Context, pod types.UID) error {
+	h, ctx, err := r.begin(ctx, pod)
+	if err != nil {
+		return err
+	}
+	defer h.cancel()
+	keys := h.claims.keys()
+	if err := r.keys.lock(ctx, keys); err != nil {
+		return fmt.Errorf("waiting for another pod that prepares the same claim: %w", err)
+	}
+	defer r.keys.unlock(keys)
+	if err := r.refresh(h); err != nil {
+		return err
+	}
+	defer r.outdate(h)
+	for _, plugin := range r.setters() {
+		_, status := plugin.PreBindPreFlight(ctx, h.state, h.pod, h.node.Name)
+		if status.IsSkip() {
+			continue
+		}
+		if status.IsSuccess() {
+			status = plugin.PreBind(ctx, h.state, h.pod, h.node.Name)
+		}
+		if !status.IsSuccess() {
+			return fmt.Errorf("%s: %w", plugin.Name(), status.AsError())
+		}
+	}
+	return nil
+}
+
+// begin marks the reservation as being prepared.
+func (r *Reservations) begin(ctx context.Context, pod types.UID) (*reservation, context.Context, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.held[pod]
+	switch {
+	case h == nil:
+		return nil, nil, errors.New("nothing is set aside for the pod")
+	case h.abandoned:
+		return nil, nil, context.Canceled
+	case h.lost != "":
+		return nil, nil, errors.New(h.lost)
+	}
+	h.state.SetPodGroupSchedulingCycle(nil) // the session's, which others use
+	h.begun = true
+	ctx, h.cancel = context.WithCancel(ctx)
+	return h, ctx, nil
+}
+
+// refresh asks everything anew when somebody else has prepared a claim that the pod shares.
+func (r *Reservations) refresh(h *reservation) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !h.stale {
+		return nil
+	}
+	r.takeBack(h)
+	if status := r.set(h, nil); !status.IsSuccess() {
+		return fmt.Errorf("a claim shared with other pods: %w", status.AsError())
+	}
+	h.stale = false
+	return nil
+}
+
+// outdate marks those that share a claim with the pod, whose state says nothing of what was written.
+func (r *Reservations) outdate(h *reservation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, other := range r.sharing(h, h.claims.keys()) {
+		other.stale = true
+	}
+}
+
+// Release ends the reservation of a pod that will not be bound, and gives everything back: devices also at the API server,
+// where this pod was given them and nobody else uses them. Volumes that are bound to a claim by then stay so: that cannot be
+// undone. A pod without a reservation is no error. It may ask the API server and is called on a goroutine that may wait.
+func (r *Reservations) Release(ctx context.Context, pod types.UID) error {
+	r.mu.Lock()
+	h := r.held[pod]
+	r.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	var err error
+	if h.begun {
+		err = r.deallocate(ctx, h)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takeBack(h)
+	delete(r.held, pod)
+	return err
+}

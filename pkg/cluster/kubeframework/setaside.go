@@ -1,0 +1,204 @@
+package kubeframework
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// podClaims are the claims of one pod: the names of its volume claims and of its device claims, in its namespace.
+type podClaims struct {
+	namespace        string
+	volumes, devices []string
+}
+
+func (c podClaims) none() bool { return len(c.volumes)+len(c.devices) == 0 }
+
+func (c podClaims) volumeKeys() []string { return keysOf("volume", c.namespace, c.volumes) }
+
+// keys name the claims, sorted: what two pods may have in common.
+func (c podClaims) keys() []string {
+	return append(keysOf("device", c.namespace, c.devices), c.volumeKeys()...)
+}
+
+func keysOf(kind, namespace string, names []string) []string {
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		keys = append(keys, kind+" "+namespace+"/"+name)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// claimsOf reads a pod's claims. What is not made from its template yet is left out; the plugins have their own word on it.
+func (r *Reservations) claimsOf(pod *corev1.Pod) podClaims {
+	claims := podClaims{namespace: pod.Namespace}
+	for i := range pod.Spec.Volumes {
+		switch volume := &pod.Spec.Volumes[i]; {
+		case volume.PersistentVolumeClaim != nil:
+			claims.volumes = append(claims.volumes, volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			claims.volumes = append(claims.volumes, ephemeral.VolumeClaimName(pod, volume))
+		}
+	}
+	for i := range pod.Spec.ResourceClaims {
+		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
+		if err == nil && name != nil {
+			claims.devices = append(claims.devices, *name)
+		}
+	}
+	return claims
+}
+
+// set asks the plugins about the pod and the node and lets them set aside what it takes, or nothing.
+func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.Status {
+	h.state = framework.NewCycleState()
+	h.state.SetPodGroupSchedulingCycle(group)
+	h.pending, h.reserved = nil, false
+	for _, name := range h.claims.devices {
+		claim, err := r.claims.Get(h.claims.namespace, name)
+		if err != nil {
+			continue // the plugin says so
+		}
+		if claim.Status.Allocation == nil {
+			h.pending = append(h.pending, claim.UID)
+		}
+		h.reserved = h.reserved || resourceclaim.IsReservedForPod(h.pod, claim, false)
+	}
+	node := framework.NewNodeInfo()
+	node.SetNode(h.node)
+	for _, plugin := range r.setters() {
+		_, status := plugin.PreFilter(r.ctx, h.state, h.pod, nil)
+		if status.IsSkip() {
+			continue
+		}
+		if status.IsSuccess() {
+			status = plugin.Filter(r.ctx, h.state, h.pod, node)
+		}
+		if !status.IsSuccess() {
+			return status
+		}
+	}
+	if status := r.volumes.Reserve(r.ctx, h.state, h.pod, h.node.Name); !status.IsSuccess() {
+		r.restore(h)
+		return status
+	}
+	if status := r.devices.Reserve(r.ctx, h.state, h.pod, h.node.Name); !status.IsSuccess() {
+		r.takeBack(h)
+		r.restore(h)
+		return status
+	}
+	return nil
+}
+
+// writes tells whether the API server must be told of anything before the pod is bound.
+func (r *Reservations) writes(h *reservation) bool {
+	for _, plugin := range r.setters() {
+		if _, status := plugin.PreBindPreFlight(r.ctx, h.state, h.pod, h.node.Name); !status.IsSkip() {
+			return true
+		}
+	}
+	return false
+}
+
+// takeBack frees what is set aside, in reverse order, and writes nothing: the plugin itself would also withdraw from a claim
+// that the API server has reserved for the pod since an earlier attempt, which a session must not do.
+func (r *Reservations) takeBack(h *reservation) {
+	if h.reserved || h.begun {
+		for _, claim := range h.pending {
+			r.claims.MaybeRemoveClaimPendingAllocation(claim, false)
+		}
+	} else {
+		r.devices.Unreserve(r.ctx, h.state, h.pod, h.node.Name)
+	}
+	r.volumes.Unreserve(r.ctx, h.state, h.pod, h.node.Name)
+}
+
+// restore sets volumes aside again for those that share a claim with the pod: the plugin took them back for all of them.
+func (r *Reservations) restore(h *reservation) {
+	for _, other := range r.sharing(h, h.claims.volumeKeys()) {
+		if other.begun || other.lost != "" {
+			continue
+		}
+		if err := r.setVolumes(other); err != nil {
+			other.lost = "the volume that was set aside is not there any more: " + err.Error()
+		}
+	}
+}
+
+func (r *Reservations) setVolumes(h *reservation) error {
+	node := framework.NewNodeInfo()
+	node.SetNode(h.node)
+	_, status := r.volumes.PreFilter(r.ctx, h.state, h.pod, nil)
+	if status.IsSuccess() {
+		status = r.volumes.Filter(r.ctx, h.state, h.pod, node)
+	}
+	if status.IsSuccess() {
+		status = r.volumes.Reserve(r.ctx, h.state, h.pod, h.node.Name)
+	}
+	return status.AsError()
+}
+
+// sharing returns the other reservations with one of the claims, oldest first.
+func (r *Reservations) sharing(h *reservation, keys []string) []*reservation {
+	var all []*reservation
+	for _, other := range r.held {
+		if other != h && slices.ContainsFunc(other.claims.keys(), func(key string) bool { return slices.Contains(keys, key) }) {
+			all = append(all, other)
+		}
+	}
+	slices.SortFunc(all, func(a, b *reservation) int { return cmp.Compare(a.serial, b.serial) })
+	return all
+}
+
+// deallocate withdraws the pod from the device claims that are reserved for it, and gives back the devices that this
+// reservation was to be given, unless other pods use them, too.
+func (r *Reservations) deallocate(ctx context.Context, h *reservation) error {
+	var failed []error
+	for _, name := range h.claims.devices {
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.withdraw(ctx, h, name) })
+		if err != nil {
+			failed = append(failed, fmt.Errorf("resource claim %s/%s: %w", h.claims.namespace, name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (r *Reservations) withdraw(ctx context.Context, h *reservation, name string) error {
+	client := r.client.ResourceV1().ResourceClaims(h.claims.namespace)
+	claim, err := client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before := len(claim.Status.ReservedFor)
+	claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor,
+		func(consumer resourceapi.ResourceClaimConsumerReference) bool { return consumer.UID == h.pod.UID })
+	if len(claim.Status.ReservedFor) == before {
+		return nil // never written
+	}
+	if len(claim.Status.ReservedFor) == 0 && slices.Contains(h.pending, claim.UID) {
+		claim.Status.Allocation, claim.Status.Devices = nil, nil
+	}
+	claim, err = client.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	if err != nil {
+		return err
+	}
+	// So that the devices are free, and seen to be free, without waiting for the watch. It fails when the watch was faster.
+	_ = r.claims.AssumeClaimAfterAPICall(claim)
+	return nil
+}

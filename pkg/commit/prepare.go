@@ -1,0 +1,158 @@
+package commit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is stagePreBind: everything set aside for a decision is prepared before its first bind, and given back when there
+// is none.
+
+// prepare begins with what must be ready before the first bind of a batch. It reports false when nothing must.
+func (m *Machine) prepare(now time.Time, b *batch) bool {
+	if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.holds }) {
+		return false
+	}
+	b.unready = len(b.entries)
+	b.deadline = now.Add(m.options.PrepareTimeout)
+	m.deadlines.add(b.deadline, b)
+	for _, e := range b.entries {
+		if e.holds {
+			e.call.Kind = CallPrepare
+		}
+	}
+	for _, e := range b.entries {
+		m.enter(now, e)
+	}
+	return true
+}
+
+// prepared takes the answer to a call that prepares or gives back. Neither is tried again: what is not prepared is placed
+// anew, since another node may do.
+func (m *Machine) prepared(now time.Time, e *entry, err error) {
+	switch {
+	case e.call.Kind == CallRelease:
+		m.released(now, e, err)
+	case e.cancelled:
+		m.giveUp(now, e, "the pod was deleted")
+	case e.batch.aborted != "":
+		m.giveUp(now, e, e.batch.aborted)
+	case err != nil:
+		m.giveUp(now, e, e.message)
+	default:
+		m.land(e)
+		e.call.Kind, e.call.Attempt, e.message = CallBind, 0, ""
+		m.park(now, e)
+	}
+}
+
+// park lets an entry wait for the others of its batch.
+func (m *Machine) park(now time.Time, e *entry) {
+	e.state = parked
+	e.batch.unready--
+	m.startIfReady(now, e.batch)
+}
+
+// startIfReady begins with the binds when all of the batch that have not failed are prepared.
+func (m *Machine) startIfReady(now time.Time, b *batch) {
+	if b.unready > 0 || b.aborted != "" {
+		return
+	}
+	b.stage = stageCalling
+	m.forgetDeadline(b)
+	for _, e := range b.entries {
+		if e.state == parked {
+			m.makeReady(now, e)
+		}
+	}
+}
+
+func (m *Machine) forgetDeadline(b *batch) {
+	if !b.deadline.IsZero() {
+		m.deadlines.remove(b.deadline, b)
+		b.deadline = time.Time{}
+	}
+}
+
+// failBind ends a bind, once what was set aside for its pod is given back; of an uncertain one it is kept. While its batch is
+// being prepared, the others fail with it, unless the job can do without all of them.
+func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
+	b, wasParked := e.batch, e.state == parked
+	if outcome.Kind == BindFailed && e.holds {
+		m.release(now, e, outcome)
+	} else {
+		m.answer(now, e, outcome)
+	}
+	if b.stage != stagePreBind {
+		return
+	}
+	if !wasParked {
+		b.unready--
+	}
+	switch {
+	case b.aborted != "":
+	case b.needs > 0:
+		m.abort(now, b, "pod "+e.call.Pod.Name+" could not be prepared: "+outcome.Message)
+	default:
+		m.startIfReady(now, b)
+	}
+}
+
+// abort ends a batch of which nothing is bound: what is not in flight fails, what is in flight is pointless.
+func (m *Machine) abort(now time.Time, b *batch, message string) {
+	b.aborted = message
+	m.forgetDeadline(b)
+	for _, e := range b.entries {
+		switch {
+		case e.state == final || e.call.Kind == CallRelease:
+		case e.state == sent:
+			m.interrupt(now, e)
+		default:
+			m.giveUp(now, e, message)
+		}
+	}
+}
+
+// interrupt says of a CallPrepare in flight that it serves nothing any more.
+func (m *Machine) interrupt(now time.Time, e *entry) {
+	if !e.pointless {
+		e.pointless = true
+		m.report(now, Outcome{Kind: Pointless, Job: e.call.Job, Pod: e.call.Pod, Node: e.call.Node})
+	}
+	if b := e.batch; e.cancelled && b.needs > 0 && b.aborted == "" {
+		m.abort(now, b, "pod "+e.call.Pod.Name+" was deleted")
+	}
+}
+
+// release makes an entry give back what is set aside; the outcome follows.
+func (m *Machine) release(now time.Time, e *entry, outcome Outcome) {
+	m.withdraw(e)
+	e.outcome = outcome
+	e.call.Kind, e.call.Attempt = CallRelease, 0
+	e.state = waiting
+	if m.lines[e.target()][0] == e {
+		m.makeReady(now, e)
+	}
+}
+
+// released takes the answer to a call that gives back. When that failed, what the API server has it keeps; the next attempt to
+// place the pod finds it so.
+func (m *Machine) released(now time.Time, e *entry, err error) {
+	if e.batch == nil {
+		m.unlink(now, e)
+		m.report(now, Outcome{Kind: Released, Pod: e.call.Pod, Message: e.message})
+		return
+	}
+	if err != nil {
+		e.outcome.Message += "; what was set aside could not be given back: " + err.Error()
+	}
+	m.answer(now, e, e.outcome)
+}
+
+// GiveBack gives back what is set aside for a pod whose bind was uncertain and turned out to have failed. The outcome Released
+// follows.
+func (m *Machine) GiveBack(now time.Time, pod model.PodRef) {
+	m.join(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
+}

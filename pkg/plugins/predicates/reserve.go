@@ -1,0 +1,62 @@
+package predicates
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+var _ framework.Reserver = (*plugin)(nil)
+
+// Reserve sets aside the volumes and devices of a task that has any; see framework.Reserver. It asks kube-scheduler's
+// filters of them once more, since what they said before may be out of date: informers do not wait for sessions.
+func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
+	if !hasClaims(task.Pod) {
+		return false, nil
+	}
+	prepare, status := p.kube.Reserve(task.Pod, node.Object, p.groupOf(task))
+	switch {
+	case status.IsSuccess():
+		return prepare, nil
+	case status.IsError():
+		return false, p.refusals.get("setting volumes and devices aside failed: "+status.Message(), false)
+	default:
+		return false, p.refusals.of(status)
+	}
+}
+
+// Unreserve takes back what was set aside for the task.
+func (p *plugin) Unreserve(task *model.Task) {
+	if hasClaims(task.Pod) {
+		p.kube.Unreserve(task.UID)
+	}
+}
+
+func hasClaims(pod *corev1.Pod) bool { return hasVolumeClaims(nil, pod) || hasResourceClaims(nil, pod) }
+
+// newState returns an empty state for the questions about one task.
+func (p *plugin) newState(task *model.Task) fwk.CycleState {
+	if group := p.groupOf(task); group != nil {
+		return p.kube.NewStateIn(group)
+	}
+	return p.kube.NewState()
+}
+
+// groupOf returns what the task has in common with its siblings, nil when that can be nothing: only a device claim is given
+// to several pods before the API server knows of it.
+func (p *plugin) groupOf(task *model.Task) fwk.PodGroupCycleState {
+	if task.Job.Single || !hasResourceClaims(nil, task.Pod) {
+		return nil
+	}
+	group := p.groups[task.Job]
+	if group == nil {
+		if p.groups == nil {
+			p.groups = map[model.JobKey]fwk.PodGroupCycleState{}
+		}
+		group = p.kube.NewGroup()
+		p.groups[task.Job] = group
+	}
+	return group
+}

@@ -1,0 +1,223 @@
+package framework
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// choosy has something to say at every scope: who may be where depends on the node's label, on how many pods are there and,
+// for some tasks, on how many are everywhere; so do the scores.
+type choosy struct {
+	named
+	session *Session
+}
+
+func (c *choosy) OpenSession(session *Session) { c.session = session }
+func (c *choosy) CloseSession(*Session)        { c.session = nil }
+
+// still panics when an answer is used after its session.
+func (c *choosy) still(node *model.Node) *model.Node {
+	if c.session == nil {
+		panic("the session has closed")
+	}
+	return node
+}
+
+func grade(node *model.Node) int64 { return int64(len(node.Object.Labels["grade"])) }
+
+func (c *choosy) everywhere() (pods int) {
+	for _, node := range c.session.Snapshot.Nodes {
+		pods += len(node.Tasks)
+	}
+	return pods
+}
+
+func (c *choosy) FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
+	check := func(detail string, bad func(node *model.Node) bool) []NodeCheck {
+		return []NodeCheck{func(node *model.Node) *model.Refusal {
+			if bad(c.still(node)) {
+				return &model.Refusal{Code: model.NodesFiltered, Detail: detail}
+			}
+			return nil
+		}}
+	}
+	switch {
+	case scope == Static:
+		return check("grade", func(node *model.Node) bool { return grade(node) == 3 && task.Shape == shapes[0] }), nil
+	case scope == Local && task.Shape != shapes[1]:
+		return check("crowd", func(node *model.Node) bool { return len(node.Tasks) > 3 }), nil
+	case scope == Global && task.Role == "shy":
+		return check("all", func(node *model.Node) bool { return len(node.Tasks)*2 > c.everywhere() }), nil
+	}
+	return nil, nil
+}
+
+func (c *choosy) ScoresFor(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore {
+	tasks := func(node *model.Node) int64 { return int64(len(node.Tasks)) }
+	switch {
+	case scope == Static:
+		return []NodeScore{{Weight: 2, Normalization: ByMax, Raw: func(node *model.Node) int64 { return node.Object.Generation }}}
+	case scope == Local && task.Shape == shapes[2]:
+		return []NodeScore{{Weight: 1, Raw: tasks}, {Weight: 3, Normalization: Reversed, Raw: tasks}}
+	case scope == Local:
+		return []NodeScore{{Weight: 5, Raw: func(node *model.Node) int64 { return c.still(node).Idle.At(0) }}}
+	case task.Role == "shy":
+		return []NodeScore{{Weight: 4, Normalization: ByRange, Raw: tasks}}
+	}
+	return nil
+}
+
+var shapes = []model.Shape{unique.Make("one"), unique.Make("two"), unique.Make("three")}
+
+// field is a cluster that changes under a memory.
+type field struct {
+	t        *rapid.T
+	snapshot *model.Snapshot
+	profile  *Profile
+	memory   Memory
+	pods     int
+	placed   []*model.Task
+}
+
+func (f *field) n(least, most int) int { return rapid.IntRange(least, most).Draw(f.t, "n") }
+
+func (f *field) object() *corev1.Node {
+	object := &corev1.Node{}
+	object.Labels = map[string]string{"grade": "xxx"[:f.n(0, 3)]}
+	object.Generation = int64(f.n(1, 1000))
+	return object
+}
+
+func (f *field) task() *model.Task {
+	f.pods++
+	shape := f.n(0, len(shapes)-1)
+	task := &model.Task{
+		PodRef: model.PodRef{UID: types.UID(fmt.Sprintf("p%03d", f.pods))}, Pod: &corev1.Pod{},
+		Shape: shapes[shape], Request: model.Resources{int64(shape + 1)}, Job: model.JobKey{Name: "j"},
+	}
+	if f.n(0, 4) == 0 {
+		task.Role = "shy"
+	}
+	return task
+}
+
+func (f *field) node(number int) *model.Node {
+	node := &model.Node{Name: fmt.Sprintf("n%d", number), Object: f.object(), Allocatable: model.Resources{int64(f.n(0, 9))}}
+	node.Idle = node.Allocatable.Clone()
+	return node
+}
+
+func (f *field) setNodes(nodes []*model.Node) {
+	slices.SortFunc(nodes, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
+	f.snapshot.SetNodes(nodes)
+}
+
+// change is what the live state does between two sessions.
+func (f *field) change() {
+	nodes := slices.Clone(f.snapshot.Nodes)
+	switch what := f.n(0, 8); {
+	case what == 0:
+		if node := f.node(f.n(0, 40)); f.snapshot.Node(node.Name) == nil {
+			f.setNodes(append(nodes, node))
+		}
+	case len(nodes) == 0:
+	case what == 1:
+		i := f.n(0, len(nodes)-1)
+		f.placed = slices.DeleteFunc(f.placed, func(task *model.Task) bool { return task.Node == nodes[i].Name })
+		f.snapshot.SetNodes(slices.Delete(nodes, i, i+1))
+	case what == 2:
+		node := nodes[f.n(0, len(nodes)-1)]
+		node.Object, node.Refused = f.object(), nil
+		if f.n(0, 3) == 0 {
+			node.Refused = &model.Refusal{Code: model.NodesFiltered, Detail: "broken"}
+		}
+		f.snapshot.NodeChanged(node)
+	case len(f.placed) > 0:
+		i := f.n(0, len(f.placed)-1)
+		f.snapshot.Update(f.placed[i], func(task *model.Task) {
+			task.Status = []model.Status{model.Running, model.Releasing, model.Promised, model.Succeeded}[f.n(0, 3)]
+		})
+		if !f.placed[i].Status.OnNode() {
+			f.placed = slices.Delete(f.placed, i, i+1)
+		}
+	}
+}
+
+// compare asks the session and one that remembers nothing.
+func (f *field) compare(session, afresh *Session) {
+	task := f.task()
+	for _, room := range []model.Room{model.IdleRoom, model.FutureRoom} {
+		var within func(*model.Node) bool
+		if f.n(0, 4) == 0 {
+			within = func(node *model.Node) bool { return grade(node) < 2 }
+		}
+		node, why := session.Choose(task, room, within)
+		want, wantWhy := afresh.Choose(task, room, within)
+		if node != want {
+			f.t.Fatalf("%s %s: chose %s, want %s", task.Shape.Value(), task.Role, name(node), name(want))
+		}
+		if node == nil && fmt.Sprint(why.Causes()) != fmt.Sprint(wantWhy.Causes()) {
+			f.t.Fatalf("%s %s: says %v, want %v", task.Shape.Value(), task.Role, why.Causes(), wantWhy.Causes())
+		}
+		if got, want := session.Feasible(task, room), afresh.Feasible(task, room); !slices.Equal(got, want) {
+			f.t.Fatalf("%s %s: %d nodes are feasible, want %d", task.Shape.Value(), task.Role, len(got), len(want))
+		}
+	}
+}
+
+func name(node *model.Node) string {
+	if node == nil {
+		return "none"
+	}
+	return node.Name
+}
+
+// TestMemoryChangesNoAnswer: whatever happens within sessions and between them, what is remembered is what would be said
+// anew.
+func TestMemoryChangesNoAnswer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := &field{t: t, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
+		f.profile = &Profile{Tiers: []Tier{{Member{New: func() Plugin { return &choosy{named: "choosy"} }}}}}
+		var nodes []*model.Node
+		for i := range f.n(0, 20) {
+			nodes = append(nodes, f.node(i))
+		}
+		f.setNodes(nodes)
+		for range f.n(4, 20) {
+			for range f.n(0, 4) {
+				f.change()
+			}
+			session := Open(f.snapshot, f.profile, Options{Memory: &f.memory})
+			afresh := Open(f.snapshot, f.profile, Options{Afresh: true})
+			for range f.n(0, 8) {
+				f.compare(session, afresh)
+				f.tryOne(session)
+			}
+			session.Close()
+		}
+	})
+}
+
+// tryOne places a task, or takes that back at once.
+func (f *field) tryOne(session *Session) {
+	task, keep := f.task(), f.n(0, 2) > 0
+	refusal := session.Try(func(statement *Statement) *model.Refusal {
+		node, _ := session.Choose(task, model.IdleRoom, nil)
+		if node == nil || statement.Place(task, node) != nil || !keep {
+			return no("Changed")
+		}
+		return nil
+	})
+	if refusal == nil {
+		f.placed = append(f.placed, task)
+	}
+}

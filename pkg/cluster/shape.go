@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -31,7 +32,7 @@ func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.
 	part(&b, "tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
 	part(&b, "images", images(spec), true)
 	part(&b, "os", spec.OS, spec.OS != nil)
-	ports := hostPorts(spec)
+	ports := hostPorts(pod)
 	part(&b, "ports", ports, len(ports) > 0)
 	claims := claims(pod)
 	part(&b, "claims", claims, len(claims) > 0)
@@ -83,17 +84,13 @@ func images(spec *corev1.PodSpec) []string {
 	return names
 }
 
-// hostPorts lists the ports of the node that the pod takes.
-func hostPorts(spec *corev1.PodSpec) []string {
-	var ports []string
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			for _, port := range containers[i].Ports {
-				if port.HostPort > 0 {
-					ports = append(ports, fmt.Sprintf("%s/%s/%d", port.HostIP, port.Protocol, port.HostPort))
-				}
-			}
-		}
+// hostPorts lists the ports of the node that the pod takes: those of containers that run as long as it does, and none of
+// an init container that ends, as kube-scheduler counts them.
+func hostPorts(pod *corev1.Pod) []string {
+	taken := util.GetHostPorts(pod)
+	ports := make([]string, len(taken))
+	for i, port := range taken {
+		ports[i] = fmt.Sprintf("%s/%s/%d", port.HostIP, port.Protocol, port.HostPort)
 	}
 	slices.Sort(ports)
 	return ports

@@ -15,6 +15,7 @@ func TestShapes(t *testing.T) {
 	volume := func(source corev1.VolumeSource) podOption {
 		return func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} }
 	}
+	takes := []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 	for name, c := range map[string]struct {
 		option podOption
 		same   bool
@@ -27,6 +28,8 @@ func TestShapes(t *testing.T) {
 		"written request": {asking("cpu", "1000m"), true},
 		"zero request":    {asking("cpu", "1", "nvidia.com/gpu", "0"), true},
 		"empty dir":       {volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), true},
+		"port":            {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}} }, true},
+		"host port":       {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = takes }, false},
 		"request":         {asking("cpu", "2"), false},
 		"node":            {on("n"), false},
 		"selector":        {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
@@ -52,6 +55,22 @@ func TestShapes(t *testing.T) {
 				t.Errorf("shapes\n%s\n%s\nwant the same: %t", a.task.Shape.Value(), b.task.Shape.Value(), c.same)
 			}
 		})
+	}
+}
+
+// The port of an init container that ends is not taken from anybody, that of a sidecar is.
+func TestShapeHasThePortsThatAreTaken(t *testing.T) {
+	initial := func(c corev1.Container) podOption {
+		return func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{c} }
+	}
+	always, port := corev1.ContainerRestartPolicyAlways, []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	s := newState(
+		pod("plain", initial(corev1.Container{})), pod("ends", initial(corev1.Container{Ports: port})),
+		pod("stays", initial(corev1.Container{Ports: port, RestartPolicy: &always})),
+	)
+	plain, ends, stays := s.records["plain"].task.Shape, s.records["ends"].task.Shape, s.records["stays"].task.Shape
+	if plain != ends || ends == stays {
+		t.Errorf("shapes\n%s\n%s\n%s\nwant the first two the same and the third not", plain.Value(), ends.Value(), stays.Value())
 	}
 }
 

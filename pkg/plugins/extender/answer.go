@@ -16,6 +16,7 @@ import (
 
 // answer is what the extenders have said in this session about pods that are the same to them.
 type answer struct {
+	kind alike
 	// remotes are those that are asked about such pods.
 	remotes []*remote
 
@@ -43,7 +44,7 @@ func (a *answer) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node
 		if r.options.FilterVerb == "" {
 			continue
 		}
-		left, err := r.filter(now, pod, a.left, a.rule)
+		left, err := r.filter(now, a.kind, pod, a.left, a.rule)
 		switch {
 		case err == nil:
 			a.left = left
@@ -63,9 +64,9 @@ func (a *answer) rule(node *model.Node, refusal *model.Refusal) {
 
 // filter returns the nodes that the extender lets pass, by name, and rules the others out.
 func (r *remote) filter(
-	now time.Time, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
+	now time.Time, kind alike, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
 ) ([]*model.Node, error) {
-	result, err := ask[extenderv1.ExtenderFilterResult](r, now, r.options.FilterVerb, r.question(pod, candidates))
+	result, err := ask[extenderv1.ExtenderFilterResult](r, now, kind, r.options.FilterVerb, r.question(pod, candidates))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (a *answer) score(now time.Time, pod *corev1.Pod, candidates []*model.Node)
 		if r.options.PrioritizeVerb == "" {
 			continue
 		}
-		list, err := ask[extenderv1.HostPriorityList](r, now, r.options.PrioritizeVerb, r.question(pod, candidates))
+		list, err := ask[extenderv1.HostPriorityList](r, now, a.kind, r.options.PrioritizeVerb, r.question(pod, candidates))
 		if err != nil {
 			continue
 		}

@@ -134,7 +134,7 @@ func (p *plugin) answerFor(task *model.Task) *answer {
 	key := p.alike(task)
 	known := p.answers[key]
 	if known == nil {
-		known = &answer{}
+		known = &answer{kind: key}
 		for _, r := range p.remotes {
 			if r.wants(task.Pod) {
 				known.remotes = append(known.remotes, r)

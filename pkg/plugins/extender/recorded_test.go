@@ -105,4 +105,3 @@ func weSay(t interface {
 	result.Calls = s.taken()
 	return result
 }
-

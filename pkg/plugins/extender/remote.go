@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -31,16 +32,21 @@ type remote struct {
 
 	// failures counts its errors in a row, so that the log has the first and the last.
 	failures int
-	// silentUntil is until when it is not asked, because it let us wait in vain; silence is what it cost.
+	// silentUntil is until when it is not asked, because it let us wait in vain about the pods of one kind; silence is what
+	// the others get to hear.
 	silentUntil time.Time
 	silence     error
+	about       alike
+	// suspects are the kinds it was silent about while others waited to be asked about, and until when those go first: a
+	// pod that an extender never answers about must not keep all others waiting.
+	suspects map[alike]time.Time
 }
 
 // rest is for how long an extender that let us wait in vain is not asked: the session waits with it, and every job behind.
 const rest = 5 * time.Second
 
 func newRemote(options Options) (*remote, error) {
-	r := &remote{options: options, name: name(options.URLPrefix)}
+	r := &remote{options: options, name: name(options.URLPrefix), suspects: map[alike]time.Time{}}
 	if r.options.Timeout == 0 {
 		r.options.Timeout = defaultTimeout
 	}
@@ -122,18 +128,33 @@ func (r *remote) wants(pod *corev1.Pod) bool {
 	return false
 }
 
-// ask is a call within a session that began at now: it remembers how the extender fares.
-func ask[Answer any](r *remote, now time.Time, verb string, question any) (Answer, error) {
+// ask is a call about pods of one kind within a session that began at now: it remembers how the extender fares.
+func ask[Answer any](r *remote, now time.Time, kind alike, verb string, question any) (Answer, error) {
 	var none Answer
-	if now.Before(r.silentUntil) {
-		return none, r.silence
+	if err := r.resting(now, kind); err != nil {
+		return none, err
 	}
 	answer, err := call[Answer](context.Background(), r, verb, question)
-	r.took(now, verb, err)
+	r.took(now, kind, verb, err)
 	return answer, err
 }
 
-func (r *remote) took(now time.Time, verb string, err error) {
+// resting returns why the extender is not asked about such pods now, nil when it is.
+func (r *remote) resting(now time.Time, kind alike) error {
+	if now.Before(r.silentUntil) {
+		if kind != r.about {
+			r.suspects[r.about] = r.silentUntil.Add(2 * (r.options.Timeout + rest))
+		}
+		return r.silence
+	}
+	if now.Before(r.suspects[kind]) {
+		return r.silence
+	}
+	delete(r.suspects, kind)
+	return nil
+}
+
+func (r *remote) took(now time.Time, kind alike, verb string, err error) {
 	switch {
 	case err == nil && r.failures > 0:
 		klog.Background().Info("Extender answers again", "extender", r.name, "failures", r.failures)
@@ -146,7 +167,8 @@ func (r *remote) took(now time.Time, verb string, err error) {
 		r.failures++
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		r.silentUntil, r.silence = now.Add(r.options.Timeout+rest), err
+		r.silentUntil, r.silence, r.about = now.Add(r.options.Timeout+rest), err, kind
+		maps.DeleteFunc(r.suspects, func(_ alike, until time.Time) bool { return !now.Before(until) })
 	}
 }
 

@@ -3,6 +3,8 @@ package extender
 import (
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -61,6 +63,40 @@ func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
 	at(start.Add(rest + options.Timeout))
 	if n := len(s.taken()); n != 1 {
 		t.Errorf("%d calls after the rest, want 1", n)
+	}
+}
+
+// TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting: the session asks about its kind first each time.
+func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(text), "example.com/bad") {
+			<-r.Context().Done()
+			return
+		}
+		fmt.Fprint(w, `{"NodeNames":["a"]}`)
+	}))
+	t.Cleanup(s.Close)
+	span := rest + 20*time.Millisecond
+	p := profile(t, []Options{{URLPrefix: s.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Timeout: span - rest}})
+	served := 0
+	for i := range 6 {
+		snapshot := cluster("a")
+		snapshot.Now = start.Add(time.Duration(i) * span)
+		session := framework.Open(snapshot, p, framework.Options{})
+		for _, name := range []string{"bad", "bad2"} {
+			if got := chosen(session, task("p", "example.com/"+name, "1")); got == "a" {
+				t.Errorf("a pod nobody answers about was let pass")
+			}
+		}
+		if chosen(session, task("q")) == "a" {
+			served++
+		}
+		session.Close()
+	}
+	if served < 2 {
+		t.Errorf("the other pod was answered about in %d of 6 sessions, want 2 at least", served)
 	}
 }
 
@@ -198,7 +234,7 @@ func TestTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"NodeNames":["a"]}`)
 	}))
-	s.Config.ErrorLog = nil
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // bad certificates are wanted here
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	ca := filepath.Join(t.TempDir(), "ca.crt")

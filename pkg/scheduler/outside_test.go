@@ -1,0 +1,49 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// outsider is a plugin that lets nodes pass once it says yes, whatever the cluster does.
+type outsider struct {
+	yes, expires bool
+	asked        int
+}
+
+func (*outsider) Name() string { return "outsider" }
+
+func (o *outsider) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+	if scope != framework.Global || o.yes {
+		return nil, nil
+	}
+	o.asked++
+	return nil, &model.Refusal{Code: model.NodesFiltered, Detail: "no answer", Expires: o.expires}
+}
+
+// TestARefusalFromOutsideIsAskedAgainSoon, which one that the cluster gave is not.
+func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
+	for expires, want := range map[bool]int{true: 2, false: 0} {
+		w, o := newWorld(t), &outsider{expires: expires}
+		tier := framework.Tier{{New: func() framework.Plugin { return o }}}
+		w.loop.profile.Tiers = append(w.loop.profile.Tiers, tier)
+		w.node("n", "4")
+		w.gang("g", 2, 2)
+		w.play(t.Context(), time.Second)
+		if condition := w.condition("g"); condition == nil || condition.Reason != string(model.NodesFiltered) {
+			t.Fatalf("condition %+v, want one of NodesFiltered", condition)
+		}
+		o.yes = true
+		asked := o.asked
+		if got := kinds(w.play(t.Context(), 2*outside))[commit.CallBind]; got != want {
+			t.Errorf("expires %t: %d binds within %s of the answer, want %d", expires, got, 2*outside, want)
+		}
+		if o.asked != asked {
+			t.Errorf("asked %d times more", o.asked-asked)
+		}
+	}
+}

@@ -1,12 +1,16 @@
-# Measurements that need no cluster, and one that needs real traces. `make bench` itself is with the lab.
+# Measurements. They take the machine for themselves; their pages are in docs/benchmarks.
 
 # The folder with the traces that docs/openb.md names.
 DATA ?=
 
-bench: bench-process
+.PHONY: bench bench-full bench-go
+bench: ## Measure in process and in a real cluster, beside other schedulers, and rewrite docs/benchmarks (a quarter of an hour).
+	cd lab && go run ./cmd/lab bench all $(ARGS)
 
-.PHONY: bench-process
-bench-process: ## Run the Go benchmarks, in process.
+bench-full: ## The same with every size and more rounds (hours).
+	cd lab && go run ./cmd/lab bench all --full $(ARGS)
+
+bench-go: ## Run the Go benchmarks of single packages.
 	go test -run '^$$' -bench . -benchmem ./pkg/...
 
 .PHONY: openb

@@ -14,7 +14,3 @@ e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
 .PHONY: demo
 demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).
 	cd lab && KEEP=$(KEEP) go run ./cmd/lab demo
-
-.PHONY: bench
-bench: ## Measure in a real cluster, against binding alone.
-	cd lab && go run ./cmd/lab bench

@@ -65,10 +65,6 @@ func TestWhatGoesOverTheWire(t *testing.T) {
 
 func TestFilterAnswers(t *testing.T) {
 	long := strings.Repeat("x", 300)
-	var many []string
-	for i := range 20 {
-		many = append(many, fmt.Sprintf(`"n%02d":"reason %d"`, i, i))
-	}
 	for _, c := range []struct {
 		name, answer string
 		want         string

@@ -2,6 +2,7 @@ package extender
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,36 @@ func TestReadArguments(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
+}
+
+// TestTheDocumentedExampleIsGood reads it where it stands.
+func TestTheDocumentedExampleIsGood(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		if !strings.Contains(text, "extenders:") {
+			continue
+		}
+		configuration, _, err := config.Decode("docs", []byte(text), config.Known{
+			Actions: []string{"allocate"}, Plugins: []string{"priority", "gang", "predicates", "nodeorder", Name},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader := configuration.Tiers[1].Plugins[2].Arguments.Reader()
+		options := ReadArguments(reader)
+		if err := reader.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(options); err != nil || len(options) != 1 {
+			t.Errorf("%d extenders, %v", len(options), err)
+		}
+		return
+	}
+	t.Error("there is no example")
 }
 
 func TestReadArgumentsRefuses(t *testing.T) {

@@ -26,7 +26,7 @@ func openLens(t *testing.T) func() *stage {
 	return func() *stage {
 		s := newStage()
 		view.SharedLister = s.state.View()
-		s.kube = kube
+		s.kube, s.reserved = kube, kube
 		return s
 	}
 }

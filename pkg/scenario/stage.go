@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,12 +31,21 @@ type stage struct {
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
+	// reserved are the volumes and devices set aside for binds on their way.
+	reserved reservations
 	// memory is handed on from cycle to cycle, as the live loop does.
 	memory framework.Memory
 
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
 	cycles int
+}
+
+// reservations is what carries decisions out, as far as volumes and devices go. Nothing is written: whoever is confirmed has
+// what was set aside for good.
+type reservations interface {
+	Confirm(pod types.UID)
+	Release(ctx context.Context, pod types.UID) error
 }
 
 func newStage() *stage {
@@ -82,7 +92,7 @@ func (s *stage) openKube() error {
 	if err != nil {
 		return err
 	}
-	s.kube, s.close = kube, stop
+	s.kube, s.reserved, s.close = kube, kube, stop
 	return nil
 }
 
@@ -114,6 +124,11 @@ func (s *stage) cycle() (*outcome, error) {
 func (s *stage) holdToAfresh(o *outcome) error {
 	if s.cycles%2 == 1 {
 		return nil
+	}
+	for _, decision := range slices.Backward(o.decisions) {
+		for _, bind := range slices.Backward(decision.Binds) {
+			s.kube.Unreserve(bind.Pod.UID) // the other session sets the same aside
+		}
 	}
 	said, afresh := o.said(), s.session(framework.Options{Afresh: true}).said()
 	if said != afresh {
@@ -162,6 +177,9 @@ func (s *stage) take(decision model.Decision) error {
 func (s *stage) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	err := s.world.changePods(names, func(pod *corev1.Pod) { pod.Spec.NodeName = s.coming[pod.UID] })
+	for pod := range s.coming {
+		s.reserved.Confirm(pod)
+	}
 	clear(s.coming)
 	return err
 }
@@ -176,6 +194,9 @@ func (s *stage) reject(names []string) error {
 		delete(s.coming, pod.UID)
 		if !s.state.Forget(pod.UID) {
 			return fmt.Errorf("nothing was assumed of %s", name)
+		}
+		if err := s.reserved.Release(context.Background(), pod.UID); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -161,12 +161,7 @@ func (s scale) ticks() []float64 {
 }
 
 // number writes a place or a tick without more digits than anybody sees.
-func number(v float64) string {
-	if math.Abs(v) >= 100 {
-		return strconv.FormatFloat(v, 'f', -1, 32)
-	}
-	return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64)
-}
+func number(v float64) string { return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) }
 
 func escape(text string) string {
 	var b strings.Builder

@@ -9,25 +9,29 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Kube is what the plugins together need of kube-scheduler's own.
 type Kube interface {
 	predicates.Kube
 	nodeorder.Kube
+	topology.Namespaces
 }
 
-// BuiltIn returns every plugin a configuration may name. A nil factory stands for arguments that are no good.
+// BuiltIn returns every plugin a configuration may name. A nil factory stands for arguments that are no good. What is counted
+// by topology is counted once for all of them, also for those of a later configuration.
 func BuiltIn(kube Kube) []framework.PluginMaker {
+	index := topology.New(kube)
 	return []framework.PluginMaker{
 		{Name: priority.Name, Make: plain(priority.New)},
 		{Name: gang.Name, Make: plain(gang.New)},
 		{Name: predicates.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			predicates.ReadArguments(arguments)
-			return predicates.New(kube)
+			return predicates.New(kube, index)
 		}},
 		{Name: nodeorder.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
-			return nodeorder.New(kube, nodeorder.ReadWeights(arguments))
+			return nodeorder.New(kube, index, nodeorder.ReadWeights(arguments))
 		}},
 		{Name: extender.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			return extender.New(extender.ReadArguments(arguments))

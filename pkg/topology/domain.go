@@ -88,7 +88,7 @@ type table struct {
 	// crowd are the pods it counts; nil for a table that sums up what pods say.
 	crowd  *crowd
 	counts []int64
-	// total is their sum.
+	// total is how many pods the numbers come from.
 	total int64
 	// among narrows the nodes whose pods count; nil is all.
 	among *among
@@ -107,8 +107,8 @@ type table struct {
 	layout uint64
 }
 
-// add changes the number of the slot's domain.
-func (t *table) add(slot int32, n int64) {
+// add changes the number of the slot's domain by so many pods.
+func (t *table) add(slot int32, pods, weight int64) {
 	domain := t.key.of[slot]
 	if domain == nowhere || t.among != nil && !t.among.has[slot] {
 		return
@@ -116,8 +116,8 @@ func (t *table) add(slot int32, n int64) {
 	for len(t.counts) <= int(domain) {
 		t.counts = append(t.counts, 0)
 	}
-	t.counts[domain] += n
-	t.total += n
+	t.counts[domain] += pods * weight
+	t.total += pods
 	t.settled = false
 }
 
@@ -189,7 +189,7 @@ func (p *presence) move(slot int32, n int32) {
 		p.places[i].count += n
 	}
 	for _, feed := range p.feeds {
-		feed.table.add(slot, feed.weight*int64(n))
+		feed.table.add(slot, int64(n), feed.weight)
 	}
 }
 
@@ -198,7 +198,7 @@ func (p *presence) feed(t *table, weight int64) {
 	p.feeds = append(p.feeds, feed{table: t, weight: weight})
 	t.feeders = append(t.feeders, p)
 	for _, at := range p.places {
-		t.add(at.slot, weight*int64(at.count))
+		t.add(at.slot, int64(at.count), weight)
 	}
 }
 

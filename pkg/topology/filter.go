@@ -24,6 +24,9 @@ const (
 	Disliked
 	// Unwelcome: a pod is near that wants none like it.
 	Unwelcome
+
+	// LastReason is the last of them.
+	LastReason = Unwelcome
 )
 
 var reasonTexts = [...]string{
@@ -34,9 +37,6 @@ var reasonTexts = [...]string{
 	Disliked:   "didn't match pod anti-affinity rules",
 	Unwelcome:  "didn't satisfy existing pods anti-affinity rules",
 }
-
-// Reasons returns all reasons there are, by their number.
-func Reasons() []Reason { return []Reason{Fits, Skewed, Unlabelled, Alone, Disliked, Unwelcome} }
 
 // String returns kube-scheduler's words for it, which go after "node(s)"; empty for Fits.
 func (r Reason) String() string { return reasonTexts[r] }
@@ -135,18 +135,19 @@ func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 	if terms != nil && terms.err != nil {
 		return nil, terms.err
 	}
-	f := &AffinityFilter{}
 	self := x.classOf(pod)
+	var unwelcome []*table
 	for _, t := range x.receive(listener{class: self, refusals: true}).tables {
 		if t.total > 0 {
-			f.unwelcome = append(f.unwelcome, t)
+			unwelcome = append(unwelcome, t)
 		}
 	}
+	if len(unwelcome) == 0 && (terms == nil || terms.with == nil && len(terms.apart) == 0) {
+		return nil, nil
+	}
+	f := &AffinityFilter{unwelcome: unwelcome}
 	if terms != nil {
 		x.addOwn(f, terms, self)
-	}
-	if len(f.with)+len(f.apart)+len(f.unwelcome) == 0 {
-		return nil, nil
 	}
 	return f, nil
 }

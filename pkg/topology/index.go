@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -171,7 +172,9 @@ func (x *Index) ask(pod *corev1.Pod) profile {
 func (x *Index) readLabels() {
 	for _, node := range x.snapshot.Nodes {
 		for _, task := range node.Tasks {
-			x.learnFrom(task.Pod)
+			if task.Pod != nil {
+				x.learnFrom(task.Pod)
+			}
 		}
 	}
 	for _, job := range x.snapshot.Jobs {
@@ -282,15 +285,25 @@ func (x *Index) occupy(node *model.Node) int32 {
 		at = int32(len(x.slots))
 		x.slots = append(x.slots, slot{})
 	}
-	x.slots[at] = slot{node: node, object: node.Object}
+	x.slots[at] = slot{node: node, object: objectOf(node)}
 	x.enter(at)
 	x.settleIn(at)
 	return at
 }
 
+// objectOf returns the node's object; nodes that were put together by hand may have none.
+func objectOf(node *model.Node) *corev1.Node {
+	if node.Object == nil {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	}
+	return node.Object
+}
+
 func (x *Index) settleIn(at int32) {
 	for _, task := range x.slots[at].node.Tasks {
-		x.stand(at, x.classify(task.Pod), 1)
+		if task.Pod != nil {
+			x.stand(at, x.classify(task.Pod), 1)
+		}
 	}
 }
 
@@ -315,7 +328,7 @@ func (x *Index) recount(at int32) {
 func (x *Index) renew(at int32) {
 	s := &x.slots[at]
 	before := s.object
-	if s.object = s.node.Object; sameGround(before, s.object) {
+	if s.object = objectOf(s.node); sameGround(before, s.object) {
 		return
 	}
 	x.everybody(at, -1)

@@ -189,17 +189,17 @@ func (m *machine) compare(pod *corev1.Pod) {
 }
 
 func (m *machine) compareAffinityScore(pod *corev1.Pod, candidates []*model.Node, weight int64) {
-	points := make([]int64, len(candidates))
+	var points []int64
 	if s := m.index.AffinityScore(pod, weight); s != nil {
-		for i, node := range candidates {
-			points[i] = s.Of(node)
+		for _, node := range candidates {
+			points = append(points, s.Of(node))
 		}
+		points = byRange(points)
 	}
-	points = byRange(points)
 	want := m.oracle.score(m.t, m.oracle.affinity[weight], pod, candidates)
 	m.note("affinity scores", want)
-	if want == nil {
-		want = make([]int64, len(candidates))
+	if len(points) != len(want) {
+		m.t.Fatalf("%s: affinity scores with %d are %v, kube-scheduler's %v", podText(pod), weight, points, want)
 	}
 	for i := range want {
 		// Their floats may be one lower than the exact number.

@@ -23,7 +23,8 @@ type weighted struct {
 	weight int64
 }
 
-// AffinityScore returns how inter-pod affinity ranks nodes for the pod, nil when it does not. required is how much a
+// AffinityScore returns how inter-pod affinity ranks nodes for the pod, nil when it does not, as long as nobody is there whom
+// it is about. required is how much a
 // neighbour's required affinity to the pod counts, 0 to 100. A pod whose terms make no sense has no ranks.
 func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 	if x.snapshot == nil {
@@ -33,17 +34,25 @@ func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 	if terms == nil && len(x.everyTerms) == 0 || terms != nil && terms.err != nil {
 		return nil
 	}
-	s := &AffinityScore{said: x.receive(listener{class: x.classOf(pod), needs: required}).tables}
-	if terms != nil {
-		for i := range terms.prefers {
-			t := &terms.prefers[i]
-			s.own = append(s.own, weighted{table: x.table(t.crowd, x.key(t.key), nil), weight: t.weight})
+	var own []weighted
+	var said []*table
+	for _, t := range x.receive(listener{class: x.classOf(pod), needs: required}).tables {
+		if t.total > 0 {
+			said = append(said, t)
 		}
 	}
-	if len(s.own)+len(s.said) == 0 {
+	if terms != nil {
+		for i := range terms.prefers {
+			preferred := &terms.prefers[i]
+			if t := x.table(preferred.crowd, x.key(preferred.key), nil); t.total > 0 {
+				own = append(own, weighted{table: t, weight: preferred.weight})
+			}
+		}
+	}
+	if len(own)+len(said) == 0 {
 		return nil
 	}
-	return s
+	return &AffinityScore{own: own, said: said}
 }
 
 // Of returns the rank of a node of the snapshot: the higher the better, any number.

@@ -61,6 +61,7 @@ type Deps struct {
 type Plugins struct {
 	// Reservations are the volumes and devices set aside for pods.
 	*Reservations
+	namespaceLabels
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	lister     fwk.SharedLister
@@ -99,6 +100,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
+		namespaceLabels:   newNamespaceLabels(deps.Informers),
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}

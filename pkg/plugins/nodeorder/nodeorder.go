@@ -2,9 +2,9 @@
 // resources would be used, what taints, affinities, spread and images say, and whom a node would rather avoid.
 //
 // Scores of resources are its own arithmetic, because requests are translated before anything is compared, and because they
-// are the hot loop; they come as one score, the weighted sum. The others are asked of kube-scheduler's own plugins. It rules
-// no node out. It keeps nothing between questions, so that a placed sibling counts at once. A score that fails counts 0. When
-// no score has a weight all nodes are equal, and the lower name wins.
+// are the hot loop; they come as one score, the weighted sum. Inter-pod affinity and topology spread are asked of the
+// topology.Index that predicates asks too, the others of kube-scheduler's own plugins. It rules no node out. A placed sibling
+// counts at once. A score that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
 //
 // Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
 // have room; a pod with resources as a whole counts with those, where kube-scheduler's scores by requested share (not by
@@ -15,16 +15,15 @@
 package nodeorder
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Name is the plugin's name in the configuration.
@@ -42,9 +41,10 @@ type Kube interface {
 	NewState() fwk.CycleState
 }
 
-// New returns the maker of the plugin for each session. It fails when kube lacks a score that has a weight. Weights that
-// ReadWeights or DefaultWeights did not make must be at least 0, with a Shape where RequestedToCapacityRatio has one.
-func New(kube Kube, weights Weights) (framework.Factory, error) {
+// New returns the maker of the plugin for each session, which asks the index about neighbours. It fails when kube lacks
+// another score that has a weight. Weights that ReadWeights or DefaultWeights did not make must be at least 0, with a Shape
+// where RequestedToCapacityRatio has one.
+func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, error) {
 	var scores []kubeScore
 	for _, wanted := range wantedScores(weights) {
 		if wanted.weight == 0 {
@@ -58,12 +58,13 @@ func New(kube Kube, weights Weights) (framework.Factory, error) {
 		wanted.pre, _ = plugin.(fwk.PreScorePlugin)
 		scores = append(scores, wanted)
 	}
-	return func() framework.Plugin { return &plugin{kube: kube, weights: weights, scores: scores} }, nil
+	return func() framework.Plugin { return &plugin{kube: kube, index: index, weights: weights, scores: scores} }, nil
 }
 
 // plugin is the plugin of one session.
 type plugin struct {
 	kube    Kube
+	index   *topology.Index
 	weights Weights
 	scores  []kubeScore
 	// places are where the scored resources stand in vectors, nodes all of the session.
@@ -78,8 +79,9 @@ var (
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
-// OpenSession finds the scored resources in the vectors of this session.
+// OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
+	p.index.Follow(session.Snapshot)
 	p.places, p.nodes = placesIn(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
 }
 
@@ -96,6 +98,7 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates [
 		if score, ok := p.avoidScore(task.Pod); ok {
 			scores = append(scores, score)
 		}
+		scores = p.neighbourScores(scores, task.Pod, candidates)
 	}
 	nodes := p.kube.Lister().NodeInfos()
 	for i := range p.scores {
@@ -104,7 +107,7 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates [
 			continue
 		}
 		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes, state: p.kube.NewState()}
-		if score, ok := asked.prepare(candidates); ok {
+		if score, ok := asked.prepare(); ok {
 			scores = append(scores, score)
 		}
 	}
@@ -121,32 +124,15 @@ type question struct {
 }
 
 // prepare runs PreScore and returns the score; ok is false when it has nothing to say.
-func (q *question) prepare(candidates []*model.Node) (score framework.NodeScore, ok bool) {
+func (q *question) prepare() (score framework.NodeScore, ok bool) {
 	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Raw: q.raw}
 	if q.pre != nil {
-		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, q.known(candidates))
+		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, nil) // none looks at the nodes
 		if !status.IsSuccess() {
 			return score, false
 		}
 	}
-	if q.ownNormalization {
-		score.Raw = q.normalized(candidates)
-	}
 	return score, true
-}
-
-// known returns the candidates as kube-scheduler's plugins know them.
-func (q *question) known(candidates []*model.Node) []fwk.NodeInfo {
-	if !q.ownNormalization {
-		return nil // only spreading looks at them
-	}
-	known := make([]fwk.NodeInfo, 0, len(candidates))
-	for _, node := range candidates {
-		if info, err := q.nodes.Get(node.Name); err == nil && info.Node() != nil {
-			known = append(known, info)
-		}
-	}
-	return known
 }
 
 func (q *question) raw(node *model.Node) int64 {
@@ -159,22 +145,4 @@ func (q *question) raw(node *model.Node) int64 {
 		return 0
 	}
 	return score
-}
-
-// normalized scores all candidates, lets the plugin bring the scores to 0…100 in its own way, and returns the look-up.
-func (q *question) normalized(candidates []*model.Node) func(*model.Node) int64 {
-	scores := make(fwk.NodeScoreList, len(candidates))
-	for i, node := range candidates {
-		scores[i] = fwk.NodeScore{Name: node.Name, Score: q.raw(node)}
-	}
-	status := q.score.ScoreExtensions().NormalizeScore(q.plugin.kube.Context(), q.state, q.pod, scores)
-	return func(node *model.Node) int64 {
-		i, found := slices.BinarySearchFunc(scores, node.Name, func(s fwk.NodeScore, name string) int {
-			return cmp.Compare(s.Name, name)
-		})
-		if !found || !status.IsSuccess() {
-			return 0
-		}
-		return scores[i].Score
-	}
 }

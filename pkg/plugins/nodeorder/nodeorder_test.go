@@ -17,6 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // counterpart says whose score must equal whose, and by how much it may differ, which the package's paragraph explains.
@@ -188,15 +189,15 @@ func TestReadWeights(t *testing.T) {
 		"leastrequested.weight": "11", "mostrequested.weight": "12", "balancedresource.weight": "13",
 		"requestedtocapacityratio.weight": "14", "requestedtocapacityratio.shape": "0:10,100:0", "nodeaffinity.weight": "15",
 		"podaffinity.weight": "16", "tainttoleration.weight": "17", "imagelocality.weight": "18", "podtopologyspread.weight": "0",
-		"nodepreferavoidpods.weight": "10000",
-		"leastrequested.resources":   "cpu=1, nvidia.com/gpu=5", "mostrequested.resources": "memory",
+		"nodepreferavoidpods.weight": "10000", "podaffinity.hardweight": "19",
+		"leastrequested.resources": "cpu=1, nvidia.com/gpu=5", "mostrequested.resources": "memory",
 		"requestedtocapacityratio.resources": "ephemeral-storage=100", "balancedresource.resources": "cpu,hugepages-2Mi",
 	}})
 	want := nodeorder.Weights{
 		LeastRequested: 11, MostRequested: 12, BalancedResource: 13, RequestedToCapacityRatio: 14, NodeAffinity: 15,
 		PodAffinity: 16, TaintToleration: 17, ImageLocality: 18, PodTopologySpread: 0,
-		NodePreferAvoidPods: 10000,
-		Shape:               nodeorder.Shape{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
+		NodePreferAvoidPods: 10000, PodAffinityHard: 19,
+		Shape: nodeorder.Shape{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
 
 		LeastRequestedResources:           nodeorder.Resources{{Name: "cpu", Weight: 1}, {Name: "nvidia.com/gpu", Weight: 5}},
 		MostRequestedResources:            nodeorder.Resources{{Name: "memory", Weight: 1}},
@@ -268,11 +269,11 @@ type noScores struct{ nodeorder.Kube }
 func (noScores) Plugin(string) fwk.Plugin { return nil }
 
 func TestNewMissesAScore(t *testing.T) {
-	_, err := nodeorder.New(noScores{}, nodeorder.Weights{ImageLocality: 1})
+	_, err := nodeorder.New(noScores{}, topology.New(nil), nodeorder.Weights{ImageLocality: 1})
 	if err == nil || !strings.Contains(err.Error(), "ImageLocality") {
 		t.Errorf("got error %v, want one that names the score", err)
 	}
-	if _, err := nodeorder.New(noScores{}, nodeorder.Weights{LeastRequested: 1}); err != nil {
+	if _, err := nodeorder.New(noScores{}, topology.New(nil), nodeorder.Weights{LeastRequested: 1}); err != nil {
 		t.Errorf("a weight of 0 asks for a plugin: %v", err)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // How much TestOrderAsKubeScheduler looks at.
@@ -251,7 +252,7 @@ func (p *profile) compareChoice(
 	t *testing.T, w *world, snapshot *model.Snapshot, task *model.Task, sums []int64, count map[string]int,
 ) string {
 	t.Helper()
-	factory, err := nodeorder.New(w.kube, p.weights)
+	factory, err := nodeorder.New(w.kube, topology.New(w.kube), p.weights)
 	if err != nil {
 		t.Fatal(err)
 	}

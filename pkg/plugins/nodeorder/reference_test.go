@@ -25,6 +25,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces.
@@ -172,7 +173,7 @@ func oneByOne(weights nodeorder.Weights) map[string]nodeorder.Weights {
 // plugin returns the plugin of a session over the snapshot.
 func (w *world) plugin(t testing.TB, weights nodeorder.Weights, snapshot *model.Snapshot) framework.NodeScorer {
 	t.Helper()
-	newPlugin, err := nodeorder.New(w.kube, weights)
+	newPlugin, err := nodeorder.New(w.kube, topology.New(w.kube), weights)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,6 @@ type kubeScore struct {
 	scope         framework.Scope
 	weight        int64
 	normalization framework.Normalization
-	// ownNormalization tells that none of the engine's normalisations is the plugin's.
-	ownNormalization bool
 	// concerns tells, cheaply, whether the score could tell nodes apart for the pod. What it rules out here, PreScore would
 	// skip: that is the invariant.
 	concerns func(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool
@@ -37,14 +35,6 @@ func wantedScores(weights Weights) []kubeScore {
 			name: "imagelocality", plugin: "ImageLocality", scope: framework.Static, weight: weights.ImageLocality,
 			normalization: framework.AsIs, concerns: everyPod,
 		},
-		{
-			name: "podaffinity", plugin: "InterPodAffinity", scope: framework.Global, weight: weights.PodAffinity,
-			normalization: framework.ByRange, concerns: prefersNeighbours,
-		},
-		{
-			name: "podtopologyspread", plugin: "PodTopologySpread", scope: framework.Global, weight: weights.PodTopologySpread,
-			normalization: framework.AsIs, ownNormalization: true, concerns: prefersSpread,
-		},
 	}
 }
 
@@ -52,22 +42,4 @@ func everyPod(fwk.NodeInfoLister, *corev1.Pod) bool { return true }
 
 func prefersNodes(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
 	return pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil
-}
-
-// prefersNeighbours tells whether the pod, or any pod on a node, has a say about its neighbours.
-func prefersNeighbours(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool {
-	if affinity := pod.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) {
-		return true
-	}
-	choosy, err := nodes.HavePodsWithAffinityList()
-	return err != nil || len(choosy) > 0
-}
-
-func prefersSpread(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
-	for i := range pod.Spec.TopologySpreadConstraints {
-		if pod.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.ScheduleAnyway {
-			return true
-		}
-	}
-	return false
 }

@@ -10,6 +10,9 @@ import (
 // maxWeight bounds a weight, so that sums of weighted scores stay far from overflow.
 const maxWeight = 10_000
 
+// maxHardWeight bounds the weight of required affinity, as kube-scheduler does.
+const maxHardWeight = 100
+
 // Weights say how much each normalised point of a score counts; a score of weight 0 is not asked for.
 type Weights struct {
 	LeastRequested           int64
@@ -22,6 +25,9 @@ type Weights struct {
 	ImageLocality            int64
 	PodTopologySpread        int64
 	NodePreferAvoidPods      int64
+	// PodAffinityHard is how much a neighbour's required affinity to the pod counts in the score of inter-pod affinity, beside
+	// preferred terms of 1 to 100; kube-scheduler's hardPodAffinityWeight.
+	PodAffinityHard int64
 	// LeastRequestedResources and the like are what these scores look at; nil is CPU and memory, each with weight 1.
 	LeastRequestedResources           Resources
 	MostRequestedResources            Resources
@@ -35,7 +41,7 @@ type Weights struct {
 func DefaultWeights() Weights {
 	return Weights{
 		LeastRequested: 1, BalancedResource: 1, NodeAffinity: 2, PodAffinity: 2, TaintToleration: 3, ImageLocality: 1,
-		PodTopologySpread: 2, Shape: Shape{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}},
+		PodTopologySpread: 2, PodAffinityHard: 1, Shape: Shape{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}},
 	}
 }
 
@@ -75,6 +81,7 @@ func ReadWeights(r Reader) Weights {
 	} {
 		*weight.into = r.Int(weight.name, *weight.into, 0, maxWeight)
 	}
+	w.PodAffinityHard = r.Int("podaffinity.hardweight", w.PodAffinityHard, 0, maxHardWeight)
 	w.LeastRequestedResources = readResources(r, "leastrequested", w.LeastRequested)
 	w.MostRequestedResources = readResources(r, "mostrequested", w.MostRequested)
 	w.RequestedToCapacityRatioResources = readResources(r, "requestedtocapacityratio", w.RequestedToCapacityRatio)

@@ -27,6 +27,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // The counts that make the test worth something: so many pairs of a pod and a node, and so many refusals of each filter.
@@ -132,7 +133,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := predicates.New(bindable{kube})
+	plugin, err := predicates.New(bindable{kube}, topology.New(kube))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,16 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// filter is one of kube-scheduler's filters.
+// filter is one of kube-scheduler's filters, or what stands in its place.
 type filter struct {
 	name  string
 	scope framework.Scope
+	// own answers in kube-scheduler's place, nil when that is asked itself: a check, or a refusal when no node can pass, or
+	// neither when there is nothing to say.
+	own func(*plugin, *corev1.Pod) (framework.NodeCheck, *model.Refusal)
 	// concerns tells, cheaply, whether the filter could have anything to say about the pod. What it rules out here, PreFilter
 	// would skip: that is the invariant, and what makes plain pods cheap.
 	concerns func(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool
@@ -36,8 +40,8 @@ func wantedFilters() []filter {
 		{name: "VolumeRestrictions", scope: framework.Global, concerns: hasDisks},
 		{name: "VolumeBinding", scope: framework.Global, concerns: hasVolumeClaims},
 		{name: "VolumeZone", scope: framework.Global, concerns: hasVolumeClaims},
-		{name: "PodTopologySpread", scope: framework.Global, concerns: isSpread},
-		{name: "InterPodAffinity", scope: framework.Global, concerns: minds},
+		{name: "PodTopologySpread", scope: framework.Global, own: (*plugin).spread},
+		{name: "InterPodAffinity", scope: framework.Global, own: (*plugin).neighbours},
 		{name: "DynamicResources", scope: framework.Global, concerns: hasResourceClaims},
 	}
 }
@@ -80,24 +84,6 @@ func hasDisks(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-func isSpread(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
-	return len(pod.Spec.TopologySpreadConstraints) > 0
-}
-
-// minds tells whether the pod insists on its neighbours, or any pod on a node does.
-func minds(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool {
-	if affinity := pod.Spec.Affinity; affinity != nil {
-		if with := affinity.PodAffinity; with != nil && len(with.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return true
-		}
-		if apart := affinity.PodAntiAffinity; apart != nil && len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			return true
-		}
-	}
-	guarded, err := nodes.HavePodsWithRequiredAntiAffinityList()
-	return err != nil || len(guarded) > 0
 }
 
 func hasResourceClaims(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {

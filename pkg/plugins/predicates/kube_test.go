@@ -18,6 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces, as the live one's changes under a session.
@@ -50,7 +51,7 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.newPlugin, err = predicates.New(kube); err != nil {
+	if w.newPlugin, err = predicates.New(kube, topology.New(kube)); err != nil {
 		t.Fatal(err)
 	}
 	w.informers.Start(ctx.Done())
@@ -61,10 +62,34 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 	return w
 }
 
+// snapshot returns what the plugins see as the engine has it, with the nodes in the order given; a node that they do not see
+// is empty.
+func (w *world) snapshot(nodes []*corev1.Node) *model.Snapshot {
+	s := &model.Snapshot{Dimensions: model.NewDimensions()}
+	for _, object := range nodes {
+		node := &model.Node{Name: object.Name, Object: object}
+		if known, err := w.view.NodeInfos().Get(object.Name); err == nil {
+			for _, pod := range known.GetPods() {
+				task := taskOf(pod.GetPod())
+				task.Position = model.Position{Status: model.Running, Node: node.Name}
+				node.Place(task)
+			}
+		}
+		s.Nodes = append(s.Nodes, node)
+	}
+	return s
+}
+
+func taskOf(pod *corev1.Pod) *model.Task {
+	return &model.Task{PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod}
+}
+
 // ask returns what the plugin says about each node, in all scopes, in the order the engine asks them.
 func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {
 	plugin := w.newPlugin().(framework.NodeFilter)
-	task := &model.Task{PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod}
+	snapshot := w.snapshot(nodes)
+	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	task := taskOf(pod)
 	var checks []framework.NodeCheck
 	answers := make([]*model.Refusal, len(nodes))
 	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
@@ -77,9 +102,9 @@ func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {
 		}
 		checks = append(checks, some...)
 	}
-	for i, node := range nodes {
+	for i, node := range snapshot.Nodes {
 		for _, check := range checks {
-			if answers[i] = check(&model.Node{Name: node.Name, Object: node}); answers[i] != nil {
+			if answers[i] = check(node); answers[i] != nil {
 				break
 			}
 		}

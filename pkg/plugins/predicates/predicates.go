@@ -19,6 +19,7 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Name is the plugin's name in the configuration and in refusals.
@@ -45,10 +46,15 @@ type Kube interface {
 	Unreserve(pod types.UID)
 }
 
-// New returns the maker of the plugin for each session. It fails when kube lacks one of the filters.
-func New(kube Kube) (framework.Factory, error) {
+// New returns the maker of the plugin for each session, which asks the index about spread and inter-pod affinity. It fails
+// when kube lacks one of the other filters.
+func New(kube Kube, index *topology.Index) (framework.Factory, error) {
 	filters := map[framework.Scope][]filter{}
 	for _, wanted := range wantedFilters() {
+		if wanted.own != nil {
+			filters[wanted.scope] = append(filters[wanted.scope], wanted)
+			continue
+		}
 		plugin := kube.Plugin(wanted.name)
 		pre, hasPre := plugin.(fwk.PreFilterPlugin)
 		check, hasCheck := plugin.(fwk.FilterPlugin)
@@ -58,19 +64,28 @@ func New(kube Kube) (framework.Factory, error) {
 		wanted.pre, wanted.check = pre, check
 		filters[wanted.scope] = append(filters[wanted.scope], wanted)
 	}
-	return func() framework.Plugin { return &plugin{kube: kube, filters: filters} }, nil
+	return func() framework.Plugin { return &plugin{kube: kube, index: index, filters: filters} }, nil
 }
 
 // plugin is the plugin of one session.
 type plugin struct {
 	kube     Kube
+	index    *topology.Index
 	filters  map[framework.Scope][]filter
 	refusals refusals
+	// reasons are the refusals of the index's reasons.
+	reasons [topology.LastReason + 1]*model.Refusal
 	// groups are what the members of jobs with device claims have in common.
 	groups map[model.JobKey]fwk.PodGroupCycleState
 }
 
-var _ framework.NodeFilter = (*plugin)(nil)
+var (
+	_ framework.NodeFilter    = (*plugin)(nil)
+	_ framework.SessionOpener = (*plugin)(nil)
+)
+
+// OpenSession lets the index follow the session's snapshot.
+func (p *plugin) OpenSession(session *framework.Session) { p.index.Follow(session.Snapshot) }
 
 // Name returns "predicates".
 func (p *plugin) Name() string { return Name }
@@ -78,19 +93,9 @@ func (p *plugin) Name() string { return Name }
 // FilterFor asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
 // of that shape was asked about before: nothing is kept.
 func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	nodes := p.kube.Lister().NodeInfos()
 	var asked *question
-	for i := range p.filters[scope] {
-		filter := &p.filters[scope][i]
-		if !filter.concerns(nodes, task.Pod) {
-			continue
-		}
-		if asked == nil {
-			asked = &question{plugin: p, pod: task.Pod, nodes: nodes, state: p.newState(task)}
-		}
-		if !asked.prepare(filter) {
-			break
-		}
+	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
+		asked, goOn = p.consider(asked, &p.filters[scope][i], task)
 	}
 	if asked == nil {
 		return nil, nil
@@ -101,6 +106,28 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	case len(asked.filters) == 0:
 		return nil, nil
 	default:
-		return []framework.NodeCheck{asked.check}, nil
+		return asked.checks(), nil
 	}
+}
+
+// consider adds one filter to the question about a task, which is made when the first has something to say. goOn is false
+// when nothing that other filters say can matter any more.
+func (p *plugin) consider(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
+	nodes := p.kube.Lister().NodeInfos()
+	var ask framework.NodeCheck
+	var refused *model.Refusal
+	if f.own != nil {
+		if ask, refused = f.own(p, task.Pod); ask == nil && refused == nil {
+			return asked, true
+		}
+	} else if !f.concerns(nodes, task.Pod) {
+		return asked, true
+	}
+	if asked == nil {
+		asked = &question{plugin: p, pod: task.Pod, nodes: nodes, state: p.newState(task)}
+	}
+	if f.own != nil {
+		return asked, asked.take(f, ask, refused)
+	}
+	return asked, asked.prepare(f)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 func TestPlacedSiblingsCountAtOnce(t *testing.T) {
@@ -129,7 +130,7 @@ func (d *double) details(t *testing.T) []string {
 	if d.filter == nil {
 		d.filter = func(string) *fwk.Status { return nil }
 	}
-	newPlugin, err := predicates.New(d)
+	newPlugin, err := predicates.New(d, topology.New(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestStatusesBecomeRefusals(t *testing.T) {
 func failing(node string) *fwk.Status { return fwk.AsStatus(fmt.Errorf("reading node %s", node)) }
 
 func TestNewMissesAFilter(t *testing.T) {
-	_, err := predicates.New(&double{missing: "VolumeZone"})
+	_, err := predicates.New(&double{missing: "VolumeZone"}, topology.New(nil))
 	if err == nil || !strings.Contains(err.Error(), "VolumeZone") {
 		t.Errorf("got error %v, want one that names the filter", err)
 	}

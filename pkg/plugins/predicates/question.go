@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,11 +26,24 @@ type question struct {
 // prepared is a filter that was prepared for one pod.
 type prepared struct {
 	*filter
+	// ask is the check of a filter that stands in kube-scheduler's place; nil for the others.
+	ask framework.NodeCheck
 	// only are the names of the nodes that PreFilter left over; nil when all are.
 	only sets.Set[string]
 	// failed is the refusal of the first node that the filter failed for; the text is kept for the others, since an error may
 	// name its node, and a tally of a thousand texts tells nobody anything.
 	failed *model.Refusal
+}
+
+// take takes over the answer of a filter that stands in kube-scheduler's place. It reports false when nothing that other
+// filters say can matter any more.
+func (q *question) take(f *filter, ask framework.NodeCheck, refused *model.Refusal) bool {
+	if refused != nil {
+		q.refused = refused
+		return refused.Evictable
+	}
+	q.filters = append(q.filters, prepared{filter: f, ask: ask})
+	return true
 }
 
 // prepare runs a filter's PreFilter. It reports false when nothing that other filters say can matter any more.
@@ -60,6 +74,18 @@ func (q *question) prepare(f *filter) bool {
 	}
 }
 
+// checks returns the checks of the prepared filters. Those that need nothing of kube-scheduler are not kept waiting by it.
+func (q *question) checks() []framework.NodeCheck {
+	var checks []framework.NodeCheck
+	for i := range q.filters {
+		if q.filters[i].ask == nil {
+			return []framework.NodeCheck{q.check}
+		}
+		checks = append(checks, q.filters[i].ask)
+	}
+	return checks
+}
+
 // check is the framework.NodeCheck of the prepared filters.
 func (q *question) check(node *model.Node) *model.Refusal {
 	known, err := q.nodes.Get(node.Name)
@@ -67,7 +93,14 @@ func (q *question) check(node *model.Node) *model.Refusal {
 		return q.plugin.refusals.get("not known to kube-scheduler's plugins", false)
 	}
 	for i := range q.filters {
-		if refusal := q.checkOne(&q.filters[i], known); refusal != nil {
+		f := &q.filters[i]
+		var refusal *model.Refusal
+		if f.ask != nil {
+			refusal = f.ask(node)
+		} else {
+			refusal = q.checkOne(f, known)
+		}
+		if refusal != nil {
 			return refusal
 		}
 	}

@@ -1,0 +1,30 @@
+package nodeorder
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// neighbourScores adds what the pods on all nodes say: inter-pod affinity and topology spread. Spread brings its numbers to
+// 0…100 in a way of its own, which none of the engine's is.
+func (p *plugin) neighbourScores(
+	scores []framework.NodeScore, pod *corev1.Pod, candidates []*model.Node,
+) []framework.NodeScore {
+	if weight := p.weights.PodAffinity; weight > 0 {
+		if s := p.index.AffinityScore(pod, p.weights.PodAffinityHard); s != nil {
+			scores = append(scores, framework.NodeScore{
+				Name: "podaffinity", Weight: weight, Normalization: framework.ByRange, Raw: s.Of,
+			})
+		}
+	}
+	if weight := p.weights.PodTopologySpread; weight > 0 {
+		if s := p.index.SpreadScore(pod, candidates); s != nil {
+			scores = append(scores, framework.NodeScore{
+				Name: "podtopologyspread", Weight: weight, Normalization: framework.AsIs, Raw: s.Of,
+			})
+		}
+	}
+	return scores
+}

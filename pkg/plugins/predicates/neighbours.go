@@ -1,0 +1,43 @@
+package predicates
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/topology"
+)
+
+// spread is the filter in place of PodTopologySpread.
+func (p *plugin) spread(pod *corev1.Pod) (framework.NodeCheck, *model.Refusal) {
+	f, err := p.index.Spread(pod)
+	switch {
+	case err != nil:
+		return nil, p.refusals.get("PodTopologySpread failed: "+err.Error(), false)
+	case f == nil:
+		return nil, nil
+	default:
+		return func(node *model.Node) *model.Refusal { return p.reason(f.Check(node)) }, nil
+	}
+}
+
+// neighbours is the filter in place of InterPodAffinity.
+func (p *plugin) neighbours(pod *corev1.Pod) (framework.NodeCheck, *model.Refusal) {
+	f, err := p.index.Affinity(pod)
+	switch {
+	case err != nil:
+		return nil, p.refusals.get(err.Error(), false)
+	case f == nil:
+		return nil, nil
+	default:
+		return func(node *model.Node) *model.Refusal { return p.reason(f.Check(node)) }, nil
+	}
+}
+
+// reason returns the refusal that goes with a reason, nil for none.
+func (p *plugin) reason(reason topology.Reason) *model.Refusal {
+	if reason != topology.Fits && p.reasons[reason] == nil {
+		p.reasons[reason] = p.refusals.get(reason.String(), reason.Evictable())
+	}
+	return p.reasons[reason]
+}

@@ -256,8 +256,12 @@ func wishSpread(d dice, p *corev1.Pod) {
 	}
 }
 
-// selector draws a selector of pods, nil at times, which selects none.
+// selector draws a selector of pods, nil at times, which selects none; once in a while one that no label can match, which
+// older API servers let pass.
 func (d dice) selector() *metav1.LabelSelector {
+	if d.oneIn(80) {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "not a label"}}
+	}
 	switch d.IntN(6) {
 	case 0:
 		return &metav1.LabelSelector{}
@@ -298,6 +302,9 @@ func wishNeighbours(d dice, p *corev1.Pod) {
 
 func (d dice) term() corev1.PodAffinityTerm {
 	term := corev1.PodAffinityTerm{LabelSelector: d.selector(), TopologyKey: d.topology()}
+	if d.oneIn(8) {
+		term.MatchLabelKeys = []string{"version"}
+	}
 	switch d.IntN(6) {
 	case 0:
 		term.NamespaceSelector = &metav1.LabelSelector{}

@@ -33,9 +33,6 @@ var claimNames = []string{
 	"alone-1", "static-0", "static-1", "late", "late-zoned", "late-known", "late-huge", "lost", "going", "now", "adrift", "none",
 }
 
-// openClaims are those of them that have no volume yet and wait for a pod to get one.
-var openClaims = []string{"static-0", "static-1", "late", "late-zoned", "late-known", "late-huge"}
-
 func wishClaims(d dice, p *corev1.Pod) {
 	if d.oneIn(10) {
 		addVolume(p, volumeClaim(claimNames[d.IntN(len(claimNames))]))
@@ -57,6 +54,29 @@ func wishScratch(d dice, p *corev1.Pod) {
 			Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
 		})
 	}
+}
+
+// scratchers are pods whose volumes come and go with them: one whose claim is bound, one whose claim waits for a node, and
+// one whose claim is somebody else's.
+func (d dice) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
+	for i, name := range []string{"own-bound", "own-late", "own-none"} {
+		pod := d.pod(name, "", i%2)
+		pod.Namespace = "default"
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
+		})
+		claim := boundClaim(name + "-scratch")
+		if name == "own-late" {
+			claim = d.openClaim(claim.Name, "late-zoned", "1Gi")
+		}
+		if name != "own-none" {
+			claim.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))}
+		}
+		pods, claims = append(pods, pod), append(claims, claim, volume(claim.Name, func(v *corev1.PersistentVolume) {
+			v.Spec.NodeAffinity = d.onlyOn(d.nodeName(), d.nodeName(), d.nodeName())
+		}))
+	}
+	return pods, claims
 }
 
 // storage draws classes, volumes, claims, drivers and what is attached, for pods of namespace default.

@@ -2,6 +2,7 @@ package predicates_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -149,8 +150,36 @@ func (r *reference) judge(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, p
 	return verdicts
 }
 
-// words are those that a refusal of ours has for a status: of resources any that are lacking, else all reasons.
+// reserve sets aside what the pod gets on the node that it names, and returns what takes it back. The pod was judged before,
+// and nothing has changed since.
+func (r *reference) reserve(t *testing.T, pod *corev1.Pod) (takeBack func()) {
+	t.Helper()
+	ctx, state := context.Background(), kube.NewCycleState()
+	node, err := r.shown.NodeInfos().Get(pod.Spec.NodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := pod.DeepCopy()
+	waiting.Spec.NodeName = ""
+	_, status, _ := r.framework.RunPreFilterPlugins(ctx, state, waiting)
+	if status.IsSuccess() {
+		status = r.framework.RunFilterPlugins(ctx, state, waiting, node)
+	}
+	if status.IsSuccess() {
+		status = r.framework.RunReservePluginsReserve(ctx, state, pod, node.Node().Name)
+	}
+	if !status.IsSuccess() {
+		t.Fatalf("kube-scheduler does not set aside for %s what it has just promised: %v", pod.Name, status)
+	}
+	return func() { r.framework.RunReservePluginsUnreserve(ctx, state, pod, node.Node().Name) }
+}
+
+// words are those that a refusal of ours has for a status: of resources any that are lacking, else all reasons; of an
+// error, whose it is and what it says.
 func words(status *fwk.Status) []string {
+	if err := status.AsError(); status.Code() == fwk.Error {
+		return []string{status.Plugin() + " failed: " + errors.Unwrap(err).Error()}
+	}
 	if status.Plugin() != "NodeResourcesFit" {
 		return []string{strings.TrimPrefix(status.Message(), "node(s) ")}
 	}

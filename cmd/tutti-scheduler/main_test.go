@@ -69,7 +69,7 @@ func TestBadConfigurationsSayWhereAndWhatWasMeant(t *testing.T) {
 		"key":      {"actions: allocate\ntier: []\n", ":2:", "tiers"},
 		"argument": {"actions: allocate\ntiers:\n- plugins:\n  - name: nodeorder\n    arguments:\n      leastrequsted.weight: 1\n", ":6:", "leastrequested.weight"},
 		"type":     {"actions: allocate\ntiers:\n- plugins:\n  - name: nodeorder\n    arguments:\n      leastrequested.weight: much\n", ":6:", "whole number"},
-		"nothing":  {"apiVersion: config.tutti.dev/v1alpha1\nactions: allocate\ntiers:\n- plugins:\n  - name: predicates\n    disable: [nodeFilter]\n", ":5:", "takes part in nothing"},
+		"nothing":  {"apiVersion: config.tutti.dev/v1alpha1\nactions: allocate\ntiers:\n- plugins:\n  - name: nodeorder\n    disable: [nodeScore]\n", ":5:", "takes part in nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := execute(t, "--explain-config", "--config", configFile(t, c.text))

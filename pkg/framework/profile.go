@@ -105,6 +105,12 @@ func flat[T any](tiers [][]T) []T {
 	return all
 }
 
+// The points of SessionOpener and SessionCloser, at which no plugin can be disabled.
+const (
+	openSession  config.ExtensionPoint = "openSession"
+	closeSession config.ExtensionPoint = "closeSession"
+)
+
 // question is one extension point, how its answers combine, and who is asked.
 type question struct {
 	point config.ExtensionPoint
@@ -127,8 +133,8 @@ func (s *slots) questions() []question {
 		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
 		{config.Observe, "all are told", names(s.observe)},
-		{"openSession", "all, in tier order", names(s.openSession)},
-		{"closeSession", "all, in reverse order", names(s.closeSess)},
+		{openSession, "all, in tier order", names(s.openSession)},
+		{closeSession, "all, in reverse order", names(s.closeSess)},
 	}
 }
 
@@ -140,11 +146,15 @@ func names[T Plugin](plugins []T) []string {
 	return all
 }
 
-// Idle returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration.
+// Idle returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration. To be told
+// that a session opens and closes is no question: who is told nothing else takes part in nothing.
 func (p *Profile) Idle() []string {
 	filled := p.slots()
 	asked := map[string]bool{}
 	for _, question := range filled.questions() {
+		if question.point == openSession || question.point == closeSession {
+			continue
+		}
 		for _, name := range question.asked {
 			asked[name] = true
 		}

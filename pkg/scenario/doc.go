@@ -71,4 +71,9 @@
 //	ports=8080,8080/UDP@10.0.0.1 init.ports=80 sidecar.ports=81
 //	disk=d disk=d:ro device=gpu feature=UserNamespacesHostNetworkSupport
 //	node n1 features=UserNamespacesHostNetworkSupport
+//
+// The controller of a pod, KIND/UID, and a node that would rather avoid its pods:
+//
+//	pod p owner=Job/u1
+//	node n1 avoids=Job/u1
 package scenario

@@ -33,6 +33,8 @@ func newNode(words []word) (*corev1.Node, error) {
 			amounts = nil
 		case "features":
 			node.Status.DeclaredFeatures = strings.Split(w.value, ",")
+		case "avoids":
+			err = avoid(node, w)
 		case "images":
 			for _, name := range strings.Split(w.value, ",") {
 				node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{name}, SizeBytes: 1 << 30})

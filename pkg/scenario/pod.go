@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
@@ -102,6 +103,10 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 		for key, value := range more {
 			into[key] = value
 		}
+	case "owner":
+		var controller metav1.OwnerReference
+		controller, err = owner(w)
+		pod.OwnerReferences = append(pod.OwnerReferences, controller)
 	case "priority":
 		var n int32
 		n, err = number(w)

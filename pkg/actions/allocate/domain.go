@@ -13,15 +13,23 @@ import (
 )
 
 // domain is the nodes that share one value of a topology label.
-type domain struct{ key, value string }
+type domain struct {
+	key, value string
+	// holds tells which tasks it is for; the others go anywhere.
+	holds func(*model.Task) bool
+}
 
-// filter returns the condition that the domain puts on the task's node: none for nil, nor for a task that need not be with
-// its siblings.
+// filter returns the condition that the domain puts on the task's node: none for nil, nor for a task that it is not for.
 func (d *domain) filter(task *model.Task) func(*model.Node) bool {
-	if d == nil || sharedKey(task.Pod) != d.key {
+	if d == nil || !d.holds(task) {
 		return nil
 	}
-	return func(node *model.Node) bool { return node.Object.Labels[d.key] == d.value }
+	return d.has
+}
+
+func (d *domain) has(node *model.Node) bool {
+	value, ok := node.Object.Labels[d.key]
+	return ok && value == d.value
 }
 
 // maxDomains is how many domains are tried for one job; past it a gang may wait although it could start.
@@ -36,6 +44,7 @@ func (t *trial) domains(room model.Room) []domain {
 	}
 	task := t.members[i]
 	key := sharedKey(task.Pod)
+	shares := func(task *model.Task) bool { return sharedKey(task.Pod) == key }
 	fits := map[string]int64{}
 	var domains []domain
 	for _, node := range t.session.Candidates(task) {
@@ -44,22 +53,22 @@ func (t *trial) domains(room model.Room) []domain {
 			continue
 		}
 		if _, known := fits[value]; !known {
-			domains = append(domains, domain{key: key, value: value})
+			domains = append(domains, domain{key: key, value: value, holds: shares})
 		}
 		fits[value] = min(model.MaxAmount, fits[value]+node.Fits(task.Request, room))
 	}
-	needed := t.needed(key)
+	needed := t.needed(shares)
 	domains = slices.DeleteFunc(domains, func(d domain) bool { return fits[d.value] < needed })
 	slices.SortStableFunc(domains, func(a, b domain) int { return cmp.Compare(fits[b.value], fits[a.value]) })
 	return domains[:min(len(domains), maxDomains)]
 }
 
-// needed returns how many of the members that share the key the job cannot do without. When they differ in shape that says
-// little about room, so one will do.
-func (t *trial) needed(key string) int64 {
+// needed returns how many of the members that must share a domain the job cannot do without. When they differ in shape that
+// says little about room, so one will do.
+func (t *trial) needed(shares func(*model.Task) bool) int64 {
 	var sharing []*model.Task
 	for _, task := range t.members {
-		if sharedKey(task.Pod) == key {
+		if shares(task) {
 			sharing = append(sharing, task)
 		}
 	}

@@ -18,11 +18,14 @@ type trial struct {
 	symmetric bool
 }
 
-// start places members until every gate agrees. First each member takes its best node. If that fails and members must
-// share a domain, domain by domain, so that a small first choice does not make a feasible gang fail; if they differ in
-// shape and are few, in every combination, so that an early member does not stand where only a later one could. The
-// refusal is that of the first way, which the user would expect.
+// start places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
+// Otherwise each member takes its best node. If that fails and members must share a domain, domain by domain, so that a small
+// first choice does not make a feasible gang fail; if they differ in shape and are few, in every combination, so that an early
+// member does not stand where only a later one could. The refusal is that of the free choice, which the user would expect.
 func (t *trial) start(room model.Room) *model.Refusal {
+	if t.startTogether(room) {
+		return nil
+	}
 	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		return t.place(statement, room, nil)
 	})

@@ -1,0 +1,193 @@
+package allocate
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// A gang whose members prefer to be with each other in a domain, such as a zone, a rack or a host, is first tried in one that
+// holds its whole minimum. Scores alone would look at one member at a time: the first takes the best node, the others follow
+// it until its domain is full, and the rest end up elsewhere although another domain had room for all.
+
+// kind is members that are taken to want the same of each other.
+type kind struct {
+	role  string
+	shape model.Shape
+}
+
+func kindOf(task *model.Task) kind { return kind{role: task.Role, shape: task.Shape} }
+
+// maxKinds is how many kinds of members are asked what they prefer; those past it are taken to prefer nothing.
+const maxKinds = 16
+
+// wish is a topology label of which members prefer to share one value.
+type wish struct {
+	key string
+	// of tells whose wish it is; lead is the first of them to be placed.
+	of   map[kind]bool
+	lead *model.Task
+	// values is how many domains there are.
+	values int
+}
+
+func (w *wish) holds(task *model.Task) bool { return w.of[kindOf(task)] }
+
+// startTogether starts the gang in one domain, if its members prefer that and one holds its minimum. Narrow domains are
+// tried before wide ones, for who shares a rack mostly shares the zone, too. Of several that hold the gang the one is tried
+// first in which the best node for the first member lies: so all that scores know, of taints, of images, of how full nodes
+// should be, has its say about domains as it has about nodes, where the tightest or the roomiest domain would fit the taste of
+// some clusters only.
+//
+// Members that have a node already draw the others to it by their scores, and are not second-guessed here.
+func (t *trial) startTogether(room model.Room) bool {
+	if !t.session.Gathers() || t.job.Count(stays) > 0 {
+		return false
+	}
+	tries := maxDomains
+	wishes := t.wishes()
+	for i := range wishes {
+		w := &wishes[i]
+		roomy := t.roomy(w, room)
+		for ; tries > 0 && len(roomy) > 0; tries-- {
+			node, _ := t.session.Choose(w.lead, room, func(node *model.Node) bool {
+				value, ok := node.Object.Labels[w.key]
+				return ok && roomy[value]
+			})
+			if node == nil {
+				break
+			}
+			within := &domain{key: w.key, value: node.Object.Labels[w.key], holds: w.holds}
+			delete(roomy, within.value)
+			refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+				return t.place(statement, room, within)
+			})
+			if refusal == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wishes returns the labels of which members prefer to share a value, those with the most values first. What members must
+// share besides is a matter of filters, which hold in every try.
+func (t *trial) wishes() []wish {
+	kinds := t.kinds()
+	var wishes []wish
+	for _, task := range kinds {
+		for _, key := range preferredKeys(task.Pod, kinds) {
+			i := slices.IndexFunc(wishes, func(w wish) bool { return w.key == key })
+			if i < 0 {
+				i = len(wishes)
+				wishes = append(wishes, wish{key: key, of: map[kind]bool{}, lead: task, values: t.values(task, key)})
+			}
+			wishes[i].of[kindOf(task)] = true
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int {
+		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
+	})
+	return wishes
+}
+
+// kinds returns the first member of each kind.
+func (t *trial) kinds() []*model.Task {
+	seen := map[kind]bool{}
+	var kinds []*model.Task
+	for _, task := range t.members {
+		if k := kindOf(task); !seen[k] && len(kinds) < maxKinds {
+			seen[k] = true
+			kinds = append(kinds, task)
+		}
+	}
+	return kinds
+}
+
+// values returns how many domains of the key there are for the task.
+func (t *trial) values(task *model.Task, key string) int {
+	values := map[string]bool{}
+	for _, node := range t.session.Candidates(task) {
+		if value, ok := node.Object.Labels[key]; ok {
+			values[value] = true
+		}
+	}
+	return len(values)
+}
+
+// roomy returns the domains that have room for those members of the minimum that wish to share one, shape by shape; none when
+// fewer than two do. That they fit all together is for a try to show.
+func (t *trial) roomy(w *wish, room model.Room) map[string]bool {
+	short := int(t.job.MinMember) - t.job.Count(standingFor(room).Counts)
+	needs := map[model.Shape]int64{}
+	var shapes []*model.Task
+	sharing := 0
+	for _, task := range t.members[:min(max(0, short), len(t.members))] {
+		if !w.holds(task) {
+			continue
+		}
+		if needs[task.Shape] == 0 {
+			shapes = append(shapes, task)
+		}
+		needs[task.Shape]++
+		sharing++
+	}
+	if sharing < 2 {
+		return nil
+	}
+	held := map[string]int{}
+	for _, task := range shapes {
+		fits := map[string]int64{}
+		for _, node := range t.session.Candidates(task) {
+			value, ok := node.Object.Labels[w.key]
+			if !ok || fits[value] >= needs[task.Shape] {
+				continue
+			}
+			fits[value] = min(fits[value]+node.Fits(task.Request, room), model.MaxAmount)
+			if fits[value] >= needs[task.Shape] {
+				held[value]++
+			}
+		}
+	}
+	roomy := map[string]bool{}
+	for value, shapesHeld := range held {
+		if shapesHeld == len(shapes) {
+			roomy[value] = true
+		}
+	}
+	return roomy
+}
+
+// preferredKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.
+func preferredKeys(pod *corev1.Pod, siblings []*model.Task) []string {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAffinity == nil {
+		return nil
+	}
+	var keys []string
+	terms := pod.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+	for i := range terms {
+		term := &terms[i].PodAffinityTerm
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil || slices.Contains(keys, term.TopologyKey) || !reaches(term, pod.Namespace) {
+			continue
+		}
+		if slices.ContainsFunc(siblings, func(sibling *model.Task) bool { return selector.Matches(labels.Set(sibling.Pod.Labels)) }) {
+			keys = append(keys, term.TopologyKey)
+		}
+	}
+	return keys
+}
+
+// reaches tells whether a term surely speaks of pods of the namespace. Of namespaces that it selects by their labels only the
+// empty selector, for all of them, is understood here.
+func reaches(term *corev1.PodAffinityTerm, namespace string) bool {
+	everywhere := term.NamespaceSelector != nil && len(term.NamespaceSelector.MatchLabels)+len(term.NamespaceSelector.MatchExpressions) == 0
+	own := len(term.Namespaces) == 0 && term.NamespaceSelector == nil
+	return own || everywhere || slices.Contains(term.Namespaces, namespace)
+}

@@ -146,7 +146,7 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 // bound ends a confirmed bind, and what it has made pointless: other binds of the pod, conditions that say it waits.
 func (m *Machine) bound(now time.Time, e *entry) {
 	others := slices.Clone(m.lines[e.target()])[1:]
-	m.answer(now, e, Outcome{Kind: Bound})
+	m.answer(now, e, Outcome{Kind: Bound, Prepared: e.holds && e.call.Binder != ""})
 	for _, other := range others {
 		switch other.call.Kind {
 		case CallBind, CallPrepare:
@@ -206,7 +206,7 @@ func (m *Machine) spare(now time.Time, b *batch, message string) {
 // answer gives an entry of a decision its final outcome.
 func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	m.unlink(now, e)
-	outcome.Job, outcome.Pod, outcome.Node = e.call.Job, e.call.Pod, e.call.Node
+	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
 	m.report(now, outcome)
 
 	b := e.batch

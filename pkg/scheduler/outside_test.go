@@ -47,3 +47,47 @@ func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 		}
 	}
 }
+
+// BinderOf returns somebody who binds everything.
+func (o *outsider) BinderOf(*model.Task) string { return "http://x" }
+
+// liar answers binds with yes, and does the first of them not.
+type liar struct {
+	*world
+	asked map[string]int
+}
+
+func (l liar) Send(call commit.Call) {
+	if call.Kind == commit.CallBind {
+		if l.asked[call.Binder+" "+call.Pod.Name]++; l.asked[call.Binder+" "+call.Pod.Name] == 1 {
+			l.mailbox.Reply(commit.Reply{ID: call.ID})
+			return
+		}
+	}
+	l.world.Send(call)
+}
+
+// TestABindThatABinderOnlyClaimsIsDoneAgain: the watch never shows it.
+func TestABindThatABinderOnlyClaimsIsDoneAgain(t *testing.T) {
+	w := newWorld(t)
+	l := liar{world: w, asked: map[string]int{}}
+	w.loop.sender = l
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return &outsider{yes: true} }}})
+	w.node("n", "4")
+	w.gang("g", 2, 2)
+	w.play(t.Context(), doubtFor-time.Second)
+	if len(l.asked) != 2 || len(w.calls) > 0 && kinds(w.calls)[commit.CallBind] > 0 {
+		t.Fatalf("asked %v, calls %v, want each pod once", l.asked, w.calls)
+	}
+	if got := kinds(w.play(t.Context(), 10*time.Second))[commit.CallBind]; got != 2 {
+		t.Errorf("%d binds after %s, want both done again", got, doubtFor)
+	}
+	for name, n := range l.asked {
+		if n != 2 {
+			t.Errorf("%s was asked %d times", name, n)
+		}
+	}
+	if got := kinds(w.play(t.Context(), 2*doubtFor))[commit.CallBind]; got != 0 {
+		t.Errorf("%d binds of pods that the watch has shown", got)
+	}
+}

@@ -238,8 +238,7 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		s.options.Metrics.outcome(outcome)
 		switch outcome.Kind {
 		case commit.Bound:
-			s.options.Reservations.Confirm(outcome.Pod.UID)
-			s.machine.Write(now, scheduledEvent(outcome, now))
+			s.bound(outcome, now)
 		case commit.Pointless:
 			s.options.Reservations.Abandon(outcome.Pod.UID)
 		case commit.Released:
@@ -269,6 +268,16 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			s.reporter.failed(outcome.Write, now)
 		}
 	}
+}
+
+// bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.
+func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
+	if outcome.Binder == "" {
+		s.options.Reservations.Confirm(outcome.Pod.UID)
+	} else {
+		s.doubts.add(outcome, now)
+	}
+	s.machine.Write(now, scheduledEvent(outcome, now))
 }
 
 // resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.

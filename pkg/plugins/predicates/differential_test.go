@@ -28,6 +28,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // The counts that make the test worth something: so many pairs of a pod and a node, and so many refusals of each filter.
@@ -39,12 +40,24 @@ const (
 // start is when every contest takes place.
 var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
-// known are the differences to kube-scheduler that are meant, by what they are about and why; a pair that one of them
-// applies to is not compared.
-var known = []struct {
-	what    string
+// difference is something about pods that we see otherwise than kube-scheduler.
+type difference struct {
+	why     string
 	applies func(pod *corev1.Pod) bool
-}{}
+}
+
+// known are the differences to kube-scheduler that are meant, or not mended yet: the pods that they apply to are not
+// compared, and TestKnownDifferences tells when one is no more. Two more are none of yes and no: in which words a node that
+// reports nothing is refused (unreported), and amounts above a PiB, which no draw has.
+var known = []difference{{
+	why: "an extended resource that a device class provides is counted by our fit alone, and no node has any",
+	applies: func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
+			_, asks := container.Resources.Requests[classResource]
+			return asks
+		})
+	},
+}}
 
 // unreported is how we refuse a node that reports nothing; kube-scheduler says that it is short of everything.
 const unreported = "the node reports no allocatable resources"
@@ -72,6 +85,35 @@ func TestSameAsKubeScheduler(t *testing.T) {
 		// A pod that waits names no node, so that NodeName has nothing to say.
 		if score.alone[filter] < enoughRefusals && filter != "NodeName" {
 			t.Errorf("%s alone refused %d pairs, want %d", filter, score.alone[filter], enoughRefusals)
+		}
+	}
+}
+
+// TestKnownDifferences fails when a difference is none any more, so that it is taken off the list.
+func TestKnownDifferences(t *testing.T) {
+	c := newContest(t, 1, &score{refusals: map[string]int{}, alone: map[string]int{}})
+	c.change()
+	for _, difference := range known {
+		found := false
+		for i := range 5 {
+			pod := c.pod(fmt.Sprint("known", i), "", 0)
+			if wishClassResource(c.dice, pod); !difference.applies(pod) {
+				continue
+			}
+			c.add(c.waiting, pod)
+			session := c.open()
+			ours := len(session.Feasible(task(session, pod), model.IdleRoom))
+			session.Close()
+			theirs := 0
+			for _, verdict := range c.reference.judge(t, pod, sorted(c.nodes), sorted(c.placed)) {
+				if len(verdict.by) == 0 {
+					theirs++
+				}
+			}
+			found = found || ours != theirs
+		}
+		if !found {
+			t.Errorf("no more a difference: %s", difference.why)
 		}
 	}
 }
@@ -128,7 +170,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := predicates.New(kube)
+	plugin, err := predicates.New(kube, topology.New(kube))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,10 +425,8 @@ func (c *contest) compareGang() {
 
 // compare asks both about a pod and all nodes, and returns the nodes that we would give it.
 func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
-	for _, difference := range known {
-		if difference.applies(pod) {
-			return nil
-		}
+	if slices.ContainsFunc(known, func(k difference) bool { return k.applies(pod) }) {
+		return nil
 	}
 	nodes := sorted(c.nodes)
 	if len(session.Snapshot.Nodes) != len(nodes) {

@@ -30,11 +30,19 @@ func wishDevices(d dice, p *corev1.Pod) {
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{reference}
 }
 
+// classResource is an extended resource that no node reports and the device class provides.
+const classResource corev1.ResourceName = "class.example.com/gpu"
+
+func wishClassResource(_ dice, p *corev1.Pod) {
+	p.Spec.Containers[0].Resources.Requests = amounts(string(classResource), "1")
+}
+
 // devices draws classes, what nodes have, and claims to it in namespace default.
 func (d dice) devices() []runtime.Object {
+	extended := string(classResource)
 	objects := []runtime.Object{&resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
-		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
+		Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: &extended, Selectors: []resourceapi.DeviceSelector{{
 			CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + devicesDriver + `"`},
 		}}},
 	}}

@@ -79,3 +79,25 @@ func TestShapesComeInShortRuns(t *testing.T) {
 		t.Errorf("%d shapes in runs of %.2f; want %d in runs of %.2f", len(seen), length, manyShapes, runLength)
 	}
 }
+
+func TestHopelessGangsHaveRoomForSomeMembers(t *testing.T) {
+	o := Workload{Kind: Hopeless, Nodes: 20, Pending: 80, GangSize: 8}.Objects()
+	offered := map[string]int64{}
+	for _, node := range o.Nodes {
+		if amount, ok := node.Status.Allocatable[rare]; ok {
+			offered[node.Name] = amount.Value()
+		}
+	}
+	asked := 0
+	for _, pod := range o.Pending.Pods[:8] {
+		if amount := pod.Spec.Containers[0].Resources.Requests[rare]; amount.Value() == 1 {
+			asked++
+		}
+	}
+	if len(offered) != rareNodes || asked != 8 || len(o.Pending.Groups) != 10+startable {
+		t.Errorf("%v offer what %d members ask for; %d gangs", offered, asked, len(o.Pending.Groups))
+	}
+	if first, last := o.Pending.Groups[0], o.Pending.Groups[10]; !first.CreationTimestamp.Before(&last.CreationTimestamp) {
+		t.Error("those that start are not younger")
+	}
+}

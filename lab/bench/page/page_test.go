@@ -29,3 +29,17 @@ func TestWritePart(t *testing.T) {
 	write("b", "two", "# Title\n\n"+a+"\nwords\n\n"+b)
 	write("a", "three", "# Title\n\n<!-- measured: a -->\n\nthree\n\n<!-- end: a -->\n\nwords\n\n"+b)
 }
+
+func TestWriteWritesPicturesBesideThePage(t *testing.T) {
+	folder := t.TempDir()
+	if err := Write(folder, "page.md", "a", "![x](x.svg)", map[string]string{"x.svg": "<svg/>"}); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"x.svg": "<svg/>", "page.md": "<!-- measured: a -->\n\n![x](x.svg)\n\n<!-- end: a -->\n",
+	} {
+		if got, err := os.ReadFile(filepath.Join(folder, file)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", file, got, err)
+		}
+	}
+}

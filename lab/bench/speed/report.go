@@ -50,12 +50,12 @@ func (o *Options) Pictures(rounds []Round) map[string]string {
 	}
 }
 
-// points thins a curve out to what can be seen.
+// points thins a curve out to what can be seen; its end is always there.
 func points(binds []time.Duration) []plot.Point {
 	const most = 200
 	all := []plot.Point{{}}
 	for i, at := range binds {
-		if i == len(binds)-1 || i*most/len(binds) != (i+1)*most/len(binds) {
+		if i*most/len(binds) != (i+1)*most/len(binds) {
 			all = append(all, plot.Point{X: at.Seconds(), Y: float64(i + 1)})
 		}
 	}

@@ -104,10 +104,18 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		client:    groupClient,
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions()})
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: state.View(), Informers: p.informers, Client: client})
+	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig))
+	if err != nil {
+		return nil, fmt.Errorf("client for volumes and claims: %w", err)
+	}
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{
+		Lister: state.View(), Informers: p.informers, Client: preparing,
+	})
 	if err != nil {
 		return nil, err
 	}
+	// The informer may tell the loop of a claim before the plugins know it.
+	kube.OnClaims(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
 	profile, err := loadProfile(ctx, o.config, kube)
 	if err != nil {
 		return nil, err
@@ -123,13 +131,46 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 	}
 	p.sources = append(p.sources, kube.HasSynced)
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{
-		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers,
+		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: kube,
 	}, p.mailbox.Reply)
 	machine := commit.New(commit.Options{Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline})
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: measured,
+		Reservations: kube,
 	})
 	return p, nil
+}
+
+// preparers is how many requests about volumes and claims are under way at most, however many pods are being prepared: those
+// mostly wait for others.
+const preparers = 32
+
+// prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once.
+func prepareConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/prepare"
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &fewAtOnce{next: next, slots: make(chan struct{}, preparers)}
+	})
+	return config
+}
+
+// fewAtOnce lets requests wait until there is a slot.
+type fewAtOnce struct {
+	next  http.RoundTripper
+	slots chan struct{}
+}
+
+// RoundTrip carries out a request.
+func (f *fewAtOnce) RoundTrip(request *http.Request) (*http.Response, error) {
+	select {
+	case f.slots <- struct{}{}:
+	case <-request.Context().Done():
+		return nil, request.Context().Err()
+	}
+	defer func() { <-f.slots }()
+	return f.next.RoundTrip(request)
 }
 
 func watch(p *process) ([]cache.InformerSynced, error) {

@@ -225,6 +225,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 		}
 		return errors.New("no event tells that the gang was scheduled")
 	})
+	playClaims(t, lab)
 	scheduler.Kill()
 	log, err := os.ReadFile(scheduler.LogFile())
 	if err != nil {

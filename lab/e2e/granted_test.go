@@ -100,7 +100,7 @@ func assertGranted(t *testing.T, lab *harness.Env, log string) {
 		if p.verb == "list" && used[permission{"watch", p.apiGroup, p.resource}] {
 			continue
 		}
-		if !used[p] {
+		if !used[p] && p != (permission{"update", "resource.k8s.io", "resourceclaims/binding"}) { // the server asks this, not us
 			t.Errorf("the roles grant what nobody asks for: %s", p)
 		}
 	}

@@ -198,7 +198,7 @@ func (m *Machine) atRest() error {
 	switch {
 	case !m.Idle():
 		return fmt.Errorf("not idle: %d lines, %d outcomes", len(m.lines), len(m.outcomes))
-	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others != 0:
+	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing != 0:
 		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight",
 			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others)
 	}

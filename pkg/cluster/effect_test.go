@@ -87,15 +87,18 @@ func TestEffectOfNodeEvents(t *testing.T) {
 	}{
 		"heartbeat":          {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(start) }, false},
 		"foreign annotation": {func(n *corev1.Node) { n.Annotations = map[string]string{"example.com/x": "y"} }, false},
-		"own annotation":     {func(n *corev1.Node) { n.Annotations = map[string]string{"isolcpu.tutti.dev/topology": "y"} }, true},
-		"not ready":          {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
-		"label":              {func(n *corev1.Node) { n.Labels = map[string]string{"zone": "z"} }, true},
-		"taint":              {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} }, true},
-		"cordon":             {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
-		"image":              {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"i"}}} }, true},
-		"allocatable":        {func(n *corev1.Node) { n.Status.Allocatable = list("cpu", "11") }, true},
-		"same amount":        {func(n *corev1.Node) { n.Status.Allocatable = list("cpu", "10000m", "memory", "10Gi", "pods", "110") }, false},
-		"capacity":           {func(n *corev1.Node) { n.Status.Capacity = list("cpu", "11") }, false},
+		"avoided pods": {func(n *corev1.Node) {
+			n.Annotations = map[string]string{"scheduler.alpha.kubernetes.io/preferAvoidPods": "{}"}
+		}, true},
+		"own annotation": {func(n *corev1.Node) { n.Annotations = map[string]string{"isolcpu.tutti.dev/topology": "y"} }, true},
+		"not ready":      {func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		"label":          {func(n *corev1.Node) { n.Labels = map[string]string{"zone": "z"} }, true},
+		"taint":          {func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "k"}} }, true},
+		"cordon":         {func(n *corev1.Node) { n.Spec.Unschedulable = true }, true},
+		"image":          {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"i"}}} }, true},
+		"allocatable":    {func(n *corev1.Node) { n.Status.Allocatable = list("cpu", "11") }, true},
+		"same amount":    {func(n *corev1.Node) { n.Status.Allocatable = list("cpu", "10000m", "memory", "10Gi", "pods", "110") }, false},
+		"capacity":       {func(n *corev1.Node) { n.Status.Capacity = list("cpu", "11") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState()

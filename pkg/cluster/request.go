@@ -23,8 +23,8 @@ var requests = resource.PodResourcesOptions{
 
 // requestsOf returns what kube-scheduler would count for a pod. The overhead is added here and not by PodRequests, which
 // adds it in place to amounts that it may share with the pod: each call would make the pod bigger.
-func requestsOf(pod *corev1.Pod) corev1.ResourceList {
-	list := resource.PodRequests(pod, requests)
+func requestsOf(pod *corev1.Pod, options resource.PodResourcesOptions) corev1.ResourceList {
+	list := resource.PodRequests(pod, options)
 	for name, overhead := range pod.Spec.Overhead {
 		sum := list[name].DeepCopy()
 		sum.Add(overhead)
@@ -47,7 +47,7 @@ func supposedOf(pod *corev1.Pod) model.Supposed {
 	if statesAll(pod.Spec.Containers) && statesAll(pod.Spec.InitContainers) && !grants(&pod.Status) {
 		return model.Supposed{}
 	}
-	stated := resource.PodRequests(pod, requests)
+	stated := requestsOf(pod, requests)
 	options := requests
 	options.NonMissingContainerRequests = unstated()
 	if resource.IsPodLevelRequestsSet(pod) {
@@ -56,7 +56,7 @@ func supposedOf(pod *corev1.Pod) model.Supposed {
 			return named
 		})
 	}
-	counted := resource.PodRequests(pod, options)
+	counted := requestsOf(pod, options)
 	var supposed model.Supposed
 	supposed[model.CPU] = counted.Cpu().MilliValue() - stated.Cpu().MilliValue()
 	supposed[model.Memory] = counted.Memory().Value() - stated.Memory().Value()
@@ -81,7 +81,7 @@ func statesAll(containers []corev1.Container) bool {
 
 // request returns what a pod takes on a node. With a refusal it is what the pod takes if it runs all the same.
 func (s *State) request(pod *corev1.Pod) (model.Resources, *model.Refusal) {
-	list := requestsOf(pod)
+	list := requestsOf(pod, requests)
 	vector, bad, ok := s.dimensions.Vector(list)
 	vector.Set(model.Pods, 1)
 	var refusal *model.Refusal

@@ -75,12 +75,13 @@ func drawPodWithRequests(t *rapid.T) *corev1.Pod {
 	return p
 }
 
-// What a pod takes is what kube-scheduler says it takes, also after stripping.
+// What a pod takes is what kube-scheduler says it takes, also after stripping; likewise what scores count.
 func TestRequestsAreKubeSchedulers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := New(Options{})
 		p := drawPodWithRequests(t)
-		want := framework.NewNodeInfo(p.DeepCopy()).Requested
+		node := framework.NewNodeInfo(p.DeepCopy())
+		want, counted := node.Requested, node.NonZeroRequested
 		for name, p := range map[string]*corev1.Pod{"whole": p, "stripped": StripPod(p)} {
 			got, refusal := s.request(p)
 			if refusal != nil {
@@ -93,6 +94,10 @@ func TestRequestsAreKubeSchedulers(t *testing.T) {
 				if has := got.At(s.dimensions.Position(resource)); has != amount {
 					t.Fatalf("%s pod takes %d of %s, kube-scheduler says %d", name, has, resource, amount)
 				}
+			}
+			supposed := supposedOf(p)
+			if cpu, memory := want.MilliCPU+supposed[model.CPU], want.Memory+supposed[model.Memory]; cpu != counted.MilliCPU || memory != counted.Memory {
+				t.Fatalf("%s pod counts as %d and %d, kube-scheduler says %d and %d", name, cpu, memory, counted.MilliCPU, counted.Memory)
 			}
 		}
 	})

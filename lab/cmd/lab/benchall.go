@@ -118,7 +118,15 @@ func speedOptions(nodes, pods, rounds int, out io.Writer) speed.Options {
 
 // writeCycles measures in process and writes the page about it.
 func writeCycles(ctx context.Context, docs string, cases []inprocess.Case, full bool, options inprocess.Options) error {
+	before, err := stage.Used()
+	if err != nil {
+		return err
+	}
 	results, err := inprocess.Run(ctx, cases, options)
+	if err != nil {
+		return err
+	}
+	after, err := stage.Used()
 	if err != nil {
 		return err
 	}
@@ -126,7 +134,8 @@ func writeCycles(ctx context.Context, docs string, cases []inprocess.Case, full 
 	if full {
 		command += " --full"
 	}
-	text := fmt.Sprintf("    %s\n\n%s.\n\n%s", command, page.Processor(), inprocess.Markdown(results))
+	text := fmt.Sprintf("%s; other programs used %.0f %% of the processors meanwhile.\n\n    %s\n\n%s",
+		page.Processor(), 100*stage.Others(before, after), command, inprocess.Markdown(results))
 	return page.Write(docs, "process.md", "cycles", text, inprocess.Pictures(results))
 }
 

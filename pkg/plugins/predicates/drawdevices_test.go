@@ -33,10 +33,6 @@ func wishDevices(d dice, p *corev1.Pod) {
 // classResource is an extended resource that no node reports and the device class provides.
 const classResource corev1.ResourceName = "class.example.com/gpu"
 
-func wishClassResource(_ dice, p *corev1.Pod) {
-	p.Spec.Containers[0].Resources.Requests = amounts(string(classResource), "1")
-}
-
 // devices draws classes, what nodes have, and claims to it in namespace default.
 func (d dice) devices() []runtime.Object {
 	extended := string(classResource)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -97,8 +98,17 @@ func newDevices(
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dynamicresources.NewDRAManager(ctx, claims, tracked, factory),
-		claims.AddEventHandler(clientcache.ResourceEventHandlerFuncs{}).HasSynced
+	manager := dynamicresources.NewDRAManager(ctx, claims, tracked, factory)
+	classes, ok := manager.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache)
+	if !ok {
+		t.Fatal("kube-scheduler does not know which resources device classes provide")
+	}
+	seen, err := resources.DeviceClasses().Informer().AddEventHandler(classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled := claims.AddEventHandler(clientcache.ResourceEventHandlerFuncs{})
+	return manager, func() bool { return seen.HasSynced() && handled.HasSynced() }
 }
 
 // verdict is what kube-scheduler says about one pod and one node.

@@ -225,7 +225,11 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 		}
 		return errors.New("no event tells that the gang was scheduled")
 	})
-	playClaims(t, lab)
+	playClaims(t, lab, func(t *testing.T) string { // one that stays: nobody may write events in one that goes
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "claims-"}}
+		lab.Create(t, ns)
+		return ns.Name
+	})
 	scheduler.Kill()
 	log, err := os.ReadFile(scheduler.LogFile())
 	if err != nil {

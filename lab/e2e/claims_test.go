@@ -49,11 +49,12 @@ func TestVolumesAndDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Scheduler(t, harness.SchedulerOptions{Kubeconfig: account})
-	playClaims(t, env)
+	playClaims(t, env, func(t *testing.T) string { return env.Namespace(t) })
 }
 
-// playClaims runs gangs of all kinds with volumes and devices, under a scheduler that runs already.
-func playClaims(t *testing.T, lab *harness.Env) {
+// playClaims runs gangs of all kinds with volumes and devices, each in a namespace of its own, under a scheduler that runs
+// already.
+func playClaims(t *testing.T, lab *harness.Env, namespace func(t *testing.T) string) {
 	lab.Nodes(t, cluster.Nodes("claims", 4, map[string]string{"cpu": "8"})...)
 	for _, one := range []struct {
 		name string
@@ -64,7 +65,7 @@ func playClaims(t *testing.T, lab *harness.Env) {
 		{"a gang that shares a volume and a device", (*claims).shared},
 		{"a gang of which one cannot be prepared", (*claims).givenBack},
 	} {
-		t.Run(one.name, func(t *testing.T) { one.run(&claims{Env: lab, t: t, ns: lab.Namespace(t)}) })
+		t.Run(one.name, func(t *testing.T) { one.run(&claims{Env: lab, t: t, ns: namespace(t)}) })
 	}
 }
 

@@ -178,8 +178,8 @@ type Outcome struct {
 	Pod model.PodRef
 	// Node is where the bind would have the pod; empty for other outcomes.
 	Node string
-	// Prepared tells, of a BindUncertain and of a Bound by a binder of its own, that something is still set aside for the pod: to be confirmed or given back once it
-	// is known what became of the bind.
+	// Prepared tells, of a BindUncertain and of a Bound by a binder of its own, that something is still set aside for the pod:
+	// to be confirmed or given back once it is known what became of the bind.
 	Prepared bool
 	// Binder is who was asked to bind the pod; empty is the API server.
 	Binder string

@@ -101,7 +101,7 @@ type NodeFilter interface {
 type Normalization int8
 
 const (
-	// AsIs: the raw scores are 0…100 already.
+	// AsIs: the raw scores are 0…100 already, or weighted sums of such.
 	AsIs Normalization = iota
 	// ByMax: the highest raw score becomes 100; all zero stay zero.
 	ByMax

@@ -79,9 +79,15 @@ func (t *trial) startTogether(room model.Room) bool {
 // wishes returns the labels of which members prefer to share a value, those with the most values first. What members must
 // share besides is a matter of filters, which hold in every try.
 func (t *trial) wishes() []wish {
+	if !slices.ContainsFunc(t.members, prefersPods) {
+		return nil
+	}
 	kinds := t.kinds()
 	var wishes []wish
 	for _, task := range kinds {
+		if !prefersPods(task) {
+			continue
+		}
 		for _, key := range preferredKeys(task.Pod, kinds) {
 			i := slices.IndexFunc(wishes, func(w wish) bool { return w.key == key })
 			if i < 0 {
@@ -164,11 +170,15 @@ func (t *trial) roomy(w *wish, room model.Room) map[string]bool {
 	return roomy
 }
 
+// prefersPods tells whether the task prefers to be near any pods.
+func prefersPods(task *model.Task) bool {
+	affinity := task.Pod.Spec.Affinity
+	return affinity != nil && affinity.PodAffinity != nil &&
+		len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
+}
+
 // preferredKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.
 func preferredKeys(pod *corev1.Pod, siblings []*model.Task) []string {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAffinity == nil {
-		return nil
-	}
 	var keys []string
 	terms := pod.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	for i := range terms {

@@ -3,7 +3,6 @@ package predicates_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -211,6 +210,3 @@ func (v verdict) allowed() []string {
 	}
 	return sets.List(all)
 }
-
-// filters are those that refuse.
-func (v verdict) filters() []string { return slices.Sorted(maps.Keys(v.by)) }

@@ -25,6 +25,10 @@ import (
 // Goal is the most that Tutti's process should hold at rest, in bytes, with 5,000 nodes and 50,000 pods.
 const Goal = 400 << 20
 
+// AtRest is how long the memory must usually not have become less: longer than the two minutes after which Go's runtime
+// collects garbage at the latest in a process that has nothing to do.
+const AtRest = 130 * time.Second
+
 // Options say what to measure.
 type Options struct {
 	// Kubernetes is the version of the control plane; empty means the default one.

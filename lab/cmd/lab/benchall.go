@@ -84,7 +84,7 @@ func selection(full bool) []step {
 		{"memory", func(ctx context.Context, docs string, out io.Writer) error {
 			options := memory.Options{
 				Contenders: []stage.Contender{stage.Tutti}, Nodes: 5000, Pods: 50_000, GangSize: 50, Workers: 64,
-				Settle: 30 * time.Second, Timeout: 10 * time.Minute, Out: out,
+				Settle: memory.AtRest, Timeout: 15 * time.Minute, Out: out,
 			}
 			runs, err := memory.Measure(ctx, options)
 			if err != nil {

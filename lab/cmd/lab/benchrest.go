@@ -93,8 +93,8 @@ func benchMemoryCommand() *cobra.Command {
 	flags.IntVar(&options.GangSize, "gang-size", 50, "how many pods make a gang")
 	flags.IntVar(&options.Workers, "workers", 64, "how many requests of the measurement are under way at a time")
 	flags.StringVar(&options.Program, "scheduler", "", "the scheduler's program; empty builds that of this repository")
-	flags.DurationVar(&options.Settle, "settle", 30*time.Second, "how long the memory must not have become less at the end")
-	flags.DurationVar(&options.Timeout, "timeout", 10*time.Minute, "the longest one scheduler may take")
+	flags.DurationVar(&options.Settle, "settle", memory.AtRest, "how long the memory must not have become less at the end")
+	flags.DurationVar(&options.Timeout, "timeout", 15*time.Minute, "the longest one scheduler may take")
 	flags.StringVar(&docs, "docs", "", docsUsage)
 	return cmd
 }

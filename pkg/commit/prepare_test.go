@@ -54,6 +54,25 @@ func TestAllIsPreparedBeforeTheFirstBind(t *testing.T) {
 	p.end()
 }
 
+// TestDeadlineOfBindsCountsFromTheFirst, however long they were prepared.
+func TestDeadlineOfBindsCountsFromTheFirst(t *testing.T) {
+	p := play(t, Options{})
+	p.submit(prepared("j", "*a"))
+	p.calls()
+	p.pass(9 * time.Minute)
+	p.reply("a", nil)
+	p.expectCalls("Bind a")
+	p.pass(29 * time.Second)
+	p.reply("a", errBusy)
+	p.expect()
+	p.pass(time.Second)
+	p.expectCalls("Release a")
+	p.reply("a", nil)
+	p.expect("BindFailed a", "Committed j needs=1 bound=0 failed=1 uncertain=0")
+	p.pass(time.Hour)
+	p.end()
+}
+
 func TestOneThatIsNotPreparedFailsAll(t *testing.T) {
 	p := play(t, Options{})
 	p.submit(prepared("j", "*done", "*flies", "plain", "*fails"))

@@ -34,6 +34,12 @@ type world struct {
 	// committed counts Committed outcomes owed, by job.
 	committed map[string]int
 	jobs      int
+	// aside is what became of what was set aside, by job and pod: "set", "prepared", "releasing" or "released". needs is the
+	// decision's, begun tells that one of its binds was sent.
+	aside     map[string]string
+	needs     map[string]int
+	begun     map[string]bool
+	preparing int
 }
 
 func (w *world) pod() model.PodRef {
@@ -49,9 +55,15 @@ func (w *world) submit() {
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: fmt.Sprintf("j%d", w.jobs)}}
 	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, 5, rapid.ID).Draw(w.t, "binds") {
 		pod := pod(fmt.Sprintf("p%d", n))
-		decision.Binds = append(decision.Binds, model.Bind{Pod: pod, Node: "node-of-" + decision.Job.Name})
+		bind := model.Bind{Pod: pod, Node: "node-of-" + decision.Job.Name, Prepare: rapid.IntRange(0, 3).Draw(w.t, "prepare") == 0}
+		if bind.Prepare {
+			w.aside[key(decision.Job, "bind", pod)] = "set"
+		}
+		decision.Binds = append(decision.Binds, bind)
 		w.open[key(decision.Job, "bind", pod)]++
 	}
+	decision.Needs = rapid.IntRange(0, len(decision.Binds)).Draw(w.t, "needs")
+	w.needs[decision.Job.Name] = decision.Needs
 	for range rapid.IntRange(0, 2).Draw(w.t, "evictions") {
 		pod := w.pod()
 		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, For: decision.Job})
@@ -75,8 +87,14 @@ func (w *world) write() {
 func (w *world) send() {
 	calls := w.machine.Calls(w.now)
 	w.inFlight = append(w.inFlight, calls...)
-	if len(w.inFlight) > w.workers {
-		w.t.Fatalf("%d calls in flight, %d workers", len(w.inFlight), w.workers)
+	preparing := 0
+	for _, call := range w.inFlight {
+		if call.Kind.prepares() {
+			preparing++
+		}
+	}
+	if len(w.inFlight)-preparing > w.workers || preparing > w.preparing {
+		w.t.Fatalf("%d calls in flight, %d workers; %d prepare, of %d", len(w.inFlight), w.workers, preparing, w.preparing)
 	}
 	busy := map[target]bool{}
 	for _, call := range w.inFlight {
@@ -92,7 +110,60 @@ func (w *world) send() {
 		if call.Kind == CallBind && job <= w.before[call.Pod.UID] {
 			w.t.Fatalf("bind of %s sent although another was confirmed while it waited", call.Pod)
 		}
+		w.judgeOrder(call)
 	}
+}
+
+// judgeOrder wants a decision's binds after all of its preparations, and nothing given back that is still to be bound.
+func (w *world) judgeOrder(call Call) {
+	k := key(call.Job, "bind", call.Pod)
+	aside := w.aside[k]
+	switch call.Kind {
+	case CallPrepare:
+		if aside != "set" || call.Attempt != 1 {
+			w.t.Fatalf("%s of %s, which is %q, attempt %d", call.Kind, call.Pod, aside, call.Attempt)
+		}
+	case CallRelease:
+		if aside != "set" && aside != "prepared" {
+			w.t.Fatalf("%s of %s, which is %q", call.Kind, call.Pod, aside)
+		}
+		w.aside[k] = "releasing"
+	case CallBind:
+		if aside != "" && aside != "prepared" {
+			w.t.Fatalf("%s of %s, which is %q", call.Kind, call.Pod, aside)
+		}
+		w.judgeFirstBind(call.Job)
+	}
+}
+
+// judgeFirstBind wants all of a decision prepared that cannot do without any of it.
+func (w *world) judgeFirstBind(job model.JobKey) {
+	if w.begun[job.Name] || w.needs[job.Name] == 0 {
+		return
+	}
+	w.begun[job.Name] = true
+	for n := range 12 {
+		pod := pod(fmt.Sprintf("p%d", n))
+		if w.deleted[pod.UID] || w.bound[pod.UID] > 0 {
+			continue // it may have been prepared, and have failed since
+		}
+		if aside := w.aside[key(job, "bind", pod)]; aside != "" && aside != "prepared" {
+			w.t.Fatalf("%s is bound while %s is %s", job, pod, aside)
+		}
+	}
+}
+
+// answerPreparer carries out a call that prepares or gives back, or fails to.
+func (w *world) answerPreparer(call Call, err error) {
+	k := key(call.Job, "bind", call.Pod)
+	switch {
+	case call.Kind == CallRelease: // what is set aside is not any more, also when the server could not be told
+		w.aside[k] = "released"
+	case err == nil:
+		w.aside[k] = "prepared"
+	}
+	w.judge(w.machine.Reply(w.now, Reply{ID: call.ID, Err: err}))
+	w.send()
 }
 
 // carryOut is the server's answer to a call that reaches it.
@@ -119,6 +190,10 @@ func (w *world) answer() {
 	i := rapid.IntRange(0, len(w.inFlight)-1).Draw(w.t, "call")
 	call := w.inFlight[i]
 	w.inFlight = append(w.inFlight[:i:i], w.inFlight[i+1:]...)
+	if call.Kind.prepares() {
+		w.answerPreparer(call, rapid.SampledFrom([]error{nil, nil, nil, errServer, errBusy}).Draw(w.t, "prepared"))
+		return
+	}
 	var err error
 	switch rapid.SampledFrom([]string{"ok", "ok", "ok", "lost", "lost late", "never", "busy", "denied", "not leading"}).Draw(w.t, "fate") {
 	case "ok":
@@ -169,7 +244,7 @@ func (w *world) pass() {
 func (w *world) judge(outcomes []Outcome) {
 	for _, o := range outcomes {
 		switch o.Kind {
-		case WriteFailed:
+		case WriteFailed, Pointless:
 		case Committed:
 			if want, owed := w.committed[o.Job.Name]; !owed || o.Bound+o.Failed+o.Uncertain != want {
 				w.t.Fatalf("%+v: want %d binds, owed %t", o, want, owed)
@@ -180,6 +255,7 @@ func (w *world) judge(outcomes []Outcome) {
 		default:
 			w.settle(o, "bind")
 			w.judgeBind(o)
+			w.judgeAside(o)
 		}
 	}
 }
@@ -215,6 +291,21 @@ func (w *world) judgeBind(o Outcome) {
 	}
 }
 
+// judgeAside wants everything given back for a bind that failed, before that is said, and nothing for one that did not.
+func (w *world) judgeAside(o Outcome) {
+	aside := w.aside[key(o.Job, "bind", o.Pod)]
+	switch {
+	case aside == "":
+	case o.Kind == BindFailed && aside != "released":
+		w.t.Fatalf("%s failed, and what was set aside is %s", o.Pod, aside)
+	case o.Kind != BindFailed && aside != "prepared":
+		w.t.Fatalf("%s is %s, and what was set aside is %s", o.Pod, o.Kind, aside)
+	}
+	if o.Kind == BindUncertain && o.Prepared != (aside != "") {
+		w.t.Fatalf("%s is uncertain: prepared %t, %q", o.Pod, o.Prepared, aside)
+	}
+}
+
 // drain answers everything until the machine rests.
 func (w *world) drain() {
 	for range 10_000 {
@@ -222,6 +313,10 @@ func (w *world) drain() {
 		if len(w.inFlight) > 0 {
 			call := w.inFlight[0]
 			w.inFlight = w.inFlight[1:]
+			if call.Kind.prepares() {
+				w.answerPreparer(call, nil)
+				continue
+			}
 			w.judge(w.machine.Reply(w.now, Reply{ID: call.ID, Err: w.carryOut(call)}))
 			continue
 		}
@@ -248,9 +343,10 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			t: t, now: start, workers: rapid.IntRange(1, 8).Draw(t, "workers"),
 			nodes: map[types.UID]string{}, deleted: map[types.UID]bool{},
 			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
-			committed: map[string]int{},
+			committed: map[string]int{}, aside: map[string]string{}, needs: map[string]int{}, begun: map[string]bool{},
+			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
-		w.machine = New(Options{Workers: w.workers, MaxEvents: 3})
+		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second})
 		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()

@@ -118,6 +118,16 @@ func TestSurplusFailsAlone(t *testing.T) {
 	p.expectCalls("Bind b, Bind c")
 	p.replies(nil, "a", "b", "c")
 	p.expect("BindFailed a", "Bound b", "Bound c", "Committed j needs=0 bound=2 failed=1 uncertain=0")
+
+	p.submit(decision)
+	p.calls()
+	p.reply("a", nil)
+	p.cancel("a") // the others are still waited for
+	p.expectCalls("Release a")
+	p.reply("b", nil)
+	p.expectCalls("Bind b, Bind c")
+	p.replies(nil, "a", "b", "c")
+	p.expect("BindFailed a gone", "Bound b", "Bound c", "Committed j needs=0 bound=2 failed=1 uncertain=0")
 	p.end()
 }
 

@@ -26,7 +26,7 @@ func benchAllCommand() *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
 		Use:   "all",
-		Short: "Measure everything that the pages of docs/benchmarks show: a quarter of an hour, with --full hours",
+		Short: "Measure everything that the pages of docs/benchmarks show: twenty minutes, with --full hours",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			quiet()

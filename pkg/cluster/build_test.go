@@ -233,7 +233,7 @@ func dumpView(v *View) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, nodeNames(v.all), nodeNames(v.affine), nodeNames(v.repelling), nodeNames(v.widelyRepelling), v.claims)
 	for _, n := range v.all {
-		for _, list := range podLists(v.nodes[n.Node().Name].NodeInfo) {
+		for _, list := range podLists(v.nodes[n.Node().Name]) {
 			fmt.Fprint(&b, podUIDs(*list))
 		}
 		fmt.Fprintln(&b, n.GetRequested(), n.GetNonZeroRequested(), n.GetUsedPorts(), n.GetPVCRefCounts())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
@@ -15,16 +16,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// View is the snapshot as kube-scheduler's plugins read it. It is brought up to date when it is read, from the snapshot's
-// journal: what nobody reads costs nothing.
+// View is the snapshot as kube-scheduler's plugins read it. The pods on a node are brought up to date when they are read,
+// from the snapshot's journal: what nobody reads costs nothing.
 //
-// The goroutine that owns the state owns it; after it was read once, plugins may read it from several goroutines until the
-// next change. What its lists return is valid until then and must not be changed.
+// The goroutine that owns the state owns it; between two changes, plugins may read it from several goroutines. What its lists
+// return is valid until the next change and must not be changed.
 //
 // Invariant: every list in it is sorted, pods by UID and nodes by name, so that it is the same whatever way the snapshot
 // came to be what it is.
 type View struct {
 	snapshot *model.Snapshot
+	// catching guards everything below while readers bring it up to date.
+	catching sync.Mutex
 	mark     model.Mark
 
 	nodes map[string]*viewNode
@@ -36,14 +39,6 @@ type View struct {
 	images map[string]*image
 	// pods keeps what is expensive to work out about a pod for as long as the task lives.
 	pods map[types.UID]*framework.PodInfo
-}
-
-// viewNode is one node in the view.
-type viewNode struct {
-	*framework.NodeInfo
-	node *model.Node
-	// seen is the number of the node's last change that the view knows of.
-	seen uint64
 }
 
 var _ fwk.SharedLister = (*View)(nil)
@@ -64,57 +59,10 @@ func (s *State) View() *View {
 }
 
 // NodeInfos lists the nodes with the pods on them.
-func (v *View) NodeInfos() fwk.NodeInfoLister {
-	v.refresh()
-	return nodeLister{v}
-}
+func (v *View) NodeInfos() fwk.NodeInfoLister { return nodeLister{v} }
 
 // StorageInfos tells which claims are in use.
-func (v *View) StorageInfos() fwk.StorageInfoLister {
-	v.refresh()
-	return claimLister{v}
-}
-
-// refresh brings every node up to date.
-func (v *View) refresh() {
-	journal := &v.snapshot.Journal
-	if v.mark == journal.Mark() {
-		return
-	}
-	changes, ok := journal.Since(v.mark)
-	v.mark = journal.Mark()
-	for i := range changes {
-		v.catchUp(v.nodes[changes[i].Node.Name])
-	}
-	if ok {
-		return
-	}
-	for _, node := range v.snapshot.Nodes {
-		v.catchUp(v.nodes[node.Name])
-	}
-}
-
-// catchUp brings one node up to date: it walks along both lists of pods, which are sorted by UID.
-func (v *View) catchUp(n *viewNode) {
-	if n.seen == n.node.Changed {
-		return
-	}
-	n.seen = n.node.Changed
-	at := 0
-	for _, task := range n.node.Tasks {
-		for at < len(n.Pods) && n.Pods[at].GetPod().UID < task.UID {
-			v.remove(n.NodeInfo, n.Pods[at].GetPod().UID)
-		}
-		if at < len(n.Pods) && n.Pods[at].GetPod() != task.Pod && n.Pods[at].GetPod().UID == task.UID {
-			v.remove(n.NodeInfo, task.UID)
-		}
-		v.add(n.NodeInfo, v.pod(task)) // which does nothing when it is there
-		at++
-	}
-	for len(n.Pods) > at {
-		v.remove(n.NodeInfo, n.Pods[at].GetPod().UID)
-	}
-}
+func (v *View) StorageInfos() fwk.StorageInfoLister { return claimLister{v} }
 
 // PodGroupStates knows no group: gangs are not kube-scheduler's business here.
 func (v *View) PodGroupStates() fwk.PodGroupStateLister { return noGroups[fwk.PodGroupState]{} }
@@ -136,27 +84,34 @@ type nodeLister struct{ v *View }
 
 func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.all, nil }
 
-func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) { return l.v.affine, nil }
+func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
+	l.v.refresh()
+	return l.v.affine, nil
+}
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
+	l.v.refresh()
 	return l.v.repelling, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	l.v.refresh()
 	return l.v.widelyRepelling, nil
 }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 	if n := l.v.nodes[name]; n != nil {
-		l.v.catchUp(n)
-		return n.NodeInfo, nil
+		return n, nil
 	}
 	return nil, fmt.Errorf("node %q: not in the snapshot", name)
 }
 
 type claimLister struct{ v *View }
 
-func (l claimLister) IsPVCUsedByPods(key string) bool { return l.v.claims[key] > 0 }
+func (l claimLister) IsPVCUsedByPods(key string) bool {
+	l.v.refresh()
+	return l.v.claims[key] > 0
+}
 
 type noGroups[T any] struct{}
 
@@ -190,9 +145,9 @@ func (v *View) forget(uid types.UID) { delete(v.pods, uid) }
 func (v *View) addNodes(nodes []*model.Node) {
 	fresh := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
-		n := framework.NewNodeInfo()
+		n := &viewNode{NodeInfo: framework.NewNodeInfo(), view: v, node: node}
 		n.SetNode(node.Object)
-		v.nodes[node.Name] = &viewNode{NodeInfo: n, node: node}
+		v.nodes[node.Name] = n
 		fresh = append(fresh, n)
 		v.addImages(n)
 	}
@@ -201,7 +156,7 @@ func (v *View) addNodes(nodes []*model.Node) {
 
 // changeNode takes in a new version of a node; the pods on it stay.
 func (v *View) changeNode(object *corev1.Node) {
-	n := v.nodes[object.Name].NodeInfo
+	n := v.nodes[object.Name]
 	if n.Node() == object {
 		return
 	}
@@ -214,7 +169,7 @@ func (v *View) changeNode(object *corev1.Node) {
 func (v *View) dropNodes(nodes []*model.Node) {
 	gone := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
-		n := v.nodes[node.Name].NodeInfo
+		n := v.nodes[node.Name]
 		for len(n.Pods) > 0 {
 			v.remove(n, n.Pods[len(n.Pods)-1].GetPod().UID)
 		}
@@ -228,7 +183,7 @@ func (v *View) dropNodes(nodes []*model.Node) {
 func byName(a, b fwk.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) }
 
 // index keeps the node in an index list exactly as long as it belongs there.
-func index(list *[]fwk.NodeInfo, n *framework.NodeInfo, belongs bool) {
+func index(list *[]fwk.NodeInfo, n *viewNode, belongs bool) {
 	i, found := slices.BinarySearchFunc(*list, fwk.NodeInfo(n), byName)
 	switch {
 	case belongs && !found:

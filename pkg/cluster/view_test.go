@@ -90,7 +90,7 @@ func TestSharedHostPortStaysTaken(t *testing.T) {
 	snapshot := snap(t, s, start)
 	b := taskIn(snapshot, "b")
 	snapshot.Move(b, snapshot.Move(b, model.Position{Status: model.Promised, Node: "n"}))
-	s.View().NodeInfos()
+	s.View().refresh()
 	if !s.view.nodes["n"].UsedPorts.CheckConflict("0.0.0.0", "TCP", 80) {
 		t.Error("the port of a running pod is free after another pod's promise was undone")
 	}
@@ -107,7 +107,7 @@ func TestViewAskedLate(t *testing.T) {
 	if first := s.View(); first != s.View() {
 		t.Error("two views of one state")
 	}
-	s.View().NodeInfos()
+	s.View().refresh()
 	if len(s.view.nodes["n"].Pods) != 1 {
 		t.Error("a view asked for late misses what was there before")
 	}
@@ -158,7 +158,7 @@ func TestViewLearnsOfResizesAndLabels(t *testing.T) {
 	} {
 		s.Apply(seen(step.pod))
 		snapshot := snap(t, s, start)
-		s.View().NodeInfos()
+		s.View().refresh()
 		n := s.view.nodes["n"]
 		if n.Pods[0].GetPod() != step.pod || n.Requested.MilliCPU != step.cpu {
 			t.Errorf("view has an old pod: %t, requested %d, want %d", n.Pods[0].GetPod() != step.pod, n.Requested.MilliCPU, step.cpu)
@@ -176,9 +176,9 @@ func TestCheckFindsDifferences(t *testing.T) {
 		}}}
 	}
 	for name, spoil := range map[string]func(*State, *model.Snapshot){
-		"pod missing": func(s *State, _ *model.Snapshot) { s.view.remove(s.view.nodes["n"].NodeInfo, "a") },
+		"pod missing": func(s *State, _ *model.Snapshot) { s.view.remove(s.view.nodes["n"], "a") },
 		"pod too many": func(s *State, x *model.Snapshot) {
-			s.view.add(s.view.nodes["n"].NodeInfo, s.view.pod(taskIn(x, "b")))
+			s.view.add(s.view.nodes["n"], s.view.pod(taskIn(x, "b")))
 		},
 		"claim count":  func(s *State, _ *model.Snapshot) { s.view.claims["ns/c"]++ },
 		"index list":   func(s *State, _ *model.Snapshot) { s.view.affine = s.view.all },

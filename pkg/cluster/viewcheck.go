@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
 // Check returns an error that names the first difference between the view and its snapshot: nodes, the pods on each, what
@@ -38,14 +37,14 @@ func (v *View) Check() error {
 		return fmt.Errorf("view: claims in use: has %v, the snapshot %v", v.claims, fresh.claims)
 	}
 	for _, node := range snapshot.Nodes {
-		if err := sameNode(v.nodes[node.Name].NodeInfo, fresh.nodes[node.Name].NodeInfo); err != nil {
+		if err := sameNode(v.nodes[node.Name], fresh.nodes[node.Name]); err != nil {
 			return fmt.Errorf("view: node %s: %w", node.Name, err)
 		}
 	}
 	return nil
 }
 
-func sameNode(kept, want *framework.NodeInfo) error {
+func sameNode(kept, want *viewNode) error {
 	if kept.Node() != want.Node() {
 		return fmt.Errorf("the object is version %s, the snapshot's %s", kept.Node().ResourceVersion, want.Node().ResourceVersion)
 	}

@@ -10,10 +10,92 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// viewNode is one node in the view. Whoever asks it about pods, or what they take, lets it catch up first.
+type viewNode struct {
+	*framework.NodeInfo
+	view *View
+	node *model.Node
+	// seen is the number of the node's last change that the view knows of.
+	seen uint64
+}
+
+var _ fwk.NodeInfo = (*viewNode)(nil)
+
+// caughtUp returns the node with the pods that the snapshot has on it.
+func (n *viewNode) caughtUp() *framework.NodeInfo {
+	n.view.catching.Lock()
+	defer n.view.catching.Unlock()
+	n.view.catchUp(n)
+	return n.NodeInfo
+}
+
+// The readers of pods, and of what they take.
+
+func (n *viewNode) GetPods() []fwk.PodInfo             { return n.caughtUp().GetPods() }
+func (n *viewNode) GetPodsWithAffinity() []fwk.PodInfo { return n.caughtUp().GetPodsWithAffinity() }
+func (n *viewNode) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
+	return n.caughtUp().GetPodsWithRequiredAntiAffinity()
+}
+func (n *viewNode) GetPodsWithRequiredNonHostScopedAntiAffinity() []fwk.PodInfo {
+	return n.caughtUp().GetPodsWithRequiredNonHostScopedAntiAffinity()
+}
+func (n *viewNode) GetUsedPorts() fwk.HostPortInfo    { return n.caughtUp().GetUsedPorts() }
+func (n *viewNode) GetRequested() fwk.Resource        { return n.caughtUp().GetRequested() }
+func (n *viewNode) GetNonZeroRequested() fwk.Resource { return n.caughtUp().GetNonZeroRequested() }
+func (n *viewNode) GetPVCRefCounts() map[string]int   { return n.caughtUp().GetPVCRefCounts() }
+func (n *viewNode) GetGeneration() int64              { return n.caughtUp().GetGeneration() }
+func (n *viewNode) Snapshot() fwk.NodeInfo            { return n.caughtUp().Snapshot() }
+func (n *viewNode) String() string                    { return n.caughtUp().String() }
+
+// refresh lets every node catch up.
+func (v *View) refresh() {
+	v.catching.Lock()
+	defer v.catching.Unlock()
+	journal := &v.snapshot.Journal
+	if v.mark == journal.Mark() {
+		return
+	}
+	changes, ok := journal.Since(v.mark)
+	v.mark = journal.Mark()
+	for i := range changes {
+		v.catchUp(v.nodes[changes[i].Node.Name])
+	}
+	if ok {
+		return
+	}
+	for _, node := range v.snapshot.Nodes {
+		v.catchUp(v.nodes[node.Name])
+	}
+}
+
+// catchUp brings one node up to date: it walks along both lists of pods, which are sorted by UID.
+func (v *View) catchUp(n *viewNode) {
+	if n.seen == n.node.Changed {
+		return
+	}
+	n.seen = n.node.Changed
+	at := 0
+	for _, task := range n.node.Tasks {
+		for at < len(n.Pods) && n.Pods[at].GetPod().UID < task.UID {
+			v.remove(n, n.Pods[at].GetPod().UID)
+		}
+		if at < len(n.Pods) && n.Pods[at].GetPod() != task.Pod && n.Pods[at].GetPod().UID == task.UID {
+			v.remove(n, task.UID)
+		}
+		v.add(n, v.pod(task)) // which does nothing when it is there
+		at++
+	}
+	for len(n.Pods) > at {
+		v.remove(n, n.Pods[at].GetPod().UID)
+	}
+}
+
 // add puts a pod on a node. NodeInfo appends it to its lists; it is then brought to its place.
-func (v *View) add(n *framework.NodeInfo, pod *framework.PodInfo) {
+func (v *View) add(n *viewNode, pod *framework.PodInfo) {
 	if _, found := search(n.Pods, pod.Pod.UID); found {
 		return
 	}
@@ -30,7 +112,7 @@ func (v *View) add(n *framework.NodeInfo, pod *framework.PodInfo) {
 
 // remove takes a pod off a node. NodeInfo fills the gap with the last pod of the list, which is then put back to the
 // end. The host ports of the others are taken again, since NodeInfo does not count who uses a port.
-func (v *View) remove(n *framework.NodeInfo, uid types.UID) {
+func (v *View) remove(n *viewNode, uid types.UID) {
 	i, found := search(n.Pods, uid)
 	if !found {
 		return
@@ -62,7 +144,7 @@ func (v *View) remove(n *framework.NodeInfo, uid types.UID) {
 }
 
 // indexNode brings the index lists in line with the node after the pod came or went.
-func (v *View) indexNode(n *framework.NodeInfo, pod *corev1.Pod) {
+func (v *View) indexNode(n *viewNode, pod *corev1.Pod) {
 	if affinity := pod.Spec.Affinity; affinity == nil || affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil {
 		return
 	}
@@ -71,13 +153,13 @@ func (v *View) indexNode(n *framework.NodeInfo, pod *corev1.Pod) {
 	index(&v.widelyRepelling, n, len(n.PodsWithRequiredNonHostScopedAntiAffinity) > 0)
 }
 
-func podLists(n *framework.NodeInfo) [4]*[]fwk.PodInfo {
+func podLists(n *viewNode) [4]*[]fwk.PodInfo {
 	return [4]*[]fwk.PodInfo{
 		&n.Pods, &n.PodsWithAffinity, &n.PodsWithRequiredAntiAffinity, &n.PodsWithRequiredNonHostScopedAntiAffinity,
 	}
 }
 
-func podLengths(n *framework.NodeInfo) (lengths [4]int) {
+func podLengths(n *viewNode) (lengths [4]int) {
 	for k, list := range podLists(n) {
 		lengths[k] = len(*list)
 	}
@@ -131,7 +213,7 @@ func tidy(r *framework.Resource) {
 	}
 }
 
-func takePorts(n *framework.NodeInfo) {
+func takePorts(n *viewNode) {
 	for _, pod := range n.Pods {
 		for _, port := range util.GetHostPorts(pod.GetPod()) {
 			n.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
@@ -165,7 +247,7 @@ func imagesOn(node *corev1.Node) map[string]int64 {
 	return sizes
 }
 
-func (v *View) addImages(n *framework.NodeInfo) {
+func (v *View) addImages(n *viewNode) {
 	node := n.Node()
 	n.ImageStates = map[string]*fwk.ImageStateSummary{}
 	for name, size := range imagesOn(node) {
@@ -181,7 +263,7 @@ func (v *View) addImages(n *framework.NodeInfo) {
 	}
 }
 
-func (v *View) dropImages(n *framework.NodeInfo) {
+func (v *View) dropImages(n *viewNode) {
 	node := n.Node()
 	for name, size := range imagesOn(node) {
 		m := v.images[name]

@@ -4,9 +4,7 @@
 //
 // It does not run a scheduling cycle, decides nothing, and picks no nodes; the plugins that put these filters and scores
 // into a session do that, through an interface of their own which Plugins satisfies. Feature gates are kube-scheduler's
-// defaults. Pods without spread constraints are not spread by default (PodTopologySpread's defaultingType is List with no
-// constraints): kube-scheduler's default looks for Services and ReplicaSets and would pull the members of a gang apart.
-// Device taint rules are not watched, since API servers of 1.35 do not serve them.
+// defaults. Device taint rules are not watched, since API servers of 1.35 do not serve them.
 package kubeframework
 
 import (
@@ -23,7 +21,6 @@ import (
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -36,12 +33,12 @@ import (
 )
 
 // built names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
-// among them; SchedulingGates is Task.Gated.
+// among them, nor are InterPodAffinity and PodTopologySpread, which pkg/topology stands in for; SchedulingGates is Task.Gated.
 func built() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
-		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread,
-		names.InterPodAffinity, names.DynamicResources, names.NodeDeclaredFeatures, names.ImageLocality,
+		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
+		names.DynamicResources, names.NodeDeclaredFeatures, names.ImageLocality,
 	}
 }
 
@@ -62,6 +59,7 @@ type Plugins struct {
 	// Reservations are the volumes and devices set aside for pods.
 	*Reservations
 	namespaceLabels
+	owners
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	lister     fwk.SharedLister
@@ -100,7 +98,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
-		namespaceLabels:   newNamespaceLabels(deps.Informers),
+		namespaceLabels: newNamespaceLabels(deps.Informers), owners: owners{informers: deps.Informers},
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}
@@ -121,9 +119,9 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
 // HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims, which are
-// taken in a moment after their informer has synced, and volume attachments, which nobody else reads. It may be called on
+// taken in a moment after their informer has synced, and volume attachments and owners, which nobody else reads. It may be called on
 // any goroutine, and is true only after the informers were started.
-func (p *Plugins) HasSynced() bool { return p.claimsSynced() && p.attachmentsSynced() }
+func (p *Plugins) HasSynced() bool { return p.claimsSynced() && p.attachmentsSynced() && p.synced() }
 
 // OnClaims has changed called whenever a device claim is not what the plugins took it for before: as its informer tells it,
 // but never before the plugins know, and as Prepare and Release have left it. It is called on their goroutines, also while a
@@ -154,7 +152,7 @@ func (p *Plugins) NewStateIn(group fwk.PodGroupCycleState) fwk.CycleState {
 	return state
 }
 
-// arguments returns the default arguments of each plugin that takes any, but for default spreading.
+// arguments returns the default arguments of each plugin that takes any.
 func arguments() (map[string]apiruntime.Object, error) {
 	defaults, err := latest.Default()
 	if err != nil {
@@ -164,7 +162,6 @@ func arguments() (map[string]apiruntime.Object, error) {
 	for _, plugin := range defaults.Profiles[0].PluginConfig {
 		args[plugin.Name] = plugin.Args
 	}
-	args[names.PodTopologySpread] = &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting}
 	return args, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,8 @@ type Reservations struct {
 	mu     sync.Mutex
 	held   map[types.UID]*reservation
 	serial uint64
+	// users are the reservations by the keys of their claims, oldest first.
+	users map[string][]*reservation
 }
 
 // setter is one of kube-scheduler's plugins that set something aside.
@@ -56,6 +59,7 @@ type reservation struct {
 	// state is what the plugins remember.
 	state  *framework.CycleState
 	claims podClaims
+	keys   []string
 	// pending are the device claims that were not allocated; reserved tells that the API server has one reserved for the pod
 	// since an earlier attempt.
 	pending  []types.UID
@@ -74,7 +78,9 @@ type reservation struct {
 func newReservations(ctx context.Context, volumes, devices fwk.Plugin, claims fwk.ResourceClaimTracker,
 	client kubernetes.Interface,
 ) (*Reservations, error) {
-	r := &Reservations{ctx: ctx, claims: claims, client: client, held: map[types.UID]*reservation{}}
+	r := &Reservations{ctx: ctx, claims: claims, client: client,
+		held: map[types.UID]*reservation{}, users: map[string][]*reservation{},
+	}
 	for into, plugin := range map[*setter]fwk.Plugin{&r.volumes: volumes, &r.devices: devices} {
 		known, ok := plugin.(setter)
 		if !ok {
@@ -106,17 +112,34 @@ func (r *Reservations) Reserve(
 	}
 	placed := *pod
 	placed.Spec.NodeName = node.Name
-	h := &reservation{pod: &placed, node: node, claims: claims}
+	h := &reservation{pod: &placed, node: node, claims: claims, keys: claims.keys()}
 	if status := r.set(h, group); !status.IsSuccess() {
 		return false, status
 	}
 	if !r.writes(h) {
 		return false, nil
 	}
+	r.keep(h)
+	return true, nil
+}
+
+func (r *Reservations) keep(h *reservation) {
 	r.serial++
 	h.serial = r.serial
-	r.held[pod.UID] = h
-	return true, nil
+	r.held[h.pod.UID] = h
+	for _, key := range h.keys {
+		r.users[key] = append(r.users[key], h)
+	}
+}
+
+func (r *Reservations) drop(h *reservation) {
+	delete(r.held, h.pod.UID)
+	for _, key := range h.keys {
+		r.users[key] = slices.DeleteFunc(r.users[key], func(other *reservation) bool { return other == h })
+		if len(r.users[key]) == 0 {
+			delete(r.users, key)
+		}
+	}
 }
 
 // Unreserve takes back, exactly, what Reserve set aside in this session; it writes nothing. A pod without a reservation is
@@ -128,7 +151,7 @@ func (r *Reservations) Unreserve(pod types.UID) {
 	if h == nil {
 		return
 	}
-	delete(r.held, pod)
+	r.drop(h)
 	r.takeBack(h)
 	r.restore(h)
 }
@@ -137,7 +160,9 @@ func (r *Reservations) Unreserve(pod types.UID) {
 func (r *Reservations) Confirm(pod types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.held, pod)
+	if h := r.held[pod]; h != nil {
+		r.drop(h)
+	}
 }
 
 // Abandon ends a Prepare that is under way or still to come as soon as possible, with an error.
@@ -162,11 +187,10 @@ func (r *Reservations) Prepare(ctx context.Context, pod types.UID) error {
 		return err
 	}
 	defer h.cancel()
-	keys := h.claims.keys()
-	if err := r.keys.lock(ctx, keys); err != nil {
+	if err := r.keys.lock(ctx, h.keys); err != nil {
 		return fmt.Errorf("waiting for another pod that prepares the same claim: %w", err)
 	}
-	defer r.keys.unlock(keys)
+	defer r.keys.unlock(h.keys)
 	if err := r.refresh(h); err != nil {
 		return err
 	}
@@ -224,7 +248,7 @@ func (r *Reservations) refresh(h *reservation) error {
 func (r *Reservations) outdate(h *reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, other := range r.sharing(h, h.claims.keys()) {
+	for _, other := range r.sharing(h, h.keys) {
 		other.stale = true
 	}
 }
@@ -246,6 +270,6 @@ func (r *Reservations) Release(ctx context.Context, pod types.UID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takeBack(h)
-	delete(r.held, pod)
+	r.drop(h)
 	return err
 }

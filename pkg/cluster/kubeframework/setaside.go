@@ -154,13 +154,15 @@ func (r *Reservations) setVolumes(h *reservation) error {
 // sharing returns the other reservations with one of the claims, oldest first.
 func (r *Reservations) sharing(h *reservation, keys []string) []*reservation {
 	var all []*reservation
-	for _, other := range r.held {
-		if other != h && slices.ContainsFunc(other.claims.keys(), func(key string) bool { return slices.Contains(keys, key) }) {
-			all = append(all, other)
+	for _, key := range keys {
+		for _, other := range r.users[key] {
+			if other != h {
+				all = append(all, other)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *reservation) int { return cmp.Compare(a.serial, b.serial) })
-	return all
+	return slices.Compact(all)
 }
 
 // deallocate withdraws the pod from the device claims that are reserved for it, and gives back the devices that this

@@ -1,0 +1,41 @@
+package kubeframework
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+)
+
+// owners knows what gives a pod its siblings, once somebody has asked.
+type owners struct {
+	informers informers.SharedInformerFactory
+	watched   []cache.InformerSynced
+}
+
+// SpreadSelector returns a function that tells which pods are of the same kind as a pod: those that its Services and its
+// controller select, of kube-scheduler's four kinds; the empty selector when there are none. From the first call on Services,
+// ReplicationControllers, ReplicaSets and StatefulSets are watched, so it is called before the informers start and only when
+// it is needed. The function may be called on any goroutine.
+func (o *owners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
+	services, controllers := o.informers.Core().V1().Services(), o.informers.Core().V1().ReplicationControllers()
+	replicas, stateful := o.informers.Apps().V1().ReplicaSets(), o.informers.Apps().V1().StatefulSets()
+	o.watched = []cache.InformerSynced{
+		services.Informer().HasSynced, controllers.Informer().HasSynced,
+		replicas.Informer().HasSynced, stateful.Informer().HasSynced,
+	}
+	return func(pod *corev1.Pod) labels.Selector {
+		return helper.DefaultSelector(pod, services.Lister(), controllers.Lister(), replicas.Lister(), stateful.Lister())
+	}
+}
+
+// synced tells whether those that are watched were first listed.
+func (o *owners) synced() bool {
+	for _, synced := range o.watched {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/informers"
@@ -145,10 +146,14 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 // mostly wait for others.
 const preparers = 32
 
+// prepareTimeout bounds one of them, so that one without an answer does not keep its place.
+const prepareTimeout = 30 * time.Second
+
 // prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once.
 func prepareConfig(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	config.Timeout = prepareTimeout
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/prepare"
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &fewAtOnce{next: next, slots: make(chan struct{}, preparers)}

@@ -10,12 +10,19 @@ import (
 // nowhere is the domain of a node that lacks the label.
 const nowhere int32 = -1
 
+// keyName names a topology key.
+type keyName struct {
+	label string
+	// lax takes nodes without the label for those with an empty one.
+	lax bool
+}
+
 // key is a topology key. It numbers the values that nodes have under it: the domains.
 //
 // Invariant: a number is given to another value only when no node has the old one any more, and then every table says 0
 // for it.
 type key struct {
-	label string
+	keyName
 	// single makes every node a domain of its own, whatever its labels.
 	single bool
 
@@ -34,7 +41,7 @@ func (k *key) value(node *corev1.Node) (string, bool) {
 		return node.Name, true
 	}
 	value, ok := node.Labels[k.label]
-	return value, ok
+	return value, ok || k.lax
 }
 
 // enter takes the node of a slot into its domain.

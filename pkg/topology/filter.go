@@ -61,7 +61,7 @@ func (x *Index) Spread(pod *corev1.Pod) (*SpreadFilter, error) {
 	if x.snapshot == nil || len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return nil, nil
 	}
-	hard := x.ask(pod).spreads.hard
+	hard := x.ask(pod, false).spreads.hard
 	if hard.err != nil {
 		return nil, fmt.Errorf("get constraints from pod: obtaining pod's hard topology spread constraints: %w", hard.err)
 	}
@@ -128,7 +128,7 @@ func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 	if x.snapshot == nil {
 		return nil, nil
 	}
-	terms := x.ask(pod).kind.terms
+	terms := x.ask(pod, false).kind.terms
 	if terms == nil && len(x.everyTerms) == 0 {
 		return nil, nil
 	}

@@ -3,6 +3,7 @@ package topology_test
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,12 +70,32 @@ func (d *draw) pod() *corev1.Pod {
 	if d.rarely("deleted", 6) {
 		pod.DeletionTimestamp = &metav1.Time{}
 	}
+	if d.rarely("owned", 4) {
+		yes := true
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", Controller: &yes}}
+	}
 	d.affinity(pod)
-	for range d.upTo("constraints", 3) {
+	for range max(0, d.upTo("constraints", 4)-1) {
 		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, d.constraint())
 	}
 	d.whereabouts(pod)
 	return pod
+}
+
+// service selects some pods of a namespace; it is one of two there.
+func (d *draw) service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: d.one("service", "s", "t"), Namespace: d.namespace()},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{d.one("label", "app", "tier"): d.one("value", "x", "y")}},
+	}
+}
+
+// replicas is the controller that owned pods of a namespace name.
+func (d *draw) replicas() *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: d.namespace()},
+		Spec:       appsv1.ReplicaSetSpec{Selector: d.selector()},
+	}
 }
 
 func (d *draw) whereabouts(pod *corev1.Pod) {

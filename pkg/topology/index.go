@@ -54,7 +54,7 @@ type Index struct {
 	at     []int32
 	layout uint64
 
-	keys    map[string]*key
+	keys    map[keyName]*key
 	perNode *key
 	amongs  map[string]*among
 
@@ -131,7 +131,7 @@ func (x *Index) begin() {
 	x.begun++
 	x.mark, x.stale, x.known = model.Mark{}, false, 0
 	x.slots, x.free, x.at = nil, nil, nil
-	x.keys, x.amongs = map[string]*key{}, map[string]*among{}
+	x.keys, x.amongs = map[keyName]*key{}, map[string]*among{}
 	x.perNode = &key{single: true, numbers: map[string]int32{}}
 	x.spaces, x.classes, x.everyClass = map[string]*namespace{}, map[string]*class{}, nil
 	x.classesWith = map[pair][]*class{}
@@ -142,10 +142,11 @@ func (x *Index) begin() {
 	x.recent = map[*corev1.Pod]profile{}
 }
 
-// ask brings the counts up to date for a question about the pod, and returns what the pod wants.
-func (x *Index) ask(pod *corev1.Pod) profile {
+// ask brings the counts up to date for a question about the pod, and returns what the pod wants. labels tells that the
+// question is about labels, whatever the pod wants.
+func (x *Index) ask(pod *corev1.Pod, labels bool) profile {
 	x.clock++
-	if saysAnything(pod) || len(pod.Spec.TopologySpreadConstraints) > 0 {
+	if labels || saysAnything(pod) || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		x.counted = x.session
 		x.stale = x.stale || !x.counting
 		x.counting = true
@@ -153,6 +154,7 @@ func (x *Index) ask(pod *corev1.Pod) profile {
 	for {
 		if x.stale {
 			x.begin()
+			x.learnFrom(pod)
 		}
 		x.catchUp()
 		asked := x.profileOf(pod)
@@ -259,11 +261,13 @@ func (x *Index) eachKey(do func(*key)) {
 }
 
 // key returns the topology key of a label.
-func (x *Index) key(label string) *key {
-	k := x.keys[label]
+func (x *Index) key(label string) *key { return x.keyOf(keyName{label: label}) }
+
+func (x *Index) keyOf(name keyName) *key {
+	k := x.keys[name]
 	if k == nil {
-		k = &key{label: label, numbers: map[string]int32{}}
-		x.keys[label] = k
+		k = &key{keyName: name, numbers: map[string]int32{}}
+		x.keys[name] = k
 		for i := range x.slots {
 			k.of = append(k.of, nowhere)
 			if x.slots[i].node != nil {

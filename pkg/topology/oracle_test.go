@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -15,6 +16,7 @@ import (
 	kubecache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -32,6 +34,8 @@ type oracle struct {
 	namespaces cache.Indexer
 	informers  informers.SharedInformerFactory
 	spread     fwk.Plugin
+	// spreadAll also spreads pods without constraints.
+	spreadAll fwk.Plugin
 	// affinity are plugins by the weight of required affinity.
 	affinity map[int64]fwk.Plugin
 }
@@ -60,10 +64,23 @@ func newOracle(t testing.TB) *oracle {
 		return plugin
 	}
 	o.spread = build(names.PodTopologySpread, &config.PodTopologySpreadArgs{DefaultingType: config.ListDefaulting})
+	o.spreadAll = build(names.PodTopologySpread, &config.PodTopologySpreadArgs{DefaultingType: config.SystemDefaulting})
 	for _, weight := range []int64{0, 1, 30} {
 		o.affinity[weight] = build(names.InterPodAffinity, &config.InterPodAffinityArgs{HardPodAffinityWeight: int32(weight)})
 	}
 	return o
+}
+
+// reset forgets all namespaces and owners.
+func (o *oracle) reset(t rapid.TB) {
+	for _, indexer := range []cache.Indexer{
+		o.namespaces, o.informers.Core().V1().Services().Informer().GetIndexer(),
+		o.informers.Apps().V1().ReplicaSets().Informer().GetIndexer(),
+	} {
+		if err := indexer.Replace(nil, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // NamespaceLabels makes the oracle's namespaces those of the index.
@@ -73,6 +90,13 @@ func (o *oracle) NamespaceLabels(name string) (map[string]string, bool) {
 		return nil, false
 	}
 	return object.(*corev1.Namespace).Labels, true
+}
+
+// sameKind selects the pods of the pod's kind, as kube-scheduler does.
+func (o *oracle) sameKind(pod *corev1.Pod) labels.Selector {
+	core, apps := o.informers.Core().V1(), o.informers.Apps().V1()
+	return helper.DefaultSelector(pod, core.Services().Lister(), core.ReplicationControllers().Lister(),
+		apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
 // show lets the plugins see the snapshot.

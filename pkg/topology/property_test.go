@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -21,8 +22,10 @@ type machine struct {
 	index    *topology.Index
 	snapshot *model.Snapshot
 	tasks    []*model.Task
-	nodes    int
-	tally    map[string]int
+	// asked are pods that are asked about again and again.
+	asked []*corev1.Pod
+	nodes int
+	tally map[string]int
 }
 
 // TestSameAsKubeScheduler holds every answer, in its words, and every score to kube-scheduler's own plugins, through random
@@ -30,18 +33,19 @@ type machine struct {
 func TestSameAsKubeScheduler(t *testing.T) {
 	o := newOracle(t)
 	tally := map[string]int{}
-	for _, tight := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tight=%v", tight), func(t *testing.T) {
+	for round := range 10 { // histories are short, so more of them than usual
+		tight := round%2 == 1
+		t.Run(fmt.Sprintf("%d tight=%v", round, tight), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				m := &machine{draw: draw{t: t}, oracle: o, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}, tally: tally}
 				m.index = topology.New(o)
 				if tight {
 					m.index = topology.NewTight(o)
 				}
-				for _, name := range []string{"a", "b"} {
+				o.reset(t)
+				for _, name := range []string{"a", "b"} { // c comes later or never
 					m.setNamespace(name)
 				}
-				_ = o.namespaces.Delete(&corev1.Namespace{ObjectMeta: m.namespaceObject("c").ObjectMeta})
 				for range 2 + m.upTo("nodes", 4) {
 					m.addNode()
 				}
@@ -53,7 +57,7 @@ func TestSameAsKubeScheduler(t *testing.T) {
 	for _, seen := range []string{
 		"", "didn't match pod topology spread constraints", "didn't match pod topology spread constraints (missing required label)",
 		"didn't match pod affinity rules", "didn't match pod anti-affinity rules", "didn't satisfy existing pods anti-affinity rules",
-		"affinity scores", "spread scores",
+		"affinity scores", "spread scores", "default spread scores",
 	} {
 		if tally[seen] < 20 {
 			t.Errorf("%q was seen %d times, which proves little", seen, tally[seen])
@@ -84,16 +88,29 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		}),
 		"dropNode":  act(m.dropNode),
 		"namespace": act(func() { m.setNamespace(m.namespace()); m.index.Follow(m.snapshot) }),
+		"owner":     act(m.setOwner),
 		"session":   act(func() { m.index.Follow(m.snapshot) }),
 		"ask":       act(m.ask),
-		"askMore":   act(m.ask),
-		"askAgain":  act(func() { m.eachTask(func(task *model.Task) { m.compare(task.Pod) }) }),
+		"askTask":   act(func() { m.eachTask(func(task *model.Task) { m.compare(task.Pod) }) }),
+		"askAgain":  act(m.askAgain),
+		"askAgain2": act(m.askAgain),
 		"":          func(*rapid.T) {},
 	}
 }
 
 func (m *machine) setNamespace(name string) {
 	if err := m.oracle.namespaces.Update(m.namespaceObject(name)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) setOwner() {
+	core, apps := m.oracle.informers.Core().V1(), m.oracle.informers.Apps().V1()
+	err := core.Services().Informer().GetIndexer().Update(m.service())
+	if err == nil {
+		err = apps.ReplicaSets().Informer().GetIndexer().Update(m.replicas())
+	}
+	if err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -155,6 +172,14 @@ func (m *machine) change(task *model.Task) {
 
 func (m *machine) ask() { m.compare(m.pod()) }
 
+// askAgain asks about a pod that was asked about before, so that what is kept is used.
+func (m *machine) askAgain() {
+	if len(m.asked) < 2 {
+		m.asked = append(m.asked, m.pod())
+	}
+	m.compare(m.asked[m.upTo("asked", len(m.asked)-1)])
+}
+
 // compare holds all answers about one pod to kube-scheduler's.
 func (m *machine) compare(pod *corev1.Pod) {
 	m.oracle.show(m.snapshot)
@@ -172,20 +197,30 @@ func (m *machine) compare(pod *corev1.Pod) {
 	if len(candidates) == 0 {
 		return
 	}
+	m.sameSpread(pod, candidates, m.index.SpreadScore(pod, candidates), m.oracle.spread, "spread scores")
+	if len(pod.Spec.TopologySpreadConstraints) == 0 {
+		byDefault := m.index.DefaultSpreadScore(pod, m.oracle.sameKind(pod), candidates)
+		m.sameSpread(pod, candidates, byDefault, m.oracle.spreadAll, "default spread scores")
+	}
+	for _, weight := range []int64{0, 1, 30} {
+		m.compareAffinityScore(pod, candidates, weight)
+	}
+}
+
+func (m *machine) sameSpread(
+	pod *corev1.Pod, candidates []*model.Node, s *topology.SpreadScore, plugin fwk.Plugin, what string,
+) {
 	var points []int64
-	if s := m.index.SpreadScore(pod, candidates); s != nil {
+	if s != nil {
 		for _, node := range candidates {
 			points = append(points, s.Of(node))
 		}
 	}
-	want := m.oracle.score(m.t, m.oracle.spread, pod, candidates)
+	want := m.oracle.score(m.t, plugin, pod, candidates)
 	if !slices.Equal(points, want) {
-		m.t.Fatalf("%s: spread scores are %v, kube-scheduler's %v", podText(pod), points, want)
+		m.t.Fatalf("%s: %s are %v, kube-scheduler's %v", podText(pod), what, points, want)
 	}
-	m.note("spread scores", want)
-	for _, weight := range []int64{0, 1, 30} {
-		m.compareAffinityScore(pod, candidates, weight)
-	}
+	m.note(what, want)
 }
 
 func (m *machine) compareAffinityScore(pod *corev1.Pod, candidates []*model.Node, weight int64) {

@@ -30,7 +30,7 @@ func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 	if x.snapshot == nil {
 		return nil
 	}
-	terms := x.ask(pod).kind.terms
+	terms := x.ask(pod, false).kind.terms
 	if terms == nil && len(x.everyTerms) == 0 || terms != nil && terms.err != nil {
 		return nil
 	}
@@ -79,8 +79,10 @@ type SpreadScore struct {
 
 type softRule struct {
 	key *key
-	// table counts by the key, or by node where the key is the host's name.
-	table *table
+	// domains is the key by which table counts: every node for itself where the key is the host's name, and a domain of those
+	// without the label where not all labels must be there.
+	domains *key
+	table   *table
 	// slack is added for a node that has the label, weight counts for each pod.
 	slack, weight float64
 }
@@ -91,56 +93,67 @@ func (x *Index) SpreadScore(pod *corev1.Pod, candidates []*model.Node) *SpreadSc
 	if x.snapshot == nil || len(x.snapshot.Nodes) == 0 || len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return nil
 	}
-	soft := x.ask(pod).spreads.soft
+	soft := x.ask(pod, false).spreads.soft
 	if soft.err != nil || len(soft.all) == 0 {
 		return nil
 	}
 	return x.rank(soft.all, candidates, true)
 }
 
+// DefaultSpreadScore is SpreadScore for a pod without constraints: it is spread over hosts and zones among the pods that the
+// selector takes, as by kube-scheduler's system defaults. An empty selector ranks nothing.
+func (x *Index) DefaultSpreadScore(pod *corev1.Pod, pods labels.Selector, candidates []*model.Node) *SpreadScore {
+	if x.snapshot == nil || len(x.snapshot.Nodes) == 0 || pods.Empty() {
+		return nil
+	}
+	for {
+		x.ask(pod, true)
+		if list := x.defaultsOf(pod, pods); !x.stale {
+			return x.rank(list.all, candidates, false)
+		}
+	}
+}
+
+// rank ranks the candidates; all tells that those are left out which lack any of the labels.
 func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *SpreadScore {
 	s := &SpreadScore{rules: make([]softRule, len(list)), all: all}
 	for i := range list {
 		c := &list[i]
 		rule := softRule{key: x.key(c.key), slack: float64(c.maxSkew - 1)}
 		if c.key == corev1.LabelHostname {
-			rule.table = x.table(c.crowd, x.perNode, nil) // whatever the ground: a node counts for itself
+			rule.domains = x.perNode
+			rule.table = x.table(c.crowd, rule.domains, nil) // whatever the ground: a node counts for itself
 		} else {
-			rule.table = x.table(c.crowd, rule.key, x.among(&c.ground))
+			rule.domains = x.keyOf(keyName{label: c.key, lax: !all})
+			rule.table = x.table(c.crowd, rule.domains, x.among(&c.ground))
 		}
 		s.rules[i] = rule
 	}
-	ranked := 0
-	seen := make([][]bool, len(s.rules))
-	sizes := make([]int, len(s.rules))
+	for i, size := range s.sizes(candidates) {
+		s.rules[i].weight = math.Log(float64(size + 2))
+	}
+	s.bound(candidates)
+	return s
+}
+
+// sizes returns how many domains the candidates have under each rule.
+func (s *SpreadScore) sizes(candidates []*model.Node) []int {
+	seen, sizes := make([][]bool, len(s.rules)), make([]int, len(s.rules))
 	for i := range s.rules {
-		seen[i] = make([]bool, len(s.rules[i].key.width)+1) // the last is for nodes without the label
+		seen[i] = make([]bool, len(s.rules[i].domains.width))
 	}
 	for _, node := range candidates {
 		if s.ignores(node.Index) {
 			continue
 		}
-		ranked++
 		for i := range s.rules {
-			domain := s.rules[i].key.at[node.Index]
-			if domain == nowhere {
-				domain = int32(len(seen[i]) - 1)
-			}
-			if !seen[i][domain] {
+			if domain := s.rules[i].domains.at[node.Index]; !seen[i][domain] {
 				seen[i][domain] = true
 				sizes[i]++
 			}
 		}
 	}
-	for i := range s.rules {
-		size := sizes[i]
-		if list[i].key == corev1.LabelHostname {
-			size = ranked
-		}
-		s.rules[i].weight = math.Log(float64(size + 2))
-	}
-	s.bound(candidates)
-	return s
+	return sizes
 }
 
 // bound finds the least and the greatest number.

@@ -220,3 +220,23 @@ func spreadPods(pod *corev1.Pod, written *corev1.TopologySpreadConstraint) (labe
 	}
 	return labels.SelectorFromSet(maps.Clone(agreed)).Add(requirements...), nil
 }
+
+// defaultsOf returns the constraints of a pod that is spread by default.
+func (x *Index) defaultsOf(pod *corev1.Pod, pods labels.Selector) constraints {
+	where := whereabouts(pod)
+	id := fmt.Sprintf("default\x00%s\x00%s\x00%s", pod.Namespace, pods, where)
+	s := x.spreads[id]
+	if s == nil {
+		s = &spreads{}
+		for _, written := range []corev1.TopologySpreadConstraint{
+			{TopologyKey: corev1.LabelHostname, MaxSkew: 3}, {TopologyKey: corev1.LabelTopologyZone, MaxSkew: 5},
+		} {
+			c := newConstraint(pod, &written, pods)
+			c.ground.name(where)
+			s.soft.all = append(s.soft.all, c)
+		}
+		x.learn(pods)
+		x.spreads[id] = s
+	}
+	return s.soft
+}

@@ -20,7 +20,11 @@ func (p *plugin) neighbourScores(
 		}
 	}
 	if weight := p.weights.PodTopologySpread; weight > 0 {
-		if s := p.index.SpreadScore(pod, candidates); s != nil {
+		s := p.index.SpreadScore(pod, candidates)
+		if p.sameKind != nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
+			s = p.index.DefaultSpreadScore(pod, p.sameKind(pod), candidates)
+		}
+		if s != nil {
 			scores = append(scores, framework.NodeScore{
 				Name: "podtopologyspread", Weight: weight, Normalization: framework.AsIs, Raw: s.Of,
 			})

@@ -19,6 +19,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -39,6 +40,9 @@ type Kube interface {
 	Context() context.Context
 	// NewState returns an empty state for the questions about one pod.
 	NewState() fwk.CycleState
+	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
+	// calls it, and only when pods are spread by default; from then on what that takes is watched.
+	SpreadSelector() func(pod *corev1.Pod) labels.Selector
 }
 
 // New returns the maker of the plugin for each session, which asks the index about neighbours. It fails when kube lacks
@@ -58,7 +62,13 @@ func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, 
 		wanted.pre, _ = plugin.(fwk.PreScorePlugin)
 		scores = append(scores, wanted)
 	}
-	return func() framework.Plugin { return &plugin{kube: kube, index: index, weights: weights, scores: scores} }, nil
+	var sameKind func(*corev1.Pod) labels.Selector
+	if weights.DefaultSpread && weights.PodTopologySpread > 0 {
+		sameKind = kube.SpreadSelector()
+	}
+	return func() framework.Plugin {
+		return &plugin{kube: kube, index: index, weights: weights, scores: scores, sameKind: sameKind}
+	}, nil
 }
 
 // plugin is the plugin of one session.
@@ -67,6 +77,8 @@ type plugin struct {
 	index   *topology.Index
 	weights Weights
 	scores  []kubeScore
+	// sameKind is for pods that are spread by default; nil when none is.
+	sameKind func(*corev1.Pod) labels.Selector
 	// places are where the scored resources stand in vectors, nodes all of the session.
 	places places
 	nodes  []*model.Node

@@ -28,6 +28,9 @@ type Weights struct {
 	// PodAffinityHard is how much a neighbour's required affinity to the pod counts in the score of inter-pod affinity, beside
 	// preferred terms of 1 to 100; kube-scheduler's hardPodAffinityWeight.
 	PodAffinityHard int64
+	// DefaultSpread spreads pods without constraints of their own over hosts and zones, among the pods of their Services and
+	// of their controller, as kube-scheduler's system defaults do.
+	DefaultSpread bool
 	// LeastRequestedResources and the like are what these scores look at; nil is CPU and memory, each with weight 1.
 	LeastRequestedResources           Resources
 	MostRequestedResources            Resources
@@ -82,12 +85,30 @@ func ReadWeights(r Reader) Weights {
 		*weight.into = r.Int(weight.name, *weight.into, 0, maxWeight)
 	}
 	w.PodAffinityHard = r.Int("podaffinity.hardweight", w.PodAffinityHard, 0, maxHardWeight)
+	w.DefaultSpread = readDefaulting(r, w.PodTopologySpread)
 	w.LeastRequestedResources = readResources(r, "leastrequested", w.LeastRequested)
 	w.MostRequestedResources = readResources(r, "mostrequested", w.MostRequested)
 	w.RequestedToCapacityRatioResources = readResources(r, "requestedtocapacityratio", w.RequestedToCapacityRatio)
 	w.BalancedResourceResources = readBalanced(r, w.BalancedResource)
 	w.Shape = readShape(r, w.RequestedToCapacityRatio, w.Shape)
 	return w
+}
+
+// readDefaulting tells whether pods are spread by default. They are not unless it is asked for: that would pull the members
+// of a gang apart.
+func readDefaulting(r Reader, weight int64) bool {
+	const name = "podtopologyspread.defaulting"
+	switch given := r.String(name, "none"); {
+	case given == "none":
+		return false
+	case given != "system":
+		r.Refuse(name, "be none or system")
+	case weight == 0:
+		r.Refuse(name, "come with a podtopologyspread.weight of at least 1")
+	default:
+		return true
+	}
+	return false
 }
 
 // readShape returns the shape that the arguments give, or def.

@@ -100,8 +100,8 @@ func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
 	idle := func(uid string) *model.Task {
 		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, Supposed: model.Supposed{100, 200 << 20}}
 	}
-	used := &model.Node{Name: "a", Allocatable: room, Idle: room.Clone()}
-	free := &model.Node{Name: "b", Allocatable: room, Idle: room.Clone()}
+	used := &model.Node{Name: "a", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
+	free := &model.Node{Name: "b", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
 	one, two := idle("1"), idle("2")
 	one.Position = model.Position{Status: model.Placed, Node: "a"}
 	used.Place(one)
@@ -139,7 +139,7 @@ func TestResourceScores(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			node := &model.Node{Name: "a", Allocatable: c.allocatable, Idle: c.idle}
+			node := &model.Node{Name: "a", Object: &corev1.Node{}, Allocatable: c.allocatable, Idle: c.idle}
 			w.view.SharedLister = cache.NewSnapshot(nil, []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}})
 			scores := w.ours(t, weights, &model.Task{Pod: &corev1.Pod{}, Request: c.request}, []*model.Node{node})
 			var got []int64

@@ -17,7 +17,9 @@ type filter struct {
 	own func(*plugin, *corev1.Pod) (framework.NodeCheck, *model.Refusal)
 	// concerns tells, cheaply, whether the filter could have anything to say about the pod. What it rules out here, PreFilter
 	// would skip: that is the invariant, and what makes plain pods cheap.
-	concerns func(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool
+	concerns func(pod *corev1.Pod) bool
+	// harmless tells, cheaply, that the filter has nothing against the node, whatever the pod; nil when that is not so easy.
+	harmless func(node *corev1.Node) bool
 	pre      fwk.PreFilterPlugin
 	check    fwk.FilterPlugin
 }
@@ -26,10 +28,10 @@ type filter struct {
 // when several refuse.
 func wantedFilters() []filter {
 	return []filter{
-		{name: "NodeUnschedulable", scope: framework.Static, concerns: everyPod},
-		{name: "NodeName", scope: framework.Static, concerns: everyPod},
-		{name: "TaintToleration", scope: framework.Static, concerns: everyPod},
-		{name: "NodeAffinity", scope: framework.Static, concerns: everyPod},
+		{name: "NodeUnschedulable", scope: framework.Static, concerns: everyPod, harmless: isOpen},
+		{name: "NodeName", scope: framework.Static, concerns: namesNode},
+		{name: "TaintToleration", scope: framework.Static, concerns: everyPod, harmless: isUntainted},
+		{name: "NodeAffinity", scope: framework.Static, concerns: selectsNodes},
 		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: everyPod},
 
 		{name: "NodePorts", scope: framework.Local, concerns: hasHostPorts},
@@ -46,9 +48,19 @@ func wantedFilters() []filter {
 	}
 }
 
-func everyPod(fwk.NodeInfoLister, *corev1.Pod) bool { return true }
+func everyPod(*corev1.Pod) bool { return true }
 
-func hasHostPorts(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+func namesNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
+
+func selectsNodes(pod *corev1.Pod) bool {
+	return len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil
+}
+
+func isOpen(node *corev1.Node) bool { return !node.Spec.Unschedulable }
+
+func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
+
+func hasHostPorts(pod *corev1.Pod) bool {
 	return anyHostPort(pod.Spec.Containers) || anyHostPort(pod.Spec.InitContainers)
 }
 
@@ -63,7 +75,7 @@ func anyHostPort(containers []corev1.Container) bool {
 	return false
 }
 
-func hasVolumeClaims(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+func hasVolumeClaims(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if volume := &pod.Spec.Volumes[i]; volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil {
 			return true
@@ -74,7 +86,7 @@ func hasVolumeClaims(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
 
 // hasDisks tells whether the pod has a volume of any kind but those that are made on the node it runs on: those nearly
 // every pod has.
-func hasDisks(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+func hasDisks(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		switch volume := &pod.Spec.Volumes[i]; {
 		case volume.Projected != nil, volume.ConfigMap != nil, volume.Secret != nil, volume.DownwardAPI != nil,
@@ -86,6 +98,6 @@ func hasDisks(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
 	return false
 }
 
-func hasResourceClaims(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+func hasResourceClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0
 }

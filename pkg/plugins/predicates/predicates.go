@@ -113,18 +113,17 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 // consider adds one filter to the question about a task, which is made when the first has something to say. goOn is false
 // when nothing that other filters say can matter any more.
 func (p *plugin) consider(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
-	nodes := p.kube.Lister().NodeInfos()
 	var ask framework.NodeCheck
 	var refused *model.Refusal
 	if f.own != nil {
 		if ask, refused = f.own(p, task.Pod); ask == nil && refused == nil {
 			return asked, true
 		}
-	} else if !f.concerns(nodes, task.Pod) {
+	} else if !f.concerns(task.Pod) {
 		return asked, true
 	}
 	if asked == nil {
-		asked = &question{plugin: p, pod: task.Pod, nodes: nodes, state: p.newState(task)}
+		asked = &question{plugin: p, pod: task.Pod, nodes: p.kube.Lister().NodeInfos(), state: p.newState(task)}
 	}
 	if f.own != nil {
 		return asked, asked.take(f, ask, refused)

@@ -67,10 +67,15 @@ func TestRefusalsAreShared(t *testing.T) {
 	}
 }
 
+// tainted makes sure that TaintToleration has to be asked, and that it refuses nobody.
+func tainted(node *corev1.Node) {
+	node.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+}
+
 func TestUnknownNodeIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.view.show(nil, []*corev1.Node{newNode("a")})
-	if answers := w.ask(newPod("p"), []*corev1.Node{newNode("a"), newNode("gone")}); answers[0] != nil || answers[1] == nil {
+	w.view.show(nil, []*corev1.Node{newNode("a", tainted)})
+	if answers := w.ask(newPod("p"), []*corev1.Node{newNode("a", tainted), newNode("gone", tainted)}); answers[0] != nil || answers[1] == nil {
 		t.Errorf("got %v, want a refusal of the second node alone", answers)
 	}
 }
@@ -125,7 +130,7 @@ func (f *doubleFilter) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod
 // details returns what the plugin over the double says about nodes a and b.
 func (d *double) details(t *testing.T) []string {
 	t.Helper()
-	nodes := []*corev1.Node{newNode("a"), newNode("b")}
+	nodes := []*corev1.Node{newNode("a", tainted), newNode("b", tainted)}
 	d.lister = cache.NewSnapshot(nil, nodes)
 	if d.filter == nil {
 		d.filter = func(string) *fwk.Status { return nil }

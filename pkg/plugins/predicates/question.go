@@ -88,26 +88,25 @@ func (q *question) checks() []framework.NodeCheck {
 
 // check is the framework.NodeCheck of the prepared filters.
 func (q *question) check(node *model.Node) *model.Refusal {
-	known, err := q.nodes.Get(node.Name)
-	if err != nil || known.Node() == nil {
-		return q.plugin.refusals.get("not known to kube-scheduler's plugins", false)
-	}
 	for i := range q.filters {
-		f := &q.filters[i]
-		var refusal *model.Refusal
-		if f.ask != nil {
-			refusal = f.ask(node)
-		} else {
-			refusal = q.checkOne(f, known)
-		}
-		if refusal != nil {
+		if refusal := q.checkOne(&q.filters[i], node); refusal != nil {
 			return refusal
 		}
 	}
 	return nil
 }
 
-func (q *question) checkOne(f *prepared, node fwk.NodeInfo) *model.Refusal {
+func (q *question) checkOne(f *prepared, asked *model.Node) *model.Refusal {
+	switch {
+	case f.ask != nil:
+		return f.ask(asked)
+	case f.only == nil && f.harmless != nil && f.harmless(asked.Object):
+		return nil
+	}
+	node, err := q.nodes.Get(asked.Name)
+	if err != nil || node.Node() == nil {
+		return q.plugin.refusals.get("not known to kube-scheduler's plugins", false)
+	}
 	status := f.check.Filter(q.plugin.kube.Context(), q.state, q.pod, node)
 	switch {
 	case status.IsError():

@@ -34,7 +34,7 @@ func (p *plugin) Unreserve(task *model.Task) {
 	}
 }
 
-func hasClaims(pod *corev1.Pod) bool { return hasVolumeClaims(nil, pod) || hasResourceClaims(nil, pod) }
+func hasClaims(pod *corev1.Pod) bool { return hasVolumeClaims(pod) || hasResourceClaims(pod) }
 
 // newState returns an empty state for the questions about one task.
 func (p *plugin) newState(task *model.Task) fwk.CycleState {
@@ -47,7 +47,7 @@ func (p *plugin) newState(task *model.Task) fwk.CycleState {
 // groupOf returns what the task has in common with its siblings, nil when that can be nothing: only a device claim is given
 // to several pods before the API server knows of it.
 func (p *plugin) groupOf(task *model.Task) fwk.PodGroupCycleState {
-	if task.Job.Single || !hasResourceClaims(nil, task.Pod) {
+	if task.Job.Single || !hasResourceClaims(task.Pod) {
 		return nil
 	}
 	group := p.groups[task.Job]

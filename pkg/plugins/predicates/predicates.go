@@ -1,5 +1,6 @@
-// Package predicates rules out the nodes that kube-scheduler would rule out, by asking kube-scheduler's own filters:
-// names, cordons, taints, node affinity, ports, volumes, spread, inter-pod affinity, device claims and declared features.
+// Package predicates rules out the nodes that kube-scheduler would rule out, by asking kube-scheduler's own filters about
+// names, cordons, taints, node affinity, ports, volumes, device claims and declared features, and a topology.Index, in their
+// place and in their words, about spread and inter-pod affinity.
 //
 // It knows no resources: whether a request fits is the engine's arithmetic, also for an extended resource that a
 // DeviceClass provides. A pod that asks for nothing special costs no call into kube-scheduler once its shape is known. An

@@ -64,6 +64,7 @@ func playClaims(t *testing.T, lab *harness.Env, namespace func(t *testing.T) str
 		{"gangs with devices", (*claims).devices},
 		{"a gang that shares a volume and a device", (*claims).shared},
 		{"a gang of which one cannot be prepared", (*claims).givenBack},
+		{"a device kept since a start that a crash ended", (*claims).stranded},
 	} {
 		t.Run(one.name, func(t *testing.T) { one.run(&claims{Env: lab, t: t, ns: namespace(t)}) })
 	}
@@ -185,6 +186,47 @@ func (c *claims) givenBack() {
 	if err := c.bound("pair", 0); err != nil {
 		c.t.Error(err)
 	}
+}
+
+// stranded: a pod has a device on a node where it cannot run; it gets another one, elsewhere.
+func (c *claims) stranded() {
+	driver := c.ns + ".example.com"
+	class := c.deviceClass("claims-0", "claims-1")
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "gpu"}, Spec: oneOf(class)}
+	pod := c.Pod(c.ns, "p", oneCPU, func(p *corev1.Pod) {
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "claims-1"}
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+	})
+	c.Create(c.t, claim, pod)
+	claim.Status.Allocation = &resourceapi.AllocationResult{
+		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
+			Request: "gpu", Driver: driver, Pool: "claims-0", Device: "gpu-0",
+		}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{
+				Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"claims-0"},
+			}},
+		}}},
+	}
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+	if err := c.Client.Status().Update(c.t.Context(), claim); err != nil {
+		c.t.Fatal(err)
+	}
+	before := client.MergeFrom(pod.DeepCopy())
+	pod.Spec.SchedulingGates = nil
+	if err := c.Client.Patch(c.t.Context(), pod, before); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Eventually(c.t, patience, func() error {
+		if err := errors.Join(c.get("p", pod), c.get("gpu", claim)); err != nil {
+			return err
+		}
+		if claim.Status.Allocation == nil || claim.Status.Allocation.Devices.Results[0].Pool != pod.Spec.NodeName {
+			return fmt.Errorf("the pod is on %q, its claim %+v", pod.Spec.NodeName, claim.Status)
+		}
+		return nil
+	})
 }
 
 func (c *claims) get(name string, into client.Object) error {

@@ -3,11 +3,13 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -24,6 +26,8 @@ type keeper struct {
 	// fail answers a call that prepares with an error; nil answers all with yes. keep are those it does not answer.
 	fail func(commit.Call) error
 	keep map[string]commit.Call
+	// stranded is the pod that holds something since before.
+	stranded string
 }
 
 func newKeeper(t *testing.T) *keeper {
@@ -54,6 +58,14 @@ func (k *keeper) Abandon(pod types.UID) {
 	k.said = append(k.said, "abandon "+string(pod))
 	call := k.keep[string(pod)]
 	k.mailbox.Reply(commit.Reply{ID: call.ID, Err: context.Canceled})
+}
+
+func (k *keeper) Strand(pod *corev1.Pod) bool {
+	if k.stranded != pod.Name {
+		return false
+	}
+	k.stranded, k.held[pod.UID] = "", true
+	return true
 }
 
 func (k *keeper) end(pod types.UID) {
@@ -157,5 +169,23 @@ func TestWhatIsSetAsideIsKeptWhileABindIsInDoubt(t *testing.T) {
 	}
 	if len(k.held) != 0 {
 		t.Errorf("held %v", k.held)
+	}
+}
+
+// TestGangWithoutRoomGivesBackWhatItHeldBefore, which one that has room need not.
+func TestGangWithoutRoomGivesBackWhatItHeldBefore(t *testing.T) {
+	for cpu, want := range map[string]string{"1": "Release mpi-1", "2": "Prepare mpi-0, Prepare mpi-1, Bind mpi-0, Bind mpi-1"} {
+		k := newKeeper(t)
+		k.stranded = "mpi-1"
+		k.node("n1", cpu)
+		k.gang("mpi", 2, 2)
+		for i := range 2 {
+			pod := k.pods[types.UID(fmt.Sprintf("mpi-%d", i))].DeepCopy()
+			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+			k.pod(pod)
+		}
+		if got := order(k.play(t.Context(), time.Second)); got != want {
+			t.Errorf("with %s CPU: %q, want %q", cpu, got, want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -46,6 +47,8 @@ type Reservations interface {
 	Confirm(pod types.UID)
 	// Abandon ends soon what is being prepared for a pod.
 	Abandon(pod types.UID)
+	// Strand tells whether a pod that is not placed holds devices, which the sender's Preparer is then to be asked to release.
+	Strand(pod *corev1.Pod) bool
 }
 
 // Scheduler is the loop and what it owns.
@@ -185,6 +188,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
 	s.settle(ctx, outcomes)
+	s.giveBackStranded(snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)
 	took := s.options.Clock.Since(now)
 	s.options.Metrics.cycle(took, s.refusals)
@@ -292,11 +296,28 @@ func (s *Scheduler) resolve(doubt doubt, now time.Time) {
 	}
 }
 
+// giveBackStranded frees the devices that members of jobs without room hold since a start that came to no end.
+func (s *Scheduler) giveBackStranded(snapshot *model.Snapshot, now time.Time) {
+	for _, job := range snapshot.Jobs {
+		refusal := s.refusals[job.Key]
+		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
+			continue
+		}
+		for _, task := range job.Waiting() {
+			if len(task.Pod.Spec.ResourceClaims) > 0 && s.options.Reservations.Strand(task.Pod) {
+				s.machine.GiveBack(now, task.PodRef)
+			}
+		}
+	}
+}
+
 // nothingSetAside is where nothing ever is.
 type nothingSetAside struct{}
 
 func (nothingSetAside) Confirm(types.UID) {}
 func (nothingSetAside) Abandon(types.UID) {}
+
+func (nothingSetAside) Strand(*corev1.Pod) bool { return false }
 
 func bindFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{

@@ -179,6 +179,36 @@ func (r *Reservations) Abandon(pod types.UID) {
 	}
 }
 
+// Strand makes a reservation of the device claims that the API server has reserved for the pod alone, as a start leaves them
+// that a crash has ended, and reports whether there are any. Release gives the devices back; a pod that finds no place must not
+// keep them from others, nor be kept by them from nodes where it would find one. The loop calls it for a pod that is not
+// placed.
+func (r *Reservations) Strand(pod *corev1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held[pod.UID] != nil {
+		return false
+	}
+	h := &reservation{pod: pod, node: &corev1.Node{}, state: framework.NewCycleState(), begun: true}
+	h.claims.namespace = pod.Namespace
+	for _, name := range r.claimsOf(pod).devices {
+		claim, err := r.claims.Get(pod.Namespace, name)
+		if err == nil && len(claim.Status.ReservedFor) == 1 && claim.Status.ReservedFor[0].UID == pod.UID {
+			h.claims.devices = append(h.claims.devices, name)
+			h.pending = append(h.pending, claim.UID)
+		}
+	}
+	if len(h.pending) == 0 {
+		return false
+	}
+	h.keys = h.claims.keys()
+	r.keep(h)
+	return true
+}
+
 // Prepare tells the API server what was set aside for the pod, and waits until volumes are bound and devices ready. It may
 // take minutes, and is called on a goroutine that may. After an error the reservation is to be released.
 func (r *Reservations) Prepare(ctx context.Context, pod types.UID) error {

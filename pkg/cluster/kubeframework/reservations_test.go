@@ -375,6 +375,28 @@ func TestReservedBefore(t *testing.T) {
 	s.expectDevice("two", "")
 }
 
+// TestStranded: what a crash has left with a pod that finds no place is given back, what others use is not.
+func TestStranded(t *testing.T) {
+	shared := deviceClaim("shared", "p", "x")
+	shared.Status.Allocation.Devices.Results[0].Device = "gpu-1"
+	s := newStore(t, devices(3), deviceClaim("one", "p"), shared, deviceClaim("free"), deviceClaim("two"))
+	p, q := pod("p", "device one", "device shared", "device free"), pod("q", "device two", "volume none")
+	if s.Strand(q) || s.Strand(pod("plain")) {
+		t.Error("a pod holds what nobody reserved for it")
+	}
+	if !s.Strand(p) || s.Strand(p) {
+		t.Error("what the pod holds is not found, or found twice")
+	}
+	s.refuse(p, "a", "still being given back")
+	s.release("p")
+	s.expectDevice("one", "")
+	s.expectDevice("shared", "gpu-1 p x")
+	s.reserve(p)
+	if s.Strand(p) {
+		t.Error("a placed pod is stranded")
+	}
+}
+
 func TestVolumeIsPrepared(t *testing.T) {
 	p := pod("p", "volume one")
 	s := newStore(t, disk("d"), volumeClaim("one"), volumeClaim("two"), p)

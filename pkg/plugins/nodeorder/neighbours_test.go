@@ -47,7 +47,9 @@ type oneKind struct {
 
 func (k *oneKind) SpreadSelector() func(*corev1.Pod) labels.Selector {
 	k.asked++
-	return func(pod *corev1.Pod) labels.Selector { return labels.SelectorFromSet(labels.Set{"app": pod.Labels["app"]}) }
+	return func(pod *corev1.Pod) labels.Selector {
+		return labels.SelectorFromSet(labels.Set{"app": pod.Labels["app"]})
+	}
 }
 
 func TestPodsAreSpreadByDefaultOnlyWhenAskedFor(t *testing.T) {

@@ -9,28 +9,43 @@ import (
 // ranking orders the nodes for one shape and one kind of room by what the node objects and the pods on each node say. The
 // best is known at once, and a change on one node costs O(log nodes).
 //
-// Invariant: after follow, keys are what asking everything anew would give.
+// Invariant: after follow, the sums are what asking everything anew would give.
 type ranking struct {
 	room model.Room
 	mark model.Mark
-	// version is that of the static answers that the keys contain.
+	// version is that of the static answers that the sums contain.
 	version uint64
 	// session is the one that checks and scores come from; they hold until it closes.
 	session *Session
 	checks  placement
-	// bounded are local scores that need all candidates to be normalised; they are not in the keys.
+	// bounded are local scores that need all candidates to be normalised; they are not in the sums.
 	bounded []NodeScore
 	refused *model.Refusal
 
-	// keys are the sums of weighted scores by node, or barred.
-	keys []int64
-	// winners is a tournament over the keys: the one at position p is the better of those at 2p and 2p+1, and from
-	// len(keys) on stand the nodes themselves. Position 1 has the best of all.
-	winners []int32
+	// tree is a tournament: from nodes on stand the entries of the nodes themselves, before them, at each place, the better
+	// of those at twice the place and one more. Place 1 has the best of all.
+	tree  []entry
+	nodes int
 }
 
-// barred is the key of a node that cannot take the task.
-const barred = math.MinInt64
+// entry is a node in the tournament: the sum of its weighted scores and its position in one number, so that the greater is
+// the better, and the lower name among equals.
+type entry int64
+
+// barred is the sum of a node that cannot take the task. Sums are kept between it and most, which no weights that a
+// configuration may have lead to.
+const (
+	barred = math.MinInt32
+	most   = math.MaxInt32
+)
+
+func newEntry(sum int64, position int) entry {
+	return entry(sum<<32 | int64(math.MaxUint32-uint32(position)))
+}
+
+func (e entry) sum() int64 { return int64(e) >> 32 }
+
+func (e entry) position() int { return int(math.MaxUint32 - uint32(e)) }
 
 // follow brings the ranking up to date.
 func (r *ranking) follow(s *Session, task *model.Task, a *static) {
@@ -49,8 +64,7 @@ func (r *ranking) follow(s *Session, task *model.Task, a *static) {
 	for i := range changes {
 		// A node that changed again later is looked at only then.
 		if node := changes[i].Node; node.Changed == before+uint64(i)+1 {
-			r.keys[node.Index] = r.key(task, node, a.scores[node.Index])
-			r.compete(node.Index)
+			r.set(node.Index, r.sum(task, node, a.scores[node.Index]))
 		}
 	}
 }
@@ -70,62 +84,44 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 	}
 }
 
-// key adds what the pods on a node say to what the node objects do.
-func (r *ranking) key(task *model.Task, node *model.Node, static int64) int64 {
+// sum adds what the pods on a node say to what the node objects do.
+func (r *ranking) sum(task *model.Task, node *model.Node, static int64) int64 {
 	if static == barred || node.Lacking(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
 		return barred
 	}
-	return static + r.checks.score(node)
+	return min(max(static+r.checks.score(node), barred+1), most)
 }
 
 func (r *ranking) rankAll(task *model.Task, a *static) {
-	if len(r.keys) != len(a.nodes) {
-		r.keys, r.winners = make([]int64, len(a.nodes)), make([]int32, len(a.nodes))
+	if r.nodes = len(a.nodes); len(r.tree) != 2*r.nodes {
+		r.tree = make([]entry, 2*r.nodes)
 	}
 	for i, node := range a.nodes {
-		r.keys[i] = r.key(task, node, a.scores[i])
+		r.tree[r.nodes+i] = newEntry(r.sum(task, node, a.scores[i]), i)
 	}
-	for place := len(r.keys) - 1; place >= 1; place-- {
-		r.winners[place] = r.better(2*place, 2*place+1)
-	}
-}
-
-// compete lets a node whose key has changed win or lose its way up.
-func (r *ranking) compete(position int) {
-	for place := (len(r.keys) + position) / 2; place >= 1; place /= 2 {
-		winner := r.better(2*place, 2*place+1)
-		if r.winners[place] == winner && winner != int32(position) {
-			return // it does not matter further up either
-		}
-		r.winners[place] = winner
+	for place := r.nodes - 1; place >= 1; place-- {
+		r.tree[place] = max(r.tree[2*place], r.tree[2*place+1])
 	}
 }
 
-// better returns the node with the higher key of those at two places, the lower name among equals.
-func (r *ranking) better(one, other int) int32 {
-	a, b := r.at(one), r.at(other)
-	switch {
-	case r.keys[a] > r.keys[b]:
-		return a
-	case r.keys[a] < r.keys[b]:
-		return b
-	default:
-		return min(a, b)
+// set lets a node win or lose its way up with a new sum, as far as that changes anything.
+func (r *ranking) set(position int, sum int64) {
+	place, winner := r.nodes+position, newEntry(sum, position)
+	for place >= 1 && r.tree[place] != winner {
+		r.tree[place] = winner
+		winner = max(winner, r.tree[place^1])
+		place /= 2
 	}
 }
 
-func (r *ranking) at(place int) int32 {
-	if place >= len(r.keys) {
-		return int32(place - len(r.keys))
-	}
-	return r.winners[place]
-}
+// at returns the sum of a node, barred when it cannot take the task.
+func (r *ranking) at(position int) int64 { return r.tree[r.nodes+position].sum() }
 
 // best returns the position of the best node; ok is false when none can take the task.
 func (r *ranking) best() (position int, ok bool) {
-	if len(r.keys) == 0 {
+	if r.nodes == 0 {
 		return 0, false
 	}
-	winner := r.at(1)
-	return int(winner), r.keys[winner] != barred
+	best := r.tree[1]
+	return best.position(), best.sum() != barred
 }

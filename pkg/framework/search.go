@@ -40,7 +40,7 @@ func (s *Session) best(
 	var best *model.Node
 	var bestScore int64
 	for i, position := range answer.positions {
-		score := order.keys[position]
+		score := order.at(position)
 		if score == barred {
 			continue
 		}
@@ -67,7 +67,7 @@ func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
 	}
 	var nodes []*model.Node
 	for i, position := range answer.positions {
-		if node := answer.candidates[i]; order.keys[position] != barred && question.check(node) == nil {
+		if node := answer.candidates[i]; order.at(position) != barred && question.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}

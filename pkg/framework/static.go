@@ -69,7 +69,14 @@ func (a *static) check(nodes []*model.Node, asked placement) []*model.Refusal {
 
 // sum lists the candidates and counts the others.
 func (a *static) sum() {
-	a.candidates, a.positions, a.ruledOut = nil, nil, model.Tally{}
+	a.ruledOut = model.Tally{}
+	count := 0
+	for _, verdict := range a.verdicts {
+		if verdict == nil {
+			count++
+		}
+	}
+	a.candidates, a.positions = make([]*model.Node, 0, count), make([]int, 0, count)
 	for i, verdict := range a.verdicts {
 		if verdict != nil {
 			a.ruledOut.Count(verdict)

@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -158,12 +157,10 @@ func (x *Index) learnSelector(selector *metav1.LabelSelector) {
 
 // classOf returns the class of the pod.
 func (x *Index) classOf(pod *corev1.Pod) *class {
-	id := append(x.scratch[:0], pod.Namespace...)
+	id := writeWord(x.scratch[:0], pod.Namespace)
 	for i, name := range x.labels {
 		if value, ok := pod.Labels[name]; ok {
-			id = binary.AppendUvarint(append(id, 0), uint64(i))
-			id = binary.AppendUvarint(id, uint64(len(value)))
-			id = append(id, value...)
+			id = writeWord(writeNumber(id, i), value)
 		}
 	}
 	x.scratch = id

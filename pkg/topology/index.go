@@ -169,19 +169,11 @@ func (x *Index) ask(pod *corev1.Pod, labels bool) profile {
 	}
 }
 
-// readLabels learns all labels that selectors name now, those of waiting pods too, so that nobody needs to be told apart
-// again soon.
+// readLabels learns the labels that waiting pods name, so that nobody needs to be told apart again soon.
 func (x *Index) readLabels() {
-	for _, node := range x.snapshot.Nodes {
-		for _, task := range node.Tasks {
-			if task.Pod != nil {
-				x.learnFrom(task.Pod)
-			}
-		}
-	}
 	for _, job := range x.snapshot.Jobs {
 		for _, task := range job.Tasks {
-			if task.Status == model.Pending {
+			if task.Status == model.Pending && task.Pod != nil {
 				x.learnFrom(task.Pod)
 			}
 		}
@@ -235,6 +227,9 @@ func (x *Index) compare() {
 	for _, node := range nodes {
 		if x.at[node.Index] == nowhere {
 			x.at[node.Index] = x.occupy(node)
+		}
+		if x.stale {
+			return // all begins anew, with the labels that are known now
 		}
 	}
 	x.layout++

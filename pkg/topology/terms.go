@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -65,22 +64,14 @@ func (x *Index) termsOf(pod *corev1.Pod) *terms {
 	if !saysAnything(pod) {
 		return nil
 	}
-	affinity := corev1.Affinity{PodAffinity: pod.Spec.Affinity.PodAffinity, PodAntiAffinity: pod.Spec.Affinity.PodAntiAffinity}
-	size := affinity.Size()
-	id := slices.Grow(append(append(x.scratch[:0], pod.Namespace...), 0), size)
-	x.scratch = id
-	n, err := affinity.MarshalToSizedBuffer(id[len(id) : len(id)+size])
-	if err != nil || n != size {
-		return x.newTerms(pod) // no term fails to be written; if one does it stands alone
+	x.scratch = writeAffinity(writeWord(x.scratch[:0], pod.Namespace), pod.Spec.Affinity)
+	known := x.terms[string(x.scratch)]
+	if known == nil {
+		id := string(x.scratch)
+		known = x.newTerms(pod)
+		x.terms[id] = known
 	}
-	id = id[:len(id)+size]
-	if known := x.terms[string(id)]; known != nil {
-		return known
-	}
-	name := string(id)
-	t := x.newTerms(pod)
-	x.terms[name] = t
-	return t
+	return known
 }
 
 // newTerms reads the pod's terms, and tells everybody whom they may concern.

@@ -60,13 +60,14 @@ type reservation struct {
 	state  *framework.CycleState
 	claims podClaims
 	keys   []string
-	// pending are the device claims that were not allocated; reserved tells that the API server has one reserved for the pod
+	// pending are the device claims that were not allocated when the node was chosen; reserved tells that the API server has one reserved for the pod
 	// since an earlier attempt.
 	pending  []types.UID
 	reserved bool
 	serial   uint64
-	// begun tells that Prepare was called, cancel ends it.
+	// begun tells that Prepare was called, cancel ends it; prepared that it succeeded, and nothing is in flight any more.
 	begun     bool
+	prepared  bool
 	cancel    context.CancelFunc
 	abandoned bool
 	// stale tells that somebody who shares a claim has prepared it since, so that state is out of date; lost says why what was
@@ -237,6 +238,7 @@ func (r *Reservations) Prepare(ctx context.Context, pod types.UID) error {
 			return fmt.Errorf("%s: %w", plugin.Name(), status.AsError())
 		}
 	}
+	h.prepared = true
 	return nil
 }
 
@@ -267,7 +269,10 @@ func (r *Reservations) refresh(h *reservation) error {
 		return nil
 	}
 	r.takeBack(h)
-	if status := r.set(h, nil); !status.IsSuccess() {
+	given := h.pending // by the one who went first, for this pod too
+	status := r.set(h, nil)
+	h.pending = append(given, h.pending...)
+	if !status.IsSuccess() {
 		return fmt.Errorf("a claim shared with other pods: %w", status.AsError())
 	}
 	h.stale = false

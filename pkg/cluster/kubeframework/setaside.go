@@ -116,11 +116,13 @@ func (r *Reservations) writes(h *reservation) bool {
 // takeBack frees what is set aside, in reverse order, and writes nothing: the plugin itself would also withdraw from a claim
 // that the API server has reserved for the pod since an earlier attempt, which a session must not do.
 func (r *Reservations) takeBack(h *reservation) {
-	if h.reserved || h.begun {
+	switch {
+	case h.prepared: // nothing is in flight, or it is somebody else's by now
+	case h.reserved, h.begun:
 		for _, claim := range h.pending {
 			r.claims.MaybeRemoveClaimPendingAllocation(claim, false)
 		}
-	} else {
+	default:
 		r.devices.Unreserve(r.ctx, h.state, h.pod, h.node.Name)
 	}
 	r.volumes.Unreserve(r.ctx, h.state, h.pod, h.node.Name)

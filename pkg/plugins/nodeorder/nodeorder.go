@@ -115,7 +115,7 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates [
 	nodes := p.kube.Lister().NodeInfos()
 	for i := range p.scores {
 		wanted := &p.scores[i]
-		if wanted.scope != scope || !wanted.concerns(nodes, task.Pod) {
+		if wanted.scope != scope || !wanted.concerns(task.Pod) {
 			continue
 		}
 		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes, state: p.kube.NewState()}
@@ -148,6 +148,9 @@ func (q *question) prepare() (score framework.NodeScore, ok bool) {
 }
 
 func (q *question) raw(node *model.Node) int64 {
+	if q.nothing != nil && q.nothing(node.Object) {
+		return 0
+	}
 	info, err := q.nodes.Get(node.Name)
 	if err != nil || info.Node() == nil {
 		return 0

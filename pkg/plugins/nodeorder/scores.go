@@ -16,9 +16,11 @@ type kubeScore struct {
 	normalization framework.Normalization
 	// concerns tells, cheaply, whether the score could tell nodes apart for the pod. What it rules out here, PreScore would
 	// skip: that is the invariant.
-	concerns func(nodes fwk.NodeInfoLister, pod *corev1.Pod) bool
-	score    fwk.ScorePlugin
-	pre      fwk.PreScorePlugin
+	concerns func(pod *corev1.Pod) bool
+	// nothing tells, cheaply, that the raw score of the node is 0, whatever the pod; nil when that is not so easy.
+	nothing func(node *corev1.Node) bool
+	score   fwk.ScorePlugin
+	pre     fwk.PreScorePlugin
 }
 
 func wantedScores(weights Weights) []kubeScore {
@@ -29,17 +31,21 @@ func wantedScores(weights Weights) []kubeScore {
 		},
 		{
 			name: "tainttoleration", plugin: "TaintToleration", scope: framework.Static, weight: weights.TaintToleration,
-			normalization: framework.Reversed, concerns: everyPod,
+			normalization: framework.Reversed, concerns: everyPod, nothing: isUntainted,
 		},
 		{
 			name: "imagelocality", plugin: "ImageLocality", scope: framework.Static, weight: weights.ImageLocality,
-			normalization: framework.AsIs, concerns: everyPod,
+			normalization: framework.AsIs, concerns: everyPod, nothing: hasNoImages,
 		},
 	}
 }
 
-func everyPod(fwk.NodeInfoLister, *corev1.Pod) bool { return true }
+func everyPod(*corev1.Pod) bool { return true }
 
-func prefersNodes(_ fwk.NodeInfoLister, pod *corev1.Pod) bool {
+func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
+
+func hasNoImages(node *corev1.Node) bool { return len(node.Status.Images) == 0 }
+
+func prefersNodes(pod *corev1.Pod) bool {
 	return pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil
 }

@@ -24,8 +24,10 @@ func Watch(
 	classes := kube.Scheduling().V1().PriorityClasses().Informer()
 	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
 
+	shared := &templates{}
+	stripped := func(pod *corev1.Pod) *corev1.Pod { return shared.share(StripPod(pod)) }
 	watched := []watched{
-		{"pods", pods, strip(StripPod), pushing(push, func(pod *corev1.Pod) Event {
+		{"pods", pods, strip(stripped), pushing(push, func(pod *corev1.Pod) Event {
 			return Event{Kind: KindPod, Pod: pod}
 		})},
 		{"nodes", nodes, strip(StripNode), pushing(push, func(node *corev1.Node) Event {

@@ -38,13 +38,11 @@ const maxDomains = 32
 // domains returns the domains that have room for as many of the members that must share one as the job cannot do without,
 // the roomiest first; none when the members need not share any.
 func (t *trial) domains(room model.Room) []domain {
-	i := slices.IndexFunc(t.members, func(task *model.Task) bool { return sharedKey(task.Pod) != "" })
-	if i < 0 {
+	task, key, of := t.tie()
+	if task == nil {
 		return nil
 	}
-	task := t.members[i]
-	key := sharedKey(task.Pod)
-	shares := func(task *model.Task) bool { return sharedKey(task.Pod) == key }
+	shares := func(task *model.Task) bool { return of[kindOf(task)] }
 	fits := map[string]int64{}
 	var domains []domain
 	for _, node := range t.session.Candidates(task) {
@@ -79,17 +77,42 @@ func (t *trial) needed(shares func(*model.Task) bool) int64 {
 	return max(1, int64(t.job.MinMember)-int64(others))
 }
 
-// sharedKey returns the topology key of a required affinity of the pod to pods like itself, empty when it has none.
-func sharedKey(pod *corev1.Pod) string {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.PodAffinity == nil {
-		return ""
+// tie returns a topology label of which members must share one value by a required affinity to each other, the first task
+// that asks for it, and whom it ties: those who ask and those who are asked for. The task is nil when there is none.
+func (t *trial) tie() (first *model.Task, key string, of map[kind]bool) {
+	if !slices.ContainsFunc(t.members, requiresPods) {
+		return nil, "", nil
 	}
-	for _, term := range affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
-		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
-			return term.TopologyKey
+	kinds := kindsOf(t.members)
+	of = map[kind]bool{}
+	for _, task := range kinds {
+		for _, term := range requiredTerms(task) {
+			if first != nil && term.TopologyKey != key {
+				continue
+			}
+			for _, sibling := range kinds {
+				if speaksOf(term, task.Pod, sibling.Pod) {
+					first, key = earlier(first, task), term.TopologyKey
+					of[kindOf(task)], of[kindOf(sibling)] = true, true
+				}
+			}
 		}
 	}
-	return ""
+	return first, key, of
+}
+
+func requiresPods(task *model.Task) bool { return len(requiredTerms(task)) > 0 }
+
+func requiredTerms(task *model.Task) []corev1.PodAffinityTerm {
+	affinity := task.Pod.Spec.Affinity
+	if affinity == nil || affinity.PodAffinity == nil {
+		return nil
+	}
+	return affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+}
+
+// speaksOf tells whether a term of one pod is about the other, its sibling.
+func speaksOf(term corev1.PodAffinityTerm, of, sibling *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	return err == nil && reaches(&term, of.Namespace) && selector.Matches(labels.Set(sibling.Labels))
 }

@@ -9,23 +9,50 @@ import (
 )
 
 // order returns the waiting members in the order to place them: first as many as the job is short of, the roles' minima
-// before anyone else, the hardest to place before the easy; then the others, who step in where one of the first finds no
-// room.
+// before anyone else, whom others must be near before these, the hardest to place before the easy; then the rest, who step
+// in where one of the first finds no room.
 func order(session *framework.Session, job *model.Job, largest model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks)
 	chosen, rest := choose(job, waiting)
+	ranks := ranksOf(chosen)
 	hardness := map[model.Shape]hardness{}
 	for _, task := range chosen {
 		if _, known := hardness[task.Shape]; !known {
 			hardness[task.Shape] = hardnessOf(session, task, largest)
 		}
 	}
-	if len(hardness) > 1 {
+	if len(hardness) > 1 || len(ranks) > 0 {
 		slices.SortStableFunc(chosen, func(a, b *model.Task) int {
-			return hardness[a.Shape].compare(hardness[b.Shape])
+			return cmp.Or(cmp.Compare(ranks[kindOf(a)], ranks[kindOf(b)]), hardness[a.Shape].compare(hardness[b.Shape]))
 		})
 	}
 	return append(chosen, rest...)
+}
+
+// ranksOf returns how long a chain of siblings there is, by kind of member, of whom each must be near the one before: none
+// of them has anywhere to go until that one stands. It is nil when nobody must be near anybody. In a circle all wait for all,
+// and somebody has to begin.
+func ranksOf(members []*model.Task) map[kind]int {
+	if !slices.ContainsFunc(members, requiresPods) {
+		return nil
+	}
+	kinds := kindsOf(members)
+	ranks := map[kind]int{}
+	for range kinds {
+		for _, task := range kinds {
+			for _, term := range requiredTerms(task) {
+				if speaksOf(term, task.Pod, task.Pod) {
+					continue // the first of them may go anywhere
+				}
+				for _, sibling := range kinds {
+					if speaksOf(term, task.Pod, sibling.Pod) {
+						ranks[kindOf(task)] = min(max(ranks[kindOf(task)], ranks[kindOf(sibling)]+1), len(kinds))
+					}
+				}
+			}
+		}
+	}
+	return ranks
 }
 
 // hardness is how hard a task is to place.

@@ -24,7 +24,7 @@ type kind struct {
 
 func kindOf(task *model.Task) kind { return kind{role: task.Role, shape: task.Shape} }
 
-// maxKinds is how many kinds of members are asked what they prefer; those past it are taken to prefer nothing.
+// maxKinds is how many kinds of members are asked whom they must or would be near; those past it are taken to want nothing.
 const maxKinds = 16
 
 // wish is a topology label of which members prefer to share one value.
@@ -82,7 +82,7 @@ func (t *trial) wishes() []wish {
 	if !slices.ContainsFunc(t.members, prefersPods) {
 		return nil
 	}
-	kinds := t.kinds()
+	kinds := kindsOf(t.members)
 	var wishes []wish
 	for _, task := range kinds {
 		if !prefersPods(task) {
@@ -103,11 +103,11 @@ func (t *trial) wishes() []wish {
 	return wishes
 }
 
-// kinds returns the first member of each kind.
-func (t *trial) kinds() []*model.Task {
+// kindsOf returns the first member of each kind.
+func kindsOf(members []*model.Task) []*model.Task {
 	seen := map[kind]bool{}
 	var kinds []*model.Task
-	for _, task := range t.members {
+	for _, task := range members {
 		if k := kindOf(task); !seen[k] && len(kinds) < maxKinds {
 			seen[k] = true
 			kinds = append(kinds, task)

@@ -129,7 +129,8 @@ func (t *trial) explain(standing framework.Standing, gate, member *model.Refusal
 	return &whole
 }
 
-func earlier(first, second *model.Refusal) *model.Refusal {
+// earlier returns the first, or the second when there is no first.
+func earlier[T any](first, second *T) *T {
 	if first != nil {
 		return first
 	}

@@ -147,14 +147,14 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 // mostly wait for others.
 const preparers = 32
 
-// prepareTimeout bounds one of them, so that one without an answer does not keep its place.
+// prepareTimeout bounds one of them, from the moment it has its place, so that one without an answer does not keep it. What it
+// waited for the place is no fault of the API server, and must not fail a gang with many volumes.
 const prepareTimeout = 30 * time.Second
 
 // prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once.
 func prepareConfig(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	config.Timeout = prepareTimeout
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/prepare"
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return &fewAtOnce{next: next, slots: make(chan struct{}, preparers)}
@@ -176,7 +176,26 @@ func (f *fewAtOnce) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, request.Context().Err()
 	}
 	defer func() { <-f.slots }()
-	return f.next.RoundTrip(request)
+	ctx, cancel := context.WithTimeout(request.Context(), prepareTimeout)
+	response, err := f.next.RoundTrip(request.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Body = &boundedBody{ReadCloser: response.Body, end: cancel}
+	return response, nil
+}
+
+// boundedBody is an answer that is read under a context of its own, which ends with it.
+type boundedBody struct {
+	io.ReadCloser
+	end context.CancelFunc
+}
+
+// Close ends the reading.
+func (b *boundedBody) Close() error {
+	b.end()
+	return b.ReadCloser.Close()
 }
 
 func watch(p *process) ([]cache.InformerSynced, error) {

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// slow answers after a while, and to what nobody waits for any more not at all.
+type slow struct{ takes time.Duration }
+
+func (s slow) RoundTrip(request *http.Request) (*http.Response, error) {
+	select {
+	case <-time.NewTimer(s.takes).C:
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: request}, nil
+	case <-request.Context().Done():
+		return nil, request.Context().Err()
+	}
+}
+
+func preparingClient(t *testing.T, takes time.Duration) *http.Client {
+	t.Helper()
+	client, err := rest.HTTPClientFor(prepareConfig(&rest.Config{Host: "http://server", Transport: slow{takes}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestWaitingForAPlaceIsNoTimeOut: many more requests than may be under way at once, to a server that takes its time, all get
+// their answer.
+func TestWaitingForAPlaceIsNoTimeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := preparingClient(t, prepareTimeout-time.Second)
+		var asking sync.WaitGroup
+		for range 4 * preparers {
+			asking.Go(func() {
+				response, err := client.Get("http://server/")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := io.ReadAll(response.Body); err != nil {
+					t.Error(err)
+				}
+				response.Body.Close()
+			})
+		}
+		asking.Wait()
+	})
+}
+
+// TestWithoutAnAnswerAPlaceIsGivenUp: whoever never gets an answer does not keep the others waiting for ever.
+func TestWithoutAnAnswerAPlaceIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, began := preparingClient(t, 24*time.Hour), time.Now()
+		var asking sync.WaitGroup
+		for range 2 * preparers {
+			asking.Go(func() {
+				if _, err := client.Get("http://server/"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error %v, want that the time is over", err)
+				}
+			})
+		}
+		asking.Wait()
+		if took := time.Since(began); took != 2*prepareTimeout {
+			t.Errorf("took %s, want two times %s", took, prepareTimeout)
+		}
+	})
+}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -272,7 +271,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 // follow starts the informers, and tells the loop to lead once all that was there at the start has been delivered and
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
-	usual := debug.SetGCPercent(frugal)
+	readFrugally()
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	defer p.informers.Shutdown()
@@ -282,20 +281,15 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	}
 	p.synced.Store(true)
 	klog.FromContext(ctx).Info("Informers are synced")
+	settleMemory()
 	select {
 	case <-elected:
 		p.mailbox.Lead()
 	case <-ctx.Done():
 	}
-	debug.SetGCPercent(usual)
-	debug.FreeOSMemory()
 	<-ctx.Done()
 	return nil
 }
-
-// frugal is the garbage collector's percentage while the informers read their first lists, which leave several times more
-// behind than what is kept of them.
-const frugal = 40
 
 // checkCRD says clearly what an informer would only log.
 func (p *process) checkCRD() error {

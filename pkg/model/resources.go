@@ -11,6 +11,10 @@ import (
 // PiB, or 10¹² cores. It leaves room to add up 8,192 such amounts in an int64.
 const MaxAmount int64 = 1 << 50
 
+// Elsewhere is the allocatable of a resource that the node does not report and that is counted elsewhere, device by device,
+// since a DeviceClass provides it: there is always room, as far as the books are concerned. No node can report so much.
+const Elsewhere int64 = MaxAmount + 1
+
 // The dimensions that every vector has, at these positions.
 const (
 	CPU              = iota // thousandths of a core
@@ -160,16 +164,6 @@ func (r Resources) Clone() Resources { return slices.Clone(r) }
 func (r Resources) Equal(other Resources) bool {
 	for i := range max(len(r), len(other)) {
 		if r.At(i) != other.At(i) {
-			return false
-		}
-	}
-	return true
-}
-
-// Zero tells whether nothing at all is asked for, pod slots aside.
-func (r Resources) Zero() bool {
-	for i, amount := range r {
-		if i != Pods && amount != 0 {
 			return false
 		}
 	}

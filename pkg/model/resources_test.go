@@ -144,21 +144,8 @@ func TestResourcesCloneIsApart(t *testing.T) {
 	}
 }
 
-// TestZero: a pod slot is nothing asked for, an amount of anything else is.
-func TestZero(t *testing.T) {
-	for _, c := range []struct {
-		vector Resources
-		want   bool
-	}{
-		{nil, true}, {Resources{0, 0, 0, 1}, true}, {Resources{1}, false}, {Resources{0, 0, 0, 1, 1}, false}, {Resources{0, -1}, false},
-	} {
-		if got := c.vector.Zero(); got != c.want {
-			t.Errorf("%v: %v, want %v", c.vector, got, c.want)
-		}
-	}
-}
-
 // TestSumsStayExact: as many of the largest amounts as MaxAmount promises add up without wrapping round.
+
 func TestSumsStayExact(t *testing.T) {
 	var sum Resources
 	for range 8191 {

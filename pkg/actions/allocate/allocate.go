@@ -135,4 +135,7 @@ func (r *run) tryMinimum(job *model.Job) {
 	}
 }
 
-func releases(node *model.Node) bool { return !node.Releasing.Zero() }
+// releases tells whether anything on the node is being released, be it only a pod's place among the pods of the node.
+func releases(node *model.Node) bool {
+	return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
+}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -82,6 +85,36 @@ func TestABinderThatIsNotThereBindsNothing(t *testing.T) {
 	}
 	if err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n"}); err != nil || len(other.asked) > 0 {
 		t.Errorf("a bind without a binder: %v, %v", err, other.asked)
+	}
+}
+
+// TestARefusalAfterABinderThatGaveNoAnswer: the API server refuses to bind a pod that is bound already, which the binder may have
+// done.
+func TestARefusalAfterABinderThatGaveNoAnswer(t *testing.T) {
+	lost, dial := context.DeadlineExceeded, &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for name, c := range map[string]struct {
+		binder *binder
+		server *apierrors.StatusError
+		want   class
+	}{
+		"lost, bound already":    {&binder{err: lost}, errTaken, unknown},
+		"lost, denied":           {&binder{err: lost}, errDenied, unknown},
+		"lost, busy":             {&binder{err: lost}, errBusy, unknown},
+		"lost, gone":             {&binder{err: lost}, errGone, gone},
+		"lost, another one":      {&binder{err: lost}, errUID, gone},
+		"refused, bound already": {&binder{refusal: &model.Refusal{}}, errTaken, refused},
+		"unheard, bound already": {&binder{err: dial}, errTaken, refused},
+		"unheard, busy":          {&binder{err: dial}, errBusy, rejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.binder.ignorable = true
+			_, client := serve(t, func() *metav1.Status { status := c.server.Status(); return &status })
+			client.UseBinders([]model.PodBinder{c.binder})
+			err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n", Binder: "http://x"})
+			if got := classify(CallBind, err).class; got != c.want {
+				t.Errorf("class %d of %v, want %d", got, err, c.want)
+			}
+		})
 	}
 }
 

@@ -101,15 +101,25 @@ var errBinderRefused = errors.New("refused")
 
 // Do implements API.
 func (c *Client) Do(ctx context.Context, call Call) error {
-	if call.Kind == CallBind && call.Binder != "" {
-		if binder := c.binder(call.Binder); binder == nil || !binder.Ignorable() {
-			return bindBy(ctx, binder, call)
-		} else if bindBy(ctx, binder, call) == nil {
-			return nil
-		}
-		// The API server knows whether the binder has bound the pod all the same.
+	if call.Kind != CallBind || call.Binder == "" {
+		return c.send(ctx, call)
 	}
-	return c.send(ctx, call)
+	binder := c.binder(call.Binder)
+	err := bindBy(ctx, binder, call)
+	if err == nil || binder == nil || !binder.Ignorable() {
+		return err
+	}
+	return inItsPlace(err, c.send(ctx, call))
+}
+
+// inItsPlace reads what the API server said of a bind that its binder did not confirm. A binder that gave no answer may have
+// bound the pod, and to this very node, so a refusal by the API server then does not say that the pod is not bound.
+func inItsPlace(binder, server error) error {
+	said := classify(CallBind, server).class
+	if said == done || said == gone || classify(CallBind, binder).class != unknown {
+		return server
+	}
+	return fmt.Errorf("%w; in its place: %v", binder, server)
 }
 
 // binder returns the binder of that name, nil when there is none, such as after a change of the configuration.

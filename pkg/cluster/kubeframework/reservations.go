@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -31,7 +32,8 @@ import (
 type Reservations struct {
 	ctx              context.Context
 	volumes, devices setter
-	claims           fwk.ResourceClaimTracker
+	claims           *noted
+	classes          fwk.DeviceClassResolver
 	client           kubernetes.Interface
 	keys             keyLocks
 
@@ -76,10 +78,9 @@ type reservation struct {
 	lost  string
 }
 
-func newReservations(ctx context.Context, volumes, devices fwk.Plugin, claims fwk.ResourceClaimTracker,
-	client kubernetes.Interface,
+func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager tracked, client kubernetes.Interface,
 ) (*Reservations, error) {
-	r := &Reservations{ctx: ctx, claims: claims, client: client,
+	r := &Reservations{ctx: ctx, claims: manager.claims, classes: manager.DeviceClassResolver(), client: client,
 		held: map[types.UID]*reservation{}, users: map[string][]*reservation{},
 	}
 	for into, plugin := range map[*setter]fwk.Plugin{&r.volumes: volumes, &r.devices: devices} {
@@ -102,6 +103,7 @@ func (r *Reservations) Reserve(
 	pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState,
 ) (prepare bool, status *fwk.Status) {
 	claims := r.claimsOf(pod)
+	claims.byClass = byClass(pod, node)
 	if claims.none() {
 		return false, nil
 	}
@@ -180,12 +182,13 @@ func (r *Reservations) Abandon(pod types.UID) {
 	}
 }
 
-// Strand makes a reservation of the device claims that the API server has reserved for the pod alone, as a start leaves them
-// that a crash has ended, and reports whether there are any. Release gives the devices back; a pod that finds no place must not
-// keep them from others, nor be kept by them from nodes where it would find one. The loop calls it for a pod that is not
-// placed.
+// Strand makes a reservation of the device claims that the API server has reserved for the pod, as a start leaves them that a
+// crash has ended, and reports whether there are any. Release withdraws the pod from them, and gives the devices back that
+// nobody else has then; a pod that finds no place must not keep them from others, nor be kept by them from nodes where it would
+// find one. The loop calls it for a pod that is not placed.
 func (r *Reservations) Strand(pod *corev1.Pod) bool {
-	if len(pod.Spec.ResourceClaims) == 0 {
+	extended := extendedResources(pod)
+	if len(pod.Spec.ResourceClaims)+len(extended) == 0 {
 		return false
 	}
 	r.mu.Lock()
@@ -193,16 +196,18 @@ func (r *Reservations) Strand(pod *corev1.Pod) bool {
 	if r.held[pod.UID] != nil {
 		return false
 	}
-	h := &reservation{pod: pod, node: &corev1.Node{}, state: framework.NewCycleState(), begun: true}
-	h.claims.namespace = pod.Namespace
+	h := &reservation{pod: pod, node: &corev1.Node{}, state: framework.NewCycleState(), begun: true,
+		prepared: true, // nothing is in flight
+	}
+	h.claims.namespace, h.claims.byClass = pod.Namespace, extended
 	for _, name := range r.claimsOf(pod).devices {
 		claim, err := r.claims.Get(pod.Namespace, name)
-		if err == nil && len(claim.Status.ReservedFor) == 1 && claim.Status.ReservedFor[0].UID == pod.UID {
+		if err == nil && resourceclaim.IsReservedForPod(pod, claim, false) {
 			h.claims.devices = append(h.claims.devices, name)
 			h.pending = append(h.pending, claim.UID)
 		}
 	}
-	if len(h.pending) == 0 {
+	if len(h.pending)+len(r.made(h)) == 0 {
 		return false
 	}
 	h.keys = h.claims.keys()
@@ -300,7 +305,7 @@ func (r *Reservations) Release(ctx context.Context, pod types.UID) error {
 	}
 	var err error
 	if h.begun {
-		err = r.deallocate(ctx, h)
+		err = errors.Join(r.deallocate(ctx, h), r.discard(ctx, h))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

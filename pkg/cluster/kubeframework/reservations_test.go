@@ -375,7 +375,7 @@ func TestReservedBefore(t *testing.T) {
 	s.expectDevice("two", "")
 }
 
-// TestStranded: what a crash has left with a pod that finds no place is given back, what others use is not.
+// TestStranded: what a crash has left with pods that find no place is given back, what others use is not.
 func TestStranded(t *testing.T) {
 	shared := deviceClaim("shared", "p", "x")
 	shared.Status.Allocation.Devices.Results[0].Device = "gpu-1"
@@ -390,7 +390,16 @@ func TestStranded(t *testing.T) {
 	s.refuse(p, "a", "still being given back")
 	s.release("p")
 	s.expectDevice("one", "")
-	s.expectDevice("shared", "gpu-1 p x")
+	s.expectDevice("shared", "gpu-1 x")
+	if s.Strand(p) {
+		t.Error("what was given back is found again")
+	}
+	x := pod("x", "device shared") // was to start together with p
+	if !s.Strand(x) {
+		t.Error("a device that two shared stays with both")
+	}
+	s.release("x")
+	s.expectDevice("shared", "")
 	s.reserve(p)
 	if s.Strand(p) {
 		t.Error("a placed pod is stranded")

@@ -12,7 +12,7 @@ import (
 // not as much again as is in use. Who sets GOGC decides otherwise, and none of this is done.
 const (
 	// strict is the percentage while the first lists are read.
-	strict = 40
+	strict = 25
 	// garbage is how many bytes may lie around afterwards; least and most are the percentages between which that is heeded.
 	garbage     = 128 << 20
 	least, most = 50, 300

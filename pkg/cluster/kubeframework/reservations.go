@@ -309,6 +309,7 @@ func (r *Reservations) Release(ctx context.Context, pod types.UID) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	h.state.SetPodGroupSchedulingCycle(nil) // the session's, which may still go on
 	r.takeBack(h)
 	r.drop(h)
 	return err

@@ -22,7 +22,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	clientcache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 )
@@ -482,6 +484,25 @@ func TestSharedByAGroup(t *testing.T) {
 	s.release("p2")
 	s.expectDevice("gpu", "")
 	s.reserve(pod("q", "device two"))
+}
+
+// TestReleaseLeavesTheSessionAlone: what is given back before it was prepared, while the session goes on with the same group,
+// does not touch what the session is reading. It fails under the race detector only.
+func TestReleaseLeavesTheSessionAlone(t *testing.T) {
+	s := newStore(t, devices(1), deviceClaim("gpu"))
+	group, filter := s.NewGroup(), s.Plugin(names.DynamicResources).(fwk.PreFilterPlugin)
+	if _, status := s.Reserve(pod("p", "device gpu"), s.nodes["a"], group); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	var releasing sync.WaitGroup
+	releasing.Go(func() {
+		if err := s.Release(t.Context(), "p"); err != nil {
+			t.Error(err)
+		}
+	})
+	filter.PreFilter(t.Context(), s.NewStateIn(group), pod("q", "device gpu"), nil)
+	releasing.Wait()
+	s.reserve(pod("r", "device gpu"))
 }
 
 func TestClaimsAreTold(t *testing.T) {

@@ -7,10 +7,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
+	"time"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -276,8 +279,8 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	p.groups.Start(ctx.Done())
 	defer p.informers.Shutdown()
 	defer p.groups.Shutdown()
-	if !cache.WaitForCacheSync(ctx.Done(), p.sources...) {
-		return nil
+	if wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, p.haveSynced) != nil {
+		return nil // only the end of ctx ends it
 	}
 	p.synced.Store(true)
 	klog.FromContext(ctx).Info("Informers are synced")
@@ -289,6 +292,11 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// haveSynced tells whether all that was there at the start has been delivered.
+func (p *process) haveSynced(context.Context) (bool, error) {
+	return !slices.ContainsFunc(p.sources, func(synced cache.InformerSynced) bool { return !synced() }), nil
 }
 
 // checkCRD says clearly what an informer would only log.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"

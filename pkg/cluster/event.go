@@ -2,6 +2,7 @@ package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -16,6 +17,7 @@ const (
 	KindNode
 	KindGroup
 	KindPriorityClass
+	KindDeviceClass
 	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
 	// as a claim or a storage class.
 	KindOther
@@ -32,6 +34,7 @@ type Event struct {
 	Node          *corev1.Node
 	Group         *v1alpha1.PodGroup
 	PriorityClass *schedulingv1.PriorityClass
+	DeviceClass   *resourceapi.DeviceClass
 }
 
 // Effect says whom an event concerns.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
@@ -44,7 +45,7 @@ func Watch(
 }
 
 // WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
-// read has changed. The rules of Watch hold.
+// read has changed; device classes mean something to the state, too. The rules of Watch hold.
 func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
 	other := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { push(Event{Kind: KindOther}) },
@@ -63,7 +64,8 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), nil, other},
 		{"resource claims", resource.ResourceClaims().Informer(), nil, other},
 		{"resource slices", resource.ResourceSlices().Informer(), nil, other},
-		{"device classes", resource.DeviceClasses().Informer(), nil, other},
+		{"device classes", resource.DeviceClasses().Informer(), nil, pushing(push,
+			func(class *resourceapi.DeviceClass) Event { return Event{Kind: KindDeviceClass, DeviceClass: class} })},
 	})
 }
 

@@ -16,6 +16,9 @@ type nodeRecord struct {
 
 func (s *State) newNode(object *corev1.Node) *nodeRecord {
 	allocatable, refused := s.capacity(object)
+	if refused == nil {
+		s.devices.countElsewhere(&allocatable)
+	}
 	return &nodeRecord{object: object, allocatable: allocatable, refused: refused}
 }
 

@@ -107,6 +107,7 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		t.Request, t.Refused = s.request(pod)
 		t.Supposed = supposedOf(pod)
 	}
+	t.ByClass = s.devices.asks(t.Request)
 	if same && earlier.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = earlier.task.Shape
 	} else {
@@ -208,7 +209,7 @@ func (s *State) markJob(before, after *record) {
 // sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
 func sameQuestion(a, b *model.Task) bool {
 	return a.Job == b.Job && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
-		a.Shape == b.Shape && a.Gated == b.Gated && a.Refused.String() == b.Refused.String()
+		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Refused.String() == b.Refused.String()
 }
 
 func add[K comparable](index map[K]map[types.UID]*record, key K, r *record) {

@@ -36,6 +36,7 @@ type State struct {
 	nodes   map[string]*nodeRecord
 	groups  map[model.JobKey]*v1alpha1.PodGroup
 	classes map[string]int32
+	devices byClass
 
 	// Indexes over records: by job, by node, and those that are being deleted.
 	members   map[model.JobKey]map[types.UID]*record
@@ -66,7 +67,7 @@ func New(options Options) *State {
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
 		records: map[types.UID]*record{}, nodes: map[string]*nodeRecord{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{},
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
 		members: map[model.JobKey]map[types.UID]*record{}, held: map[string]map[types.UID]*record{},
 		releasing:  map[types.UID]*record{},
 		dirtyTasks: map[types.UID]struct{}{}, dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
@@ -90,6 +91,8 @@ func (s *State) Apply(event Event) Effect {
 		return s.applyGroup(event.Group, event.Deleted)
 	case event.Kind == KindPriorityClass && event.PriorityClass != nil:
 		return s.applyPriorityClass(event.PriorityClass, event.Deleted)
+	case event.Kind == KindDeviceClass && event.DeviceClass != nil:
+		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
 	case event.Kind == KindOther:
 		return Effect{Schedule: true}
 	}

@@ -103,6 +103,8 @@ type Task struct {
 	Created  time.Time
 	// Request is what the task takes on a node.
 	Request Resources
+	// ByClass tells that some of it may be devices that a DeviceClass provides, where a node does not report them itself.
+	ByClass bool
 	// Supposed is what scores count on top of it.
 	Supposed Supposed
 	// Shape is the placement question of the task.

@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -102,7 +104,7 @@ func (s *stage) nodeOf(pod *corev1.Pod) string {
 }
 
 // checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for, container by
-// container, is no more than it offers. A resource that the new pods do not ask for may have been overdrawn before.
+// container, is no more than it offers, if it offers any or no device class does in its place. A resource that the new pods do not ask for may have been overdrawn before.
 func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
 	asked, wanted := corev1.ResourceList{}, corev1.ResourceList{}
 	pods := int64(0)
@@ -123,6 +125,9 @@ func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
 	allocatable := s.world.nodes[name].Status.Allocatable
 	for resource := range wanted {
 		offered, sum := allocatable[resource], asked[resource]
+		if offered.IsZero() && s.byClass(resource) {
+			continue
+		}
 		if sum.Cmp(offered) > 0 {
 			return fmt.Errorf("invariant I3: node %s offers %s of %s, and %s are asked for",
 				name, offered.String(), resource, sum.String())
@@ -132,6 +137,14 @@ func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
 		return fmt.Errorf("invariant I3: node %s takes %s pods, and has %d", name, offered.String(), pods)
 	}
 	return nil
+}
+
+func (s *stage) byClass(name corev1.ResourceName) bool {
+	return slices.ContainsFunc(s.objects, func(object runtime.Object) bool {
+		class, ok := object.(*resourceapi.DeviceClass)
+		return ok && (string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name ||
+			class.Spec.ExtendedResourceName != nil && string(name) == *class.Spec.ExtendedResourceName)
+	})
 }
 
 // checkWaiting is invariant I7: whoever could be bound and is not, is told why.

@@ -40,6 +40,9 @@ func room(dimensions *model.Dimensions, node *model.Node) string {
 		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle.At(i) == 0 {
 			continue
 		}
+		if node.Allocatable.At(i) == model.Elsewhere {
+			continue // nobody can say how many devices are left of it
+		}
 		if i == model.Pods && node.Allocatable.At(i) == manyPods {
 			continue
 		}

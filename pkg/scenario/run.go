@@ -9,7 +9,10 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
 )
 
 // Run plays the stories of one file and compares with what is recorded there.
@@ -123,6 +126,11 @@ func (p *player) happen(d *datadriven.TestData) error {
 		}
 		objects, err := decodeObjects(d.Input)
 		p.stage.objects = append(p.stage.objects, objects...)
+		for _, object := range objects {
+			if class, ok := object.(*resourceapi.DeviceClass); ok {
+				p.stage.world.tell(cluster.Event{Kind: cluster.KindDeviceClass, DeviceClass: class})
+			}
+		}
 		return err
 	case "cluster":
 		return p.stage.world.apply(d.Input)

@@ -304,7 +304,7 @@ func (s *Scheduler) giveBackStranded(snapshot *model.Snapshot, now time.Time) {
 			continue
 		}
 		for _, task := range job.Waiting() {
-			if len(task.Pod.Spec.ResourceClaims) > 0 && s.options.Reservations.Strand(task.Pod) {
+			if (task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0) && s.options.Reservations.Strand(task.Pod) {
 				s.machine.GiveBack(now, task.PodRef)
 			}
 		}

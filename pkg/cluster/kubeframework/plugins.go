@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"runtime"
 
+	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -60,6 +61,7 @@ type Plugins struct {
 	*Reservations
 	namespaceLabels
 	owners
+	classes deviceClasses
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	lister     fwk.SharedLister
@@ -80,10 +82,11 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, claims, err := deviceTracker(ctx, deps)
+	manager, claims, err := deviceTracker(ctx, deps)
 	if err != nil {
 		return nil, err
 	}
+	devices := tracked{SharedDRAManager: manager, claims: &noted{ResourceClaimTracker: manager.ResourceClaims()}}
 	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
 		kuberuntime.WithClientSet(deps.Client),
 		kuberuntime.WithEventRecorder(silent{}),
@@ -102,6 +105,9 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}
+	if err := p.classes.follow(devices.DeviceClassResolver(), deps.Informers); err != nil {
+		return nil, fmt.Errorf("device classes: %w", err)
+	}
 	factories := plugins.NewInTreeRegistry()
 	for _, name := range built() {
 		plugin, err := factories[name](ctx, args[name], handle)
@@ -111,22 +117,31 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		p.plugins[name] = plugin
 	}
 	p.Reservations, err = newReservations(ctx,
-		p.plugins[names.VolumeBinding], p.plugins[names.DynamicResources], devices.ResourceClaims(), deps.Client)
+		p.plugins[names.VolumeBinding], p.plugins[names.DynamicResources], devices, deps.Client)
 	return p, err
 }
 
 // Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
 func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
-// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims, which are
-// taken in a moment after their informer has synced, and volume attachments and owners, which nobody else reads. It may be called on
+// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims
+// and device classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which nobody else reads. It may be called on
 // any goroutine, and is true only after the informers were started.
-func (p *Plugins) HasSynced() bool { return p.claimsSynced() && p.attachmentsSynced() && p.synced() }
+func (p *Plugins) HasSynced() bool {
+	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.synced()
+}
 
-// OnClaims has changed called whenever a device claim is not what the plugins took it for before: as its informer tells it,
+// ByDeviceClass tells whether a device class provides devices for the extended resource, as DynamicResources sees it. It may
+// be called on any goroutine.
+func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
+	return p.classes.GetDeviceClass(resource) != nil
+}
+
+// OnClaims has changed called whenever a device claim or a device class is not what the plugins took it for before: as its informer tells it,
 // but never before the plugins know, and as Prepare and Release have left it. It is called on their goroutines, also while a
 // session takes something back, and must return at once.
 func (p *Plugins) OnClaims(changed func()) {
+	p.classes.onChange(changed)
 	p.claimCache.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 	})

@@ -22,9 +22,11 @@ import (
 type podClaims struct {
 	namespace        string
 	volumes, devices []string
+	// byClass are extended resources that the node does not report: a claim to devices for them is made for the pod alone.
+	byClass []corev1.ResourceName
 }
 
-func (c podClaims) none() bool { return len(c.volumes)+len(c.devices) == 0 }
+func (c podClaims) none() bool { return len(c.volumes)+len(c.devices)+len(c.byClass) == 0 }
 
 func (c podClaims) volumeKeys() []string { return keysOf("volume", c.namespace, c.volumes) }
 
@@ -95,12 +97,38 @@ func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.St
 		r.restore(h)
 		return status
 	}
-	if status := r.devices.Reserve(r.ctx, h.state, h.pod, h.node.Name); !status.IsSuccess() {
+	if status := r.setDevices(h); !status.IsSuccess() {
 		r.takeBack(h)
 		r.restore(h)
 		return status
 	}
 	return nil
+}
+
+// setDevices lets the plugin set devices aside. A pod must never be bound without those for its extended resources: what the
+// snapshot says of device classes may be out of date, and the plugin has nothing against a node when no class is left.
+func (r *Reservations) setDevices(h *reservation) *fwk.Status {
+	r.claims.signalled = nil
+	if status := r.devices.Reserve(r.ctx, h.state, h.pod, h.node.Name); !status.IsSuccess() {
+		return status
+	}
+	own := false
+	for _, claim := range r.claims.signalled {
+		if !slices.Contains(h.pending, claim) {
+			own, h.pending = true, append(h.pending, claim)
+		}
+	}
+	for _, name := range h.claims.byClass {
+		if !own || r.classes.GetDeviceClass(name) == nil {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "lack "+string(name)+", which no DeviceClass provides")
+		}
+	}
+	return nil
+}
+
+// NoDeviceClass says why a node that does not report the extended resource is refused when no device class provides it.
+func NoDeviceClass(name corev1.ResourceName) string {
+	return "lack " + string(name) + ", which no DeviceClass provides"
 }
 
 // writes tells whether the API server must be told of anything before the pod is bound.
@@ -178,6 +206,51 @@ func (r *Reservations) deallocate(ctx context.Context, h *reservation) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// made returns the claims that were made for the extended resources of the pod, as far as is known by now.
+func (r *Reservations) made(h *reservation) []*resourceapi.ResourceClaim {
+	if len(h.claims.byClass) == 0 {
+		return nil
+	}
+	all, err := r.claims.List()
+	if err != nil {
+		return nil // kube-scheduler's tracker has none to return; the next to be stranded finds them
+	}
+	return slices.DeleteFunc(all, func(claim *resourceapi.ResourceClaim) bool { return !ownClaim(claim, h.pod) })
+}
+
+// discard deletes the claims that were made for the extended resources of the pod; their devices are free at once.
+func (r *Reservations) discard(ctx context.Context, h *reservation) error {
+	var failed []error
+	for _, claim := range r.made(h) {
+		h.pending = append(h.pending, claim.UID)
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.withdraw(ctx, h, claim.Name) })
+		if err == nil {
+			err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.remove(ctx, claim) })
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("resource claim %s/%s: %w", claim.Namespace, claim.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// remove deletes a claim that nobody uses, with the finalizer that keeps it while it is allocated.
+func (r *Reservations) remove(ctx context.Context, known *resourceapi.ResourceClaim) error {
+	client := r.client.ResourceV1().ResourceClaims(known.Namespace)
+	claim, err := client.Get(ctx, known.Name, metav1.GetOptions{})
+	if err == nil && claim.UID == known.UID && slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
+		claim.Finalizers = slices.DeleteFunc(claim.Finalizers, func(f string) bool { return f == resourceapi.Finalizer })
+		_, err = client.Update(ctx, claim, metav1.UpdateOptions{})
+	}
+	if err == nil {
+		err = client.Delete(ctx, known.Name, *metav1.NewPreconditionDeleteOptions(string(known.UID)))
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 func (r *Reservations) withdraw(ctx context.Context, h *reservation, name string) error {

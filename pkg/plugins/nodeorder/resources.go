@@ -135,12 +135,20 @@ func (f *fullness) score(node *model.Node) int64 {
 // on returns what the node offers of the resource, and what would be in use of it with the task there, with what is supposed
 // of its pods.
 func (d *demand) on(node *model.Node) (used, capacity int64) {
-	capacity = node.Allocatable.At(d.position)
+	capacity = offered(node, d.position)
 	used = capacity - node.Idle.At(d.position) + d.request
 	if d.position < len(node.Supposed) {
 		used += node.Supposed[d.position]
 	}
 	return used, capacity
+}
+
+// offered returns what the node itself offers of a resource: none of what is counted elsewhere.
+func offered(node *model.Node, position int) int64 {
+	if capacity := node.Allocatable.At(position); capacity != model.Elsewhere {
+		return capacity
+	}
+	return 0
 }
 
 // leastRequested returns the mean share left over, in percent, of the resources that the node offers at all.
@@ -223,7 +231,7 @@ func (f *fullness) balance(node *model.Node) int64 {
 		return f.balanceMany(node)
 	}
 	one, other := &f.balanced[0], &f.balanced[1]
-	oneCapacity, otherCapacity := node.Allocatable.At(one.position), node.Allocatable.At(other.position)
+	oneCapacity, otherCapacity := offered(node, one.position), offered(node, other.position)
 	if oneCapacity <= 0 || otherCapacity <= 0 {
 		return change(full, full) // one resource is in balance with itself
 	}
@@ -237,7 +245,7 @@ func (f *fullness) balanceMany(node *model.Node) int64 {
 	before, after := f.before[:0], f.after[:0]
 	for i := range f.balanced {
 		d := &f.balanced[i]
-		capacity := node.Allocatable.At(d.position)
+		capacity := offered(node, d.position)
 		if capacity <= 0 {
 			continue
 		}

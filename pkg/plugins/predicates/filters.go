@@ -14,10 +14,10 @@ type filter struct {
 	scope framework.Scope
 	// own answers in kube-scheduler's place, nil when that is asked itself: a check, or a refusal when no node can pass, or
 	// neither when there is nothing to say.
-	own func(*plugin, *corev1.Pod) (framework.NodeCheck, *model.Refusal)
-	// concerns tells, cheaply, whether the filter could have anything to say about the pod. What it rules out here, PreFilter
+	own func(*plugin, *model.Task) (framework.NodeCheck, *model.Refusal)
+	// concerns tells, cheaply, whether the filter could have anything to say about the task. What it rules out here, PreFilter
 	// would skip: that is the invariant, and what makes plain pods cheap.
-	concerns func(pod *corev1.Pod) bool
+	concerns func(task *model.Task) bool
 	// harmless tells, cheaply, that the filter has nothing against the node, whatever the pod; nil when that is not so easy.
 	harmless func(node *corev1.Node) bool
 	pre      fwk.PreFilterPlugin
@@ -28,27 +28,35 @@ type filter struct {
 // when several refuse.
 func wantedFilters() []filter {
 	return []filter{
-		{name: "NodeUnschedulable", scope: framework.Static, concerns: everyPod, harmless: isOpen},
-		{name: "NodeName", scope: framework.Static, concerns: namesNode},
-		{name: "TaintToleration", scope: framework.Static, concerns: everyPod, harmless: isUntainted},
-		{name: "NodeAffinity", scope: framework.Static, concerns: selectsNodes},
-		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: everyPod},
+		{name: "NodeUnschedulable", scope: framework.Static, concerns: every, harmless: isOpen},
+		{name: "NodeName", scope: framework.Static, concerns: onPod(namesNode)},
+		{name: "TaintToleration", scope: framework.Static, concerns: every, harmless: isUntainted},
+		{name: "NodeAffinity", scope: framework.Static, concerns: onPod(selectsNodes)},
+		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: every},
 
-		{name: "NodePorts", scope: framework.Local, concerns: hasHostPorts},
+		{name: "NodePorts", scope: framework.Local, concerns: onPod(hasHostPorts)},
 
 		// What these say depends on API objects that are no part of a shape, and a claim that only one pod may use can be in use
 		// on any node.
-		{name: "NodeVolumeLimits", scope: framework.Global, concerns: hasDisks},
-		{name: "VolumeRestrictions", scope: framework.Global, concerns: hasDisks},
-		{name: "VolumeBinding", scope: framework.Global, concerns: hasVolumeClaims},
-		{name: "VolumeZone", scope: framework.Global, concerns: hasVolumeClaims},
+		{name: "NodeVolumeLimits", scope: framework.Global, concerns: onPod(hasDisks)},
+		{name: "VolumeRestrictions", scope: framework.Global, concerns: onPod(hasDisks)},
+		{name: "VolumeBinding", scope: framework.Global, concerns: onPod(hasVolumeClaims)},
+		{name: "VolumeZone", scope: framework.Global, concerns: onPod(hasVolumeClaims)},
 		{name: "PodTopologySpread", scope: framework.Global, own: (*plugin).spread},
 		{name: "InterPodAffinity", scope: framework.Global, own: (*plugin).neighbours},
-		{name: "DynamicResources", scope: framework.Global, concerns: hasResourceClaims},
+		{name: "DeviceClasses", scope: framework.Global, own: (*plugin).classless},
+		{name: "DynamicResources", scope: framework.Global, concerns: wantsDevices},
 	}
 }
 
-func everyPod(*corev1.Pod) bool { return true }
+func every(*model.Task) bool { return true }
+
+func onPod(concerns func(*corev1.Pod) bool) func(*model.Task) bool {
+	return func(task *model.Task) bool { return concerns(task.Pod) }
+}
+
+// wantsDevices tells whether the task has resource claims, or will have one for extended resources.
+func wantsDevices(task *model.Task) bool { return task.ByClass || hasResourceClaims(task.Pod) }
 
 func namesNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 

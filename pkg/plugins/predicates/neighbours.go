@@ -1,16 +1,14 @@
 package predicates
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // spread is the filter in place of PodTopologySpread.
-func (p *plugin) spread(pod *corev1.Pod) (framework.NodeCheck, *model.Refusal) {
-	f, err := p.index.Spread(pod)
+func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) {
+	f, err := p.index.Spread(task.Pod)
 	switch {
 	case err != nil:
 		return nil, p.refusals.get("PodTopologySpread failed: "+err.Error(), false)
@@ -22,8 +20,8 @@ func (p *plugin) spread(pod *corev1.Pod) (framework.NodeCheck, *model.Refusal) {
 }
 
 // neighbours is the filter in place of InterPodAffinity.
-func (p *plugin) neighbours(pod *corev1.Pod) (framework.NodeCheck, *model.Refusal) {
-	f, err := p.index.Affinity(pod)
+func (p *plugin) neighbours(task *model.Task) (framework.NodeCheck, *model.Refusal) {
+	f, err := p.index.Affinity(task.Pod)
 	switch {
 	case err != nil:
 		return nil, p.refusals.get(err.Error(), false)

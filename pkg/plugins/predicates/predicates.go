@@ -2,8 +2,8 @@
 // names, cordons, taints, node affinity, ports, volumes, device claims and declared features, and a topology.Index, in their
 // place and in their words, about spread and inter-pod affinity.
 //
-// It knows no resources: whether a request fits is the engine's arithmetic, also for an extended resource that a
-// DeviceClass provides. A pod that asks for nothing special costs no call into kube-scheduler once its shape is known. An
+// It knows no resources: whether a request fits is the engine's arithmetic. But an extended resource that a DeviceClass
+// provides, on a node that does not report it, is devices, which DynamicResources knows. A pod that asks for nothing special costs no call into kube-scheduler once its shape is known. An
 // error of a filter keeps the task off the nodes it happened for, and nothing else.
 //
 // It takes no arguments: kube-scheduler's filters are not a matter of taste. A task that is placed has its volumes and devices
@@ -43,6 +43,8 @@ type Kube interface {
 	// Reserve sets aside the volumes and devices that the pod gets on the node, and tells whether the API server must be told
 	// of them before the pod is bound. A status that is no success means that nothing was set aside.
 	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
+	// ByDeviceClass tells whether a device class provides devices for the extended resource, as it is known by now.
+	ByDeviceClass(resource corev1.ResourceName) bool
 	// Unreserve takes back what Reserve set aside in this session; it writes nothing.
 	Unreserve(pod types.UID)
 }
@@ -74,6 +76,8 @@ type plugin struct {
 	index    *topology.Index
 	filters  map[framework.Scope][]filter
 	refusals refusals
+	// dimensions are the session's.
+	dimensions *model.Dimensions
 	// reasons are the refusals of the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
 	// groups are what the members of jobs with device claims have in common.
@@ -86,7 +90,10 @@ var (
 )
 
 // OpenSession lets the index follow the session's snapshot.
-func (p *plugin) OpenSession(session *framework.Session) { p.index.Follow(session.Snapshot) }
+func (p *plugin) OpenSession(session *framework.Session) {
+	p.index.Follow(session.Snapshot)
+	p.dimensions = session.Snapshot.Dimensions
+}
 
 // Name returns "predicates".
 func (p *plugin) Name() string { return Name }
@@ -117,10 +124,10 @@ func (p *plugin) consider(asked *question, f *filter, task *model.Task) (_ *ques
 	var ask framework.NodeCheck
 	var refused *model.Refusal
 	if f.own != nil {
-		if ask, refused = f.own(p, task.Pod); ask == nil && refused == nil {
+		if ask, refused = f.own(p, task); ask == nil && refused == nil {
 			return asked, true
 		}
-	} else if !f.concerns(task.Pod) {
+	} else if !f.concerns(task) {
 		return asked, true
 	}
 	if asked == nil {

@@ -101,6 +101,8 @@ func (d *double) NewState() fwk.CycleState         { return kube.NewCycleState()
 func (d *double) NewGroup() fwk.PodGroupCycleState { return kube.NewCycleState() }
 func (d *double) Unreserve(types.UID)              {}
 
+func (d *double) ByDeviceClass(corev1.ResourceName) bool { return false }
+
 func (d *double) NewStateIn(fwk.PodGroupCycleState) fwk.CycleState { return kube.NewCycleState() }
 
 func (d *double) Reserve(*corev1.Pod, *corev1.Node, fwk.PodGroupCycleState) (bool, *fwk.Status) {

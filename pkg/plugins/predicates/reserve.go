@@ -1,7 +1,6 @@
 package predicates
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -13,7 +12,7 @@ var _ framework.Reserver = (*plugin)(nil)
 // Reserve sets aside the volumes and devices of a task that has any; see framework.Reserver. It asks kube-scheduler's
 // filters of them once more, since what they said before may be out of date: informers do not wait for sessions.
 func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
-	if !hasClaims(task.Pod) {
+	if !wantsAny(task) {
 		return false, nil
 	}
 	prepare, status := p.kube.Reserve(task.Pod, node.Object, p.groupOf(task))
@@ -29,12 +28,12 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 
 // Unreserve takes back what was set aside for the task.
 func (p *plugin) Unreserve(task *model.Task) {
-	if hasClaims(task.Pod) {
+	if wantsAny(task) {
 		p.kube.Unreserve(task.UID)
 	}
 }
 
-func hasClaims(pod *corev1.Pod) bool { return hasVolumeClaims(pod) || hasResourceClaims(pod) }
+func wantsAny(task *model.Task) bool { return hasVolumeClaims(task.Pod) || wantsDevices(task) }
 
 // newState returns an empty state for the questions about one task.
 func (p *plugin) newState(task *model.Task) fwk.CycleState {

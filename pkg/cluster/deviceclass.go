@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// byClass knows which resources device classes provide: a node that reports none of such a resource may have devices for it,
+// which kube-scheduler's DynamicResources counts, and the node's books do not.
+type byClass struct {
+	// resources are those of each class, as positions; classes counts the classes that provide the one at a position.
+	resources map[string][]int
+	classes   map[int]int
+}
+
+func newByClass() byClass { return byClass{resources: map[string][]int{}, classes: map[int]int{}} }
+
+// asks tells whether a request names a resource that a class provides.
+func (b *byClass) asks(request model.Resources) bool {
+	for i := model.Pods + 1; i < len(request); i++ {
+		if request[i] > 0 && b.classes[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// countElsewhere writes what a node offers of the resources that classes provide and it does not report.
+func (b *byClass) countElsewhere(allocatable *model.Resources) {
+	for position := range b.classes {
+		if allocatable.At(position) == 0 {
+			allocatable.Set(position, model.Elsewhere)
+		}
+	}
+}
+
+func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) Effect {
+	if _, ok := s.ledger.admit(KindDeviceClass, class, deleted); !ok {
+		return Effect{}
+	}
+	before := s.devices.resources[class.Name]
+	delete(s.devices.resources, class.Name)
+	if !deleted {
+		after := s.providedBy(class)
+		s.devices.resources[class.Name] = after
+		for _, position := range after {
+			if s.devices.classes[position]++; s.devices.classes[position] == 1 {
+				s.countAnew(position)
+			}
+		}
+	}
+	for _, position := range before {
+		if s.devices.classes[position]--; s.devices.classes[position] == 0 {
+			delete(s.devices.classes, position)
+			s.countAnew(position)
+		}
+	}
+	return Effect{Schedule: true} // which devices it selects may have changed, too
+}
+
+// providedBy returns the resources that the class stands for: the one that is made of its name, and the one that it names.
+func (s *State) providedBy(class *resourceapi.DeviceClass) []int {
+	names := []corev1.ResourceName{corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class.Name)}
+	if class.Spec.ExtendedResourceName != nil {
+		names = append(names, corev1.ResourceName(*class.Spec.ExtendedResourceName))
+	}
+	var positions []int
+	for _, name := range names {
+		if util.IsDRAExtendedResourceName(name) {
+			positions = append(positions, s.dimensions.Position(name))
+		}
+	}
+	return positions
+}
+
+// countAnew looks again at those who offer or ask for a resource that a class began or ceased to provide.
+func (s *State) countAnew(position int) {
+	for name, node := range s.nodes {
+		if offer := node.allocatable.At(position); offer == 0 || offer == model.Elsewhere {
+			s.nodes[name] = s.newNode(node.object)
+			s.dirtyNodes[name] = true
+		}
+	}
+	for _, known := range s.records {
+		if known.task.Request.At(position) > 0 {
+			s.set(known, s.newRecord(known.task.Pod, known, known))
+		}
+	}
+}

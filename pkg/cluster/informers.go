@@ -105,7 +105,8 @@ func strip[T any](f func(T) T) cache.TransformFunc {
 }
 
 // pushing makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
-// with the object as it was last seen.
+// with the object as it was last seen, or, when there is another object of its name by then, as a change of UID: those who
+// know objects by their UID must hear of the end of the first one all the same.
 func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
@@ -113,7 +114,12 @@ func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHa
 				push(event(typed))
 			}
 		},
-		UpdateFunc: func(_, object any) {
+		UpdateFunc: func(before, object any) {
+			if typed, ok := before.(T); ok && replaced(before, object) {
+				gone := event(typed)
+				gone.Deleted = true
+				push(gone)
+			}
 			if typed, ok := object.(T); ok {
 				push(event(typed))
 			}
@@ -129,6 +135,13 @@ func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHa
 			}
 		},
 	}
+}
+
+// replaced tells whether an object is another one than the one before it of the same name.
+func replaced(before, after any) bool {
+	first, ok := before.(metav1.Object)
+	second, alsoOK := after.(metav1.Object)
+	return ok && alsoOK && first.GetUID() != second.GetUID()
 }
 
 // withoutManagedFields drops what only the API server needs.

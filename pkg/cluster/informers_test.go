@@ -79,7 +79,14 @@ func TestMissedDeletion(t *testing.T) {
 	p := pod("p")
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "ns/p", Obj: p})
 	handler.OnDelete("nonsense")
-	if diff := cmp.Diff([]Event{{Kind: KindPod, Pod: p, Deleted: true}}, got); diff != "" {
+	next := pod("p")
+	next.UID = "another"
+	handler.OnUpdate(p, next) // the watch was away while p ended and the next one of its name came
+	handler.OnUpdate(next, next)
+	want := []Event{
+		{Kind: KindPod, Pod: p, Deleted: true}, {Kind: KindPod, Pod: p, Deleted: true}, {Kind: KindPod, Pod: next}, {Kind: KindPod, Pod: next},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

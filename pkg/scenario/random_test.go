@@ -2,19 +2,41 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
 // lens is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
 type lens struct{ fwk.SharedLister }
 
-// openLens returns a maker of stages that share kube-scheduler's plugins.
+// land is kube-scheduler's plugins where namespaces are those of a stage's world.
+type land struct {
+	plugins.Kube
+	stage *stage
+}
+
+// NamespaceLabels returns what the world says; a namespace in which only pods are has no labels.
+func (l land) NamespaceLabels(name string) (labels map[string]string, exists bool) {
+	namespace := l.stage.world.namespaces[name]
+	if namespace == nil {
+		return nil, true
+	}
+	return namespace.Labels, true
+}
+
+// openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
+// aim was called for.
 func openLens(t *testing.T) func() *stage {
 	t.Helper()
 	view := &lens{SharedLister: newStage().state.View()}
@@ -25,8 +47,9 @@ func openLens(t *testing.T) func() *stage {
 	t.Cleanup(stop)
 	return func() *stage {
 		s := newStage()
-		view.SharedLister = s.state.View()
-		s.kube, s.reserved = kube, kube
+		s.aim = func() { view.SharedLister = s.state.View() }
+		s.aim()
+		s.kube, s.reserved = land{Kube: kube, stage: s}, kube
 		return s
 	}
 }
@@ -51,46 +74,61 @@ func (d *dice) seldom(times int, text string) string {
 }
 
 func (d *dice) node(i int) string {
-	line := fmt.Sprintf("node n%d cpu=%d memory=%dGi labels=rack=%s", i, d.n(0, 8), d.n(0, 8), d.one("a", "b"))
+	line := fmt.Sprintf("node n%d cpu=%d memory=%dGi", i, d.n(0, 8), d.n(0, 8))
+	line += " labels=" + d.one("rack=a", "rack=b", "zone=c", "rack=a,zone=c", "rack=b,zone=c")
 	line += d.seldom(2, fmt.Sprintf("nvidia.com/gpu=%d", d.n(0, 4))) + d.seldom(4, fmt.Sprintf("pods=%d", d.n(0, 4)))
 	line += d.seldom(3, fmt.Sprintf("example.com/fpga=%d", d.n(0, 4))) + d.seldom(3, fmt.Sprintf("acme.com/tpu=%d", d.n(0, 4)))
-	line += d.seldom(6, "taints=gpu=true:NoSchedule") + d.seldom(8, "unschedulable")
+	line += d.seldom(4, "taints=gpu=true:"+d.one("NoSchedule", "PreferNoSchedule")) + d.seldom(8, "unschedulable")
+	line += d.seldom(4, "images="+d.one("cuda:latest", "mpi:latest", "cuda:latest,mpi:latest"))
 	if d.n(1, 15) == 1 {
 		line = fmt.Sprintf("node n%d allocatable=none", i)
 	}
 	return line
 }
 
-func (d *dice) pod(words string) string {
+func (d *dice) pod(space, words string) string {
 	d.names++
-	line := fmt.Sprintf("pod p%03d %s cpu=%d", d.names, words, d.n(0, 4))
+	line := fmt.Sprintf("pod %sp%03d %s", space, d.names, words)
+	if d.n(0, 2) == 0 { // many pods are alike
+		return line + " cpu=1" + d.seldom(2, "image=cuda")
+	}
+	line += fmt.Sprintf(" cpu=%d", d.n(0, 4))
 	line += d.seldom(2, fmt.Sprintf("memory=%dGi", d.n(0, 4))) + d.seldom(4, fmt.Sprintf("nvidia.com/gpu=%d", d.n(0, 2)))
 	line += d.seldom(8, fmt.Sprintf("example.com/fpga=%d", d.n(1, 4))) + d.seldom(8, fmt.Sprintf("acme.com/tpu=%d", d.n(1, 4)))
 	line += d.seldom(3, fmt.Sprintf("priority=%d", d.n(-2, 3))) + d.seldom(3, fmt.Sprintf("age=%ds", d.n(0, 9)))
 	line += d.seldom(6, "selector=rack="+d.one("a", "b", "c")) + d.seldom(6, "tolerate="+d.one("*", "gpu=true:NoSchedule"))
 	line += d.seldom(4, "labels=app="+d.one("x", "y")) + d.seldom(9, "ports=80")
-	line += d.seldom(9, d.one("affinity", "anti", "near", "apart")+"=app="+d.one("x", "y")+"@"+d.one("rack", "kubernetes.io/hostname"))
-	line += d.seldom(9, "spread=app="+d.one("x", "y")+"@rack:1")
+	line += d.seldom(5, d.one("affinity", "anti", "near", "apart")+"=app="+d.one("x", "y")+
+		"@"+d.one("rack", "zone", "kubernetes.io/hostname")+d.one("", "", "@*", "@team=a", "@two"))
+	line += d.seldom(8, "spread=app="+d.one("x", "y")+"@"+d.one("rack", "zone")+":1"+d.one("", ":soft"))
+	line += d.seldom(6, "image="+d.one("cuda", "mpi")) + d.seldom(9, "prefer=rack="+d.one("a", "b"))
 	return line + d.seldom(12, "gates=a.b/c") + d.seldom(20, "ephemeral-storage=100E")
+}
+
+// space is the namespace of what is named next.
+func (d *dice) space() string { return d.one("", "", "one/", "two/") }
+
+func (d *dice) namespace() string {
+	return "namespace " + d.one("default", "one", "two") + d.seldom(2, "labels=team="+d.one("a", "b"))
 }
 
 func (d *dice) group() string {
 	d.names++
-	name, minimum := fmt.Sprintf("g%03d", d.names), d.n(1, 4)
+	name, space, minimum := fmt.Sprintf("g%03d", d.names), d.space(), d.n(1, 4)
 	var lines []string
 	if d.n(1, 10) > 1 {
-		line := fmt.Sprintf("group %s min=%d age=%ds", name, minimum, d.n(0, 9))
+		line := fmt.Sprintf("group %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))
 		line += d.seldom(4, fmt.Sprintf("roles=r:%d", d.n(1, minimum)))
 		lines = append(lines, line+d.seldom(5, "class="+d.one("low", "high", "none")))
 	}
 	for range d.n(0, 6) {
-		lines = append(lines, d.pod("group="+name+d.seldom(3, "role=r")))
+		lines = append(lines, d.pod(space, "group="+name+d.seldom(3, "role=r")))
 	}
 	return strings.Join(lines, "\n")
 }
 
 func (d *dice) cluster() string {
-	lines := []string{"class low value=-5", "class high value=5"}
+	lines := []string{"class low value=-5", "class high value=5", d.namespace()}
 	nodes := d.n(0, 5)
 	for i := range nodes {
 		lines = append(lines, d.node(i))
@@ -99,10 +137,10 @@ func (d *dice) cluster() string {
 		lines = append(lines, d.group())
 	}
 	for range d.n(0, 4) {
-		lines = append(lines, d.pod(""))
+		lines = append(lines, d.pod(d.space(), ""))
 	}
 	for range d.n(0, 3) {
-		lines = append(lines, d.pod(fmt.Sprintf("scheduler=other phase=%s node=n%d", d.one("Running", "Pending", "Succeeded"), d.n(0, 5))))
+		lines = append(lines, d.pod("", fmt.Sprintf("scheduler=other phase=%s node=n%d", d.one("Running", "Pending", "Succeeded"), d.n(0, 5))))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -112,6 +150,7 @@ func (d *dice) happen(s *stage) error {
 	w := s.world
 	bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil })
 	all := w.podNames(func(*corev1.Pod) bool { return true })
+	pending := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	onTheWay := w.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" })
 	some := func(names []string) []string {
 		if len(names) == 0 {
@@ -119,7 +158,7 @@ func (d *dice) happen(s *stage) error {
 		}
 		return []string{rapid.SampledFrom(names).Draw(d.t, "pod")}
 	}
-	switch d.n(0, 10) {
+	switch d.n(0, 18) {
 	case 0:
 		return s.befall("run", some(bound), nil)
 	case 1:
@@ -140,9 +179,71 @@ func (d *dice) happen(s *stage) error {
 		return w.apply(d.node(d.n(0, 4)))
 	case 9:
 		return w.apply(d.group())
+	case 10:
+		return w.remove("node", some(slices.Sorted(maps.Keys(w.nodes))))
+	case 11:
+		return d.replaceNode(w, some(slices.Sorted(maps.Keys(w.nodes))))
+	case 12:
+		return w.changePods(some(all), func(pod *corev1.Pod) { pod.Labels["app"] = d.one("x", "y") })
+	case 13:
+		return w.changeNodes(some(slices.Sorted(maps.Keys(w.nodes))), d.touch)
+	case 14:
+		return w.remove("group", some(slices.Sorted(maps.Keys(w.groups))))
+	case 15:
+		return w.apply(d.namespace())
+	case 16:
+		return w.changePods(some(pending), d.widen)
+	case 17:
+		return w.apply("class " + d.one("low", "high") + " value=" + fmt.Sprint(d.n(-9, 9)))
 	default:
 		w.now = w.now.Add(15 * time.Second)
 		return nil
+	}
+}
+
+// replaceNode lets a node go and another one come under its name, before anybody looks.
+func (d *dice) replaceNode(w *world, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	i, err := strconv.Atoi(names[0][1:])
+	if err != nil {
+		return err
+	}
+	if err := w.remove("node", names); err != nil {
+		return err
+	}
+	return w.apply(d.node(i))
+}
+
+// touch changes one thing about a node: something that matters, or that it is alive.
+func (d *dice) touch(node *corev1.Node) {
+	switch d.n(0, 5) {
+	case 0:
+		node.Labels["rack"] = d.one("a", "b")
+	case 1:
+		delete(node.Labels, d.one("rack", "zone"))
+	case 2:
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule})
+	case 3:
+		node.Spec.Taints = nil
+	case 4:
+		node.Status.Images = []corev1.ContainerImage{{Names: []string{d.one("cuda:latest", "mpi:latest")}, SizeBytes: int64(d.n(1, 4)) << 29}}
+	default:
+		node.Annotations = map[string]string{"beat": fmt.Sprint(d.n(0, 9))}
+	}
+}
+
+// widen changes what a pod that waits asks for.
+func (d *dice) widen(pod *corev1.Pod) {
+	pod.Generation++
+	switch d.n(0, 2) {
+	case 0:
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	case 1:
+		pod.Spec.NodeSelector = nil
+	default:
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(d.n(0, 2)), resource.DecimalSI)}
 	}
 }
 

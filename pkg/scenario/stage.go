@@ -31,6 +31,8 @@ type stage struct {
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
+	// aim makes plugins that are shared look at this stage; nil when they are its own.
+	aim func()
 	// reserved are the volumes and devices set aside for binds on their way.
 	reserved reservations
 	// memory is handed on from cycle to cycle, as the live loop does.

@@ -261,13 +261,18 @@ func (w *world) remove(kind string, names []string) error {
 }
 
 func (w *world) cordon(names []string, unschedulable bool) error {
+	return w.changeNodes(names, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
+}
+
+// changeNodes changes copies of nodes and tells of them.
+func (w *world) changeNodes(names []string, change func(*corev1.Node)) error {
 	for _, name := range names {
 		before := w.nodes[name]
 		if before == nil {
 			return fmt.Errorf("no node %s", name)
 		}
 		node := before.DeepCopy()
-		node.Spec.Unschedulable = unschedulable
+		change(node)
 		w.revision++
 		node.ResourceVersion = strconv.Itoa(w.revision)
 		w.nodes[name] = node

@@ -1,0 +1,74 @@
+package scenario
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/framework"
+)
+
+// TestNoHistory is the fourth promise, for what is remembered: a scheduler that has seen all of a cluster's history decides,
+// and says, what one decides that has just started, whatever it remembers of nodes, shapes, domains and failures.
+func TestNoHistory(t *testing.T) {
+	newStage := openLens(t)
+	rapid.Check(t, func(t *rapid.T) {
+		d, s := &dice{t: t}, newStage()
+		if err := s.world.apply(d.cluster()); err != nil {
+			t.Fatal(err)
+		}
+		for range d.n(2, 8) {
+			want := newcomer(t, newStage(), s.world)
+			s.aim()
+			if got := remembering(t, s); got != want {
+				t.Fatalf("with a past:\n%s\ninstead of\n%s", got, want)
+			}
+			if err := s.confirm(); err != nil {
+				t.Fatal(err)
+			}
+			for range d.n(0, 3) {
+				if err := d.happen(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+// remembering plays a cycle, and no other one on the same snapshot, so that what is remembered lives on.
+func remembering(t *rapid.T, s *stage) string {
+	if err := s.open(); err != nil {
+		t.Fatal(err)
+	}
+	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
+	said := o.written()
+	if err := s.takeAll(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.state.View().Check(); err != nil {
+		t.Fatal(err)
+	}
+	return said
+}
+
+// newcomer returns what a scheduler decides that is told of the world as it is.
+func newcomer(t *rapid.T, s *stage, told *world) string {
+	s.world = told
+	for _, class := range told.classes {
+		s.state.Apply(cluster.Event{Kind: cluster.KindPriorityClass, PriorityClass: class})
+	}
+	for _, node := range told.nodes {
+		s.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: node})
+	}
+	for _, group := range told.groups {
+		s.state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	}
+	for _, pod := range told.pods {
+		s.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+	}
+	if err := s.open(); err != nil {
+		t.Fatal(err)
+	}
+	return s.session(framework.Options{Memory: &s.memory}).written()
+}

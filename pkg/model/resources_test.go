@@ -145,7 +145,6 @@ func TestResourcesCloneIsApart(t *testing.T) {
 }
 
 // TestSumsStayExact: as many of the largest amounts as MaxAmount promises add up without wrapping round.
-
 func TestSumsStayExact(t *testing.T) {
 	var sum Resources
 	for range 8191 {

@@ -40,27 +40,8 @@ const (
 // start is when every contest takes place.
 var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
-// difference is something about pods that we see otherwise than kube-scheduler: why, to which pods it applies, and how a
-// pod becomes one of them.
-type difference struct {
-	why     string
-	applies func(pod *corev1.Pod) bool
-	become  func(pod *corev1.Pod)
-}
-
-// known are the differences to kube-scheduler that are meant, or not mended yet: the pods that they apply to are not
-// compared, and TestKnownDifferences tells when one is no more. Two more are none of yes and no: in which words a node that
-// reports nothing is refused (unreported), and amounts above a PiB, which no draw has.
-var known = []difference{{
-	why: "an extended resource that a device class provides is counted by our fit alone, and no node has any",
-	applies: func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Spec.Containers, func(container corev1.Container) bool {
-			_, asks := container.Resources.Requests[classResource]
-			return asks
-		})
-	},
-	become: func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Requests = amounts(string(classResource), "1") },
-}}
+// What we see otherwise than kube-scheduler, and mean to, is no matter of yes and no: in which words a node that reports
+// nothing is refused, and amounts above a PiB, which no draw has.
 
 // unreported is how we refuse a node that reports nothing; kube-scheduler says that it is short of everything.
 const unreported = "the node reports no allocatable resources"
@@ -92,27 +73,6 @@ func TestSameAsKubeScheduler(t *testing.T) {
 	}
 }
 
-// TestKnownDifferences fails when a difference is none any more, so that it is taken off the list.
-func TestKnownDifferences(t *testing.T) {
-	c := newContest(t, 1, &score{refusals: map[string]int{}, alone: map[string]int{}})
-	c.change()
-	for i, difference := range known {
-		pod := c.pod(fmt.Sprint("known-", i), "", 0)
-		if difference.become(pod); !difference.applies(pod) {
-			t.Errorf("%q does not apply to the pod that it is about", difference.why)
-		}
-		c.add(c.waiting, pod)
-		session := c.open()
-		ours := len(session.Feasible(task(session, pod), model.IdleRoom))
-		session.Close()
-		verdicts := c.reference.judge(t, pod, sorted(c.nodes), sorted(c.placed))
-		theirs := len(slices.DeleteFunc(verdicts, func(v verdict) bool { return len(v.by) > 0 }))
-		if ours == theirs {
-			t.Errorf("no more a difference: %s; %d nodes will do", difference.why, ours)
-		}
-	}
-}
-
 // score counts what was compared.
 type score struct {
 	pairs, refused int
@@ -130,6 +90,7 @@ type contest struct {
 
 	client    *fake.Clientset
 	factories []informers.SharedInformerFactory
+	kube      *kubeframework.Plugins
 	reference *reference
 	state     *cluster.State
 	profile   *framework.Profile
@@ -165,6 +126,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.kube = kube
 	plugin, err := predicates.New(kube, topology.New(kube))
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +137,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
 		t.Fatal("the plugins did not sync")
 	}
+	c.follow()
 	for _, pod := range pods {
 		c.add(c.waiting, pod)
 	}
@@ -200,6 +163,7 @@ func (c *contest) version() string {
 // change lets time pass: nodes come, go and change, pods end and others begin.
 func (c *contest) change() {
 	c.changeObjects()
+	c.changeClass()
 	for name := range maxNodes {
 		c.changeNode(nodeName(name))
 	}
@@ -420,9 +384,6 @@ func (c *contest) compareGang() {
 
 // compare asks both about a pod and all nodes, and returns the nodes that we would give it.
 func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
-	if slices.ContainsFunc(known, func(k difference) bool { return k.applies(pod) }) {
-		return nil
-	}
 	nodes := sorted(c.nodes)
 	if len(session.Snapshot.Nodes) != len(nodes) {
 		c.fail(pod, placed, "the snapshot has %d nodes, want %d", len(session.Snapshot.Nodes), len(nodes))

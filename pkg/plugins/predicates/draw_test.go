@@ -83,7 +83,8 @@ func (d dice) allocatable() corev1.ResourceList {
 		"cpu", pick(d, "4", "8", "16", "1500m"), "memory", pick(d, "4Gi", "8Gi", "16Gi"),
 		"pods", pick(d, "3", "5", "110", "110", "110"), "ephemeral-storage", pick(d, "10Gi", "10Gi", "1Gi", ""),
 		string(gpu), pick(d, "4", "2", "0", ""), "hugepages-2Mi", pick(d, "64Mi", "8Mi", ""),
-		"example.com/fpga", pick(d, "1", "2", ""))
+		"example.com/fpga", pick(d, "1", "2", ""),
+		string(classResource), pick(d, "2", "0", "", "", ""), string(otherResource), pick(d, "1", "", "", "", ""))
 }
 
 // amounts reads names and amounts in turn; an empty amount is none.

@@ -30,8 +30,48 @@ func wishDevices(d dice, p *corev1.Pod) {
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{reference}
 }
 
-// classResource is an extended resource that no node reports and the device class provides.
-const classResource corev1.ResourceName = "class.example.com/gpu"
+// classResource is an extended resource that some nodes report and the device class provides, otherResource one that another
+// class provides, which comes and goes.
+const (
+	classResource corev1.ResourceName = "class.example.com/gpu"
+	otherResource corev1.ResourceName = "class.example.com/other"
+)
+
+// wishExtended asks for devices by extended resources, with a container or one before it.
+func wishExtended(d dice, p *corev1.Pod) {
+	asked := &p.Spec.Containers[0].Resources
+	if d.oneIn(4) {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: fmt.Sprint("before-", len(p.Spec.InitContainers))})
+		asked = &p.Spec.InitContainers[len(p.Spec.InitContainers)-1].Resources
+	}
+	if asked.Requests == nil {
+		asked.Requests = corev1.ResourceList{}
+	}
+	for name, amount := range amounts(string(pick(d, classResource, classResource, otherResource,
+		implicitResource("gpu"), implicitResource("other"))), pick(d, "1", "1", "2", "0")) {
+		asked.Requests[name] = amount
+	}
+}
+
+// implicitResource is the one that a class provides by its name.
+func implicitResource(class string) corev1.ResourceName {
+	return corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class)
+}
+
+// otherClass is the class that comes and goes; it stands for the fast ones of the devices, or names no resource.
+func (d dice) otherClass() *resourceapi.DeviceClass {
+	class := &resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "other"},
+		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
+			CEL: &resourceapi.CELDeviceSelector{Expression: `device.attributes["` + devicesDriver + `"].fast`},
+		}}},
+	}
+	if !d.oneIn(4) {
+		name := string(otherResource)
+		class.Spec.ExtendedResourceName = &name
+	}
+	return class
+}
 
 // devices draws classes, what nodes have, and claims to it in namespace default.
 func (d dice) devices() []runtime.Object {

@@ -13,7 +13,7 @@ func wishes() []func(dice, *corev1.Pod) {
 	return []func(dice, *corev1.Pod){
 		wishLabels, wishNodes, wishNodes, wishNames, wishTolerations, wishPorts, wishPorts, wishPorts, wishPorts, wishFeatures, wishRoom, wishRoom,
 		wishInit, wishWhole, wishSpread, wishSpread, wishNeighbours, wishNeighbours, wishDisks, wishClaims, wishClaims,
-		wishClaims, wishScratch, wishDevices, wishDevices,
+		wishClaims, wishScratch, wishDevices, wishDevices, wishExtended,
 	}
 }
 

@@ -34,6 +34,8 @@ type reference struct {
 	framework kube.Framework
 	factory   informers.SharedInformerFactory
 	shown     *view
+	// classes knows what device classes provide.
+	classes fwk.DeviceClassResolver
 	// filters are the names of its filters, in their order.
 	filters []string
 }
@@ -50,7 +52,7 @@ func newReference(t *testing.T, client *fake.Clientset) *reference {
 	metrics.Register() // the framework counts into metrics that are nil before
 	profile := filtersAlone(t)
 	devices, synced := newDevices(ctx, t, client, factory)
-	r := &reference{factory: factory, shown: &view{SharedLister: cache.NewEmptySnapshot()}}
+	r := &reference{factory: factory, shown: &view{SharedLister: cache.NewEmptySnapshot()}, classes: devices.DeviceClassResolver()}
 	var err error
 	r.framework, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory),

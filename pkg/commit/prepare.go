@@ -77,7 +77,8 @@ func (m *Machine) forgetDeadline(b *batch) {
 }
 
 // failBind ends a bind, once what was set aside for its pod is given back; of an uncertain one it is kept. While its batch is
-// being prepared, the others fail with it, unless the job can do without all of them.
+// being prepared, the others fail with it, unless the job can do without all of them; and as long as none of them was sent, when
+// too few are left.
 func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 	b, wasParked := e.batch, e.state == parked
 	if outcome.Kind == BindFailed && e.holds {
@@ -86,6 +87,7 @@ func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 		m.answer(now, e, outcome)
 	}
 	if b.stage != stagePreBind {
+		m.abortIfHopeless(now, b, e, outcome)
 		return
 	}
 	if !wasParked {
@@ -97,6 +99,23 @@ func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 		m.abort(now, b, "pod "+e.call.Pod.Name+" could not be prepared: "+outcome.Message)
 	default:
 		m.startIfReady(now, b)
+	}
+}
+
+// abortIfHopeless ends a batch of which too many have failed before the first bind was sent, as when pods are deleted while their
+// binds wait for a worker: the rest would start the gang in part.
+func (m *Machine) abortIfHopeless(now time.Time, b *batch, failed *entry, outcome Outcome) {
+	if b.needs == 0 || b.aborted != "" || !b.deadline.IsZero() {
+		return
+	}
+	hopes := 0
+	for _, e := range b.entries {
+		if e.state != final && e.call.Kind == CallBind {
+			hopes++
+		}
+	}
+	if hopes < b.needs {
+		m.abort(now, b, "pod "+failed.call.Pod.Name+" could not be bound: "+outcome.Message)
 	}
 }
 

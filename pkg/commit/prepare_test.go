@@ -305,3 +305,26 @@ func TestPreparingIsBoundedInTime(t *testing.T) {
 	cancel()
 	running.Wait()
 }
+
+// TestAGangThatCannotBeCompletedIsNotBegun: while its binds wait for a worker, more of its pods are deleted than it can do
+// without; the others are not bound.
+func TestAGangThatCannotBeCompletedIsNotBegun(t *testing.T) {
+	m := New(Options{Workers: 1})
+	m.Write(start, group("busy", 1))
+	m.Calls(start) // takes the only worker
+	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "g"}, Needs: 2}
+	for _, name := range []string{"a", "b", "c"} {
+		decision.Binds = append(decision.Binds, model.Bind{Pod: pod(name), Node: "n"})
+	}
+	m.Submit(start, decision)
+	if outcomes := m.Cancel(start, "uid-a"); len(outcomes) != 1 || outcomes[0].Kind != BindFailed {
+		t.Fatalf("one too many: %+v, want that the other two go on", outcomes)
+	}
+	outcomes := m.Cancel(start, "uid-b")
+	if len(outcomes) != 3 || outcomes[1].Pod.Name != "c" || outcomes[1].Gone || outcomes[1].Message != "pod b could not be bound: the pod was deleted" {
+		t.Errorf("two too few: %+v, want that the last one fails with it", outcomes)
+	}
+	if last := outcomes[len(outcomes)-1]; last.Kind != Committed || last.Failed != 3 {
+		t.Errorf("the end of the decision: %+v", last)
+	}
+}

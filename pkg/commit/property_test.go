@@ -40,6 +40,8 @@ type world struct {
 	needs     map[string]int
 	begun     map[string]bool
 	preparing int
+	// spare is how many more of a decision's binds may fail before the first one is sent, if any is to be.
+	spare map[string]int
 }
 
 func (w *world) pod() model.PodRef {
@@ -64,6 +66,7 @@ func (w *world) submit() {
 	}
 	decision.Needs = rapid.IntRange(0, len(decision.Binds)).Draw(w.t, "needs")
 	w.needs[decision.Job.Name] = decision.Needs
+	w.spare[decision.Job.Name] = len(decision.Binds) - decision.Needs
 	for range rapid.IntRange(0, 2).Draw(w.t, "evictions") {
 		pod := w.pod()
 		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, For: decision.Job})
@@ -136,12 +139,15 @@ func (w *world) judgeOrder(call Call) {
 	}
 }
 
-// judgeFirstBind wants all of a decision prepared that cannot do without any of it.
+// judgeFirstBind wants all of a decision prepared that cannot do without any of it, and none begun that cannot be completed.
 func (w *world) judgeFirstBind(job model.JobKey) {
 	if w.begun[job.Name] || w.needs[job.Name] == 0 {
 		return
 	}
 	w.begun[job.Name] = true
+	if w.spare[job.Name] < 0 {
+		w.t.Fatalf("%s begins to be bound although too many of it have failed", job)
+	}
 	for n := range 12 {
 		pod := pod(fmt.Sprintf("p%d", n))
 		if w.deleted[pod.UID] || w.bound[pod.UID] > 0 {
@@ -216,6 +222,9 @@ func (w *world) answer() {
 		err = ErrNotLeading
 	}
 	w.judge(w.machine.Reply(w.now, Reply{ID: call.ID, Err: err}))
+	if rapid.IntRange(0, 9).Draw(w.t, "again") == 0 {
+		w.judge(w.machine.Reply(w.now, Reply{ID: call.ID})) // says nothing any more
+	}
 	w.send()
 }
 
@@ -280,6 +289,9 @@ func (w *world) judgeBind(o Outcome) {
 			w.t.Fatalf("reported on %s, is on %q: %s", o.Node, w.nodes[uid], o.Pod)
 		}
 	case BindFailed:
+		if !w.begun[o.Job.Name] {
+			w.spare[o.Job.Name]--
+		}
 		if w.nodes[uid] == o.Node && !w.deleted[uid] && w.bound[uid] == 0 {
 			w.t.Fatalf("reported as failed, is on %s: %s (%s)", o.Node, o.Pod, o.Message)
 		}
@@ -344,6 +356,7 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			nodes: map[types.UID]string{}, deleted: map[types.UID]bool{},
 			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
 			committed: map[string]int{}, aside: map[string]string{}, needs: map[string]int{}, begun: map[string]bool{},
+			spare:     map[string]int{},
 			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
 		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second})

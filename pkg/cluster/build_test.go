@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +124,15 @@ func class(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Value: value}
 }
 
+// deviceClass provides the resource, besides the one of its name; none when that is empty.
+func deviceClass(name, provides string) *resourceapi.DeviceClass {
+	c := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	if provides != "" {
+		c.Spec.ExtendedResourceName = &provides
+	}
+	return c
+}
+
 // seen returns the event that tells of an object.
 func seen(object any) Event {
 	switch o := object.(type) {
@@ -134,6 +144,8 @@ func seen(object any) Event {
 		return Event{Kind: KindGroup, Group: o}
 	case *schedulingv1.PriorityClass:
 		return Event{Kind: KindPriorityClass, PriorityClass: o}
+	case *resourceapi.DeviceClass:
+		return Event{Kind: KindDeviceClass, DeviceClass: o}
 	}
 	return Event{Kind: KindOther}
 }
@@ -222,7 +234,7 @@ func dump(snapshot *model.Snapshot) string {
 	for _, task := range tasksIn(snapshot) {
 		fmt.Fprintf(&b, "task %s %s %s on %q of %s role %q priority %d since %s wants %s gated=%t stuck=%t %s v%s shape %s\n",
 			task.UID, task.PodRef, task.Status, task.Node, task.Job, task.Role, task.Priority, task.Created.UTC(),
-			vector(task.Request), task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
+			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,13 +27,14 @@ type world struct {
 	nodes   map[string]*corev1.Node
 	groups  map[string]*v1alpha1.PodGroup
 	classes map[string]*schedulingv1.PriorityClass
+	devices map[string]*resourceapi.DeviceClass
 	history []Event
 }
 
 func newWorld(t *rapid.T) *world {
 	return &world{
 		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
-		classes: map[string]*schedulingv1.PriorityClass{},
+		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
 	}
 }
 
@@ -62,6 +64,8 @@ func (w *world) step() Event {
 		return w.stepGroup()
 	case 2:
 		return w.stepClass()
+	case 3:
+		return w.stepDeviceClass()
 	default:
 		return w.stepPod()
 	}
@@ -114,6 +118,22 @@ func (w *world) stepClass() Event {
 	c := class(name, int32(w.number(9, "value")))
 	c.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
 	w.classes[name] = c
+	return w.stamp(c, seen)
+}
+
+// stepDeviceClass changes one of two classes, which may both provide one resource.
+func (w *world) stepDeviceClass() Event {
+	name := w.name("d", 1)
+	if old := w.devices[name]; old != nil && w.chance(2, "device class goes") {
+		delete(w.devices, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	c := deviceClass(name, rapid.SampledFrom([]string{"", "nvidia.com/gpu", "nvidia.com/gpu", "cpu"}).Draw(w.t, "provides"))
+	c.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old := w.devices[name]; old != nil {
+		c.UID = old.UID
+	}
+	w.devices[name] = c
 	return w.stamp(c, seen)
 }
 
@@ -212,6 +232,9 @@ func (w *world) objects() []any {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.classes)) {
 		all = append(all, w.classes[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		all = append(all, w.devices[name])
 	}
 	return rapid.Permutation(all).Draw(w.t, "order")
 }

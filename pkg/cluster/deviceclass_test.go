@@ -1,0 +1,50 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func TestDeviceClassProvides(t *testing.T) {
+	const gpu = "nvidia.com/gpu"
+	s := newState(node("none"), node("zero", gpu, "0"), node("plugin", gpu, "2"),
+		pod("old", on("none"), asking(gpu, "1")), pod("p", asking(gpu, "1")), pod("q", asking("deviceclass.resource.kubernetes.io/c", "1")),
+		pod("plain"))
+	check := func(when string, lacking, byClass string) {
+		t.Helper()
+		snapshot := snap(t, s, start)
+		for _, uid := range []string{"p", "q"} {
+			task := taskIn(snapshot, uid)
+			if task.ByClass != (byClass == "p q" || byClass == uid) {
+				t.Errorf("%s: %s is by class: %t", when, uid, task.ByClass)
+			}
+		}
+		lacks := ""
+		for _, n := range snapshot.Nodes {
+			if n.Lacking(taskIn(snapshot, "p").Request, model.IdleRoom) >= 0 {
+				lacks += " " + n.Name
+			}
+		}
+		if lacks != lacking {
+			t.Errorf("%s: there is no room on%s, want%s", when, lacks, lacking)
+		}
+		if taskIn(snapshot, "plain").ByClass {
+			t.Errorf("%s: a plain pod is by class", when)
+		}
+	}
+	check("without a class", " none zero", "")
+	s.Apply(seen(deviceClass("c", gpu)))
+	check("with a class", "", "p q")
+	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Position(gpu)); left != model.Elsewhere-1 {
+		t.Errorf("what runs does not count: %d are left", left)
+	}
+	s.Apply(seen(deviceClass("d", gpu)))
+	s.Apply(gone(deviceClass("d", gpu)))
+	check("with one of two", "", "p q")
+	s.Apply(gone(deviceClass("c", gpu)))
+	check("without it again", " none zero", "")
+	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Position(gpu)); left != -1 {
+		t.Errorf("%d are left on a node that offers none and runs one", left)
+	}
+}

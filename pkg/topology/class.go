@@ -229,18 +229,27 @@ type crowd struct {
 func newCrowd(leaving bool, choices ...choice) *crowd {
 	c := &crowd{choices: choices, leaving: leaving}
 	for i := range choices {
-		requirements, _ := choices[i].pods.Requirements()
-		for j := range requirements {
-			switch r := &requirements[j]; r.Operator() {
-			case selection.In, selection.Equals, selection.DoubleEquals:
-				for _, value := range slices.Sorted(maps.Keys(r.Values())) {
-					c.guards = append(c.guards, pair{r.Key(), value})
-				}
-				return c
-			}
+		if c.guards = guardsOf(choices[i].pods); len(c.guards) > 0 {
+			break
 		}
 	}
 	return c
+}
+
+// guardsOf returns labels of which every pod that the selector takes has exactly one; none when there is no such thing.
+func guardsOf(pods labels.Selector) []pair {
+	requirements, _ := pods.Requirements()
+	for i := range requirements {
+		switch r := &requirements[i]; r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			var guards []pair
+			for _, value := range slices.Sorted(maps.Keys(r.Values())) {
+				guards = append(guards, pair{r.Key(), value})
+			}
+			return guards
+		}
+	}
+	return nil
 }
 
 // counts tells whether the crowd has the class in it.

@@ -19,7 +19,7 @@ func (x *Index) Feeds() int {
 	for _, c := range x.everyClass {
 		feeds += len(c.present.feeds) + len(c.leaving.feeds)
 	}
-	for _, t := range x.everyTerms {
+	for _, t := range x.terms {
 		feeds += len(t.holders.feeds)
 	}
 	return feeds

@@ -129,7 +129,7 @@ func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 		return nil, nil
 	}
 	terms := x.ask(pod, false).kind.terms
-	if terms == nil && len(x.everyTerms) == 0 {
+	if terms == nil && len(x.terms) == 0 {
 		return nil, nil
 	}
 	if terms != nil && terms.err != nil {

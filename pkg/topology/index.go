@@ -20,8 +20,8 @@ type Namespaces interface {
 type limits struct {
 	// tables is how many questions are kept counted, recent how many pods are recognised by their address.
 	tables, recent int
-	// known is how many more classes, sets of terms and the like may be kept than twice those that there were when counting
-	// last began; past it, it begins again, with those that the cluster still has use for.
+	// known is how many more classes, sets of terms and the like may be kept than twice those that there were after the first
+	// session since counting last began; past it, it begins again, with those that the cluster still has use for.
 	known int
 	// idle is after how many sessions in which nobody asked about labels they are looked at no more.
 	idle uint64
@@ -45,7 +45,7 @@ type Index struct {
 	labels []string
 	// begun is how often all counts were begun anew.
 	begun int
-	// known is how much was kept when counting last began.
+	// known is how much was kept after the first session since counting last began.
 	known int
 
 	slots []slot
@@ -67,7 +67,8 @@ type Index struct {
 	openTables  []*table
 
 	terms          map[string]*terms
-	everyTerms     []*terms
+	voicesFor      map[pair][]voice
+	openVoices     []voice
 	receptions     map[listener]*reception
 	everyReception []*reception
 	spreads        map[string]*spreads
@@ -110,6 +111,9 @@ func New(namespaces Namespaces) *Index {
 func (x *Index) Follow(snapshot *model.Snapshot) {
 	snapshot.Number()
 	x.session++
+	if x.known == 0 {
+		x.known = x.kept()
+	}
 	if x.counting && x.session-x.counted > x.limits.idle {
 		x.counting, x.stale = false, true
 	}
@@ -136,7 +140,8 @@ func (x *Index) begin() {
 	x.spaces, x.classes, x.everyClass = map[string]*namespace{}, map[string]*class{}, nil
 	x.classesWith = map[pair][]*class{}
 	x.tables, x.tablesFor, x.openTables = map[question]*table{}, map[pair][]*table{}, nil
-	x.terms, x.everyTerms = map[string]*terms{}, nil
+	x.terms = map[string]*terms{}
+	x.voicesFor, x.openVoices = map[pair][]voice{}, nil
 	x.receptions, x.everyReception = map[listener]*reception{}, nil
 	x.spreads = map[string]*spreads{}
 	x.recent = map[*corev1.Pod]profile{}
@@ -160,9 +165,6 @@ func (x *Index) ask(pod *corev1.Pod, labels bool) profile {
 		asked := x.profileOf(pod)
 		if x.stale {
 			continue
-		}
-		if x.known == 0 {
-			x.known = x.kept()
 		}
 		x.thin()
 		return asked

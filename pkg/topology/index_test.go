@@ -103,11 +103,10 @@ func TestNothingIsAskedOfAClusterWhereNobodyMinds(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
-	snapshot := benchCluster(4, 0)
-	index := topology.NewTight(noNamespaces{})
-	index.Follow(snapshot)
-	for i := range 50 {
+// comeAndGo lets pods of one job each ask for a place, take one and leave it again.
+func comeAndGo(t *testing.T, index *topology.Index, snapshot *model.Snapshot, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
 		pod := benchPod(fmt.Sprint("p", i), fmt.Sprint("job", i), 0)
 		requireApart(pod, corev1.LabelHostname)
 		if _, err := index.Affinity(pod); err != nil {
@@ -117,17 +116,47 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		place(snapshot, task, snapshot.Nodes[i%4])
 		snapshot.Move(task, model.Position{})
 	}
+}
+
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	snapshot := benchCluster(4, 0)
+	index := topology.NewTight(noNamespaces{})
+	index.Follow(snapshot)
+	comeAndGo(t, index, snapshot, 0, 50)
 	if index.Tables() > 8 || index.Feeds() > 32 {
 		t.Errorf("%d tables are kept, and fed by %d", index.Tables(), index.Feeds())
 	}
 	if index.Recent() > 4 {
 		t.Errorf("%d pods are remembered", index.Recent())
 	}
-	index.Follow(snapshot)
-	if _, err := index.Affinity(benchPod("plain", "job", 0)); err != nil {
-		t.Fatal(err)
+	one := index.Kept()
+	for i := range 20 {
+		index.Follow(snapshot)
+		comeAndGo(t, index, snapshot, 50+10*i, 60+10*i)
+		if kept := index.Kept(); kept > 3*one {
+			t.Fatalf("%d classes, terms and keys are kept of pods that are gone; one session needed %d", kept, one)
+		}
 	}
-	if kept := index.Kept(); kept > 4 {
-		t.Errorf("%d classes, terms and keys are kept of pods that are gone", kept)
+	if kept := index.Kept(); kept > one {
+		t.Errorf("%d classes, terms and keys are kept after sessions that needed few", kept)
+	}
+}
+
+// TestManyJobsAreNotCountedAnew: a cluster in which many jobs wait, each with labels and terms of its own, is looked at once,
+// not in every session.
+func TestManyJobsAreNotCountedAnew(t *testing.T) {
+	snapshot := benchCluster(4, 0)
+	index := topology.NewTight(noNamespaces{})
+	ask := func() {
+		index.Follow(snapshot)
+		comeAndGo(t, index, snapshot, 0, 50)
+	}
+	ask()
+	ask()
+	begun := index.Begun()
+	ask()
+	ask()
+	if again := index.Begun() - begun; again > 0 {
+		t.Errorf("all was counted anew %d times", again)
 	}
 }

@@ -31,7 +31,7 @@ func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 		return nil
 	}
 	terms := x.ask(pod, false).kind.terms
-	if terms == nil && len(x.everyTerms) == 0 || terms != nil && terms.err != nil {
+	if terms == nil && len(x.terms) == 0 || terms != nil && terms.err != nil {
 		return nil
 	}
 	var own []weighted

@@ -78,11 +78,26 @@ func (x *Index) termsOf(pod *corev1.Pod) *terms {
 func (x *Index) newTerms(pod *corev1.Pod) *terms {
 	r := reader{index: x, namespace: pod.Namespace, terms: &terms{}}
 	r.read(pod.Spec.Affinity)
-	x.everyTerms = append(x.everyTerms, r.terms)
-	for _, one := range x.everyReception {
-		x.hear(one, r.terms)
+	for i := range r.terms.said {
+		v := voice{said: &r.terms.said[i], holders: &r.terms.holders}
+		guards := guardsOf(v.said.choice.pods)
+		for _, guard := range guards {
+			x.voicesFor[guard] = append(x.voicesFor[guard], v)
+		}
+		if len(guards) == 0 {
+			x.openVoices = append(x.openVoices, v)
+		}
+		for _, one := range x.everyReception {
+			x.hear(one, v)
+		}
 	}
 	return r.terms
+}
+
+// voice is one thing said and the pods on nodes that say it.
+type voice struct {
+	said    *said
+	holders *presence
 }
 
 // reader reads the terms of pods in a namespace.
@@ -221,21 +236,30 @@ func (x *Index) receive(who listener) *reception {
 		r = &reception{listener: who}
 		x.receptions[who] = r
 		x.everyReception = append(x.everyReception, r)
-		for _, t := range x.everyTerms {
-			x.hear(r, t)
-		}
+		x.listen(r)
 	}
 	r.used = x.clock
 	return r
 }
 
-// hear lets the holders of terms feed a reception with what concerns it.
-func (x *Index) hear(r *reception, t *terms) {
-	for i := range t.said {
-		s := &t.said[i]
-		if weight := r.weight(s); weight != 0 && x.concerns(&s.choice, r.class) {
-			t.holders.feed(r.table(x.key(s.key)), weight)
+// listen lets everybody feed a new reception who may mean its class: not all, since most mean pods of one label alone.
+func (x *Index) listen(r *reception) {
+	for _, name := range x.labels {
+		if value, ok := r.class.labels[name]; ok {
+			for _, v := range x.voicesFor[pair{name, value}] {
+				x.hear(r, v)
+			}
 		}
+	}
+	for _, v := range x.openVoices {
+		x.hear(r, v)
+	}
+}
+
+// hear lets those who say something feed a reception, if it concerns it.
+func (x *Index) hear(r *reception, v voice) {
+	if weight := r.weight(v.said); weight != 0 && x.concerns(&v.said.choice, r.class) {
+		v.holders.feed(r.table(x.key(v.said.key)), weight)
 	}
 }
 

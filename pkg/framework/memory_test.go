@@ -221,3 +221,36 @@ func (f *field) tryOne(session *Session) {
 		f.placed = append(f.placed, task)
 	}
 }
+
+// fond counts how often it is asked what it likes about a place in the world.
+type fond struct {
+	named
+	asked int
+}
+
+func (f *fond) ScoresFor(_ *model.Task, scope Scope, _ []*model.Node) []NodeScore {
+	if scope == Global {
+		f.asked++
+	}
+	return nil
+}
+
+// TestNobodyRanksWhatIsFull: where no node has room, and where it does not matter which is best, nobody is asked what depends
+// on the whole cluster, which is what costs most.
+func TestNobodyRanksWhatIsFull(t *testing.T) {
+	f := &fond{named: "fond"}
+	snapshot := house(1, 2)
+	session := Open(snapshot, profileOf(f), Options{})
+	large := join(snapshot, "large", 1, 1, model.Resources{3}).Tasks[0]
+	small := join(snapshot, "small", 1, 1, model.Resources{2}).Tasks[0]
+	if node, _ := session.Choose(large, model.IdleRoom, nil); node != nil || f.asked > 0 {
+		t.Errorf("chose %s for the large one, and asked %d times", name(node), f.asked)
+	}
+	session.Feasible(small, model.IdleRoom)
+	if f.asked > 0 {
+		t.Errorf("asked %d times where there is nothing to choose", f.asked)
+	}
+	if node, _ := session.Choose(small, model.IdleRoom, nil); node == nil || f.asked != 1 {
+		t.Errorf("chose %s for the small one, and asked %d times", name(node), f.asked)
+	}
+}

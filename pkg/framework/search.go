@@ -22,8 +22,11 @@ func (s *Session) Choose(
 		tally.CountAll(refused, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
-	if best := s.best(answer, order, &question, within); best != nil {
-		return best, nil
+	if _, any := order.best(); any { // when there is no room at all, nobody has to say where it would be best
+		s.rank(&question, task, answer, order)
+		if best := s.best(answer, order, &question, within); best != nil {
+			return best, nil
+		}
 	}
 	return nil, s.explain(task, room, answer, order, &question)
 }
@@ -111,9 +114,10 @@ func (s *Session) explain(
 ) *model.Tally {
 	tally := &model.Tally{}
 	tally.Merge(&answer.ruledOut)
+	lack := make([]int, s.Snapshot.Dimensions.Len()) // how many nodes lack it, for they are many
 	for _, node := range answer.candidates {
 		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-			tally.Count(s.lacking(lacking))
+			lack[lacking]++
 			continue
 		}
 		refusal := order.checks.check(node)
@@ -121,6 +125,11 @@ func (s *Session) explain(
 			refusal = question.check(node)
 		}
 		tally.Count(refusal)
+	}
+	for position, nodes := range lack {
+		if nodes > 0 {
+			tally.CountAll(s.lacking(position), nodes)
+		}
 	}
 	return tally
 }
@@ -134,7 +143,7 @@ type placement struct {
 	bounded []int64
 }
 
-// question is what is asked about the task besides what its ranking knows.
+// question is what must hold for the task besides what its ranking knows.
 func (s *Session) question(task *model.Task, answer *static, order *ranking) (p placement, refused *model.Refusal) {
 	if answer.refused != nil {
 		return p, answer.refused
@@ -142,12 +151,14 @@ func (s *Session) question(task *model.Task, answer *static, order *ranking) (p 
 	if order.refused != nil {
 		return p, order.refused
 	}
-	if p.checks, refused = s.checks(task, Global); refused != nil {
-		return p, refused
-	}
+	p.checks, refused = s.checks(task, Global)
+	return p, refused
+}
+
+// rank adds how the candidates are liked besides what the ranking knows.
+func (s *Session) rank(p *placement, task *model.Task, answer *static, order *ranking) {
 	p.add(order.bounded, answer.candidates)
 	p.add(s.scores(task, Global, answer.candidates), answer.candidates)
-	return p, nil
 }
 
 func (p *placement) add(scores []NodeScore, candidates []*model.Node) {

@@ -243,6 +243,7 @@ func TestNobodyRanksWhatIsFull(t *testing.T) {
 	session := Open(snapshot, profileOf(f), Options{})
 	large := join(snapshot, "large", 1, 1, model.Resources{3}).Tasks[0]
 	small := join(snapshot, "small", 1, 1, model.Resources{2}).Tasks[0]
+	large.Shape, small.Shape = shapes[2], shapes[1]
 	if node, _ := session.Choose(large, model.IdleRoom, nil); node != nil || f.asked > 0 {
 		t.Errorf("chose %s for the large one, and asked %d times", name(node), f.asked)
 	}

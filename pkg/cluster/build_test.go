@@ -232,7 +232,7 @@ func dump(snapshot *model.Snapshot) string {
 		}
 	}
 	for _, task := range tasksIn(snapshot) {
-		fmt.Fprintf(&b, "task %s %s %s on %q of %s role %q priority %d since %s wants %s gated=%t stuck=%t %s v%s shape %s\n",
+		fmt.Fprintf(&b, "task %s %s %s on %q of %s role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
 			task.UID, task.PodRef, task.Status, task.Node, task.Job, task.Role, task.Priority, task.Created.UTC(),
 			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
 	}

@@ -62,8 +62,10 @@ func playClaims(t *testing.T, lab *harness.Env, namespace func(t *testing.T) str
 	}{
 		{"gangs on local volumes", (*claims).localVolumes},
 		{"gangs with devices", (*claims).devices},
+		{"gangs with devices by extended resources", (*claims).extended},
 		{"a gang that shares a volume and a device", (*claims).shared},
 		{"a gang of which one cannot be prepared", (*claims).givenBack},
+		{"a gang with an extended resource of which one cannot be prepared", (*claims).extendedGivenBack},
 		{"a device kept since a start that a crash ended", (*claims).stranded},
 	} {
 		t.Run(one.name, func(t *testing.T) { one.run(&claims{Env: lab, t: t, ns: namespace(t)}) })
@@ -127,6 +129,66 @@ func (c *claims) devices() {
 	}
 	c.Eventually(c.t, patience, func() error { return c.bound("second", 2) })
 	c.Eventually(c.t, patience, func() error { return c.devicesGiven(2) })
+}
+
+// extended: members ask for devices as for room; the scheduler makes a claim for each that is bound, and for nobody else.
+func (c *claims) extended() {
+	class := c.deviceClass("claims-0", "claims-1")
+	ask := withExtended(class)
+	c.gang("first", 3, ask)
+	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("first", 3), c.devicesGiven(3)) })
+	pod := &corev1.Pod{}
+	if err := c.get("first-0", pod); err != nil {
+		c.t.Fatal(err)
+	}
+	kept := &resourceapi.DeviceClass{} // an older API server keeps neither field
+	if err := c.Client.Get(c.t.Context(), client.ObjectKey{Name: class}, kept); err != nil {
+		c.t.Fatal(err)
+	}
+	told := pod.Status.ExtendedResourceClaimStatus
+	if kept.Spec.ExtendedResourceName != nil && (told == nil || len(told.RequestMappings) != 1) {
+		c.t.Errorf("kubelet is told %+v, want one request", told)
+	}
+	second := c.gang("second", 2, ask)
+	c.Eventually(c.t, patience, func() error { return c.waits(second, "NodesFiltered") })
+	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
+		c.t.Error(err)
+	}
+	ended := client.MatchingLabels{v1alpha1.LabelPodGroup: "first"}
+	err := c.Client.DeleteAllOf(c.t.Context(), &corev1.Pod{}, client.InNamespace(c.ns), ended, client.GracePeriodSeconds(0))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("second", 2), c.devicesGiven(2)) })
+}
+
+// extendedGivenBack: when a member can never be bound, the claim that was made for another one is deleted.
+func (c *claims) extendedGivenBack() {
+	class := c.class("example.com/nobody")
+	c.volumeClaim(class, "never", corev1.ReadWriteOnce)
+	ask := withExtended(c.deviceClass("claims-3"))
+	c.gang("pair", 2, func(p *corev1.Pod) {
+		if p.Name == "pair-0" {
+			withVolume(p, "never")
+		} else {
+			ask(p)
+		}
+	})
+	c.Eventually(c.t, patience, func() error { return c.devicesGiven(1) })
+	if err := c.Client.Delete(c.t.Context(), c.Pod(c.ns, "pair-0"), client.GracePeriodSeconds(0)); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Eventually(c.t, patience, func() error {
+		var list resourceapi.ResourceClaimList
+		err := c.Client.List(c.t.Context(), &list, client.InNamespace(c.ns))
+		if err == nil && len(list.Items) > 0 {
+			return fmt.Errorf("claim %s is left", list.Items[0].Name)
+		}
+		return err
+	})
+	if err := c.bound("pair", 0); err != nil {
+		c.t.Error(err)
+	}
 }
 
 // shared: all members use the one volume and the one device that a claim of each kind stands for.
@@ -286,9 +348,10 @@ func (c *claims) volumeClaim(class, name string, mode corev1.PersistentVolumeAcc
 // deviceClass makes a class of devices of which each of the nodes has two.
 func (c *claims) deviceClass(nodes ...string) string {
 	driver := c.ns + ".example.com"
+	provides := driver + "/gpu"
 	class := &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "gpu-"},
-		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
+		Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: &provides, Selectors: []resourceapi.DeviceSelector{{
 			CEL: &resourceapi.CELDeviceSelector{Expression: fmt.Sprintf("device.driver == %q", driver)},
 		}}},
 	}
@@ -324,6 +387,19 @@ func (c *claims) template(class string) {
 func withTemplate(p *corev1.Pod) {
 	name := "gpu"
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &name}}
+}
+
+// withExtended asks for one device of the class by the resource that it provides by its name.
+func withExtended(class string) harness.PodOption {
+	return func(p *corev1.Pod) {
+		resources, name := &p.Spec.Containers[0].Resources, corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix+class)
+		one := corev1.ResourceList{name: resource.MustParse("1")}
+		resources.Limits = one
+		if resources.Requests == nil {
+			resources.Requests = corev1.ResourceList{}
+		}
+		resources.Requests[name] = one[name]
+	}
 }
 
 func withVolume(p *corev1.Pod, claim string) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -35,6 +36,16 @@ func (b *byClass) countElsewhere(allocatable *model.Resources) {
 			allocatable.Set(position, model.Elsewhere)
 		}
 	}
+}
+
+// firstMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
+const firstMinor = 36
+
+// tooOld tells whether the node's kubelet would start a pod without the devices that stand for its extended resources. One
+// that does not say what it is, is not taken for old.
+func tooOld(node *corev1.Node) bool {
+	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
+	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < firstMinor
 }
 
 func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) Effect {

@@ -48,3 +48,18 @@ func TestDeviceClassProvides(t *testing.T) {
 		t.Errorf("%d are left on a node that offers none and runs one", left)
 	}
 }
+
+// An old kubelet knows nothing of such devices, and starts the pod without them.
+func TestOldKubeletHasNoDevices(t *testing.T) {
+	for kubelet, want := range map[string]bool{
+		"": true, "kwok-v0.7.0": true, "v1.35.4+k3s1": false, "v1.36.0-rc.1": true, "v1.37.1": true, "v2.0.0": true,
+	} {
+		n := node("n")
+		n.Status.NodeInfo.KubeletVersion = kubelet
+		s := newState(n, pod("p", asking("nvidia.com/gpu", "1")), deviceClass("c", "nvidia.com/gpu"))
+		snapshot := snap(t, s, start)
+		if got := snapshot.Node("n").Lacking(taskIn(snapshot, "p").Request, model.IdleRoom) < 0; got != want {
+			t.Errorf("kubelet %q: there is room: %t", kubelet, got)
+		}
+	}
+}

@@ -16,7 +16,7 @@ type nodeRecord struct {
 
 func (s *State) newNode(object *corev1.Node) *nodeRecord {
 	allocatable, refused := s.capacity(object)
-	if refused == nil {
+	if refused == nil && !tooOld(object) {
 		s.devices.countElsewhere(&allocatable)
 	}
 	return &nodeRecord{object: object, allocatable: allocatable, refused: refused}

@@ -65,6 +65,7 @@ func (o *options) restConfig() (*rest.Config, error) {
 		}
 		return nil, fmt.Errorf("kubeconfig %s: %w", o.kubeconfig, err)
 	}
+	config.DisableCompression = true // it costs API server and scheduler more than it saves so near to each other
 	return config, nil
 }
 

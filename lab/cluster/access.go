@@ -73,7 +73,7 @@ func (c *Cluster) writeCredentials() error {
 	secret := make([]byte, 16)
 	rand.Read(secret)
 	token := hex.EncodeToString(secret)
-	c.config = &rest.Config{Host: c.host(), BearerToken: token, QPS: -1}
+	c.config = &rest.Config{Host: c.host(), BearerToken: token, QPS: -1, DisableCompression: true}
 
 	privatePEM := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}
 	publicPEM := &pem.Block{Type: "PUBLIC KEY", Bytes: public}

@@ -107,7 +107,7 @@ func largestNode(snapshot *model.Snapshot) model.Resources {
 	var largest model.Resources
 	for _, node := range snapshot.Nodes {
 		for i, amount := range node.Allocatable {
-			if amount > largest.At(i) {
+			if amount > largest.At(i) && amount != model.Elsewhere {
 				largest.Set(i, amount)
 			}
 		}

@@ -16,9 +16,13 @@ const Name = "allocate"
 
 // New returns the action. It keeps nothing between sessions but why jobs failed while nothing has changed since, and takes
 // no arguments.
-func New() framework.Action { return &action{} }
+func New() framework.Action { return &action{budget: overallBudget} }
 
-type action struct{ failures failures }
+type action struct {
+	failures failures
+	// budget is what exact searches may look at in one cycle.
+	budget int
+}
 
 // Name returns "allocate".
 func (*action) Name() string { return Name }
@@ -46,7 +50,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &run{
-		session: session, largest: largestNode(session.Snapshot), budget: overallBudget, failures: &a.failures,
+		session: session, largest: largestNode(session.Snapshot), budget: a.budget, failures: &a.failures,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
@@ -124,7 +128,9 @@ func (r *run) tryMinimum(job *model.Job) {
 	}
 	session.Refuse(job, refusal)
 	if !r.releasing {
-		r.failures.remember(session, job, refusal)
+		if !trial.cut { // with more to spend it might have started
+			r.failures.remember(session, job, refusal)
+		}
 		return
 	}
 	if trial.start(model.FutureRoom) == nil {

@@ -37,6 +37,7 @@ func (t *trial) startExact(room model.Room) bool {
 		return t.combine(statement, chosen, 0, short, room)
 	})
 	*t.overall -= budget - max(0, t.budget)
+	t.cut = t.cut || refusal != nil && t.budget <= 0 && budget < exactBudget
 	return refusal == nil
 }
 

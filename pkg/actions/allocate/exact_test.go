@@ -1,7 +1,9 @@
 package allocate_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"unique"
 
@@ -142,4 +144,54 @@ func TestNoFeasibleGangIsMissed(t *testing.T) {
 			t.Fatalf("started: %v, feasible: %v; %s", got, want, refusals[p.job.Key])
 		}
 	})
+}
+
+// TestASearchCutShortIsNoFailure: what a gang could not start with, for others had spent the budget of the cycle, is not
+// held against it when they are gone, although nothing has changed on any node.
+func TestASearchCutShortIsNoFailure(t *testing.T) {
+	p := problem{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
+	for name, cpu := range map[string]int64{"n1": 4, "n2": 3} {
+		room := model.Resources{cpu, 9, 0, 0}
+		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
+			Name: name, Allocatable: room, Idle: room.Clone(),
+			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+		})
+	}
+	slices.SortFunc(p.snapshot.Nodes, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
+	hopeless := gangOf("a", model.Resources{3, 1}, model.Resources{3, 2}, model.Resources{2, 1})
+	hard := gangOf("b", model.Resources{3, 1}, model.Resources{2, 1})
+	hard.Tasks[1].Pod.Annotations = map[string]string{"n2": ""}
+	hard.Tasks[1].Shape = unique.Make("not on n2")
+	profile := &framework.Profile{Actions: []framework.Action{allocate.NewWithin(8)}, Tiers: []framework.Tier{{
+		{New: gang.New}, {New: func() framework.Plugin { return barred{} }},
+	}}}
+	cycle := func(jobs ...*model.Job) int {
+		p.snapshot.Jobs = jobs
+		bound := 0
+		framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+			bound += len(decision.Binds)
+		}})
+		return bound
+	}
+	if bound := cycle(hopeless, hard); bound != 0 {
+		t.Fatalf("%d members found room where the budget was spent", bound)
+	}
+	if bound := cycle(hard); bound != 2 {
+		t.Fatalf("%d members found room, want 2", bound)
+	}
+}
+
+func gangOf(name string, requests ...model.Resources) *model.Job {
+	job := &model.Job{
+		Key: model.JobKey{Namespace: "default", Name: name}, UID: types.UID(name),
+		MinMember: int32(len(requests)), Version: uint64(name[0]),
+	}
+	for i, request := range requests {
+		id := fmt.Sprint(name, i)
+		job.Tasks = append(job.Tasks, &model.Task{
+			PodRef: model.PodRef{UID: types.UID(id), Name: id}, Job: job.Key, Pod: &corev1.Pod{},
+			Request: request, Shape: unique.Make(fmt.Sprint(request)),
+		})
+	}
+	return job
 }

@@ -14,6 +14,8 @@ type trial struct {
 	// budget is what the exact search may still look at for this job, overall what for all jobs together.
 	budget  int
 	overall *int
+	// cut tells that others had left less of that than the job might have had, and that it was not enough.
+	cut bool
 	// symmetric tells, within the exact search, that members of one shape and role can stand for each other.
 	symmetric bool
 }

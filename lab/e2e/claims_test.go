@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"path/filepath"
 	"testing"
 	"time"
@@ -150,7 +151,7 @@ func (c *claims) extended() {
 		c.t.Errorf("kubelet is told %+v, want one request", told)
 	}
 	second := c.gang("second", 2, ask)
-	c.Eventually(c.t, patience, func() error { return c.waits(second, "NodesFiltered") })
+	c.Eventually(c.t, patience, func() error { return c.waits(second, "NodesFiltered", "InsufficientResources") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
@@ -435,13 +436,14 @@ func (c *claims) bound(group string, want int) error {
 }
 
 // waits is nil when the group's condition Scheduled is False for that reason.
-func (c *claims) waits(group *v1alpha1.PodGroup, reason string) error {
+// waits is nil when the group waits for one of the reasons. Where other pods fill a node, room is a reason, too.
+func (c *claims) waits(group *v1alpha1.PodGroup, reasons ...string) error {
 	if err := c.get(group.Name, group); err != nil {
 		return err
 	}
 	condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
-	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != reason {
-		return fmt.Errorf("condition %+v, want False for %s", condition, reason)
+	if condition == nil || condition.Status != metav1.ConditionFalse || !slices.Contains(reasons, condition.Reason) {
+		return fmt.Errorf("condition %+v, want False for one of %v", condition, reasons)
 	}
 	return nil
 }

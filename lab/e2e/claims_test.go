@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -435,7 +435,6 @@ func (c *claims) bound(group string, want int) error {
 	return nil
 }
 
-// waits is nil when the group's condition Scheduled is False for that reason.
 // waits is nil when the group waits for one of the reasons. Where other pods fill a node, room is a reason, too.
 func (c *claims) waits(group *v1alpha1.PodGroup, reasons ...string) error {
 	if err := c.get(group.Name, group); err != nil {

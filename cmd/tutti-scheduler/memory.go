@@ -1,44 +1,59 @@
 package main
 
 import (
+	"context"
 	"os"
-	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"time"
 )
 
-// What the process holds is little beside what the first lists of a large cluster leave behind. The garbage collector is
-// strict while they are read, and told afterwards how much garbage may lie around: the same amount in clusters of all sizes,
-// not as much again as is in use. Who sets GOGC decides otherwise, and none of this is done.
+// What the process holds is little beside what the first lists of a large cluster leave behind. So the garbage collector is
+// told how many bytes of garbage may lie around: the same in clusters of all sizes, not as much again as is in use. Who sets
+// GOGC decides otherwise, and none of this is done.
 const (
-	// strict is the percentage while the first lists are read.
-	strict = 25
-	// garbage is how many bytes may lie around afterwards; least and most are the percentages between which that is heeded.
-	garbage     = 128 << 20
-	least, most = 50, 300
-	// aftermath is when what the first cycle has left is given back, too.
+	// garbage is how many bytes may lie around; least and most are the percentages between which that is heeded.
+	garbage     = 96 << 20
+	least, most = 40, 400
+	// tending is how often the percentage follows what is in use while the process starts, and aftermath for how long after
+	// the first lists.
+	tending   = 50 * time.Millisecond
 	aftermath = 10 * time.Second
 )
 
-func gcIsOurs() bool { return os.Getenv("GOGC") == "" }
-
-// readFrugally is called before the first lists are read.
-func readFrugally() {
-	if gcIsOurs() {
-		debug.SetGCPercent(strict)
+// tendMemory lets the garbage collector's percentage follow what is in use until some time after the first lists have been
+// read, gives back what they have left, and returns.
+func tendMemory(ctx context.Context, read <-chan struct{}) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	ticker := time.NewTicker(tending)
+	defer ticker.Stop()
+	var end <-chan time.Time
+	for {
+		debug.SetGCPercent(percentFor(inUse()))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-read:
+			read, end = nil, time.After(aftermath)
+		case <-end:
+			debug.FreeOSMemory()
+			debug.SetGCPercent(percentFor(inUse()))
+			return
+		}
 	}
 }
 
-// settleMemory is called when they have been read.
-func settleMemory() {
-	if !gcIsOurs() {
-		return
+// inUse returns how many bytes were in use after the last collection.
+func inUse() uint64 {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	if live[0].Value.Kind() != metrics.KindUint64 {
+		return 0
 	}
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	debug.SetGCPercent(percentFor(stats.HeapAlloc))
-	time.AfterFunc(aftermath, debug.FreeOSMemory)
+	return live[0].Value.Uint64()
 }
 
 // percentFor returns the percentage for so many bytes in use.

@@ -274,7 +274,8 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 // follow starts the informers, and tells the loop to lead once all that was there at the start has been delivered and
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
-	readFrugally()
+	read := make(chan struct{})
+	go tendMemory(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	defer p.informers.Shutdown()
@@ -284,7 +285,7 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	}
 	p.synced.Store(true)
 	klog.FromContext(ctx).Info("Informers are synced")
-	settleMemory()
+	close(read)
 	select {
 	case <-elected:
 		p.mailbox.Lead()

@@ -74,7 +74,10 @@ func (n *Node) lacks(request Resources, position int, room Room) bool {
 
 // Place takes a task onto the node's books, in its current position. It reports false when the task is there already.
 func (n *Node) Place(task *Task) bool {
-	i, found := slices.BinarySearchFunc(n.Tasks, task, compareUID)
+	i, found := len(n.Tasks), false
+	if i > 0 && compareUID(n.Tasks[i-1], task) >= 0 { // else it is the last, and nobody else need be looked at
+		i, found = slices.BinarySearchFunc(n.Tasks, task, compareUID)
+	}
 	if found {
 		return false
 	}

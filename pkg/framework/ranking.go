@@ -2,6 +2,7 @@ package framework
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -22,11 +23,13 @@ type ranking struct {
 	bounded []NodeScore
 	refused *model.Refusal
 
-	// tree is a tournament: from nodes on stand the entries of the nodes themselves, before them, at each place, the better
-	// of those at twice the place and one more. Place 1 has the best of all.
-	tree  []entry
-	nodes int
+	// levels are a tournament: the first has the nodes, each entry of the next the best of a group of the one before, and the
+	// last one entry.
+	levels [][]entry
 }
+
+// group is how many entries compete for one of the next level: as many as lie in one line of a processor's cache.
+const group = 8
 
 // entry is a node in the tournament: the sum of its weighted scores and its position in one number, so that the greater is
 // the better, and the lower name among equals.
@@ -85,43 +88,61 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 }
 
 // sum adds what the pods on a node say to what the node objects do.
-func (r *ranking) sum(task *model.Task, node *model.Node, static int64) int64 {
+func (r *ranking) sum(task *model.Task, node *model.Node, static int32) int64 {
 	if static == barred || node.Lacking(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
 		return barred
 	}
-	return min(max(static+r.checks.score(node), barred+1), most)
+	return min(max(int64(static)+r.checks.score(node), barred+1), most)
 }
 
 func (r *ranking) rankAll(task *model.Task, a *static) {
-	if r.nodes = len(a.nodes); len(r.tree) != 2*r.nodes {
-		r.tree = make([]entry, 2*r.nodes)
+	if len(r.levels) == 0 || len(r.levels[0]) != len(a.nodes) {
+		r.levels = levelsFor(len(a.nodes))
 	}
 	for i, node := range a.nodes {
-		r.tree[r.nodes+i] = newEntry(r.sum(task, node, a.scores[i]), i)
+		r.levels[0][i] = newEntry(r.sum(task, node, a.scores[i]), i)
 	}
-	for place := r.nodes - 1; place >= 1; place-- {
-		r.tree[place] = max(r.tree[2*place], r.tree[2*place+1])
+	for next := 1; next < len(r.levels); next++ {
+		for i := range r.levels[next] {
+			r.levels[next][i] = r.winner(next-1, i)
+		}
 	}
+}
+
+func levelsFor(nodes int) [][]entry {
+	levels := [][]entry{make([]entry, nodes)}
+	for nodes > 1 {
+		nodes = (nodes + group - 1) / group
+		levels = append(levels, make([]entry, nodes))
+	}
+	return levels
+}
+
+// winner returns the best of a group of one level.
+func (r *ranking) winner(level, number int) entry {
+	entries := r.levels[level]
+	return slices.Max(entries[number*group : min((number+1)*group, len(entries))])
 }
 
 // set lets a node win or lose its way up with a new sum, as far as that changes anything.
 func (r *ranking) set(position int, sum int64) {
-	place, winner := r.nodes+position, newEntry(sum, position)
-	for place >= 1 && r.tree[place] != winner {
-		r.tree[place] = winner
-		winner = max(winner, r.tree[place^1])
-		place /= 2
+	best := newEntry(sum, position)
+	for level := 0; level < len(r.levels) && r.levels[level][position] != best; level++ {
+		r.levels[level][position] = best
+		if position /= group; level+1 < len(r.levels) {
+			best = r.winner(level, position)
+		}
 	}
 }
 
 // at returns the sum of a node, barred when it cannot take the task.
-func (r *ranking) at(position int) int64 { return r.tree[r.nodes+position].sum() }
+func (r *ranking) at(position int) int64 { return r.levels[0][position].sum() }
 
 // best returns the position of the best node; ok is false when none can take the task.
 func (r *ranking) best() (position int, ok bool) {
-	if r.nodes == 0 {
+	if len(r.levels) == 0 || len(r.levels[0]) == 0 {
 		return 0, false
 	}
-	best := r.tree[1]
+	best := r.levels[len(r.levels)-1][0]
 	return best.position(), best.sum() != barred
 }

@@ -17,7 +17,7 @@ type static struct {
 	// normalised over all candidates; the others are barred.
 	nodes    []*model.Node
 	verdicts []*model.Refusal
-	scores   []int64
+	scores   []int32
 	// candidates pass all static checks, by name; positions are where they stand in nodes.
 	candidates []*model.Node
 	positions  []int
@@ -92,11 +92,11 @@ func (a *static) score(scores []NodeScore) {
 	for _, score := range scores {
 		addScore(sums, score, a.candidates)
 	}
-	a.scores = make([]int64, len(a.nodes))
+	a.scores = make([]int32, len(a.nodes))
 	for i := range a.scores {
 		a.scores[i] = barred
 	}
 	for i, position := range a.positions {
-		a.scores[position] = sums[i]
+		a.scores[position] = int32(min(max(sums[i], barred+1), most))
 	}
 }

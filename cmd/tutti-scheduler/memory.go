@@ -19,6 +19,7 @@ const (
 	// the first lists.
 	tending   = 50 * time.Millisecond
 	aftermath = 10 * time.Second
+	never     = time.Duration(1<<63 - 1)
 )
 
 // tendMemory lets the garbage collector's percentage follow what is in use until some time after the first lists have been
@@ -29,7 +30,8 @@ func tendMemory(ctx context.Context, read <-chan struct{}) {
 	}
 	ticker := time.NewTicker(tending)
 	defer ticker.Stop()
-	var end <-chan time.Time
+	end := time.NewTimer(never)
+	defer end.Stop()
 	for {
 		debug.SetGCPercent(percentFor(inUse()))
 		select {
@@ -37,8 +39,9 @@ func tendMemory(ctx context.Context, read <-chan struct{}) {
 			return
 		case <-ticker.C:
 		case <-read:
-			read, end = nil, time.After(aftermath)
-		case <-end:
+			read = nil
+			end.Reset(aftermath)
+		case <-end.C:
 			debug.FreeOSMemory()
 			debug.SetGCPercent(percentFor(inUse()))
 			return

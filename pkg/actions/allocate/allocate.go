@@ -31,15 +31,12 @@ func (*action) Name() string { return Name }
 // what is left.
 func (a *action) Execute(session *framework.Session) {
 	a.failures.follow(session)
+	unsettled := unsettled(session)
+	if a.failures.recall(session, unsettled) {
+		return
+	}
 	var begun, waiting []*model.Job
-	for _, job := range session.Snapshot.Jobs {
-		if job.Settled && !session.Afresh() {
-			continue
-		}
-		if refusal := a.failures.recall(session, job); refusal != nil {
-			session.Refuse(job, refusal)
-			continue
-		}
+	for _, job := range unsettled {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
@@ -60,6 +57,17 @@ func (a *action) Execute(session *framework.Session) {
 		run.tryMinimum(job)
 	}
 	handOutSurplus(session, append(begun, waiting...))
+}
+
+// unsettled returns the jobs of which somebody may wait.
+func unsettled(session *framework.Session) []*model.Job {
+	var jobs []*model.Job
+	for _, job := range session.Snapshot.Jobs {
+		if !job.Settled || session.Afresh() {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
 }
 
 func short(session *framework.Session, job *model.Job) bool {

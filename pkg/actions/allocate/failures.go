@@ -30,14 +30,19 @@ type told struct {
 	refusal *model.Refusal
 }
 
-// recall returns the refusal that the job, as it is, was told since when nothing has changed; nil when there is none. It is
-// for the beginning of a cycle: what others are given by the time it is the job's turn can only take room away.
-func (f *failures) recall(session *framework.Session, job *model.Job) *model.Refusal {
-	before, ok := f.told[job]
-	if !ok || before.version != job.Version || session.Afresh() || session.Snapshot.Held[job.Key] != nil {
-		return nil
+// recall refuses all the jobs as before, if each of them was refused, is as it was, and nothing has changed since. With a single
+// other job among them they must all be asked again, since what it is given is missing for those behind it.
+func (f *failures) recall(session *framework.Session, jobs []*model.Job) bool {
+	for _, job := range jobs {
+		before, ok := f.told[job]
+		if !ok || before.version != job.Version || session.Afresh() || session.Snapshot.Held[job.Key] != nil {
+			return false
+		}
 	}
-	return before.refusal
+	for _, job := range jobs {
+		session.Refuse(job, f.told[job].refusal)
+	}
+	return true
 }
 
 // failure is why jobs that ask one question fail.

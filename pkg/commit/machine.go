@@ -10,45 +10,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Options are the numbers of a Machine. A zero field has the default named with it.
-type Options struct {
-	// Workers is how many calls are in flight at most, of all other kinds together; 64.
-	Workers int
-	// Preparing is how many of CallPrepare and CallRelease are in flight at most, beside those of Workers: they mostly wait, and
-	// must not keep others from being bound; 4,096.
-	Preparing int
-	// PrepareTimeout is how long after its submission a decision may take to be prepared; 10 min.
-	PrepareTimeout time.Duration
-	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s.
-	BindDeadline time.Duration
-	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
-	// by up to a quarter depending on the UID; 100 ms and 2 s.
-	Backoff, MaxBackoff time.Duration
-	// Patience is how long anything but a bind lets binds pass before one slot is its own; 1 s.
-	Patience time.Duration
-	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
-	EventAttempts, MaxEvents int
-}
-
-func (o Options) withDefaults() Options {
-	orDefault(&o.Workers, 64)
-	orDefault(&o.Preparing, 4096)
-	orDefault(&o.PrepareTimeout, 10*time.Minute)
-	orDefault(&o.BindDeadline, 30*time.Second)
-	orDefault(&o.Backoff, 100*time.Millisecond)
-	orDefault(&o.MaxBackoff, 2*time.Second)
-	orDefault(&o.Patience, time.Second)
-	orDefault(&o.EventAttempts, 3)
-	orDefault(&o.MaxEvents, 10_000)
-	return o
-}
-
-func orDefault[T int | time.Duration](field *T, value T) {
-	if *field <= 0 {
-		*field = value
-	}
-}
-
 // Machine decides which call goes out when, and what its answers amount to. One goroutine owns it; every method returns
 // at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
 //
@@ -78,17 +39,6 @@ type Machine struct {
 	pausedUntil time.Time
 	pauses      int
 	counts      Counts
-}
-
-// Counts are totals since the machine was made, and what it holds now.
-type Counts struct {
-	// Sent counts attempts by kind, Retried those of them that were not the first.
-	Sent, Retried [kinds]uint64
-	// Replaced counts writes never made because something newer made them pointless, DroppedEvents those given up.
-	Replaced, DroppedEvents uint64
-	// Ready, InFlight and Resting are the calls to be sent, sent, and to be sent again; Waiting those behind another call
-	// for the same object.
-	Ready, InFlight, Resting, Waiting int
 }
 
 // New returns a machine without work.
@@ -372,24 +322,6 @@ func (m *Machine) NextWake() (at time.Time, ok bool) {
 
 // Idle tells whether the machine holds nothing at all.
 func (m *Machine) Idle() bool { return len(m.lines) == 0 && len(m.outcomes) == 0 }
-
-// Counts returns what the machine has done and holds.
-func (m *Machine) Counts() Counts {
-	counts := m.counts
-	counts.Ready, counts.InFlight, counts.Resting = m.readyLength(), len(m.sent), len(m.resting.items)
-	for _, line := range m.lines {
-		counts.Waiting += len(line) - 1
-	}
-	return counts
-}
-
-func (m *Machine) readyLength() int {
-	n := 0
-	for kind := range m.queues {
-		n += m.queues[kind].length
-	}
-	return n
-}
 
 // rest returns how long to wait before the attempt after this many.
 func (m *Machine) rest(uid types.UID, attempts int) time.Duration {

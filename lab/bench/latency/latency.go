@@ -17,7 +17,6 @@ import (
 	"github.com/tutti-sched/tutti/lab/bench/observe"
 	"github.com/tutti-sched/tutti/lab/bench/page"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
-	"github.com/tutti-sched/tutti/lab/harness"
 )
 
 // Goals of Tutti: half of the gangs, and all but one in a hundred, take no longer.
@@ -65,12 +64,8 @@ func (o *Options) Validate() error {
 	switch {
 	case o.Nodes < 1 || o.Gangs < 1 || o.GangSize < 1:
 		return errors.New("nodes, gangs and gang size must be 1 or more")
-	case o.Gangs*o.GangSize > o.Nodes*stage.PerNode:
-		return fmt.Errorf("%d nodes have room for %d pods only", o.Nodes, o.Nodes*stage.PerNode)
-	case slices.Contains(o.Contenders, stage.Alone) || len(o.Contenders) == 0:
-		return errors.New("there must be schedulers, and nothing else")
 	}
-	return nil
+	return errors.Join(stage.Room(o.Nodes, o.Gangs*o.GangSize), stage.Schedulers(o.Contenders))
 }
 
 // Measure measures one scheduler after another and returns what it has when something fails.
@@ -78,11 +73,9 @@ func Measure(ctx context.Context, options Options) ([]Run, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	if options.Program == "" && slices.Contains(options.Contenders, stage.Tutti) {
-		var err error
-		if options.Program, err = harness.BuildScheduler(ctx, options.Out); err != nil {
-			return nil, err
-		}
+	var err error
+	if options.Program, err = stage.Program(ctx, options.Program, options.Contenders, options.Out); err != nil {
+		return nil, err
 	}
 	var runs []Run
 	for _, contender := range options.Contenders {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/tutti-sched/tutti/lab/bench/load"
 	"github.com/tutti-sched/tutti/lab/bench/page"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
-	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/lab/process"
 )
 
@@ -65,12 +63,8 @@ func (o *Options) Validate() error {
 		return errors.New("nodes, pods, gang size and workers must be 1 or more")
 	case o.Pods%o.GangSize != 0:
 		return fmt.Errorf("%d pods do not make whole gangs of %d", o.Pods, o.GangSize)
-	case o.Pods > o.Nodes*stage.PerNode:
-		return fmt.Errorf("%d nodes have room for %d pods only", o.Nodes, o.Nodes*stage.PerNode)
-	case slices.Contains(o.Contenders, stage.Alone) || len(o.Contenders) == 0:
-		return errors.New("there must be schedulers, and nothing else")
 	}
-	return nil
+	return errors.Join(stage.Room(o.Nodes, o.Pods), stage.Schedulers(o.Contenders))
 }
 
 // Measure measures one scheduler after another and returns what it has when something fails.
@@ -78,11 +72,9 @@ func Measure(ctx context.Context, options Options) ([]Run, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	if options.Program == "" && slices.Contains(options.Contenders, stage.Tutti) {
-		var err error
-		if options.Program, err = harness.BuildScheduler(ctx, options.Out); err != nil {
-			return nil, err
-		}
+	var err error
+	if options.Program, err = stage.Program(ctx, options.Program, options.Contenders, options.Out); err != nil {
+		return nil, err
 	}
 	var runs []Run
 	for _, contender := range options.Contenders {

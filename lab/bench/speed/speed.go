@@ -18,7 +18,6 @@ import (
 	"github.com/tutti-sched/tutti/lab/audit"
 	"github.com/tutti-sched/tutti/lab/bench/observe"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
-	"github.com/tutti-sched/tutti/lab/harness"
 )
 
 // Options say what to measure.
@@ -98,12 +97,10 @@ func (o *Options) Validate() error {
 		return errors.New("nodes, pods, gang size, rounds and workers must be 1 or more")
 	case o.Pods%o.GangSize != 0:
 		return fmt.Errorf("%d pods do not make whole gangs of %d", o.Pods, o.GangSize)
-	case o.Pods > o.Nodes*stage.PerNode:
-		return fmt.Errorf("%d nodes have room for %d pods only", o.Nodes, o.Nodes*stage.PerNode)
 	case len(o.Contenders) == 0:
 		return errors.New("there must be a contender")
 	}
-	return nil
+	return stage.Room(o.Nodes, o.Pods)
 }
 
 // Measure measures, round after round, and returns what it has when something fails.
@@ -111,11 +108,9 @@ func Measure(ctx context.Context, options Options) ([]Round, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	if options.Program == "" && slices.Contains(options.Contenders, stage.Tutti) {
-		var err error
-		if options.Program, err = harness.BuildScheduler(ctx, options.Out); err != nil {
-			return nil, err
-		}
+	var err error
+	if options.Program, err = stage.Program(ctx, options.Program, options.Contenders, options.Out); err != nil {
+		return nil, err
 	}
 	var rounds []Round
 	for i := range options.Rounds {

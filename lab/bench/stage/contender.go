@@ -2,10 +2,13 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +40,31 @@ const (
 
 // Contenders are all of them, in the order of their tables.
 func Contenders() []Contender { return []Contender{Alone, Tutti, Kube, KubeGangs} }
+
+// Schedulers returns an error when the contenders are not schedulers, one at least.
+func Schedulers(contenders []Contender) error {
+	if slices.Contains(contenders, Alone) || len(contenders) == 0 {
+		return errors.New("there must be schedulers, and nothing else")
+	}
+	return nil
+}
+
+// Room returns an error when so many pods do not fit on so many nodes.
+func Room(nodes, pods int) error {
+	if pods > nodes*PerNode {
+		return fmt.Errorf("%d nodes have room for %d pods only", nodes, nodes*PerNode)
+	}
+	return nil
+}
+
+// Program returns the scheduler's program: the one that is given, or the one of this repository, which is built, if a
+// contender needs it.
+func Program(ctx context.Context, given string, contenders []Contender, out io.Writer) (string, error) {
+	if given != "" || !slices.Contains(contenders, Tutti) {
+		return given, nil
+	}
+	return harness.BuildScheduler(ctx, out)
+}
 
 // gangGate turns native gang scheduling on, in the API server and in kube-scheduler.
 const gangGate = "--feature-gates=GenericWorkload=true"

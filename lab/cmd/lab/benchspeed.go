@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
+	"context"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tutti-sched/tutti/lab/bench/page"
 	"github.com/tutti-sched/tutti/lab/bench/speed"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -17,8 +15,7 @@ import (
 // benchSpeedCommand measures schedulers against binding alone.
 func benchSpeedCommand() *cobra.Command {
 	options := speed.Options{}
-	var contenders []string
-	var docs string
+	var at where
 	cmd := &cobra.Command{
 		Use:   "speed",
 		Short: "Measure how long gangs take to be bound by each scheduler, against binding alone",
@@ -33,30 +30,17 @@ It fails when Tutti leaves a gang partial or overcommits a node, or a gang of it
 its minimum.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			quiet()
-			var err error
-			if options.Contenders, err = stage.ParseContenders(contenders); err != nil {
-				return fmt.Errorf("--contenders: %w", err)
-			}
 			options.Out = cmd.ErrOrStderr()
-			rounds, err := speed.Measure(cmd.Context(), options)
-			text := options.Markdown(cmp.Or(options.Kubernetes, binaries.DefaultKubernetes), rounds)
-			fmt.Fprint(cmd.OutOrStdout(), text)
-			if err != nil || docs == "" {
-				return err
-			}
-			return page.Write(docs, "speed.md", options.Name(), text, options.Pictures(rounds))
+			return at.measure(cmd, &options.Contenders, "speed.md", func(ctx context.Context) (report, error) {
+				rounds, err := speed.Measure(ctx, options)
+				return report{options.Name(), options.Markdown(version(options.Kubernetes), rounds), options.Pictures(rounds)}, err
+			})
 		},
 	}
 	speedFlags(cmd, &options)
-	flags := cmd.Flags()
-	flags.StringSliceVar(&contenders, "contenders", nil, "who binds: "+strings.Join(stage.ShortNames(), ", ")+"; all, when not given")
-	flags.StringVar(&docs, "docs", "", docsUsage)
+	at.flags(cmd, nil, "who binds: "+strings.Join(stage.ShortNames(), ", ")+"; all, when not given")
 	return cmd
 }
-
-// docsUsage says what --docs is, for all commands that measure.
-const docsUsage = "write the result into the pages of this folder too, such as ../docs/benchmarks"
 
 func speedFlags(cmd *cobra.Command, options *speed.Options) {
 	flags := cmd.Flags()

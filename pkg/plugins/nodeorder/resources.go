@@ -152,32 +152,24 @@ func offered(node *model.Node, position int) int64 {
 }
 
 // leastRequested returns the mean share left over, in percent, of the resources that the node offers at all.
-func leastRequested(node *model.Node, demands []demand) int64 {
-	var sum, weights int64
-	for i := range demands {
-		d := &demands[i]
-		used, capacity := d.on(node)
-		if capacity <= 0 {
-			continue
-		}
-		if used < capacity {
-			sum += d.weight * percent(capacity-used, capacity)
-		}
-		weights += d.weight
-	}
-	return mean(sum, weights)
-}
+func leastRequested(node *model.Node, demands []demand) int64 { return meanShare(node, demands, true) }
 
 // mostRequested returns the mean share in use.
-func mostRequested(node *model.Node, demands []demand) int64 {
+func mostRequested(node *model.Node, demands []demand) int64 { return meanShare(node, demands, false) }
+
+// meanShare returns the mean share of the resources that is in use, or left over; what is overdrawn counts as full.
+func meanShare(node *model.Node, demands []demand, left bool) int64 {
 	var sum, weights int64
 	for i := range demands {
 		d := &demands[i]
-		used, capacity := d.on(node)
+		part, capacity := d.on(node)
 		if capacity <= 0 {
 			continue
 		}
-		sum += d.weight * percent(min(used, capacity), capacity)
+		if part = min(part, capacity); left {
+			part = capacity - part
+		}
+		sum += d.weight * percent(part, capacity)
 		weights += d.weight
 	}
 	return mean(sum, weights)

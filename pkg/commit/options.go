@@ -1,0 +1,42 @@
+package commit
+
+import "time"
+
+// Options are the numbers of a Machine. A zero field has the default named with it.
+type Options struct {
+	// Workers is how many calls are in flight at most, of all other kinds together; 64.
+	Workers int
+	// Preparing is how many of CallPrepare and CallRelease are in flight at most, beside those of Workers: they mostly wait, and
+	// must not keep others from being bound; 4,096.
+	Preparing int
+	// PrepareTimeout is how long after its submission a decision may take to be prepared; 10 min.
+	PrepareTimeout time.Duration
+	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s.
+	BindDeadline time.Duration
+	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
+	// by up to a quarter depending on the UID; 100 ms and 2 s.
+	Backoff, MaxBackoff time.Duration
+	// Patience is how long anything but a bind lets binds pass before one slot is its own; 1 s.
+	Patience time.Duration
+	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
+	EventAttempts, MaxEvents int
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Workers, 64)
+	orDefault(&o.Preparing, 4096)
+	orDefault(&o.PrepareTimeout, 10*time.Minute)
+	orDefault(&o.BindDeadline, 30*time.Second)
+	orDefault(&o.Backoff, 100*time.Millisecond)
+	orDefault(&o.MaxBackoff, 2*time.Second)
+	orDefault(&o.Patience, time.Second)
+	orDefault(&o.EventAttempts, 3)
+	orDefault(&o.MaxEvents, 10_000)
+	return o
+}
+
+func orDefault[T int | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,7 +92,7 @@ func (c *claims) localVolumes() {
 	c.volumeClaim(class, "second-0", corev1.ReadWriteOnce)
 	c.volumeClaim(class, "second-1", corev1.ReadWriteOnce)
 	gang := c.gang("second", 2, func(p *corev1.Pod) { withVolume(p, p.Name) })
-	c.Eventually(c.t, patience, func() error { return c.waits(gang, "NodesFiltered") })
+	c.Eventually(c.t, patience, func() error { return c.waits(gang, "find available persistent volumes to bind") })
 	c.Consistently(c.t, 2*time.Second, func() error {
 		for _, name := range []string{"second-0", "second-1"} {
 			claim := &corev1.PersistentVolumeClaim{}
@@ -119,15 +119,11 @@ func (c *claims) devices() {
 		c.t.Error(err)
 	}
 	second := c.gang("second", 2, withTemplate)
-	c.Eventually(c.t, patience, func() error { return c.waits(second, "NodesFiltered") })
+	c.Eventually(c.t, patience, func() error { return c.waits(second, "cannot allocate all claims") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
-	ended := client.MatchingLabels{v1alpha1.LabelPodGroup: "first"}
-	err := c.Client.DeleteAllOf(c.t.Context(), &corev1.Pod{}, client.InNamespace(c.ns), ended, client.GracePeriodSeconds(0))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.ends("first")
 	c.Eventually(c.t, patience, func() error { return c.bound("second", 2) })
 	c.Eventually(c.t, patience, func() error { return c.devicesGiven(2) })
 }
@@ -151,15 +147,11 @@ func (c *claims) extended() {
 		c.t.Errorf("kubelet is told %+v, want one request", told)
 	}
 	second := c.gang("second", 2, ask)
-	c.Eventually(c.t, patience, func() error { return c.waits(second, "NodesFiltered", "InsufficientResources") })
+	c.Eventually(c.t, patience, func() error { return c.waits(second, "cannot allocate all claims") })
 	if err := errors.Join(c.bound("second", 0), c.devicesGiven(3)); err != nil {
 		c.t.Error(err)
 	}
-	ended := client.MatchingLabels{v1alpha1.LabelPodGroup: "first"}
-	err := c.Client.DeleteAllOf(c.t.Context(), &corev1.Pod{}, client.InNamespace(c.ns), ended, client.GracePeriodSeconds(0))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.ends("first")
 	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("second", 2), c.devicesGiven(2)) })
 }
 
@@ -435,16 +427,27 @@ func (c *claims) bound(group string, want int) error {
 	return nil
 }
 
-// waits is nil when the group waits for one of the reasons. Where other pods fill a node, room is a reason, too.
-func (c *claims) waits(group *v1alpha1.PodGroup, reasons ...string) error {
+// waits is nil when the group waits and this is among the causes; which of them decides about the reason is the other pods' doing,
+// too.
+func (c *claims) waits(group *v1alpha1.PodGroup, why string) error {
 	if err := c.get(group.Name, group); err != nil {
 		return err
 	}
 	condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
-	if condition == nil || condition.Status != metav1.ConditionFalse || !slices.Contains(reasons, condition.Reason) {
-		return fmt.Errorf("condition %+v, want False for one of %v", condition, reasons)
+	if condition == nil || condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, why) {
+		return fmt.Errorf("condition %+v, want False because %q", condition, why)
 	}
 	return nil
+}
+
+// ends deletes a gang's pods at once.
+func (c *claims) ends(gang string) {
+	c.t.Helper()
+	members := client.MatchingLabels{v1alpha1.LabelPodGroup: gang}
+	err := c.Client.DeleteAllOf(c.t.Context(), &corev1.Pod{}, client.InNamespace(c.ns), members, client.GracePeriodSeconds(0))
+	if err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // volumeIsOnNode is nil when the claim of the pod of that name is bound to a volume of the pod's node.

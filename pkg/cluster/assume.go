@@ -12,56 +12,56 @@ import (
 // binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
-		before := s.records[bind.Pod.UID]
+		slot, before := s.find(bind.Pod.UID)
 		if before == nil || before.task.Status != model.Pending {
 			continue
 		}
 		after := *before
 		after.bind = bind.Node
-		s.assume(before, &after)
+		s.assume(slot, &after)
 	}
 	for _, eviction := range decision.Evictions {
-		before := s.records[eviction.Pod.UID]
+		slot, before := s.find(eviction.Pod.UID)
 		if before == nil || !before.task.Status.HoldsRoom() || before.task.Status == model.Releasing {
 			continue
 		}
 		after := *before
 		after.evicted = true
-		s.assume(before, &after)
+		s.assume(slot, &after)
 	}
 }
 
 // Forget takes an assumed bind back: the pod is pending again and its room free. It reports false when there is none.
 func (s *State) Forget(pod types.UID) bool {
-	before := s.records[pod]
+	slot, before := s.find(pod)
 	if before == nil || before.bind == "" {
 		return false
 	}
 	after := *before
 	after.bind, after.evicted = "", false
-	s.assume(before, &after)
+	s.assume(slot, &after)
 	return true
 }
 
 // Assumed tells whether a bind of the pod is assumed, and the watch has not said yet what became of it.
 func (s *State) Assumed(pod types.UID) bool {
-	record := s.records[pod]
+	record := s.record(pod)
 	return record != nil && record.bind != ""
 }
 
 // ForgetEviction takes an assumed eviction back: the pod holds its room as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
-	before := s.records[pod]
+	slot, before := s.find(pod)
 	if before == nil || !before.evicted {
 		return false
 	}
 	after := *before
 	after.evicted = false
-	s.assume(before, &after)
+	s.assume(slot, &after)
 	return true
 }
 
-func (s *State) assume(before, after *record) {
+func (s *State) assume(slot *podSlot, after *record) {
 	after.task.Position = after.position()
-	s.set(before, after)
+	s.set(slot, after)
 }

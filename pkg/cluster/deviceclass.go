@@ -95,9 +95,9 @@ func (s *State) countAnew(position int) {
 			s.dirtyNodes[name] = true
 		}
 	}
-	for _, known := range s.records {
-		if known.task.Request.At(position) > 0 {
-			s.set(known, s.newRecord(known.task.Pod, known, known))
+	for _, slot := range s.pods {
+		if known := slot.record; known != nil && known.task.Request.At(position) > 0 {
+			s.set(slot, s.newRecord(known.task.Pod, known, known))
 		}
 	}
 }

@@ -53,8 +53,8 @@ func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bo
 // fill writes a job anew from its group and its members.
 func (s *State) fill(job *model.Job) {
 	key, tasks := job.Key, job.Tasks[:0]
-	for uid := range s.members[key] {
-		tasks = append(tasks, s.tasks[uid])
+	for _, slot := range s.members[key] {
+		tasks = append(tasks, slot.task)
 	}
 	slices.SortFunc(tasks, model.CompareTasks)
 	clear(tasks[len(tasks):cap(tasks)])
@@ -91,11 +91,12 @@ func (s *State) fill(job *model.Job) {
 	job.Settled = settled(job)
 }
 
-// settled tells whether nobody is left to wait: what there is runs, ends or has ended. A group whose members are still to
-// come waits for them.
+// settled tells whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is no group,
+// whose members may still come.
 func settled(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
-	return job.Count(waits) == 0 && (job.Group == nil || job.Ended())
+	stands := func(task *model.Task) bool { return task.Status.Counts() }
+	return job.Count(waits) == 0 && (job.Group == nil || job.Ended() || job.Short(stands) == nil)
 }
 
 // highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.

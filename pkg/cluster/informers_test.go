@@ -50,7 +50,7 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 	}
 	if s.Pod("p") == nil || s.Pod("p").ManagedFields != nil || s.nodes["n"] == nil || s.Group(ns("g")) == nil || s.classes["c"] != 5 ||
 		s.devices.resources["d"] == nil {
-		t.Errorf("not all that was there has been pushed: %v %v %v %v %v", s.records, s.nodes, s.groups, s.classes, s.devices)
+		t.Errorf("not all that was there has been pushed: %v %v %v %v %v", s.pods, s.nodes, s.groups, s.classes, s.devices)
 	}
 
 	if err := client.CoreV1().Pods("ns").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {

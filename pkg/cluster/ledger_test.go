@@ -72,8 +72,8 @@ func TestGraveyardIsBounded(t *testing.T) {
 		t.Errorf("ledger holds %d names and %d graves, want %d", len(s.ledger.seen), len(s.ledger.graves), graveyard)
 	}
 	snapshot := snap(t, s, start)
-	if len(snapshot.Jobs) != 1 || len(s.records) != 1 || len(s.tasks) != 1 || len(s.members) != 1 || len(s.held) != 0 {
-		t.Errorf("I8: state still holds %d jobs, %d records, %d tasks", len(snapshot.Jobs), len(s.records), len(s.tasks))
+	if len(snapshot.Jobs) != 1 || len(s.pods) != 1 || len(s.members) != 1 || len(s.held) != 0 {
+		t.Errorf("I8: state still holds %d jobs, %d pods", len(snapshot.Jobs), len(s.pods))
 	}
 }
 

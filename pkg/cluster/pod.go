@@ -49,16 +49,16 @@ func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
 	}
 	var effect Effect
 	if living != "" && (deleted || living != pod.UID) {
-		effect = s.replace(s.records[living], nil)
+		effect = s.replace(living, nil)
 	}
 	if deleted {
 		return effect
 	}
-	before := s.records[pod.UID]
 	if !s.counts(pod) {
-		return effect.or(s.replace(before, nil))
+		return effect.or(s.replace(pod.UID, nil))
 	}
-	return effect.or(s.replace(before, s.newRecord(pod, before, before)))
+	before := s.record(pod.UID)
+	return effect.or(s.replace(pod.UID, s.newRecord(pod, before, before)))
 }
 
 // counts tells whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
@@ -149,9 +149,17 @@ func (r *record) position() model.Position {
 	}
 }
 
-// replace puts one record in the place of another and says whom it concerns; either may be nil.
-func (s *State) replace(before, after *record) Effect {
-	s.set(before, after)
+// replace puts a record in the place of what is known about a pod and says whom it concerns; nil makes it gone.
+func (s *State) replace(uid types.UID, after *record) Effect {
+	slot, before := s.find(uid)
+	switch {
+	case slot != nil:
+		s.set(slot, after)
+	case after != nil:
+		slot = &podSlot{uid: uid}
+		s.pods[uid] = slot
+		s.set(slot, after)
+	}
 	switch {
 	case before == nil && after == nil:
 		return Effect{}
@@ -161,35 +169,6 @@ func (s *State) replace(before, after *record) Effect {
 		return Effect{Schedule: true, Report: before.task.Job != model.JobKey{}}
 	}
 	return change(before, after)
-}
-
-// set keeps the indexes and marks what the next snapshot has to look at.
-func (s *State) set(before, after *record) {
-	if before != nil {
-		t := &before.task
-		delete(s.records, t.UID)
-		if delete(s.releasing, t.UID); len(s.releasing) == 0 && t.Status == model.Releasing {
-			s.releasing = map[types.UID]*record{} // a map that was large is slow to walk for ever
-		}
-		drop(s.members, t.Job, t.UID)
-		drop(s.held, t.Node, t.UID)
-		s.dirtyTasks[t.UID] = struct{}{}
-	}
-	if after != nil {
-		t := &after.task
-		s.records[t.UID] = after
-		if t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil {
-			s.releasing[t.UID] = after
-		}
-		if t.Job != (model.JobKey{}) {
-			add(s.members, t.Job, after)
-		}
-		if t.Node != "" {
-			add(s.held, t.Node, after)
-		}
-		s.dirtyTasks[t.UID] = struct{}{}
-	}
-	s.markJob(before, after)
 }
 
 // markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node
@@ -210,20 +189,6 @@ func (s *State) markJob(before, after *record) {
 func sameQuestion(a, b *model.Task) bool {
 	return a.Job == b.Job && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
 		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Refused.String() == b.Refused.String()
-}
-
-func add[K comparable](index map[K]map[types.UID]*record, key K, r *record) {
-	if index[key] == nil {
-		index[key] = map[types.UID]*record{}
-	}
-	index[key][r.task.UID] = r
-}
-
-func drop[K comparable](index map[K]map[types.UID]*record, key K, uid types.UID) {
-	delete(index[key], uid)
-	if len(index[key]) == 0 {
-		delete(index, key)
-	}
 }
 
 // change says whom the difference between two records of one pod concerns.

@@ -47,9 +47,9 @@ func TestShapes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState(pod("p"), pod("other", c.option))
-			a, b := s.records["p"], s.records["q"]
+			a, b := s.record("p"), s.record("q")
 			if b == nil {
-				b = s.records["other"]
+				b = s.record("other")
 			}
 			if (a.task.Shape == b.task.Shape) != c.same {
 				t.Errorf("shapes\n%s\n%s\nwant the same: %t", a.task.Shape.Value(), b.task.Shape.Value(), c.same)
@@ -68,7 +68,7 @@ func TestShapeHasThePortsThatAreTaken(t *testing.T) {
 		pod("plain", initial(corev1.Container{})), pod("ends", initial(corev1.Container{Ports: port})),
 		pod("stays", initial(corev1.Container{Ports: port, RestartPolicy: &always})),
 	)
-	plain, ends, stays := s.records["plain"].task.Shape, s.records["ends"].task.Shape, s.records["stays"].task.Shape
+	plain, ends, stays := s.record("plain").task.Shape, s.record("ends").task.Shape, s.record("stays").task.Shape
 	if plain != ends || ends == stays {
 		t.Errorf("shapes\n%s\n%s\n%s\nwant the first two the same and the third not", plain.Value(), ends.Value(), stays.Value())
 	}
@@ -78,7 +78,7 @@ func TestShapeHasThePortsThatAreTaken(t *testing.T) {
 func TestShapeIsIndependentOfPositions(t *testing.T) {
 	a := newState(pod("x", asking("b/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
 	b := newState(pod("x", asking("a/r", "1")), pod("p", asking("a/r", "1", "b/r", "2")))
-	if a.records["p"].task.Shape != b.records["p"].task.Shape {
-		t.Errorf("shapes %s and %s", a.records["p"].task.Shape.Value(), b.records["p"].task.Shape.Value())
+	if a.record("p").task.Shape != b.record("p").task.Shape {
+		t.Errorf("shapes %s and %s", a.record("p").task.Shape.Value(), b.record("p").task.Shape.Value())
 	}
 }

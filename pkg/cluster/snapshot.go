@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -72,8 +70,8 @@ func (s *State) patchNodes() {
 func (s *State) addNode(name string, known *nodeRecord) *model.Node {
 	node := &model.Node{Name: name}
 	s.patchNode(node, known)
-	for uid := range s.held[name] {
-		s.dirtyTasks[uid] = struct{}{}
+	for _, slot := range s.held[name] {
+		s.mark(slot)
 	}
 	return node
 }
@@ -87,45 +85,48 @@ func (s *State) patchNode(node *model.Node, known *nodeRecord) {
 }
 
 func (s *State) patchTasks(now time.Time) {
-	for uid := range s.dirtyTasks {
-		s.patchTask(uid, now)
+	for _, slot := range s.dirtyPods {
+		s.patchTask(slot, now)
 	}
-	s.dirtyTasks = emptied(s.dirtyTasks)
+	clear(s.dirtyPods)
+	s.dirtyPods = s.dirtyPods[:0]
 	for _, task := range s.snapshot.TakeMoved() {
-		known := s.records[task.UID]
-		if s.tasks[task.UID] == task && known != nil && task.Position != known.task.Position {
-			s.snapshot.Update(task, func(t *model.Task) { t.Position = known.task.Position })
+		slot := s.pods[task.UID]
+		if slot != nil && slot.task == task && slot.record != nil && task.Position != slot.record.task.Position {
+			s.snapshot.Update(task, func(t *model.Task) { t.Position = slot.record.task.Position })
 		}
 	}
 	if s.second == now.Unix() {
 		return
 	}
 	s.second = now.Unix()
-	for uid, known := range s.releasing {
-		if task := s.tasks[uid]; task.Stuck != known.stuck(now) {
+	for _, slot := range s.releasing {
+		if task := slot.task; task.Stuck != slot.record.stuck(now) {
 			s.snapshot.Update(task, func(t *model.Task) { t.Stuck = !t.Stuck })
 		}
 	}
 }
 
-func (s *State) patchTask(uid types.UID, now time.Time) {
-	task, known := s.tasks[uid], s.records[uid]
+func (s *State) patchTask(slot *podSlot, now time.Time) {
+	slot.dirty = false
+	known := slot.record
 	switch {
 	case known != nil:
-		if task == nil {
-			task = &model.Task{}
-			s.tasks[uid] = task
+		if slot.task == nil {
+			slot.task = &model.Task{}
 		}
-		s.snapshot.Update(task, func(t *model.Task) {
+		s.snapshot.Update(slot.task, func(t *model.Task) {
 			*t = known.task
 			t.Stuck = known.stuck(now)
 		})
-	case task != nil:
-		s.snapshot.Update(task, func(t *model.Task) { t.Position = model.Position{} })
-		delete(s.tasks, uid)
+	case slot.task != nil:
+		s.snapshot.Update(slot.task, func(t *model.Task) { t.Position = model.Position{} })
+	}
+	if known == nil {
+		delete(s.pods, slot.uid)
 	}
 	if s.view != nil && (known == nil || known.finished()) {
-		s.view.forget(uid)
+		s.view.forget(slot.uid)
 	}
 }
 

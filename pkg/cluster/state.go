@@ -32,25 +32,24 @@ type State struct {
 	translators []model.RequestTranslator
 	ledger      ledger
 
-	records map[types.UID]*record
+	pods    map[types.UID]*podSlot
 	nodes   map[string]*nodeRecord
 	groups  map[model.JobKey]*v1alpha1.PodGroup
 	classes map[string]int32
 	devices byClass
 
-	// Indexes over records: by job, by node, and those that are being deleted.
-	members   map[model.JobKey]map[types.UID]*record
-	held      map[string]map[types.UID]*record
-	releasing map[types.UID]*record
+	// Indexes over pods: by job, by node, and those that are being deleted.
+	members   map[model.JobKey]map[types.UID]*podSlot
+	held      map[string]map[types.UID]*podSlot
+	releasing map[types.UID]*podSlot
 
 	// What changed since the last snapshot. Of a node, true tells that a pod could mind.
-	dirtyTasks map[types.UID]struct{}
+	dirtyPods  []*podSlot
 	dirtyNodes map[string]bool
 	dirtyJobs  map[model.JobKey]struct{}
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
-	tasks    map[types.UID]*model.Task
 	width    int
 	second   int64
 	// filled counts how often a job of the snapshot was written.
@@ -66,12 +65,12 @@ func New(options Options) *State {
 	}
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
-		records: map[types.UID]*record{}, nodes: map[string]*nodeRecord{},
+		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
-		members: map[model.JobKey]map[types.UID]*record{}, held: map[string]map[types.UID]*record{},
-		releasing:  map[types.UID]*record{},
-		dirtyTasks: map[types.UID]struct{}{}, dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
-		snapshot: &model.Snapshot{Dimensions: dimensions}, tasks: map[types.UID]*model.Task{},
+		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
+		releasing:  map[types.UID]*podSlot{},
+		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
+		snapshot: &model.Snapshot{Dimensions: dimensions},
 	}
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true
@@ -106,8 +105,10 @@ func (s *State) Translate(translators []model.RequestTranslator) {
 		s.nodes[name] = s.newNode(node.object)
 		s.dirtyNodes[name] = true
 	}
-	for _, before := range s.records {
-		s.set(before, s.newRecord(before.task.Pod, before, nil))
+	for _, slot := range s.pods {
+		if before := slot.record; before != nil {
+			s.set(slot, s.newRecord(before.task.Pod, before, nil))
+		}
 	}
 }
 
@@ -116,7 +117,7 @@ func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key
 
 // Pod returns the stripped pod of that UID, never to be changed; nil when the state does not hold it.
 func (s *State) Pod(uid types.UID) *corev1.Pod {
-	if record := s.records[uid]; record != nil {
+	if record := s.record(uid); record != nil {
 		return record.task.Pod
 	}
 	return nil
@@ -125,8 +126,8 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 // NextWake returns when time alone will change the next snapshot; false when it will not.
 func (s *State) NextWake(now time.Time) (time.Time, bool) {
 	var next time.Time
-	for _, record := range s.releasing {
-		if at := record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
+	for _, slot := range s.releasing {
+		if at := slot.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

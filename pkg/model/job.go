@@ -63,8 +63,8 @@ type Job struct {
 	// Refused says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
 	Refused *Refusal
 
-	// Settled tells that nobody of the job waits for a node, when the snapshot was taken: there is nothing to decide. False
-	// is always safe.
+	// Settled tells that there was nothing to decide when the snapshot was taken: nobody of the job waits for a node, and it
+	// has its minimum or has ended. False is always safe.
 	Settled bool
 	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
 	Version uint64

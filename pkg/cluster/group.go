@@ -92,11 +92,11 @@ func (s *State) fill(job *model.Job) {
 }
 
 // settled tells whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is no group,
-// whose members may still come.
+// whose members may still come. A group that is refused as a whole must be told so.
 func settled(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	stands := func(task *model.Task) bool { return task.Status.Counts() }
-	return job.Count(waits) == 0 && (job.Group == nil || job.Ended() || job.Short(stands) == nil)
+	return job.Count(waits) == 0 && (job.Group == nil || job.Ended() || job.Refused == nil && job.Short(stands) == nil)
 }
 
 // highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.

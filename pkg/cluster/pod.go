@@ -171,11 +171,11 @@ func (s *State) replace(uid types.UID, after *record) Effect {
 	return change(before, after)
 }
 
-// markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node
-// or from life to death changes none of them.
+// markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node,
+// or begins to run where it was bound, changes none of them.
 func (s *State) markJob(before, after *record) {
 	if before != nil && after != nil && before.finished() == after.finished() &&
-		(before.task.Status == model.Pending) == (after.task.Status == model.Pending) && sameQuestion(&before.task, &after.task) {
+		sameTurn(before.task.Status, after.task.Status) && sameQuestion(&before.task, &after.task) {
 		return
 	}
 	for _, r := range []*record{before, after} {
@@ -183,6 +183,11 @@ func (s *State) markJob(before, after *record) {
 			s.dirtyJobs[r.task.Job] = struct{}{}
 		}
 	}
+}
+
+// sameTurn tells whether tasks of two statuses leave as much to decide about their job.
+func sameTurn(a, b model.Status) bool {
+	return (a == model.Pending) == (b == model.Pending) && a.Counts() == b.Counts()
 }
 
 // sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.

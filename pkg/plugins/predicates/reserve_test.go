@@ -112,7 +112,6 @@ func TestWhatIsTakenBackNeverWas(t *testing.T) {
 	w.view.show(nil, objects)
 	nodes := w.snapshot(objects).Nodes
 	tasks := users()
-	written := len(w.client.Actions())
 	placements := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		p := w.newPlugin()
@@ -176,8 +175,10 @@ func TestWhatIsTakenBackNeverWas(t *testing.T) {
 	if placements < 50 {
 		t.Errorf("%d placements are no test", placements)
 	}
-	if n := len(w.client.Actions()); n != written {
-		t.Errorf("%d requests were made", n-written)
+	for _, action := range w.client.Actions() {
+		if verb := action.GetVerb(); verb != "list" && verb != "watch" { // which informers do when they come to it
+			t.Errorf("a request was made: %s %s", verb, action.GetResource().Resource)
+		}
 	}
 }
 

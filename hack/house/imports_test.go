@@ -30,11 +30,12 @@ var rules = []rule{
 	{of: "pkg/model", ours: []string{"apis"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
+	{of: "pkg/start", ours: []string{"pkg/framework", "pkg/model"}},
 	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model", "pkg/topology"}, kubernetes: true},
 	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model", "pkg/topology"}, kubernetes: true},
 	// The two registries list what lies below them and nothing else; below them nobody knows its sister.
 	{of: "pkg/plugins/", ours: []string{"pkg/framework", "pkg/model"}},
-	{of: "pkg/actions/", ours: []string{"pkg/framework", "pkg/model"}},
+	{of: "pkg/actions/", ours: []string{"pkg/framework", "pkg/start", "pkg/model"}},
 	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "pkg/topology", "apis/config"}, client: true},
 	{of: "pkg/actions", ours: []string{"pkg/actions/", "pkg/framework", "pkg/model", "apis/config"}},
 	{of: "pkg/cluster", ours: []string{"pkg/model", "apis", "pkg/generated"}, kubernetes: true, client: true},

@@ -7,9 +7,9 @@ import (
 )
 
 // Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
-// theirs. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until Forget; an
-// eviction until the watch sees the pod being deleted, or until ForgetEviction. What does not apply any more, such as
-// binding a pod that is gone or has a node, is left out.
+// theirs, promises keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
+// Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a promise until the pod says the
+// same, or until ForgetPromise. What does not apply any more, such as binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
 		slot, before := s.find(bind.Pod.UID)
@@ -27,6 +27,15 @@ func (s *State) Assume(decision model.Decision) {
 		}
 		after := *before
 		after.evicted = true
+		s.assume(slot, &after)
+	}
+	for _, promise := range decision.Promises {
+		slot, before := s.find(promise.Pod.UID)
+		if before == nil || before.task.Status != model.Pending || before.task.Nominated == promise.Node {
+			continue
+		}
+		after := *before
+		after.promise = &promise.Node
 		s.assume(slot, &after)
 	}
 }
@@ -61,7 +70,19 @@ func (s *State) ForgetEviction(pod types.UID) bool {
 	return true
 }
 
+// ForgetPromise takes an assumed promise back: what the pod says counts. It reports false when there is none.
+func (s *State) ForgetPromise(pod types.UID) bool {
+	slot, before := s.find(pod)
+	if before == nil || before.promise == nil {
+		return false
+	}
+	after := *before
+	after.promise = nil
+	s.assume(slot, &after)
+	return true
+}
+
 func (s *State) assume(slot *podSlot, after *record) {
-	after.task.Position = after.position()
+	after.settle()
 	s.set(slot, after)
 }

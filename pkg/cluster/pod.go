@@ -26,6 +26,8 @@ type record struct {
 	bind string
 	// evicted tells that an eviction is assumed.
 	evicted bool
+	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
+	promise *string
 }
 
 // finished tells whether the pod has ended.
@@ -120,9 +122,25 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		if pod.DeletionTimestamp == nil {
 			r.evicted = before.evicted
 		}
+		if before.promise != nil && *before.promise != pod.Status.NominatedNodeName {
+			r.promise = before.promise
+		}
 	}
-	t.Position = r.position()
+	r.settle()
 	return r
+}
+
+// settle works out where the pod is, and where it is promised to be, from what it says and what is assumed.
+func (r *record) settle() {
+	t := &r.task
+	t.Position, t.Nominated = r.position(), ""
+	switch {
+	case t.Status != model.Pending || t.Job == (model.JobKey{}):
+	case r.promise != nil:
+		t.Nominated = *r.promise
+	default:
+		t.Nominated = t.Pod.Status.NominatedNodeName
+	}
 }
 
 func (r *record) position() model.Position {
@@ -193,7 +211,7 @@ func sameTurn(a, b model.Status) bool {
 // sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
 func sameQuestion(a, b *model.Task) bool {
 	return a.Job == b.Job && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
-		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Refused.String() == b.Refused.String()
+		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Nominated == b.Nominated && a.Refused.String() == b.Refused.String()
 }
 
 // change says whom the difference between two records of one pod concerns.
@@ -204,7 +222,7 @@ func change(before, after *record) Effect {
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
 	asks := a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
-		a.Supposed != b.Supposed ||
+		a.Supposed != b.Supposed || a.Nominated != b.Nominated ||
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
 	if b.Status == model.Pending {

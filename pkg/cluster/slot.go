@@ -56,6 +56,9 @@ func (s *State) list(slot *podSlot, t *model.Task) {
 	if t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil {
 		s.releasing[slot.uid] = slot
 	}
+	if t.Nominated != "" {
+		s.nominated[slot.uid] = slot
+	}
 	if t.Job != (model.JobKey{}) {
 		add(s.members, t.Job, slot)
 	}
@@ -68,6 +71,7 @@ func (s *State) unlist(slot *podSlot, t *model.Task) {
 	if delete(s.releasing, slot.uid); len(s.releasing) == 0 && t.Status == model.Releasing {
 		s.releasing = map[types.UID]*podSlot{} // a map that was large is slow to walk for ever
 	}
+	delete(s.nominated, slot.uid)
 	drop(s.members, t.Job, slot.uid)
 	drop(s.held, t.Node, slot.uid)
 }

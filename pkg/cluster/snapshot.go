@@ -18,6 +18,7 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.patchNodes()
 	s.patchTasks(now)
 	s.patchJobs()
+	s.patchHolds()
 	return s.snapshot
 }
 

@@ -38,10 +38,11 @@ type State struct {
 	classes map[string]int32
 	devices byClass
 
-	// Indexes over pods: by job, by node, and those that are being deleted.
+	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
 	held      map[string]map[types.UID]*podSlot
 	releasing map[types.UID]*podSlot
+	nominated map[types.UID]*podSlot
 
 	// What changed since the last snapshot. Of a node, true tells that a pod could mind.
 	dirtyPods  []*podSlot
@@ -68,7 +69,7 @@ func New(options Options) *State {
 		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
-		releasing:  map[types.UID]*podSlot{},
+		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions},
 	}

@@ -55,7 +55,7 @@ func binds(job string, pods ...string) model.Decision {
 func evictions(job string, pods ...string) model.Decision {
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}}
 	for _, name := range pods {
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod(name), For: decision.Job})
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod(name)})
 	}
 	return decision
 }

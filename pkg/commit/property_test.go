@@ -69,7 +69,7 @@ func (w *world) submit() {
 	w.spare[decision.Job.Name] = len(decision.Binds) - decision.Needs
 	for range rapid.IntRange(0, 2).Draw(w.t, "evictions") {
 		pod := w.pod()
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, For: decision.Job})
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod})
 		w.open[key(decision.Job, "evict", pod)]++
 	}
 	if len(decision.Binds) > 0 {

@@ -41,7 +41,11 @@ func firstDecidedTier(
 				continue
 			}
 			decided = true
-			left = slices.DeleteFunc(left, func(unit Unit) bool { return !containsUnit(answer, unit) })
+			chosen := map[unitKey]bool{}
+			for i := range answer {
+				chosen[keyOf(&answer[i])] = true
+			}
+			left = slices.DeleteFunc(left, func(unit Unit) bool { return !chosen[keyOf(&unit)] })
 		}
 		if decided {
 			return left, true
@@ -50,11 +54,19 @@ func firstDecidedTier(
 	return nil, false
 }
 
-// containsUnit compares units by what they would evict.
-func containsUnit(units []Unit, unit Unit) bool {
-	return slices.ContainsFunc(units, func(other Unit) bool {
-		return other.Job == unit.Job && slices.Equal(other.Tasks, unit.Tasks)
-	})
+// unitKey tells units apart: a task is in one unit only, but for a job's whole.
+type unitKey struct {
+	job   *model.Job
+	first *model.Task
+	whole bool
+}
+
+func keyOf(unit *Unit) unitKey {
+	key := unitKey{job: unit.Job, whole: unit.Whole}
+	if len(unit.Tasks) > 0 {
+		key.first = unit.Tasks[0]
+	}
+	return key
 }
 
 // normalize brings raw scores to 0…100 over all of them, in place.

@@ -191,7 +191,7 @@ func TestFirstDecidedTier(t *testing.T) {
 			tiers = append(tiers, tier)
 		}
 		var got []int
-		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).PickVictims(Preempt, nil, units) {
+		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(Preempt, &model.Job{Priority: 1}, units) {
 			got = append(got, slices.IndexFunc(units, func(u Unit) bool { return u.Job == unit.Job }))
 		}
 		if !slices.Equal(got, want) {
@@ -224,7 +224,7 @@ func TestVictimTiers(t *testing.T) {
 				}
 				profile.Tiers = append(profile.Tiers, members)
 			}
-			if got := Open(house(), profile, Options{}).PickVictims(Preempt, nil, units); len(got) != c.want {
+			if got := Open(house(), profile, Options{}).Victims(Preempt, &model.Job{Priority: 1}, units); len(got) != c.want {
 				t.Errorf("%d units, want %d", len(got), c.want)
 			}
 		})

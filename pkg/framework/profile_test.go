@@ -19,7 +19,7 @@ func inquire(profile *Profile) {
 	session.CompareTasks(job.Tasks[0], &model.Task{})
 	session.ValidateJob(job)
 	session.LimitQueue(&model.Queue{})
-	session.PickVictims(Preempt, job, nil)
+	session.Victims(Preempt, job, nil)
 	session.Try(func(statement *Statement) *model.Refusal {
 		node, _ := session.Choose(job.Tasks[0], model.IdleRoom, nil)
 		return statement.Place(job.Tasks[0], node)

@@ -12,6 +12,7 @@ import (
 func (s *Session) Choose(
 	task *model.Task, room model.Room, within func(*model.Node) bool,
 ) (*model.Node, *model.Tally) {
+	s.seeFor(task)
 	if s.options.Afresh {
 		return s.chooseAfresh(task, room, within)
 	}
@@ -60,6 +61,7 @@ func (s *Session) best(
 
 // Feasible returns every node with that kind of room for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
+	s.seeFor(task)
 	if s.options.Afresh {
 		return s.feasibleAfresh(task, room)
 	}

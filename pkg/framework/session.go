@@ -36,8 +36,10 @@ type Session struct {
 	log      []operation
 	depth    int
 	refusals map[model.JobKey]*model.Refusal
-	memory   *Memory
-	lacks    []*model.Refusal
+	// evicted has where each task was that the open statement has marked for eviction.
+	evicted map[*model.Task]model.Position
+	memory  *Memory
+	lacks   []*model.Refusal
 }
 
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
@@ -47,6 +49,7 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		options:  options,
 		slots:    profile.slots(),
 		memory:   options.Memory,
+		evicted:  map[*model.Task]model.Position{},
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
@@ -128,10 +131,18 @@ func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
 	return firstRefusal(s.slots.jobGate, func(g JobGate) *model.Refusal { return g.GateJob(job, standing) })
 }
 
-// PickVictims returns which of the units may be evicted for the preemptor, in their order; none when nobody decides.
-func (s *Session) PickVictims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
-	picked, _ := firstDecidedTier(s.slots.victims, purpose, preemptor, units)
-	return picked
+// See makes the books of all nodes show the room that the job may use: what is kept for others of its priority or above is
+// taken. Choose, Feasible and statements do so for the task's job; who reads books must ask.
+func (s *Session) See(job *model.Job) {
+	if len(s.Snapshot.Holds()) > 0 {
+		s.Snapshot.See(model.ViewerOf(job))
+	}
+}
+
+func (s *Session) seeFor(task *model.Task) {
+	if len(s.Snapshot.Holds()) > 0 && s.Snapshot.Viewer().Job != task.Job {
+		s.See(s.Snapshot.Job(task.Job))
+	}
 }
 
 // Afresh tells that nothing may be remembered, so that what is can be held to it. For tests.

@@ -72,6 +72,7 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	if node.Refused != nil {
 		return node.Refused
 	}
+	st.session.seeFor(task)
 	dimensions := st.session.Snapshot.Dimensions
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
 		return st.session.lacking(lacking)
@@ -91,7 +92,8 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	return nil
 }
 
-// Evict marks a task that runs, or is about to, as releasing its room. It refuses when the task holds none.
+// Evict marks a task that runs, or is about to, as releasing its room. It refuses when the task holds none, and where nobody
+// may ever be evicted; see MayEvict. When the outermost statement ends, no gang may have been cut below its minimum.
 func (st *Statement) Evict(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
@@ -99,9 +101,32 @@ func (st *Statement) Evict(task *model.Task) *model.Refusal {
 	if task.Status != model.Bound && task.Status != model.Running {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Bound or Running", task, task.Status)}
 	}
+	if refusal := sacrosanct(task); refusal != nil {
+		return refusal
+	}
+	st.session.evicted[task] = task.Position
 	st.session.move(operation{task: task}, model.Position{Status: model.Releasing, Node: task.Node})
 	for _, observer := range st.session.slots.observe {
 		observer.TaskEvicted(task)
+	}
+	return nil
+}
+
+// Spare gives a task that this session's statement has marked for eviction its place back. It refuses when there is no such
+// mark. What was placed or promised on the task's room since is for the caller to look at.
+func (st *Statement) Spare(task *model.Task) *model.Refusal {
+	if refusal := st.usable(); refusal != nil {
+		return refusal
+	}
+	was, marked := st.session.evicted[task]
+	if !marked {
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is not marked for eviction", task)}
+	}
+	delete(st.session.evicted, task)
+	before := task.Position
+	st.session.move(operation{task: task}, was)
+	for _, observer := range st.session.slots.observe {
+		observer.TaskUndone(task, before)
 	}
 	return nil
 }
@@ -154,11 +179,21 @@ func (s *Session) move(op operation, to model.Position) {
 func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		was := s.Snapshot.Move(op.task, op.before)
+		switch {
+		case was.Status == model.Releasing:
+			delete(s.evicted, op.task)
+		case op.before.Status == model.Releasing:
+			s.evicted[op.task] = was
+		}
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)
 		}
 		for _, observer := range slices.Backward(s.slots.observe) {
-			observer.TaskUndone(op.task, was)
+			if op.before.Status == model.Releasing {
+				observer.TaskEvicted(op.task)
+			} else {
+				observer.TaskUndone(op.task, was)
+			}
 		}
 	}
 	s.log = s.log[:checkpoint]
@@ -187,47 +222,11 @@ func (s *Session) admit(operations []operation) *model.Refusal {
 			asked[op.task.Job] = standing
 		}
 	}
-	return firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
+	refusal := firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
 		return s.GateJob(s.Snapshot.Job(key), asked[key])
 	})
-}
-
-// decide sends out one decision per job, in the order the jobs were first touched.
-func (s *Session) decide(operations []operation) {
-	decisions := map[model.JobKey]*model.Decision{}
-	var order []*model.Decision
-	decisionOf := func(key model.JobKey) *model.Decision {
-		if decisions[key] == nil {
-			decisions[key] = &model.Decision{Job: key}
-			order = append(order, decisions[key])
-		}
-		return decisions[key]
+	if refusal == nil && len(s.evicted) > 0 {
+		refusal = s.admitEvictions(operations)
 	}
-	for _, op := range operations {
-		decision := decisionOf(op.task.Job)
-		switch op.task.Status {
-		case model.Placed:
-			decision.Binds = append(decision.Binds, model.Bind{
-				Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task),
-			})
-		case model.Releasing:
-			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: op.task.PodRef})
-		}
-	}
-	for _, decision := range order {
-		if len(decision.Binds)+len(decision.Evictions) == 0 || s.options.Decide == nil {
-			continue
-		}
-		if len(decision.Binds) > 0 { // a pod of another scheduler can be evicted, and has no job
-			decision.Needs = s.needs(decision)
-		}
-		s.options.Decide(*decision)
-	}
-}
-
-// needs returns how many of the decision's binds the job cannot do without.
-func (s *Session) needs(decision *model.Decision) int {
-	job := s.Snapshot.Job(decision.Job)
-	counted := job.Count(func(task *model.Task) bool { return task.Status.Counts() })
-	return min(len(decision.Binds), max(0, int(job.MinMember)-(counted-len(decision.Binds))))
+	return refusal
 }

@@ -57,6 +57,7 @@ func town(t *rapid.T) *model.Snapshot {
 		count := rapid.IntRange(1, 4).Draw(t, "tasks")
 		job := join(snapshot, fmt.Sprint("j", i), int32(rapid.IntRange(1, count).Draw(t, "min")), count,
 			model.Resources{rapid.Int64Range(0, 3).Draw(t, "request")})
+		job.Priority = rapid.Int32Range(0, 2).Draw(t, "priority")
 		for _, task := range job.Tasks {
 			status := rapid.SampledFrom([]model.Status{
 				model.Pending, model.Pending, model.Running, model.Bound, model.Releasing, model.Succeeded, model.Failed,
@@ -65,6 +66,7 @@ func town(t *rapid.T) *model.Snapshot {
 			if status.OnNode() {
 				position.Node = rapid.SampledFrom(snapshot.Nodes).Draw(t, "on").Name
 			}
+			task.Priority = job.Priority
 			task.Stuck = rapid.Bool().Draw(t, "stuck")
 			snapshot.Move(task, position)
 		}
@@ -109,11 +111,13 @@ func (w *wanderer) operate(statement *Statement) {
 	node := rapid.SampledFrom(w.session.Snapshot.Nodes).Draw(w.t, "node")
 	before := w.state()
 	var refusal *model.Refusal
-	switch rapid.IntRange(0, 2).Draw(w.t, "operation") {
+	switch rapid.IntRange(0, 3).Draw(w.t, "operation") {
 	case 0:
 		refusal = statement.Place(task, node)
 	case 1:
 		refusal = statement.Promise(task, node)
+	case 2:
+		refusal = statement.Spare(task)
 	default:
 		refusal = statement.Evict(task)
 	}
@@ -268,9 +272,16 @@ func TestEvictionOfAStranger(t *testing.T) {
 	snapshot.Move(stranger, model.Position{Status: model.Running, Node: "n0"})
 	var got []model.Decision
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d) }})
-	refusal := session.Try(func(statement *Statement) *model.Refusal { return statement.Evict(stranger) })
-	if refusal != nil || len(got) != 1 || len(got[0].Evictions) != 1 {
-		t.Errorf("refusal %v, decisions %v", refusal, got)
+	job := join(snapshot, "above", 1, 1, model.Resources{1})
+	job.Priority = 1
+	refusal := session.Try(func(statement *Statement) *model.Refusal {
+		if refusal := statement.Evict(stranger); refusal != nil {
+			return refusal
+		}
+		return statement.Promise(job.Tasks[0], snapshot.Nodes[0])
+	})
+	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Promises) != 1 {
+		t.Errorf("refusal %v, decisions %+v", refusal, got)
 	}
 }
 

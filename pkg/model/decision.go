@@ -14,16 +14,24 @@ type Bind struct {
 // Eviction is the decision to end a pod for the sake of a job.
 type Eviction struct {
 	Pod PodRef
-	// For is the job that gets the room.
-	For JobKey
+	// Job is the job it is a member of; zero when it has none.
+	Job JobKey
 }
 
-// Decision is what one statement decided about one job, committed as one unit: its effect is assumed in the live state
-// before the first call leaves.
+// Promise is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an
+// earlier promise back.
+type Promise struct {
+	Pod  PodRef
+	Node string
+}
+
+// Decision is what one statement decided for one job, committed as one unit: its effect is assumed in the live state before
+// the first call leaves. Evictions and Promises come together: others end so that the job can start where it was promised to.
 type Decision struct {
 	Job JobKey
 	// Needs is how many of Binds must succeed for the job to keep its minimum.
 	Needs     int
 	Binds     []Bind
 	Evictions []Eviction
+	Promises  []Promise
 }

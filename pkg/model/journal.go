@@ -5,10 +5,13 @@ import corev1 "k8s.io/api/core/v1"
 // Change is one entry of a snapshot's journal: a pod came to a node or left it, or the node itself is not what it was.
 type Change struct {
 	Node *Node
-	// Pod is the pod that came or left; nil when the node changed: its object, what it offers, or whether it is refused.
+	// Pod is the pod that came or left; nil when the node changed: its object, what it offers, or whether it is refused, or
+	// Room.
 	Pod *corev1.Pod
 	// Came tells whether the pod came or left.
 	Came bool
+	// Room tells that neither has changed, but how much of the node's room the snapshot's viewer may use.
+	Room bool
 }
 
 // Mark is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
@@ -59,7 +62,7 @@ func (j *Journal) add(change Change) {
 	}
 	j.serial++
 	change.Node.Changed = j.serial
-	if change.Pod == nil {
+	if change.Pod == nil && !change.Room {
 		change.Node.Altered, j.altered = j.serial, j.serial
 	}
 	j.changes = append(j.changes, change)

@@ -9,7 +9,8 @@ import (
 // Node is one node and the room on it.
 //
 // Invariant: Idle = Allocatable − Σ requests of Tasks that hold room; Releasing = Σ requests of the Releasing tasks that
-// are not stuck; Promised = Σ requests of the Promised tasks. Idle is negative where more runs than the node now offers.
+// are not stuck; Promised = Σ requests of the Promised tasks; Kept = Σ requests of the holds that the snapshot's viewer must
+// not touch. Idle is negative where more runs than the node now offers.
 type Node struct {
 	// The books; what is read most often stands first, close together.
 	Idle        Resources
@@ -22,6 +23,7 @@ type Node struct {
 	Changed, Altered uint64
 	Releasing        Resources
 	Promised         Resources
+	Kept             Resources
 
 	Name string
 	// Object is the node as the API server knows it, never changed.
@@ -35,8 +37,8 @@ type Node struct {
 
 // Widen makes room for so many dimensions in all books, next to each other.
 func (n *Node) Widen(width int) {
-	all := make(Resources, 4*width)
-	for i, book := range []*Resources{&n.Idle, &n.Allocatable, &n.Releasing, &n.Promised} {
+	all := make(Resources, 5*width)
+	for i, book := range []*Resources{&n.Idle, &n.Allocatable, &n.Releasing, &n.Promised, &n.Kept} {
 		wide := all[i*width : (i+1)*width : (i+1)*width]
 		copy(wide, *book)
 		*book = wide
@@ -47,9 +49,9 @@ func (n *Node) Widen(width int) {
 type Room int8
 
 const (
-	// IdleRoom is free now and counted on by no promise.
+	// IdleRoom is free now, counted on by no promise, and kept from the snapshot's viewer by no hold.
 	IdleRoom Room = iota
-	// FutureRoom also holds what is being released.
+	// FutureRoom also has what is being released.
 	FutureRoom
 )
 
@@ -57,7 +59,7 @@ const (
 // not asked for is never lacking, so that a node overdrawn in memory still takes pods that want none. Which of several it
 // is, is for Dimensions.Lacking to say.
 //
-// Invariant: nobody is placed on idle room that a promise counts on.
+// Invariant: nobody is placed on idle room that a promise or a hold counts on.
 func (n *Node) Lacking(request Resources, room Room) int {
 	for i, amount := range request {
 		if amount > 0 && amount > n.free(i, room) {
@@ -154,7 +156,7 @@ func (n *Node) Fits(request Resources, room Room) int64 {
 
 func (n *Node) free(position int, room Room) int64 {
 	idle := n.Idle.At(position)
-	free := idle + n.Releasing.At(position) - n.Promised.At(position)
+	free := idle + n.Releasing.At(position) - n.Promised.At(position) - n.Kept.At(position)
 	if room == IdleRoom {
 		return min(free, idle)
 	}

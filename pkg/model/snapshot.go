@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Snapshot is the cluster at one moment, on which one session works.
@@ -21,8 +23,17 @@ type Snapshot struct {
 	Jobs []*Job
 	// Held says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
 	Held map[JobKey]*Refusal
+	// Spared are pods that the API server has lately refused to evict, and why. Nil spares none.
+	Spared map[types.UID]*Refusal
+	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
+	Budgets []Budget
 	// Journal tells what has changed.
 	Journal Journal
+
+	// holds are sorted; kept has the node on whose books each of them stands for the viewer, nil when it does not.
+	holds  []Hold
+	kept   []*Node
+	viewer Viewer
 
 	// moved are the tasks that Move was called for, until somebody takes note.
 	moved map[*Task]struct{}
@@ -124,9 +135,18 @@ func (s *Snapshot) put(task *Task) {
 
 // Check returns an error when the books of a node do not add up to its tasks. Verify mode calls it after every statement.
 func (s *Snapshot) Check() error {
+	kept := map[*Node]Resources{}
+	for i := range s.holds {
+		if node := s.kept[i]; node != nil {
+			kept[node] = kept[node].plus(s.holds[i].Request)
+		}
+	}
 	for _, node := range s.Nodes {
 		if err := node.check(); err != nil {
 			return err
+		}
+		if !node.Kept.Equal(kept[node]) {
+			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.Kept, kept[node])
 		}
 	}
 	return nil

@@ -115,6 +115,9 @@ type Task struct {
 	Gated bool
 	// Stuck tells that a Releasing task has outlived its grace: its room is neither idle nor about to be.
 	Stuck bool
+	// Nominated is the node on which room was promised to the task in an earlier cycle, for which others were evicted; empty
+	// when there is none.
+	Nominated string
 	// Refused says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
 	Refused *Refusal
 }

@@ -256,7 +256,10 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 		b.WriteByte('\n')
 	}
 	for _, eviction := range decision.Evictions {
-		fmt.Fprintf(b, "evict: %s for %s\n", key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(eviction.For))
+		fmt.Fprintf(b, "evict: %s for %s\n", key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
+	}
+	for _, promise := range decision.Promises {
+		fmt.Fprintf(b, "keep: %s for %s\n", promise.Node, key(promise.Pod.Namespace, promise.Pod.Name))
 	}
 }
 

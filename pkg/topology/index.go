@@ -173,6 +173,7 @@ func (x *Index) catchUp() {
 		change := &changes[i]
 		at := x.at[change.Node.Index]
 		switch {
+		case change.Room:
 		case change.Pod == nil:
 			x.renew(at)
 		case change.Came:

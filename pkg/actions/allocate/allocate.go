@@ -1,5 +1,6 @@
 // Package allocate gives idle room to the jobs that wait, in their order: each job's minimum as a whole or not at all,
-// then, when every job has had its try, the members beyond the minimum one by one.
+// then, when every job has had its try, the members beyond the minimum one by one. Before all others come the jobs that have
+// begun and are short of members, and those that were promised room.
 //
 // It evicts nobody. A job that cannot start leaves no trace in the session and hides nothing from the jobs behind it.
 package allocate
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // Name is the action's name in the configuration.
@@ -16,7 +18,7 @@ const Name = "allocate"
 
 // New returns the action. It keeps nothing between sessions but why jobs failed while nothing has changed since, and takes
 // no arguments.
-func New() framework.Action { return &action{budget: overallBudget} }
+func New() framework.Action { return &action{budget: start.Budget} }
 
 type action struct {
 	failures failures
@@ -27,36 +29,45 @@ type action struct {
 // Name returns "allocate".
 func (*action) Name() string { return Name }
 
-// Execute tries every waiting job's minimum, those first that have begun and are short of members, and then hands out
-// what is left.
+// Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
+// evicted for, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
 	a.failures.follow(session)
 	unsettled := unsettled(session)
 	if a.failures.recall(session, unsettled) {
 		return
 	}
-	var begun, waiting []*model.Job
+	var begun, promised, waiting []*model.Job
 	for _, job := range unsettled {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
-		case short(session, job) && job.Count(stays) > 0:
+		case short(session, job) && job.Count(start.Stays) > 0:
 			begun = append(begun, job)
+		case slices.ContainsFunc(job.Tasks, nominated):
+			promised = append(promised, job)
 		default:
 			waiting = append(waiting, job)
 		}
 	}
 	run := &run{
-		session: session, largest: largestNode(session.Snapshot), budget: a.budget, failures: &a.failures,
+		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, failures: &a.failures,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
-		run.tryMinimum(job)
+		if !slices.ContainsFunc(job.Tasks, nominated) || !run.redeem(job) {
+			run.tryMinimum(job)
+		}
+	}
+	for job := range inOrder(session, promised) {
+		if !run.redeem(job) {
+			waiting = append(waiting, job)
+		}
 	}
 	for job := range inOrder(session, waiting) {
 		run.tryMinimum(job)
 	}
-	handOutSurplus(session, append(begun, waiting...))
+	handOutSurplus(session, slices.Concat(begun, promised, waiting))
 }
 
 // unsettled returns the jobs of which somebody may wait.
@@ -76,9 +87,7 @@ func short(session *framework.Session, job *model.Job) bool {
 
 func pending(task *model.Task) bool { return task.Status == model.Pending }
 
-// stays tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
-// left has not begun, so that victims recreated by their owner do not come before whoever evicted them.
-func stays(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing }
+func nominated(task *model.Task) bool { return task.Nominated != "" }
 
 // inOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
 // sorted once, the keys would move underneath.
@@ -129,19 +138,19 @@ func (r *run) tryMinimum(job *model.Job) {
 		session.Refuse(job, refusal)
 		return
 	}
-	trial := &trial{session: session, job: job, members: order(session, job, r.largest), overall: &r.budget}
-	refusal := trial.start(model.IdleRoom)
+	trial := start.New(session, job, r.largest, &r.budget)
+	refusal := trial.Start(model.IdleRoom)
 	if refusal == nil {
 		return
 	}
 	session.Refuse(job, refusal)
 	if !r.releasing {
-		if !trial.cut { // with more to spend it might have started
+		if !trial.Cut() { // with more to spend it might have started
 			r.failures.remember(session, job, refusal)
 		}
 		return
 	}
-	if trial.start(model.FutureRoom) == nil {
+	if trial.Start(model.FutureRoom) == nil {
 		session.Refuse(job, &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),

@@ -70,7 +70,9 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 			s.hopeless[task.Shape] = session.Plain(task)
 		}
 		s.refused++
-		s.reason = earlier(s.reason, refusal)
+		if s.reason == nil {
+			s.reason = refusal
+		}
 	}
 	if s.reason != nil {
 		session.Refuse(s.job, s.explain())

@@ -1,4 +1,4 @@
-package allocate
+package start
 
 import (
 	"cmp"
@@ -102,8 +102,8 @@ func size(request, largest model.Resources) int64 {
 	return size
 }
 
-// largestNode returns the largest allocatable amount of every dimension.
-func largestNode(snapshot *model.Snapshot) model.Resources {
+// Largest returns the largest allocatable amount of every dimension: the measure of who is hard to place.
+func Largest(snapshot *model.Snapshot) model.Resources {
 	var largest model.Resources
 	for _, node := range snapshot.Nodes {
 		for i, amount := range node.Allocatable {

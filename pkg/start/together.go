@@ -1,4 +1,4 @@
-package allocate
+package start
 
 import (
 	"cmp"
@@ -46,8 +46,8 @@ func (w *wish) holds(task *model.Task) bool { return w.of[kindOf(task)] }
 // some clusters only.
 //
 // Members that have a node already draw the others to it by their scores, and are not second-guessed here.
-func (t *trial) startTogether(room model.Room) bool {
-	if !t.session.Gathers() || t.job.Count(stays) > 0 {
+func (t *Trial) startTogether(room model.Room) bool {
+	if !t.session.Gathers() || t.job.Count(Stays) > 0 {
 		return false
 	}
 	tries := maxDomains
@@ -78,7 +78,7 @@ func (t *trial) startTogether(room model.Room) bool {
 
 // wishes returns the labels of which members prefer to share a value, those with the most values first. What members must
 // share besides is a matter of filters, which hold in every try.
-func (t *trial) wishes() []wish {
+func (t *Trial) wishes() []wish {
 	if !slices.ContainsFunc(t.members, prefersPods) {
 		return nil
 	}
@@ -117,7 +117,7 @@ func kindsOf(members []*model.Task) []*model.Task {
 }
 
 // values returns how many domains of the key there are for the task.
-func (t *trial) values(task *model.Task, key string) int {
+func (t *Trial) values(task *model.Task, key string) int {
 	values := map[string]bool{}
 	for _, node := range t.session.Candidates(task) {
 		if value, ok := node.Object.Labels[key]; ok {
@@ -129,7 +129,7 @@ func (t *trial) values(task *model.Task, key string) int {
 
 // roomy returns the domains that have room for those members of the minimum that wish to share one, shape by shape; none when
 // fewer than two do. That they fit all together is for a try to show.
-func (t *trial) roomy(w *wish, room model.Room) map[string]bool {
+func (t *Trial) roomy(w *wish, room model.Room) map[string]bool {
 	short := int(t.job.MinMember) - t.job.Count(standingFor(room).Counts)
 	needs := map[model.Shape]int64{}
 	var shapes []*model.Task
@@ -201,3 +201,7 @@ func reaches(term *corev1.PodAffinityTerm, namespace string) bool {
 	own := len(term.Namespaces) == 0 && term.NamespaceSelector == nil
 	return own || everywhere || slices.Contains(term.Namespaces, namespace)
 }
+
+// Stays tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
+// left has not begun, so that victims recreated by their owner do not come before whoever evicted them.
+func Stays(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing }

@@ -1,4 +1,4 @@
-package allocate
+package start
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ const maxDomains = 32
 
 // domains returns the domains that have room for as many of the members that must share one as the job cannot do without,
 // the roomiest first; none when the members need not share any.
-func (t *trial) domains(room model.Room) []domain {
+func (t *Trial) domains(room model.Room) []domain {
 	task, key, of := t.tie()
 	if task == nil {
 		return nil
@@ -63,7 +63,7 @@ func (t *trial) domains(room model.Room) []domain {
 
 // needed returns how many of the members that must share a domain the job cannot do without. When they differ in shape that
 // says little about room, so one will do.
-func (t *trial) needed(shares func(*model.Task) bool) int64 {
+func (t *Trial) needed(shares func(*model.Task) bool) int64 {
 	var sharing []*model.Task
 	for _, task := range t.members {
 		if shares(task) {
@@ -79,7 +79,7 @@ func (t *trial) needed(shares func(*model.Task) bool) int64 {
 
 // tie returns a topology label of which members must share one value by a required affinity to each other, the first task
 // that asks for it, and whom it ties: those who ask and those who are asked for. The task is nil when there is none.
-func (t *trial) tie() (first *model.Task, key string, of map[kind]bool) {
+func (t *Trial) tie() (first *model.Task, key string, of map[kind]bool) {
 	if !slices.ContainsFunc(t.members, requiresPods) {
 		return nil, "", nil
 	}

@@ -1,12 +1,12 @@
-package allocate
+package start
 
 import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// trial is the attempt to find room for one job's minimum.
-type trial struct {
+// Trial is the attempt to find room for one job's minimum.
+type Trial struct {
 	session *framework.Session
 	job     *model.Job
 	// members are the waiting tasks in the order to place them.
@@ -20,11 +20,26 @@ type trial struct {
 	symmetric bool
 }
 
-// start places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
+// New returns a trial of the job's waiting members, as the session stands. largest is what Largest returns for the snapshot;
+// budget is what exact searches may still look at, in nodes, for all jobs that share it.
+func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Trial {
+	session.See(job)
+	return &Trial{session: session, job: job, members: order(session, job, largest), overall: budget}
+}
+
+// Members are the waiting tasks in the order to place them; must not be changed.
+func (t *Trial) Members() []*model.Task { return t.members }
+
+// Cut tells that a Start failed that might not have, had others left more of the budget.
+func (t *Trial) Cut() bool { return t.cut }
+
+// Start places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
 // Otherwise each member takes its best node. If that fails and members must share a domain, domain by domain, so that a small
 // first choice does not make a feasible gang fail; if they differ in shape and are few, in every combination, so that an early
-// member does not stand where only a later one could. The refusal is that of the free choice, which the user would expect.
-func (t *trial) start(room model.Room) *model.Refusal {
+// member does not stand where only a later one could. The refusal is that of the free choice, which the user would expect;
+// it leaves no trace. On future room members are promised, not placed.
+func (t *Trial) Start(room model.Room) *model.Refusal {
+	t.session.See(t.job)
 	if t.startTogether(room) {
 		return nil
 	}
@@ -48,9 +63,29 @@ func (t *trial) start(room model.Room) *model.Refusal {
 	return refusal
 }
 
+// Stands tells whether what was promised to the job in an earlier cycle is still enough for it to start, once those who are
+// leaving are gone. It leaves no trace.
+func (t *Trial) Stands() bool {
+	stands := false
+	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, task := range t.members {
+			if task.Nominated == "" || task.Refused != nil {
+				continue
+			}
+			there := func(node *model.Node) bool { return node.Name == task.Nominated }
+			if node, _ := t.session.Choose(task, model.FutureRoom, there); node != nil {
+				take(statement, task, node, model.FutureRoom)
+			}
+		}
+		stands = t.session.GateJob(t.job, framework.WithPromised) == nil
+		return &model.Refusal{} // it was only a question
+	})
+	return stands
+}
+
 // place takes members in order until every gate agrees. A member that finds no room is passed over, since another one
 // may do; the first of them is the reason when the gates do not agree in the end.
-func (t *trial) place(
+func (t *Trial) place(
 	statement *framework.Statement, room model.Room, within *domain,
 ) *model.Refusal {
 	standing := standingFor(room)
@@ -86,7 +121,7 @@ func (t *trial) place(
 	return t.explain(standing, gate, reason)
 }
 
-func (t *trial) placeOne(
+func (t *Trial) placeOne(
 	statement *framework.Statement, task *model.Task, room model.Room, within *domain,
 ) *model.Refusal {
 	node, tally := t.session.Choose(task, room, within.filter(task))
@@ -113,7 +148,7 @@ func standingFor(room model.Room) framework.Standing {
 
 // explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
 // the first of the others did not.
-func (t *trial) explain(standing framework.Standing, gate, member *model.Refusal) *model.Refusal {
+func (t *Trial) explain(standing framework.Standing, gate, member *model.Refusal) *model.Refusal {
 	if len(member.Causes) == 0 {
 		return member
 	}

@@ -1,4 +1,4 @@
-package allocate
+package start
 
 import (
 	"slices"
@@ -16,13 +16,13 @@ const (
 	// exactBudget bounds that search, in nodes looked at. Six nodes and eight members stay below it unless almost
 	// everything fits almost everywhere; past it a gang may wait although it could start.
 	exactBudget = 500_000
-	// overallBudget bounds it for all jobs of a cycle together.
-	overallBudget = 3_000_000
+	// Budget bounds it for all jobs of one action in one cycle together.
+	Budget = 3_000_000
 )
 
 // startExact tries every combination of members and nodes, within the budget; of a gang with many members only those that
 // make up the minimum.
-func (t *trial) startExact(room model.Room) bool {
+func (t *Trial) startExact(room model.Room) bool {
 	short := max(1, int(t.job.MinMember)-t.job.Count(standingFor(room).Counts))
 	chosen := t.members
 	if len(chosen) > exactMembers {
@@ -71,7 +71,7 @@ func hostPorts(spec *corev1.PodSpec) []corev1.ContainerPort {
 
 // enoughFit tells whether enough members would find room if each shape were alone: a cheap look that spares the search in
 // most clusters that are simply full. A member of whom more than room decides gets the benefit of the doubt.
-func (t *trial) enoughFit(chosen []*model.Task, short int, room model.Room) bool {
+func (t *Trial) enoughFit(chosen []*model.Task, short int, room model.Room) bool {
 	places := map[model.Shape]int64{}
 	fit := 0
 	for _, task := range chosen {
@@ -95,7 +95,7 @@ func (t *trial) enoughFit(chosen []*model.Task, short int, room model.Room) bool
 
 // combine places chosen[i] on each feasible node in turn, or not at all, and the others behind it, until every gate agrees;
 // at least short of them must get a place.
-func (t *trial) combine(
+func (t *Trial) combine(
 	statement *framework.Statement, chosen []*model.Task, i, short int, room model.Room,
 ) *model.Refusal {
 	gate := t.session.GateJob(t.job, standingFor(room))
@@ -135,7 +135,7 @@ func price(task *model.Task) int {
 
 // tried tells whether the node would make the same start again: of equal members the later one never goes to an earlier
 // node, nor anywhere when the earlier one was left out.
-func (t *trial) tried(before, task *model.Task, node *model.Node) bool {
+func (t *Trial) tried(before, task *model.Task, node *model.Node) bool {
 	equal := t.symmetric && before.Shape == task.Shape && before.Role == task.Role
 	return equal && (node.Name < before.Node || before.Node == "")
 }

@@ -1,0 +1,24 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// patchHolds gives the snapshot the room that is kept for jobs: that which pods were promised.
+func (s *State) patchHolds() {
+	if len(s.nominated) == 0 && len(s.snapshot.Holds()) == 0 {
+		return
+	}
+	holds := make([]model.Hold, 0, len(s.nominated))
+	for _, slot := range s.nominated {
+		task := slot.task
+		job := s.snapshot.Job(task.Job)
+		holds = append(holds, model.Hold{
+			Job: task.Job, Priority: job.Priority, Node: task.Nominated, Pod: task.PodRef, Request: task.Request,
+		})
+	}
+	slices.SortFunc(holds, func(a, b model.Hold) int { return model.CompareHolds(&a, &b) })
+	s.snapshot.SetHolds(holds)
+}

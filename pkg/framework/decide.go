@@ -1,0 +1,59 @@
+package framework
+
+import (
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// decide sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to the first
+// of them: it is for whom they are made.
+func (s *Session) decide(operations []operation) {
+	var order []*model.Decision
+	decisions := map[model.JobKey]*model.Decision{}
+	decisionOf := func(key model.JobKey) *model.Decision {
+		if decisions[key] == nil {
+			decisions[key] = &model.Decision{Job: key}
+			order = append(order, decisions[key])
+		}
+		return decisions[key]
+	}
+	paid := len(s.evicted) > 0
+	for _, op := range operations {
+		switch op.task.Status {
+		case model.Placed:
+			decision := decisionOf(op.task.Job)
+			decision.Binds = append(decision.Binds, model.Bind{
+				Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task),
+			})
+		case model.Promised:
+			if paid { // one that cost nobody anything is made anew in each cycle
+				decision := decisionOf(op.task.Job)
+				decision.Promises = append(decision.Promises, model.Promise{Pod: op.task.PodRef, Node: op.task.Node})
+			}
+		}
+	}
+	for _, op := range operations {
+		if _, marked := s.evicted[op.task]; marked && len(order) > 0 {
+			delete(s.evicted, op.task)
+			order[0].Evictions = append(order[0].Evictions, model.Eviction{Pod: op.task.PodRef, Job: op.task.Job})
+		}
+	}
+	for _, decision := range order {
+		if len(decision.Binds) > 0 {
+			s.Snapshot.DropHolds(decision.Job)
+		}
+		if s.options.Decide == nil {
+			continue
+		}
+		if len(decision.Binds) > 0 {
+			decision.Needs = s.needs(decision)
+		}
+		s.options.Decide(*decision)
+	}
+}
+
+// needs returns how many of the decision's binds the job cannot do without.
+func (s *Session) needs(decision *model.Decision) int {
+	job := s.Snapshot.Job(decision.Job)
+	counted := job.Count(func(task *model.Task) bool { return task.Status.Counts() })
+	return min(len(decision.Binds), max(0, int(job.MinMember)-(counted-len(decision.Binds))))
+}

@@ -1,0 +1,88 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file has the three rules about victims that are the engine's, whatever the tiers say: nobody of the system is evicted,
+// nobody of the same or a higher priority, and no gang is cut below its minimum.
+
+// systemCritical is the lowest priority of Kubernetes' own classes, system-cluster-critical and system-node-critical
+// (scheduling.SystemCriticalPriority in k8s.io/kubernetes).
+const systemCritical = 2_000_000_000
+
+// sacrosanct returns why a task is never evicted for anybody, nil when it may be.
+func sacrosanct(task *model.Task) *model.Refusal {
+	switch {
+	case task.Namespace == metav1.NamespaceSystem:
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is the system's", task)}
+	case task.Priority >= systemCritical:
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is critical to the system", task)}
+	}
+	return nil
+}
+
+// Priority returns the unit's: the highest of its tasks and of its job. Job is nil for a pod of another scheduler.
+func (u *Unit) Priority() int32 {
+	var highest int32
+	if u.Job != nil {
+		highest = u.Job.Priority
+	}
+	for i, task := range u.Tasks {
+		if u.Job == nil && i == 0 || task.Priority > highest {
+			highest = task.Priority
+		}
+	}
+	return highest
+}
+
+// Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
+// victim pickers leave; none when no picker decides.
+func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
+	allowed := slices.DeleteFunc(slices.Clone(units), func(unit Unit) bool {
+		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor ||
+			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })
+	})
+	picked, _ := firstDecidedTier(s.slots.victims, purpose, preemptor, allowed)
+	return picked
+}
+
+// admitEvictions looks at every job that loses somebody, and at whoever it is lost to.
+//
+// Invariants I11, I12: a victim's priority is lower than that of a job which gets room by the statement, and what is left of
+// its job is nothing, its minimum, or more.
+func (s *Session) admitEvictions(operations []operation) *model.Refusal {
+	var highest *model.Job
+	for _, op := range operations {
+		if status := op.task.Status; status == model.Placed || status == model.Promised {
+			if job := s.Snapshot.Job(op.task.Job); highest == nil || job.Priority > highest.Priority {
+				highest = job
+			}
+		}
+	}
+	seen := map[model.JobKey]bool{}
+	for _, op := range operations {
+		task := op.task
+		if _, marked := s.evicted[task]; !marked {
+			continue
+		}
+		if highest == nil || task.Priority >= highest.Priority {
+			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for nobody above it", task)}
+		}
+		if task.Job == (model.JobKey{}) || seen[task.Job] {
+			continue
+		}
+		seen[task.Job] = true
+		job := s.Snapshot.Job(task.Job)
+		left := job.Count(func(t *model.Task) bool { return t.Status.Counts() && t.Status != model.Succeeded })
+		if job.Priority >= highest.Priority || left > 0 && job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
+			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,26 @@
+package model
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Budget is what a PodDisruptionBudget allows at the moment.
+type Budget struct {
+	Namespace, Name string
+	// Selector finds the pods of the namespace that the budget protects; never nil.
+	Selector labels.Selector
+	// Allowed is how many of them may be evicted now, as the disruption controller last said.
+	Allowed int32
+}
+
+// Covers tells whether evicting the task counts against the budget.
+func (b *Budget) Covers(task *Task) bool {
+	return task.Namespace == b.Namespace && b.Selector.Matches(labels.Set(task.Pod.Labels))
+}
+
+// CompareBudgets orders budgets by namespace and name.
+func CompareBudgets(a, b *Budget) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

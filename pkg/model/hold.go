@@ -1,0 +1,100 @@
+package model
+
+import "cmp"
+
+// Hold is room on a node that is kept for a job although nobody of it is there yet: promised to a member for whom others
+// were evicted, or reserved for a gang that has waited too long.
+type Hold struct {
+	Job JobKey
+	// Priority is the job's. Whoever has a higher one takes no notice of the hold.
+	Priority int32
+	Node     string
+	// Pod is the member that the room was promised to; zero when the room is reserved.
+	Pod     PodRef
+	Request Resources
+}
+
+// CompareHolds orders holds by node, job and pod.
+func CompareHolds(a, b *Hold) int {
+	return cmp.Or(cmp.Compare(a.Node, b.Node), a.Job.Compare(b.Job), cmp.Compare(a.Pod.UID, b.Pod.UID))
+}
+
+// Viewer is who looks for room. The zero Viewer stands for a job of priority zero without holds of its own.
+type Viewer struct {
+	Job      JobKey
+	Priority int32
+}
+
+// ViewerOf is who looks for room when the job does.
+func ViewerOf(job *Job) Viewer { return Viewer{Job: job.Key, Priority: job.Priority} }
+
+// hides tells whether the viewer must take the hold's room as taken.
+func (h *Hold) hides(from Viewer) bool { return h.Job != from.Job && h.Priority >= from.Priority }
+
+// SetHolds replaces the holds, which must be in CompareHolds order. The live state calls it, never within a session, after
+// the nodes are those of the snapshot.
+func (s *Snapshot) SetHolds(holds []Hold) {
+	for i := range s.holds {
+		s.unkeep(i)
+	}
+	s.holds, s.kept = holds, make([]*Node, len(holds))
+	s.show(s.viewer)
+}
+
+// Viewer is for whom the books are shown.
+func (s *Snapshot) Viewer() Viewer { return s.viewer }
+
+// Holds returns the holds in CompareHolds order, never to be changed.
+func (s *Snapshot) Holds() []Hold { return s.holds }
+
+// See makes the books show what the viewer may use: holds of others of the same or higher priority count as taken. It is no
+// change that a statement makes or undoes; it costs what differs from the viewer before.
+func (s *Snapshot) See(viewer Viewer) {
+	if viewer != s.viewer {
+		s.viewer = viewer
+		s.show(viewer)
+	}
+}
+
+func (s *Snapshot) show(viewer Viewer) {
+	for i := range s.holds {
+		if s.holds[i].hides(viewer) {
+			s.keep(i)
+		} else {
+			s.unkeep(i)
+		}
+	}
+}
+
+// DropHolds ends the holds of a job, because it has its room or does without.
+func (s *Snapshot) DropHolds(job JobKey) {
+	var holds []Hold
+	var kept []*Node
+	for i := range s.holds {
+		if s.holds[i].Job == job {
+			s.unkeep(i)
+			continue
+		}
+		holds, kept = append(holds, s.holds[i]), append(kept, s.kept[i])
+	}
+	s.holds, s.kept = holds, kept
+}
+
+func (s *Snapshot) keep(i int) {
+	if s.kept[i] != nil {
+		return
+	}
+	if node := s.Node(s.holds[i].Node); node != nil {
+		s.kept[i] = node
+		node.Kept.Add(s.holds[i].Request)
+		s.Journal.add(Change{Node: node, Room: true})
+	}
+}
+
+func (s *Snapshot) unkeep(i int) {
+	if node := s.kept[i]; node != nil {
+		s.kept[i] = nil
+		node.Kept.Sub(s.holds[i].Request)
+		s.Journal.add(Change{Node: node, Room: true})
+	}
+}

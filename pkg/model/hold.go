@@ -1,6 +1,9 @@
 package model
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // Hold is room on a node that is kept for a job although nobody of it is there yet: promised to a member for whom others
 // were evicted, or reserved for a gang that has waited too long.
@@ -19,6 +22,10 @@ func CompareHolds(a, b *Hold) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), a.Job.Compare(b.Job), cmp.Compare(a.Pod.UID, b.Pod.UID))
 }
 
+func equalHolds(a, b Hold) bool {
+	return a.Job == b.Job && a.Priority == b.Priority && a.Node == b.Node && a.Pod == b.Pod && a.Request.Equal(b.Request)
+}
+
 // Viewer is who looks for room. The zero Viewer stands for a job of priority zero without holds of its own.
 type Viewer struct {
 	Job      JobKey
@@ -34,6 +41,10 @@ func (h *Hold) hides(from Viewer) bool { return h.Job != from.Job && h.Priority 
 // SetHolds replaces the holds, which must be in CompareHolds order. The live state calls it, never within a session, after
 // the nodes are those of the snapshot.
 func (s *Snapshot) SetHolds(holds []Hold) {
+	if s.holdsOf == s.Journal.layout && slices.EqualFunc(s.holds, holds, equalHolds) {
+		return // so that the journal does not tell of changes that are none
+	}
+	s.holdsOf = s.Journal.layout
 	for i := range s.holds {
 		s.unkeep(i)
 	}

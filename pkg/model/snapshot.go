@@ -30,10 +30,12 @@ type Snapshot struct {
 	// Journal tells what has changed.
 	Journal Journal
 
-	// holds are sorted; kept has the node on whose books each of them stands for the viewer, nil when it does not.
-	holds  []Hold
-	kept   []*Node
-	viewer Viewer
+	// holds are sorted; kept has the node on whose books each of them stands for the viewer, nil when it does not. They were
+	// set for that layout of nodes.
+	holds   []Hold
+	kept    []*Node
+	viewer  Viewer
+	holdsOf uint64
 
 	// moved are the tasks that Move was called for, until somebody takes note.
 	moved map[*Task]struct{}

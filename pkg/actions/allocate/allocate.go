@@ -130,6 +130,7 @@ func (r *run) tryMinimum(job *model.Job) {
 	if !short(session, job) {
 		return
 	}
+	session.See(job) // what is remembered below holds for the room that this job may use
 	if refusal := session.ValidateJob(job); refusal != nil {
 		session.Refuse(job, refusal)
 		return

@@ -1,0 +1,86 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// TestHoldsAreSeenByWhomTheyConcern: whatever is held, shown and dropped in which order, a node keeps from the viewer exactly
+// the holds of others of the same or a higher priority.
+func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &Snapshot{Dimensions: NewDimensions()}
+		var nodes []*Node
+		for i := range 3 {
+			nodes = append(nodes, &Node{Name: fmt.Sprint("n", i), Allocatable: Resources{9}, Idle: Resources{9}})
+		}
+		s.SetNodes(nodes)
+		jobs := []JobKey{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+		var held []Hold
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				held = drawHolds(t, jobs)
+				s.SetHolds(slices.Clone(held))
+			case 1:
+				job := rapid.SampledFrom(jobs).Draw(t, "job")
+				held = slices.DeleteFunc(held, func(h Hold) bool { return h.Job == job })
+				s.DropHolds(job)
+			case 2:
+				s.SetNodes(nodes[:rapid.IntRange(1, 3).Draw(t, "nodes")])
+				s.SetHolds(slices.Clone(held))
+			default:
+				s.See(Viewer{Job: rapid.SampledFrom(jobs).Draw(t, "viewer"), Priority: rapid.Int32Range(0, 3).Draw(t, "priority")})
+			}
+			for _, node := range s.Nodes {
+				if want := hiddenOn(node, held, s.Viewer()); node.Kept.At(0) != want || node.free(0, IdleRoom) != 9-want {
+					t.Fatalf("%s keeps %v from %v, want %d", node.Name, node.Kept, s.Viewer(), want)
+				}
+			}
+			if err := s.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func hiddenOn(node *Node, held []Hold, viewer Viewer) (sum int64) {
+	for _, hold := range held {
+		if hold.Node == node.Name && hold.Job != viewer.Job && hold.Priority >= viewer.Priority {
+			sum += hold.Request.At(0)
+		}
+	}
+	return sum
+}
+
+func drawHolds(t *rapid.T, jobs []JobKey) []Hold {
+	var holds []Hold
+	for i := range rapid.IntRange(0, 5).Draw(t, "holds") {
+		holds = append(holds, Hold{
+			Job: rapid.SampledFrom(jobs).Draw(t, "owner"), Priority: rapid.Int32Range(0, 3).Draw(t, "of priority"),
+			Node: rapid.SampledFrom([]string{"n0", "n1", "n2", "gone"}).Draw(t, "node"),
+			Pod:  PodRef{UID: types.UID(fmt.Sprint(i))}, Request: Resources{rapid.Int64Range(0, 4).Draw(t, "request")},
+		})
+	}
+	slices.SortFunc(holds, func(a, b Hold) int { return CompareHolds(&a, &b) })
+	return holds
+}
+
+// TestSameHoldsAreNoChange: setting what is set already writes nothing into the journal, whose readers would look again.
+func TestSameHoldsAreNoChange(t *testing.T) {
+	s := &Snapshot{Dimensions: NewDimensions()}
+	s.SetNodes([]*Node{{Name: "n0"}})
+	holds := []Hold{{Job: JobKey{Name: "a"}, Node: "n0", Request: Resources{1}}}
+	s.SetHolds(slices.Clone(holds))
+	mark := s.Journal.Mark()
+	if s.SetHolds(slices.Clone(holds)); s.Journal.Mark() != mark {
+		t.Error("the same holds are a change")
+	}
+	if s.SetHolds(nil); s.Journal.Mark() == mark || s.Nodes[0].Kept.At(0) != 0 {
+		t.Error("no holds are no change")
+	}
+}

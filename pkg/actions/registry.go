@@ -4,6 +4,7 @@ package actions
 import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/actions/backfill"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
@@ -11,5 +12,6 @@ import (
 func BuiltIn() []framework.ActionMaker {
 	return []framework.ActionMaker{
 		{Name: allocate.Name, Make: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }},
+		{Name: backfill.Name, Make: func(arguments *config.Reader) (framework.Action, error) { return backfill.New(arguments), nil }},
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
 // theirs, promises keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
 // Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a promise until the pod says the
-// same, or until ForgetPromise. What does not apply any more, such as binding a pod that is gone or has a node, is left out.
+// same, or until ForgetPromise; what is reserved until the group's status shows it. What does not apply any more, such as binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
 		slot, before := s.find(bind.Pod.UID)
@@ -37,6 +37,9 @@ func (s *State) Assume(decision model.Decision) {
 		after := *before
 		after.promise = &promise.Node
 		s.assume(slot, &after)
+	}
+	if decision.Reservation != nil {
+		s.assumeReservation(decision.Job, decision.Reservation)
 	}
 }
 

@@ -21,10 +21,12 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	s.dirtyJobs[key] = struct{}{}
 	if deleted {
 		delete(s.groups, key)
+		delete(s.reserved, key)
 		return Effect{Schedule: true, Report: true}
 	}
 	s.groups[key] = group
-	asks := before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec)
+	reserved := s.readReservation(key, before, group)
+	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec)
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
 }
 

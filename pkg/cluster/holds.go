@@ -6,12 +6,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// patchHolds gives the snapshot the room that is kept for jobs: that which pods were promised.
+// patchHolds gives the snapshot the room that is kept for jobs: that which pods were promised, and that which is reserved.
 func (s *State) patchHolds() {
-	if len(s.nominated) == 0 && len(s.snapshot.Holds()) == 0 {
+	if len(s.nominated) == 0 && len(s.reserved) == 0 && len(s.snapshot.Holds()) == 0 {
 		return
 	}
-	holds := make([]model.Hold, 0, len(s.nominated))
+	s.showReservations()
+	holds := s.reservedHolds(make([]model.Hold, 0, len(s.nominated)))
 	for _, slot := range s.nominated {
 		task := slot.task
 		job := s.snapshot.Job(task.Job)

@@ -186,7 +186,16 @@ func (s *State) replace(uid types.UID, after *record) Effect {
 	case after == nil:
 		return Effect{Schedule: true, Report: before.task.Job != model.JobKey{}}
 	}
-	return change(before, after)
+	effect := change(before, after)
+	if len(s.reserved) > 0 && !sameBegin(before.task.Pod, after.task.Pod) {
+		effect.Schedule = true // when room is expected to be free depends on it
+	}
+	return effect
+}
+
+// sameBegin tells whether two versions of a pod began to run at the same time, and may do so for as long.
+func sameBegin(a, b *corev1.Pod) bool {
+	return a.Status.StartTime.Equal(b.Status.StartTime) && equality.Semantic.DeepEqual(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds)
 }
 
 // markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node,

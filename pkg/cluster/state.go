@@ -37,6 +37,8 @@ type State struct {
 	groups  map[model.JobKey]*v1alpha1.PodGroup
 	classes map[string]int32
 	devices byClass
+	// reserved is the room kept for groups that have waited for long.
+	reserved map[model.JobKey]*reserved
 
 	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
@@ -67,7 +69,7 @@ func New(options Options) *State {
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
 		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(), reserved: map[model.JobKey]*reserved{},
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},

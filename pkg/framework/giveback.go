@@ -12,7 +12,7 @@ func (s *Session) GiveBack(job *model.Job) {
 			decision.Promises = append(decision.Promises, model.Promise{Pod: task.PodRef})
 		}
 	}
-	s.Snapshot.DropHolds(job.Key)
+	s.Snapshot.DropPromised(job.Key)
 	if len(decision.Promises) > 0 && s.options.Decide != nil {
 		s.options.Decide(decision)
 	}

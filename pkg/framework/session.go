@@ -2,6 +2,7 @@ package framework
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -14,6 +15,9 @@ type Sink func(model.Decision)
 type Options struct {
 	// Decide receives decisions; nil drops them.
 	Decide Sink
+	// Wake receives when time alone may change an answer of the session, as often as somebody says so; nil drops it. It is
+	// called on the session's goroutine.
+	Wake func(at time.Time)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Memory
 	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
@@ -38,8 +42,10 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted has where each task was that the open statement has marked for eviction.
 	evicted map[*model.Task]model.Position
-	memory  *Memory
-	lacks   []*model.Refusal
+	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
+	borrowers map[model.JobKey]int64
+	memory    *Memory
+	lacks     []*model.Refusal
 }
 
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
@@ -49,7 +55,7 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		options:  options,
 		slots:    profile.slots(),
 		memory:   options.Memory,
-		evicted:  map[*model.Task]model.Position{},
+		evicted:  map[*model.Task]model.Position{}, borrowers: map[model.JobKey]int64{},
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
@@ -76,6 +82,7 @@ func (s *Session) Close() {
 func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
 	s := Open(snapshot, profile, options)
 	defer s.Close()
+	s.giveBackUnkept(profile.Actions)
 	for _, action := range profile.Actions {
 		action.Execute(s)
 	}
@@ -135,7 +142,9 @@ func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
 // taken. Choose, Feasible and statements do so for the task's job; who reads books must ask.
 func (s *Session) See(job *model.Job) {
 	if len(s.Snapshot.Holds()) > 0 {
-		s.Snapshot.See(model.ViewerOf(job))
+		viewer := model.ViewerOf(job)
+		viewer.Gone = s.borrowers[job.Key]
+		s.Snapshot.See(viewer)
 	}
 }
 

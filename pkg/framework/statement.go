@@ -20,6 +20,8 @@ type operation struct {
 	before model.Position
 	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
+	// departed tells that the task is only supposed to have ended.
+	departed bool
 }
 
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
@@ -131,6 +133,23 @@ func (st *Statement) Spare(task *model.Task) *model.Refusal {
 	return nil
 }
 
+// Depart takes a task off its node as if it had ended, to see what there would be room for then. It refuses when the task is
+// on no node. The statement must be refused in the end: nobody ends because somebody supposes so.
+func (st *Statement) Depart(task *model.Task) *model.Refusal {
+	if refusal := st.usable(); refusal != nil {
+		return refusal
+	}
+	if !task.Status.OnNode() {
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, on no node", task, task.Status)}
+	}
+	before := task.Position
+	st.session.move(operation{task: task, departed: true}, model.Position{Status: model.Succeeded})
+	for _, observer := range st.session.slots.observe {
+		observer.TaskUndone(task, before)
+	}
+	return nil
+}
+
 // CodeMisuse is the code of a refusal that only a bug in an action can cause.
 const CodeMisuse model.Code = "Misuse"
 
@@ -180,6 +199,7 @@ func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		was := s.Snapshot.Move(op.task, op.before)
 		switch {
+		case op.departed:
 		case was.Status == model.Releasing:
 			delete(s.evicted, op.task)
 		case op.before.Status == model.Releasing:
@@ -189,9 +209,12 @@ func (s *Session) undo(checkpoint int) {
 			s.unreserve(op.task, s.slots.reserve)
 		}
 		for _, observer := range slices.Backward(s.slots.observe) {
-			if op.before.Status == model.Releasing {
+			switch {
+			case op.departed:
+				observer.TaskPlaced(op.task)
+			case op.before.Status == model.Releasing:
 				observer.TaskEvicted(op.task)
-			} else {
+			default:
 				observer.TaskUndone(op.task, was)
 			}
 		}
@@ -206,6 +229,9 @@ func (s *Session) admit(operations []operation) *model.Refusal {
 	asked := map[model.JobKey]Standing{}
 	var jobs []model.JobKey
 	for _, op := range operations {
+		if op.departed {
+			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s was supposed to have ended", op.task)}
+		}
 		standing := WithPlaced
 		switch op.task.Status {
 		case model.Promised:

@@ -34,4 +34,6 @@ type Decision struct {
 	Binds     []Bind
 	Evictions []Eviction
 	Promises  []Promise
+	// Reservation takes the place of what is reserved for the job; one without rooms ends it, nil leaves it as it is.
+	Reservation *Reservation
 }

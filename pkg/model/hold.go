@@ -15,6 +15,9 @@ type Hold struct {
 	// Pod is the member that the room was promised to; zero when the room is reserved.
 	Pod     PodRef
 	Request Resources
+	// Until is up to when reserved room is lent, in seconds since 1970: its owner is not expected to start before. Zero lends
+	// nothing.
+	Until int64
 }
 
 // CompareHolds orders holds by node, job and pod.
@@ -23,20 +26,34 @@ func CompareHolds(a, b *Hold) int {
 }
 
 func equalHolds(a, b Hold) bool {
-	return a.Job == b.Job && a.Priority == b.Priority && a.Node == b.Node && a.Pod == b.Pod && a.Request.Equal(b.Request)
+	return a.Job == b.Job && a.Priority == b.Priority && a.Node == b.Node && a.Pod == b.Pod && a.Until == b.Until &&
+		a.Request.Equal(b.Request)
 }
 
 // Viewer is who looks for room. The zero Viewer stands for a job of priority zero without holds of its own.
 type Viewer struct {
 	Job      JobKey
 	Priority int32
+	// Gone is when the viewer will be gone again, in seconds since 1970, if it may borrow reserved room; zero if it may not.
+	// Onlooker is for who wants to know whether reserved room would do, and takes none.
+	Gone int64
 }
+
+// Onlooker is gone before it comes, as Viewer.Gone: no reserved room is kept from it.
+const Onlooker int64 = -1
 
 // ViewerOf is who looks for room when the job does.
 func ViewerOf(job *Job) Viewer { return Viewer{Job: job.Key, Priority: job.Priority} }
 
 // hides tells whether the viewer must take the hold's room as taken.
-func (h *Hold) hides(from Viewer) bool { return h.Job != from.Job && h.Priority >= from.Priority }
+func (h *Hold) hides(from Viewer) bool {
+	return h.Job != from.Job && h.Priority >= from.Priority && !h.lends(from)
+}
+
+func (h *Hold) lends(to Viewer) bool { return h.Reserved() && to.Gone != 0 && to.Gone <= h.Until }
+
+// Reserved tells that the room is reserved, not promised to somebody for whom others were evicted.
+func (h *Hold) Reserved() bool { return h.Pod == PodRef{} }
 
 // SetHolds replaces the holds, which must be in CompareHolds order. The live state calls it, never within a session, after
 // the nodes are those of the snapshot.
@@ -79,10 +96,24 @@ func (s *Snapshot) show(viewer Viewer) {
 
 // DropHolds ends the holds of a job, because it has its room or does without.
 func (s *Snapshot) DropHolds(job JobKey) {
+	s.drop(func(h *Hold) bool { return h.Job == job })
+}
+
+// DropPromised ends those of a job that were promised to its members.
+func (s *Snapshot) DropPromised(job JobKey) {
+	s.drop(func(h *Hold) bool { return h.Job == job && !h.Reserved() })
+}
+
+// DropReserved ends those of a job that are reserved.
+func (s *Snapshot) DropReserved(job JobKey) {
+	s.drop(func(h *Hold) bool { return h.Job == job && h.Reserved() })
+}
+
+func (s *Snapshot) drop(ends func(*Hold) bool) {
 	var holds []Hold
 	var kept []*Node
 	for i := range s.holds {
-		if s.holds[i].Job == job {
+		if ends(&s.holds[i]) {
 			s.unkeep(i)
 			continue
 		}

@@ -62,6 +62,8 @@ type Job struct {
 	Remark string
 	// Refused says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
 	Refused *Refusal
+	// Reservation is the room that is kept for the job; nil when none is.
+	Reservation *Reservation
 
 	// Settled tells that there was nothing to decide when the snapshot was taken: nobody of the job waits for a node, and it
 	// has its minimum or has ended. False is always safe.

@@ -30,6 +30,8 @@ const (
 	InvalidGroup Code = "InvalidGroup"
 	// QueueLimit: the job's queue may use no more.
 	QueueLimit Code = "QueueLimit"
+	// Reserved: there is room, and it is reserved for another job.
+	Reserved Code = "Reserved"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
 )
@@ -53,6 +55,8 @@ type Refusal struct {
 	// Causes counts, for the refusal of a whole job, what kept its first member without a place from each node; most
 	// frequent first.
 	Causes []Cause
+	// Note is what the user should know besides the reason, such as that room is reserved; empty when there is nothing.
+	Note string
 }
 
 // Cause is one line of a refusal's tally: so many nodes said no for this reason.
@@ -77,6 +81,9 @@ func (r *Refusal) String() string {
 			b.WriteString(", ")
 		}
 		b.WriteString(cause.String())
+	}
+	if r.Note != "" {
+		b.WriteString("; " + r.Note)
 	}
 	return b.String()
 }

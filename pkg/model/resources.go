@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -100,6 +101,24 @@ func (d *Dimensions) Vector(list corev1.ResourceList) (vector Resources, bad cor
 		vector.Set(d.Position(name), amount)
 	}
 	return vector, bad, ok
+}
+
+// List writes a vector down as Vector reads it; what is zero is left out.
+func (d *Dimensions) List(vector Resources) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i, amount := range vector {
+		name := d.Name(i)
+		switch {
+		case amount == 0:
+		case i == CPU:
+			list[name] = *resource.NewMilliQuantity(amount, resource.DecimalSI)
+		case i == Memory, i == EphemeralStorage, strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
+			list[name] = *resource.NewQuantity(amount, resource.BinarySI)
+		default:
+			list[name] = *resource.NewQuantity(amount, resource.DecimalSI)
+		}
+	}
+	return list
 }
 
 // amountOf compares before it converts: a quantity that no int64 holds converts to some number or other.

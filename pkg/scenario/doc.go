@@ -29,7 +29,7 @@
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
-//	confirm           the watch sees all binds on their way
+//	confirm           the watch sees all binds on their way, and what the status of groups says of waiting and reserved room
 //	reject POD...     the binds of these pods have failed
 //	run [POD...]      pods, or all that are bound, begin to run
 //	finish POD...     pods succeed
@@ -39,7 +39,11 @@
 //	delete KIND NAME...
 //	cordon NODE..., uncordon NODE...
 //	advance DURATION  time passes
+//	restart           another scheduler takes over, which knows nothing but the objects
 //	explain           who answers which question
+//
+// A pod that is made running began to run when it was made. What a cycle reserves is written "reserve: for JOB MEMBERS on NODE,
+// ...; since TIME, expected start TIME", and "reserve: nothing for JOB" when it ends.
 //
 // Lines of objects are a kind, a name and words key=value. A name may be NAMESPACE/NAME, and may hold one range {0..3}.
 // A line about an object that exists changes it; what the line does not say falls back to nothing, except identity, node,
@@ -47,11 +51,11 @@
 //
 //	node n1 cpu=8 memory=32Gi nvidia.com/gpu=8 pods=10 labels=rack=a,zone=b taints=gpu=true:NoSchedule unschedulable
 //	node n2 allocatable=none
-//	group mpi min=3 roles=launcher:1,worker:2 class=high queue=q age=10m
+//	group mpi min=3 roles=launcher:1,worker:2 class=high queue=q age=10m expected=60s
 //	pod mpi-0 group=mpi role=worker cpu=2 memory=1Gi priority=10 class=high age=10m scheduler=other node=n1 phase=Running
 //	pod p gates=a.b/c labels=app=x selector=rack=a prefer=rack=a tolerate=gpu=true:NoSchedule tolerate=* ports=8080
 //	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1
-//	pod p claim=data annotations=a/b=c image=cuda
+//	pod p claim=data annotations=a/b=c image=cuda deadline=60s
 //	pod p init.cpu=2 sidecar.cpu=1 overhead.cpu=1 pod.cpu=4
 //	class high value=1000
 //

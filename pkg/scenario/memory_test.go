@@ -5,7 +5,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
@@ -55,18 +54,7 @@ func remembering(t *rapid.T, s *stage) string {
 // newcomer returns what a scheduler decides that is told of the world as it is.
 func newcomer(t *rapid.T, s *stage, told *world) string {
 	s.world = told
-	for _, class := range told.classes {
-		s.state.Apply(cluster.Event{Kind: cluster.KindPriorityClass, PriorityClass: class})
-	}
-	for _, node := range told.nodes {
-		s.state.Apply(cluster.Event{Kind: cluster.KindNode, Node: node})
-	}
-	for _, group := range told.groups {
-		s.state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group})
-	}
-	for _, pod := range told.pods {
-		s.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
-	}
+	told.tellAll(s.state)
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -68,6 +69,8 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 			group.Spec.PriorityClassName = w.value
 		case "queue":
 			group.Spec.Queue = w.value
+		case "expected":
+			group.Spec.ExpectedRunSeconds, err = seconds(w)
 		case "age":
 		default:
 			err = fmt.Errorf("a group has no %q", w.key)
@@ -123,6 +126,16 @@ func amount(list corev1.ResourceList, w word) error {
 	}
 	list[corev1.ResourceName(w.key)] = quantity
 	return nil
+}
+
+// seconds reads a duration in whole seconds.
+func seconds(w word) (*int64, error) {
+	span, err := time.ParseDuration(w.value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.key, err)
+	}
+	n := int64(span / time.Second)
+	return &n, nil
 }
 
 func number(w word) (int32, error) {

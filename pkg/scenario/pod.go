@@ -123,6 +123,8 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 		for _, name := range strings.Split(w.value, ",") {
 			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
 		}
+	case "deadline":
+		pod.Spec.ActiveDeadlineSeconds, err = seconds(w)
 	case "age":
 	default:
 		return false, nil

@@ -136,6 +136,8 @@ func (p *player) happen(d *datadriven.TestData) error {
 		return p.stage.world.apply(d.Input)
 	case "confirm":
 		return p.stage.confirm()
+	case "restart":
+		return p.stage.restart()
 	case "advance":
 		by, err := time.ParseDuration(d.CmdArgs[0].Key)
 		p.stage.world.now = p.stage.world.now.Add(by)
@@ -178,7 +180,10 @@ func (s *stage) befall(command string, names []string, options map[string]string
 				return pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodPending
 			})
 		}
-		return phase(corev1.PodRunning)
+		return w.changePods(names, func(pod *corev1.Pod) {
+			began := metav1.NewTime(w.now)
+			pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &began
+		})
 	case "finish":
 		return phase(corev1.PodSucceeded)
 	case "fail":

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,6 +42,8 @@ type stage struct {
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
 	cycles int
+	// refusals are those of the last cycle.
+	refusals map[model.JobKey]*model.Refusal
 }
 
 // reservations is what carries decisions out, as far as volumes and devices go. Nothing is written: whoever is confirmed has
@@ -112,6 +115,7 @@ func (s *stage) cycle() (*outcome, error) {
 	}
 	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
 	s.cycles++
+	s.refusals = o.refusals
 	if err := s.state.View().Check(); err != nil {
 		return nil, err
 	}
@@ -178,11 +182,17 @@ func (s *stage) take(decision model.Decision) error {
 // confirm lets the watch see the binds on their way, in order of pods. The API server binds no pod that is being deleted.
 func (s *stage) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
-	err := s.world.changePods(names, func(pod *corev1.Pod) { pod.Spec.NodeName = s.coming[pod.UID] })
+	err := s.world.changePods(names, func(pod *corev1.Pod) {
+		pod.Spec.NodeName = s.coming[pod.UID]
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.world.now),
+		}}
+	})
 	for pod := range s.coming {
 		s.reserved.Confirm(pod)
 	}
 	clear(s.coming)
+	s.writeGroups()
 	return err
 }
 
@@ -258,6 +268,7 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 	for _, eviction := range decision.Evictions {
 		fmt.Fprintf(b, "evict: %s for %s\n", key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
 	}
+	writeReservation(b, decision)
 	for _, promise := range decision.Promises {
 		fmt.Fprintf(b, "keep: %s for %s\n", promise.Node, key(promise.Pod.Namespace, promise.Pod.Name))
 	}

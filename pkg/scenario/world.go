@@ -179,6 +179,9 @@ func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
 	if err := w.stamp(group, known(w.groups[name]), one); err != nil {
 		return err
 	}
+	if before := w.groups[name]; before != nil {
+		group.Status = before.Status
+	}
 	w.groups[name] = group
 	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
 	return nil
@@ -203,6 +206,9 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 	if before != nil {
 		pod.Spec.NodeName, pod.Status.Phase = before.Spec.NodeName, before.Status.Phase
 		pod.DeletionTimestamp = before.DeletionTimestamp
+		pod.Status.StartTime, pod.Status.Conditions = before.Status.StartTime, before.Status.Conditions
+	} else if pod.Status.Phase == corev1.PodRunning {
+		pod.Status.StartTime = &pod.CreationTimestamp
 	}
 	if class := w.classes[pod.Spec.PriorityClassName]; class != nil {
 		pod.Spec.Priority = &class.Value
@@ -290,4 +296,28 @@ func (w *world) podNames(condition func(*corev1.Pod) bool) []string {
 		}
 	}
 	return names
+}
+
+// replaceGroup puts a changed copy of a group in its place and tells of it.
+func (w *world) replaceGroup(name string, group *v1alpha1.PodGroup) {
+	w.revision++
+	group.ResourceVersion = strconv.Itoa(w.revision)
+	w.groups[name] = group
+	w.tell(cluster.Event{Kind: cluster.KindGroup, Group: group})
+}
+
+// tellAll tells a state of the world as it is.
+func (w *world) tellAll(state *cluster.State) {
+	for _, class := range w.classes {
+		state.Apply(cluster.Event{Kind: cluster.KindPriorityClass, PriorityClass: class})
+	}
+	for _, node := range w.nodes {
+		state.Apply(cluster.Event{Kind: cluster.KindNode, Node: node})
+	}
+	for _, group := range w.groups {
+		state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	}
+	for _, pod := range w.pods {
+		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+	}
 }

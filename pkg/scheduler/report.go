@@ -170,13 +170,22 @@ func (r *reporter) keep(sent record, shown bool, now time.Time) bool {
 // interval returns for how long after the last write this difference may wait.
 func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 	if current.Phase != wanted.Phase || current.ObservedGeneration != wanted.ObservedGeneration ||
-		reasonChanged(current, wanted) {
+		reasonChanged(current, wanted) || roomChanged(current.Reservation, wanted.Reservation) {
 		return 0
 	}
-	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) {
+	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
+		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
 		return countsEvery
 	}
 	return messageEvery
+}
+
+// roomChanged tells whether other room is reserved than before; when it is expected to be free may change often.
+func roomChanged(before, after *v1alpha1.Reservation) bool {
+	if before == nil || after == nil {
+		return before != after
+	}
+	return !equality.Semantic.DeepEqual(before.Nodes, after.Nodes) || !before.Since.Equal(&after.Since)
 }
 
 func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {

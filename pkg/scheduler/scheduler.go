@@ -167,11 +167,17 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	snapshot := s.state.Snapshot(now)
 	held, release := s.backoff.held(snapshot, now)
 	snapshot.Held = held
-	decided := 0
+	decided, reserved := 0, 0
+	expires := now.Add(anyway)
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory,
+		Wake: func(at time.Time) {
+			if at.Before(expires) {
+				expires = at
+			}
+		},
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
 			s.machine.Submit(now, decision)
@@ -180,11 +186,14 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			}
 			s.send()
 			decided += len(decision.Binds)
+			if decision.Reservation != nil {
+				reserved++
+			}
 		},
 	})
-	s.last = lastCycle{decided: decided > 0, expires: now.Add(anyway)}
+	s.last = lastCycle{decided: decided+reserved > 0, expires: expires}
 	s.last.expireBy(release, !release.IsZero())
-	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expires))
+	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
 	s.settle(ctx, outcomes)
@@ -212,7 +221,7 @@ const anyway = time.Minute
 // outside is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
 const outside = 5 * time.Second
 
-func expires(refusal *model.Refusal) bool { return refusal.Expires }
+func expiresSoon(refusal *model.Refusal) bool { return refusal.Expires }
 
 func (l *lastCycle) expireBy(when time.Time, ok bool) {
 	if ok && when.Before(l.expires) {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -23,6 +24,8 @@ func groupStatus(
 	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
 	status.Succeeded = count(job, succeeded)
 	status.Failed = count(job, failed)
+	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
+	status.Reservation = groups.Reservation(job).DeepCopy()
 
 	wasScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	condition := scheduled(job, refusal, wasScheduled)

@@ -139,6 +139,44 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 	return statement.Place(task, node)
 }
 
+// FitsInto tells whether the job would start on room that is idle or being released, if it took on each node no more than
+// the room given there, by name of the node. It leaves no trace.
+func (t *Trial) FitsInto(rooms map[string]model.Resources) bool {
+	t.session.See(t.job)
+	left := map[string]model.Resources{}
+	for name, room := range rooms {
+		left[name] = room.Clone()
+	}
+	fits := false
+	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, task := range t.members {
+			if fits = t.session.GateJob(t.job, framework.WithPromised) == nil; fits {
+				break
+			}
+			within := func(node *model.Node) bool { return covers(left[node.Name], task.Request) }
+			node, _ := t.session.Choose(task, model.FutureRoom, within)
+			if node == nil || task.Refused != nil || take(statement, task, node, model.FutureRoom) != nil {
+				continue
+			}
+			room := left[node.Name]
+			room.Sub(task.Request)
+			left[node.Name] = room
+		}
+		fits = t.session.GateJob(t.job, framework.WithPromised) == nil
+		return &model.Refusal{} // it was only a question
+	})
+	return fits
+}
+
+func covers(room, request model.Resources) bool {
+	for i, amount := range request {
+		if amount > 0 && amount > room.At(i) {
+			return false
+		}
+	}
+	return len(room) > 0
+}
+
 func standingFor(room model.Room) framework.Standing {
 	if room == model.FutureRoom {
 		return framework.WithPromised

@@ -75,7 +75,7 @@ func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "4: action allocate\n7: tier 1: priority\n8: tier 1: gang\n10: tier 2: predicates\n11: tier 2: nodeorder\n"
+	want := "4: action allocate\n4: action backfill\n7: tier 1: priority\n8: tier 1: gang\n10: tier 2: predicates\n11: tier 2: nodeorder\n"
 	if diff := cmp.Diff(want, show(config)); diff != "" {
 		t.Errorf("the built-in configuration (-want +got):\n%s", diff)
 	}

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -69,6 +70,13 @@ type PodGroupSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. Nothing
+	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
+	// gone in time, and lets the scheduler say when a group that waits for its room will start.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
 }
 
 // Role is a named part of a group with its own minimum.
@@ -148,6 +156,15 @@ type PodGroupStatus struct {
 	// +optional
 	Failed int32 `json:"failed"`
 
+	// WaitingSince is since when the group has had the members it needs and has waited for room for them. It is not set
+	// while members are missing, nor once the minimum is bound.
+	// +optional
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+
+	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
+	// +optional
+	Reservation *Reservation `json:"reservation,omitempty"`
+
 	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
 	// not, why.
 	// +optional
@@ -156,6 +173,42 @@ type PodGroupStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// Reservation is room on nodes that no other group or pod of the same or a lower priority is given, whether it is free
+// already or in use by others for now.
+type Reservation struct {
+	// Nodes are the nodes on which room is kept, by name.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	Nodes []ReservedNode `json:"nodes"`
+
+	// Since is when the room was chosen.
+	// +required
+	Since metav1.Time `json:"since"`
+
+	// ExpectedStart is when the last of those who use the room is expected to end. It is not set while that is not known
+	// of all of them.
+	// +optional
+	ExpectedStart *metav1.Time `json:"expectedStart,omitempty"`
+}
+
+// ReservedNode is the room that is kept on one node.
+type ReservedNode struct {
+	// Name is the node's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+
+	// Members is how many members of the group the room is for.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Members int32 `json:"members"`
+
+	// Resources is what they request together.
+	// +required
+	Resources corev1.ResourceList `json:"resources"`
 }
 
 // PodGroupList is a list of PodGroups.

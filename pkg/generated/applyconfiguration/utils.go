@@ -25,6 +25,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &schedulingv1alpha1.PodGroupSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PodGroupStatus"):
 		return &schedulingv1alpha1.PodGroupStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Reservation"):
+		return &schedulingv1alpha1.ReservationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ReservedNode"):
+		return &schedulingv1alpha1.ReservedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Role"):
 		return &schedulingv1alpha1.RoleApplyConfiguration{}
 

@@ -28,6 +28,10 @@ type PodGroupSpecApplyConfiguration struct {
 	// never lifts the group above the highest priority of its pods. Without it, the group has the priority of its
 	// pods. It cannot be changed.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
+	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. Nothing
+	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
+	// gone in time, and lets the scheduler say when a group that waits for its room will start.
+	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
 }
 
 // PodGroupSpecApplyConfiguration constructs a declarative configuration of the PodGroupSpec type for use with
@@ -70,5 +74,13 @@ func (b *PodGroupSpecApplyConfiguration) WithQueue(value string) *PodGroupSpecAp
 // If called multiple times, the PriorityClassName field is set to the value of the last call.
 func (b *PodGroupSpecApplyConfiguration) WithPriorityClassName(value string) *PodGroupSpecApplyConfiguration {
 	b.PriorityClassName = &value
+	return b
+}
+
+// WithExpectedRunSeconds sets the ExpectedRunSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExpectedRunSeconds field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithExpectedRunSeconds(value int64) *PodGroupSpecApplyConfiguration {
+	b.ExpectedRunSeconds = &value
 	return b
 }

@@ -7,7 +7,8 @@ package v1alpha1
 
 import (
 	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
 // PodGroupStatusApplyConfiguration represents a declarative configuration of the PodGroupStatus type for use
@@ -29,9 +30,14 @@ type PodGroupStatusApplyConfiguration struct {
 	Succeeded *int32 `json:"succeeded,omitempty"`
 	// Failed is how many members have failed.
 	Failed *int32 `json:"failed,omitempty"`
+	// WaitingSince is since when the group has had the members it needs and has waited for room for them. It is not set
+	// while members are missing, nor once the minimum is bound.
+	WaitingSince *v1.Time `json:"waitingSince,omitempty"`
+	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
+	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
 	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
 	// not, why.
-	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
 // PodGroupStatusApplyConfiguration constructs a declarative configuration of the PodGroupStatus type for use with
@@ -96,10 +102,26 @@ func (b *PodGroupStatusApplyConfiguration) WithFailed(value int32) *PodGroupStat
 	return b
 }
 
+// WithWaitingSince sets the WaitingSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WaitingSince field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithWaitingSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.WaitingSince = &value
+	return b
+}
+
+// WithReservation sets the Reservation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reservation field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithReservation(value *ReservationApplyConfiguration) *PodGroupStatusApplyConfiguration {
+	b.Reservation = value
+	return b
+}
+
 // WithConditions adds the given value to the Conditions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Conditions field.
-func (b *PodGroupStatusApplyConfiguration) WithConditions(values ...*v1.ConditionApplyConfiguration) *PodGroupStatusApplyConfiguration {
+func (b *PodGroupStatusApplyConfiguration) WithConditions(values ...*metav1.ConditionApplyConfiguration) *PodGroupStatusApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")

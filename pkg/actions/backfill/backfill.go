@@ -1,0 +1,135 @@
+// Package backfill keeps large gangs from starving, and lets small jobs run around them.
+//
+// A gang that has waited for long although it would fit the empty cluster gets a reservation: room on the nodes whose pods are
+// expected to end first, which nobody of the same or a lower priority is given any more. Until the gang is expected to start,
+// the room is lent to jobs that will be gone by then.
+//
+// The package decides who gets a reservation, where, and who may borrow. That others see reserved room as taken is the
+// snapshot's business (model.Hold), that it outlives the process the status' of the PodGroup. Tasks that request nothing are
+// placed by allocate like all others.
+package backfill
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
+)
+
+// Name is the action's name in the configuration.
+const Name = "backfill"
+
+// never is a reserveAfter that no gang outlives.
+const never = math.MaxInt64
+
+// Reader is what New needs of a reader of arguments, which reports what is no good.
+type Reader interface {
+	Int(name string, def, least, most int64) int64
+	String(name, def string) string
+	Duration(name string, def, least time.Duration) time.Duration
+}
+
+// New reads the arguments and returns the action. It keeps nothing between sessions but what was found of gangs that do not
+// fit the empty cluster.
+func New(arguments Reader) framework.Action {
+	a := &action{reserveAfter: never}
+	if arguments.String("reserveAfter", "10m") != "never" {
+		after := arguments.Duration("reserveAfter", 10*time.Minute, 0)
+		a.reserveAfter = int64((after + time.Second - 1) / time.Second)
+	}
+	a.reservations = int(arguments.Int("reservations", 1, 0, 100))
+	a.budget = int(arguments.Int("budget", defaultBudget, 1, 1_000_000_000))
+	return a
+}
+
+// defaultBudget is what planning may look at in one cycle, in nodes and pods: enough for a gang on 5,000 nodes with 50,000 pods.
+const defaultBudget = 1_000_000
+
+type action struct {
+	// reserveAfter is how long a gang waits before it gets a reservation, in seconds.
+	reserveAfter int64
+	// reservations is how many there are at most at a time.
+	reservations int
+	// budget is what planning, and what looking for borrowers, may each look at in one cycle.
+	budget   int
+	hopeless hopeless
+}
+
+// Name returns "backfill".
+func (*action) Name() string { return Name }
+
+// KeepsReservations tells the framework that reservations are looked after.
+func (*action) KeepsReservations() {}
+
+// Execute looks after the reservations there are, makes new ones for gangs whose time has come, and lends what is reserved.
+func (a *action) Execute(session *framework.Session) {
+	var waiting, holders []*model.Job
+	for _, job := range session.Snapshot.Jobs {
+		if job.Reservation != nil {
+			holders = append(holders, job)
+		}
+		if session.Refusal(job) != nil {
+			waiting = append(waiting, job)
+		}
+	}
+	if len(holders) == 0 && (len(waiting) == 0 || a.reserveAfter == never) {
+		return
+	}
+	r := &run{
+		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
+		work: a.budget, searches: start.Budget,
+	}
+	slices.SortFunc(holders, session.CompareJobs)
+	slices.SortFunc(waiting, session.CompareJobs)
+	r.lookAfter(holders)
+	r.reserveForDue(waiting)
+	r.lend(waiting)
+	for _, holder := range r.holders {
+		holder.tell(session)
+	}
+}
+
+// run is one execution of the action.
+type run struct {
+	*action
+	session *framework.Session
+	// now is the time of the snapshot, in seconds since 1970.
+	now int64
+	// holders have a reservation, in job order.
+	holders []*holder
+	// began is when the first member of a job began to run, as far as somebody asked.
+	began map[model.JobKey]int64
+	// largest is start.Largest of the snapshot; nil until somebody asks.
+	largest model.Resources
+	// stay are the pods that are not of our jobs; nil until somebody asks.
+	stay []stayer
+	// work is what planning may still look at, searches what its exact searches may.
+	work, searches int
+}
+
+// holder is a job with a reservation.
+type holder struct {
+	job         *model.Job
+	reservation *model.Reservation
+}
+
+// tell says on the holder's refusal which room is kept for it.
+func (h *holder) tell(session *framework.Session) {
+	before := session.Refusal(h.job)
+	if before == nil {
+		return
+	}
+	refusal := *before
+	refusal.Note = "room is reserved on " + h.reservation.Nodes() + " " + h.reservation.When()
+	session.Refuse(h.job, &refusal)
+}
+
+func (r *run) trial(job *model.Job) *start.Trial {
+	if r.largest == nil {
+		r.largest = start.Largest(r.session.Snapshot)
+	}
+	return start.New(r.session, job, r.largest, &r.searches)
+}

@@ -1,0 +1,91 @@
+package backfill
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// reserveForDue makes reservations for gangs whose time has come, in job order, and wakes the loop when that of another one
+// does.
+func (r *run) reserveForDue(waiting []*model.Job) {
+	if r.reserveAfter == never || r.reservations == 0 {
+		return
+	}
+	for _, job := range waiting {
+		switch due := r.due(job); {
+		case due == never || r.holds(job) != nil:
+		case due > r.now:
+			r.session.WakeAt(time.Unix(due, 0))
+		default:
+			r.reserve(job)
+		}
+	}
+}
+
+// due returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet that it waits
+// begins to wait now.
+func (r *run) due(job *model.Job) int64 {
+	if job.Group == nil || !waitsForRoom(r.session.Refusal(job)) || r.session.GateJob(job, framework.WithPlaced) == nil {
+		return never
+	}
+	since := r.now
+	if written := job.Group.Status.WaitingSince; written != nil {
+		since = written.Unix()
+	}
+	return since + min(r.reserveAfter, never-since)
+}
+
+// waitsForRoom tells whether a job was refused that other nodes, or emptier ones, could run. One that waits for pods to leave
+// has its room already.
+func waitsForRoom(refusal *model.Refusal) bool {
+	return refusal != nil && (refusal.Code == model.InsufficientResources || refusal.Code == model.NodesFiltered)
+}
+
+func (r *run) holds(job *model.Job) *holder {
+	for _, holder := range r.holders {
+		if holder.job == job {
+			return holder
+		}
+	}
+	return nil
+}
+
+// reserve gives the job a reservation, if there is one left, or if somebody of lower priority has one who may wait for ever for
+// those above it.
+func (r *run) reserve(job *model.Job) {
+	if r.work <= 0 {
+		return
+	}
+	var last *holder
+	if len(r.holders) >= r.reservations {
+		last = r.lowest()
+		if last.job.Priority >= job.Priority {
+			return
+		}
+	}
+	reservation := r.plan(job)
+	if reservation == nil {
+		return
+	}
+	if last != nil {
+		r.session.Reserve(last.job, nil)
+		r.holders = slices.DeleteFunc(r.holders, func(h *holder) bool { return h == last })
+	}
+	r.session.Reserve(job, reservation)
+	r.hold(job, reservation)
+}
+
+// lowest returns the holder of the lowest priority, the last one in job order among equals.
+func (r *run) lowest() *holder {
+	last := r.holders[0]
+	for _, holder := range r.holders[1:] {
+		if holder.job.Priority < last.job.Priority ||
+			holder.job.Priority == last.job.Priority && r.session.CompareJobs(holder.job, last.job) > 0 {
+			last = holder
+		}
+	}
+	return last
+}

@@ -1,0 +1,93 @@
+package backfill
+
+import (
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// lookAfter keeps the reservations that help, plans those anew that do not, and gives back those that nobody waits for.
+func (r *run) lookAfter(jobs []*model.Job) {
+	for _, job := range jobs {
+		switch {
+		case r.session.GateJob(job, framework.WithPlaced) == nil:
+			// It has room. The reservation ends by itself when its minimum is bound, and not before: a bind may fail.
+		case r.reserveAfter == never || len(r.holders) >= r.reservations || r.idles(job):
+			r.session.Reserve(job, nil)
+		default:
+			r.keep(job)
+		}
+	}
+}
+
+// idles tells whether the job does not wait for room, but for something else.
+func (r *run) idles(job *model.Job) bool {
+	return job.Group == nil || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
+}
+
+// keep looks at one reservation.
+func (r *run) keep(job *model.Job) {
+	now := job.Reservation
+	planned := *now
+	outlook, stands := r.outlook(job, now)
+	if stands && !outlook.intruded && r.stands(job, now) {
+		planned.ExpectedStart = outlook.start
+	} else {
+		anew := r.plan(job)
+		switch {
+		case anew != nil:
+			planned = *anew
+		case r.work <= 0 && stands: // there was no time to look; it is better than nothing
+			planned.ExpectedStart = time.Time{}
+		default:
+			r.session.Reserve(job, nil)
+			return
+		}
+	}
+	if !planned.Equal(now) {
+		planned.Object = nil
+		r.session.Reserve(job, &planned)
+	}
+	r.hold(job, &planned)
+}
+
+// hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
+func (r *run) hold(job *model.Job, reservation *model.Reservation) {
+	r.holders = append(r.holders, &holder{job: job, reservation: reservation})
+	if outlook, _ := r.outlook(job, reservation); outlook.first != 0 {
+		r.session.WakeAt(time.Unix(outlook.first, 0))
+	}
+}
+
+// stands tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.
+func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
+	stands := false
+	r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		rooms := map[string]model.Resources{}
+		for _, room := range reservation.Rooms {
+			node := r.session.Snapshot.Node(room.Node)
+			if node == nil {
+				continue
+			}
+			rooms[node.Name] = room.Request
+			for _, task := range append([]*model.Task(nil), node.Tasks...) {
+				if leaves(task, job) {
+					statement.Depart(task)
+				}
+			}
+		}
+		stands = r.trial(job).FitsInto(rooms)
+		return supposition
+	})
+	return stands
+}
+
+// supposition ends statements that only suppose something.
+var supposition = &model.Refusal{Detail: "it was only supposed"}
+
+// leaves tells whether a task is one of those whose end a job may wait for: of our jobs, and not of its own unless it is being
+// deleted. Pods of others stay.
+func leaves(task *model.Task, job *model.Job) bool {
+	return task.Job != model.JobKey{} && (task.Job != job.Key || task.Status == model.Releasing)
+}

@@ -1,0 +1,196 @@
+package backfill
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// lend starts jobs on reserved room that will be gone when it is needed, and tells those that could start there but for the
+// reservation.
+func (r *run) lend(waiting []*model.Job) {
+	l := &lender{run: r, work: r.budget, seen: map[question]*answer{}}
+	for _, job := range waiting {
+		if l.work <= 0 {
+			return
+		}
+		if l.kept = r.keptFrom(job); len(l.kept) > 0 && r.mayBorrow(job) {
+			l.look(job)
+		}
+	}
+}
+
+// keptFrom returns the reservations that are in force and that the job must respect.
+func (r *run) keptFrom(job *model.Job) []*holder {
+	var kept []*holder
+	for _, holder := range r.holders {
+		if holder.job != job && holder.job.Reservation != nil && holder.job.Priority >= job.Priority {
+			kept = append(kept, holder)
+		}
+	}
+	return kept
+}
+
+// mayBorrow tells whether the job waits for nothing but room to start in.
+func (r *run) mayBorrow(job *model.Job) bool {
+	return waitsForRoom(r.session.Refusal(job)) && r.session.GateJob(job, framework.WithPlaced) != nil &&
+		r.session.ValidateJob(job) == nil
+}
+
+// lender looks for borrowers.
+type lender struct {
+	*run
+	// work is what it may still look at, in nodes and members.
+	work int
+	// kept are the reservations that the job at hand must respect.
+	kept []*holder
+	// seen is what was found for jobs whose members are alike; placed counts those that have started since.
+	seen   map[question]*answer
+	placed int
+}
+
+// question is what decides whether members that are alike, and ask for nothing but nodes and their room, could start.
+type question struct {
+	shape    model.Shape
+	priority int32
+	// lent is how many of the reservations they may borrow from; fewer of them know less room.
+	lent int
+	look bool
+}
+
+// answer is up to how many of them could start, at the last count of the placed, and from how many on they cannot.
+type answer struct{ fits, placed, fails int }
+
+// look starts the job on borrowed room, or tells it why not.
+func (l *lender) look(job *model.Job) {
+	gone := l.gone(job)
+	if lent := l.lent(gone); lent > 0 && l.starts(job, gone, question{lent: lent}, func(refusal *model.Refusal) *model.Refusal {
+		return refusal
+	}) {
+		l.placed++
+		l.session.Refuse(job, nil)
+		return
+	}
+	if l.starts(job, model.Onlooker, question{look: true}, func(*model.Refusal) *model.Refusal { return supposition }) {
+		l.session.Refuse(job, l.reserved(job, gone))
+	}
+}
+
+// gone returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of all members.
+func (l *lender) gone(job *model.Job) int64 {
+	longest := int64(0)
+	for _, task := range job.Waiting() {
+		seconds := int64(math.MaxInt64)
+		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
+			seconds = *deadline
+		}
+		if job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil {
+			seconds = min(seconds, *job.Group.Spec.ExpectedRunSeconds)
+		}
+		if seconds < 1 || seconds > math.MaxInt64-l.now {
+			return 0
+		}
+		longest = max(longest, seconds)
+	}
+	if longest == 0 {
+		return 0
+	}
+	return l.now + longest
+}
+
+// lent returns how many of the reservations a job may borrow from that will be gone then.
+func (l *lender) lent(gone int64) int {
+	lent := 0
+	for _, holder := range l.kept {
+		if gone != 0 && gone <= holder.job.Reservation.Until() {
+			lent++
+		}
+	}
+	return lent
+}
+
+// starts tries the job where reserved room is free for who is gone by then, and tells whether it found room. What becomes of
+// its start is for the last word to say: it is given nil, or why there was none.
+func (l *lender) starts(
+	job *model.Job, gone int64, q question, last func(*model.Refusal) *model.Refusal,
+) (found bool) {
+	known := l.known(job, &q)
+	if known != nil {
+		switch needs := int(job.MinMember); {
+		case needs >= known.fails:
+			return false
+		case q.look && needs <= known.fits && known.placed == l.placed:
+			return true
+		}
+	}
+	l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
+	l.session.Borrow(job, gone)
+	defer l.session.Borrow(job, 0)
+	trial := l.trial(job)
+	l.session.Try(func(*framework.Statement) *model.Refusal {
+		refusal := trial.Start(model.IdleRoom)
+		found = refusal == nil
+		return last(refusal)
+	})
+	if known != nil {
+		known.note(int(job.MinMember), found, l.placed)
+	}
+	return found
+}
+
+// known returns what is known of jobs like this one, nil when there are none.
+func (l *lender) known(job *model.Job, q *question) *answer {
+	if len(job.Roles) > 0 || l.session.Afresh() {
+		return nil
+	}
+	first := job.Tasks[0]
+	for _, task := range job.Tasks {
+		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Role != "" || task.Shape != first.Shape {
+			return nil
+		}
+	}
+	if !l.session.Plain(first) {
+		return nil
+	}
+	q.shape, q.priority = first.Shape, job.Priority
+	if l.seen[*q] == nil {
+		l.seen[*q] = &answer{fails: math.MaxInt}
+	}
+	return l.seen[*q]
+}
+
+// note takes down how a try of so many ended.
+func (a *answer) note(needs int, found bool, placed int) {
+	switch {
+	case !found:
+		a.fails = min(a.fails, needs) // there will be less room, never more
+	case a.placed != placed:
+		a.fits, a.placed = needs, placed
+	default:
+		a.fits = max(a.fits, needs)
+	}
+}
+
+// reserved returns the refusal of a job that could start were nothing reserved.
+func (l *lender) reserved(job *model.Job, gone int64) *model.Refusal {
+	first := l.kept[0]
+	for _, holder := range l.kept[1:] {
+		if cmp.Compare(holder.reservation.Until(), first.reservation.Until()) < 0 {
+			first = holder
+		}
+	}
+	before := l.session.Refusal(job)
+	detail := "there is room, and it is reserved for " + first.job.Key.String() + " " + first.reservation.When()
+	switch {
+	case len(l.kept) > 1:
+		detail += ", and for others"
+	case first.reservation.ExpectedStart.IsZero():
+	case gone == 0:
+		detail += "; how long this job runs is not known"
+	default:
+		detail += "; this job would run for longer"
+	}
+	return &model.Refusal{Code: model.Reserved, Detail: detail + "; " + before.String(), Evictable: before.Evictable}
+}

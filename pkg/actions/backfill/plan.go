@@ -1,0 +1,131 @@
+package backfill
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
+)
+
+// A gang's room is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits among
+// those that are left. How many must leave is found by letting four times as many go each time, and then by halving.
+
+// firstStep is how many leave at first.
+const firstStep = 64
+
+// plan is the search for one job's room.
+type plan struct {
+	run     *run
+	job     *model.Job
+	trial   *start.Trial
+	leaving []departure
+	// rooms are where the job fits, after as few of them have left as was found by now; nil when it never does.
+	rooms []model.ReservedRoom
+}
+
+// plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
+// alone that are not of our jobs.
+func (r *run) plan(job *model.Job) *model.Reservation {
+	if r.hopeless.still(r, job) {
+		return nil
+	}
+	var all []*model.Task
+	for _, other := range r.session.Snapshot.Jobs {
+		all = append(all, other.Tasks...)
+	}
+	p := &plan{run: r, job: job, leaving: r.departures(job, all), trial: r.trial(job)}
+	r.work -= len(all) + len(p.leaving)
+	if p.possible(p.emptied()) {
+		p.grow(0, min(firstStep, len(p.leaving)))
+	}
+	if p.rooms == nil {
+		r.hopeless.add(r, job)
+		return nil
+	}
+	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}
+	outlook, _ := r.outlook(job, reservation)
+	reservation.ExpectedStart = outlook.start
+	return reservation
+}
+
+// grow lets more and more leave until the job fits; departed have left already.
+func (p *plan) grow(departed, next int) {
+	if p.run.work <= 0 {
+		next = len(p.leaving)
+	}
+	fits := false
+	p.suppose(departed, next, func() {
+		if fits = p.fits(); !fits && next < len(p.leaving) {
+			p.grow(next, min(4*next, len(p.leaving)))
+		}
+	})
+	if fits {
+		p.narrow(departed, next)
+	}
+}
+
+// narrow finds out how few have to leave; it does not do when departed do, and it does when enough do.
+func (p *plan) narrow(departed, enough int) {
+	for enough-departed > 1 && p.run.work > 0 {
+		middle, fits := departed+(enough-departed)/2, false
+		p.suppose(departed, middle, func() {
+			if fits = p.fits(); !fits {
+				p.narrow(middle, enough)
+			}
+		})
+		if !fits {
+			return
+		}
+		enough = middle
+	}
+}
+
+// suppose lets some leave, for as long as the body runs.
+func (p *plan) suppose(from, to int, body func()) {
+	p.run.work -= to - from
+	p.run.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, departure := range p.leaving[from:to] {
+			statement.Depart(departure.task)
+		}
+		body()
+		return supposition
+	})
+}
+
+// fits tells whether the job could start now, and remembers where.
+func (p *plan) fits() bool {
+	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
+	if !p.possible(free) {
+		return false
+	}
+	fits := false
+	p.run.session.Try(func(*framework.Statement) *model.Refusal {
+		if fits = p.trial.Start(model.FutureRoom) == nil; fits {
+			p.rooms = roomsOf(p.trial.Members())
+		}
+		return supposition
+	})
+	return fits
+}
+
+// roomsOf returns where the members are that have found room.
+func roomsOf(members []*model.Task) []model.ReservedRoom {
+	var rooms []model.ReservedRoom
+	for _, task := range members {
+		if task.Status != model.Promised {
+			continue
+		}
+		i, found := slices.BinarySearchFunc(rooms, task.Node, func(room model.ReservedRoom, node string) int {
+			return cmp.Compare(room.Node, node)
+		})
+		if !found {
+			rooms = slices.Insert(rooms, i, model.ReservedRoom{Node: task.Node})
+		}
+		rooms[i].Members++
+		rooms[i].Request.Add(task.Request)
+	}
+	return rooms
+}

@@ -1,0 +1,40 @@
+package groups
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is what the status of a PodGroup keeps for the scheduler itself to read after a restart: since when the group has
+// waited with all that it needs, and what is reserved for it.
+
+// WaitingSince returns since when the job has had its members and has waited for room, as its PodGroup is to show it. before is
+// what it shows, nil when nothing; refused tells whether the last cycle refused the job. It stays as it is between a decision
+// and the binds: a start that fails does not make the group wait from the beginning.
+func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.Time) *metav1.Time {
+	switch {
+	case job.Refused != nil || job.Ended() || job.Short(bound) == nil || job.Short(exists) != nil:
+		return nil
+	case before == nil && refused:
+		return &now
+	}
+	return before
+}
+
+// Reservation returns the room that the job's PodGroup is to show as kept for it, nil when there is none.
+func Reservation(job *model.Job) *v1alpha1.Reservation {
+	if job.Reservation == nil || job.Ended() || job.Short(bound) == nil {
+		return nil
+	}
+	return job.Reservation.Object
+}
+
+// bound tells whether the API server knows the task to be on a node, or done.
+func bound(task *model.Task) bool { return task.Status.Counts() && task.Status != model.Binding && task.Status != model.Placed }
+
+// exists tells whether a task counts towards the minimum, or would if it had a node.
+func exists(task *model.Task) bool {
+	return task.Status.Counts() || task.Status == model.Pending && !task.Gated
+}

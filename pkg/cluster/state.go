@@ -39,6 +39,7 @@ type State struct {
 	devices byClass
 	// reserved is the room kept for groups that have waited for long.
 	reserved map[model.JobKey]*reserved
+	budgets map[types.NamespacedName]model.Budget
 
 	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
@@ -50,6 +51,8 @@ type State struct {
 	dirtyPods  []*podSlot
 	dirtyNodes map[string]bool
 	dirtyJobs  map[model.JobKey]struct{}
+	// dirtyBudgets tells that a budget is not what it was.
+	dirtyBudgets bool
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
@@ -69,7 +72,8 @@ func New(options Options) *State {
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
 		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
-		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(), reserved: map[model.JobKey]*reserved{},
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
+		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*reserved{},
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
@@ -95,6 +99,8 @@ func (s *State) Apply(event Event) Effect {
 		return s.applyPriorityClass(event.PriorityClass, event.Deleted)
 	case event.Kind == KindDeviceClass && event.DeviceClass != nil:
 		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
+	case event.Kind == KindBudget && event.Budget != nil:
+		return s.applyBudget(event.Budget, event.Deleted)
 	case event.Kind == KindOther:
 		return Effect{Schedule: true}
 	}

@@ -32,6 +32,8 @@ const (
 	QueueLimit Code = "QueueLimit"
 	// Reserved: there is room, and it is reserved for another job.
 	Reserved Code = "Reserved"
+	// EvictionRefused: the API server has lately refused to evict the pod.
+	EvictionRefused Code = "EvictionRefused"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
 )

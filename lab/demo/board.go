@@ -9,17 +9,21 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// change is something that the API server told: a pod or a group as it is now.
+// change is something that the API server told: a pod or a group as it is now, or an event.
 type change struct {
 	pod   *corev1.Pod
 	group *v1alpha1.PodGroup
-	at    time.Time
+	event *eventsv1.Event
+	// gone tells that it was deleted.
+	gone bool
+	at   time.Time
 }
 
 // gang is what the board knows of one PodGroup.
@@ -29,10 +33,13 @@ type gang struct {
 	roles   map[string]int
 	status  v1alpha1.PodGroupStatus
 	pods    map[string]*corev1.Pod // by name
-	bound   map[string]string      // pod → node, once and for all
+	bound   map[string]string      // pod → node, until the pod is gone
+	evicted map[string]bool        // pods that were, also those that are gone
 	members time.Time              // when the minimum was there
 	first   time.Time              // first bind
 	whole   time.Time              // the bind with which the minimum was bound
+	starts  int                    // how often it was
+	kept    []string               // the nodes on which room was reserved for it
 }
 
 // board is what a spectator of the API server has seen. It believes nothing but the objects themselves: a member is
@@ -51,7 +58,7 @@ func newBoard(racks map[string]string, say func(who, format string, args ...any)
 func (b *board) gang(name string) *gang {
 	g := b.gangs[name]
 	if g == nil {
-		g = &gang{name: name, pods: map[string]*corev1.Pod{}, bound: map[string]string{}}
+		g = &gang{name: name, pods: map[string]*corev1.Pod{}, bound: map[string]string{}, evicted: map[string]bool{}}
 		b.gangs[name] = g
 	}
 	return g
@@ -63,7 +70,26 @@ func (b *board) see(c change) {
 	case c.group != nil:
 		b.seeGroup(b.gang(c.group.Name), c.group, c.at)
 	case c.pod != nil && c.pod.Labels[v1alpha1.LabelPodGroup] != "":
-		b.seePod(b.gang(c.pod.Labels[v1alpha1.LabelPodGroup]), c.pod, c.at)
+		g := b.gang(c.pod.Labels[v1alpha1.LabelPodGroup])
+		if c.gone {
+			b.seeGone(g, c.pod)
+			return
+		}
+		b.seePod(g, c.pod, c.at)
+	case c.event != nil && c.event.Reason == preempting && !c.gone:
+		b.say(c.event.Regarding.Name, "EVICTS    %s", c.event.Note)
+	}
+}
+
+// preempting is the reason of the event that tells for whom pods were evicted.
+const preempting = "Preempting"
+
+// seeGone takes a pod out. A gang that is left with less than its minimum has ended, and may start again.
+func (b *board) seeGone(g *gang, pod *corev1.Pod) {
+	delete(g.pods, pod.Name)
+	delete(g.bound, pod.Name)
+	if !g.whole.IsZero() && !g.isWhole() {
+		g.members, g.first, g.whole = time.Time{}, time.Time{}, time.Time{}
 	}
 }
 
@@ -79,10 +105,29 @@ func (b *board) seeGroup(g *gang, group *v1alpha1.PodGroup, at time.Time) {
 		(before == nil || before.Reason != now.Reason || before.Message != now.Message) {
 		b.say(g.name, "waits     %s: %s", now.Reason, now.Message)
 	}
+	if r := g.status.Reservation; r != nil {
+		b.seeReservation(g, r)
+	}
 	if g.status.Phase != phase && g.status.Phase != v1alpha1.PodGroupPending {
 		b.say(g.name, "%-9s %s", strings.ToLower(string(g.status.Phase)), counts(g.status))
 	}
 	b.count(g, at)
+}
+
+func (b *board) seeReservation(g *gang, r *v1alpha1.Reservation) {
+	var nodes []string
+	for _, node := range r.Nodes {
+		nodes = append(nodes, node.Name)
+	}
+	if slices.Equal(nodes, g.kept) {
+		return
+	}
+	g.kept = nodes
+	until := "nobody knows when the last of them is free"
+	if r.ExpectedStart != nil {
+		until = "expected to start " + r.ExpectedStart.UTC().Format(time.TimeOnly)
+	}
+	b.say(g.name, "RESERVED  %s; %s", strings.Join(nodes, " "), until)
 }
 
 func counts(s v1alpha1.PodGroupStatus) string {
@@ -98,6 +143,11 @@ func counts(s v1alpha1.PodGroupStatus) string {
 
 func (b *board) seePod(g *gang, pod *corev1.Pod, at time.Time) {
 	g.pods[pod.Name] = pod
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
+			g.evicted[pod.Name] = true
+		}
+	}
 	if pod.Spec.NodeName != "" && g.bound[pod.Name] == "" {
 		g.bound[pod.Name] = pod.Spec.NodeName
 		if g.first.IsZero() {
@@ -115,6 +165,7 @@ func (b *board) count(g *gang, at time.Time) {
 	}
 	if g.whole.IsZero() && g.isWhole() {
 		g.whole = at
+		g.starts++
 		b.say(g.name, "STARTS    %d of %d bound, %s from first to last: %s",
 			len(g.bound), g.min, short(g.spread()), b.where(g))
 	}

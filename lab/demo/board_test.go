@@ -41,6 +41,14 @@ func (s *spectator) pod(group, role, name, node string) corev1.Pod {
 	return pod
 }
 
+// evict lets a pod be evicted, and go.
+func (s *spectator) evict(group, name string) {
+	pod := *s.gang(group).pods[name]
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	s.see(change{pod: &pod, at: s.now})
+	s.see(change{pod: &pod, at: s.now, gone: true})
+}
+
 func (s *spectator) group(name string, spec v1alpha1.PodGroupSpec, status metav1.ConditionStatus, reason, message string) {
 	group := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
 	if status != "" {
@@ -153,10 +161,13 @@ func TestForbidden(t *testing.T) {
 func TestVerdictOnTheWholePlay(t *testing.T) {
 	problems := func(change func(s *spectator), found map[audit.Check][]string) string {
 		s := newSpectator()
-		for _, name := range []string{mpi, pytorch, sweep} {
+		for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless} {
 			s.group(name, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionTrue, "Scheduled", "")
 			s.pod(name, "", name+"-0", "n1")
 		}
+		s.evict(sweep, "sweep-0")
+		s.gang(sweep).kept = []string{"n1"}
+		s.pod(sweep, "", "sweep-0-anew", "n1")
 		s.group(tooBig, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, insufficientResources, "needs 1")
 		waiting := s.pod(tooBig, "", "too-big-0", "")
 		change(s)
@@ -176,6 +187,14 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 		"no overcommitted nodes: n1: 8 too much"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	another := func(s *spectator) { s.evict(mpi, "mpi-0") }
+	if got, want := problems(another, nil), "1 pods of mpi were evicted"; !strings.Contains(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	idle := func(s *spectator) { s.gang(sweep).kept = nil }
+	if got, want := problems(idle, nil), "sweep had room reserved, and started again: no room was reserved for it"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	untold := func(s *spectator) { s.group(sweep, v1alpha1.PodGroupSpec{MinMember: 1}, "", "", "") }
 	if got, want := problems(untold, nil), "sweep started as a whole: its status does not say so"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -185,7 +204,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 // TestManifests wants every pod of every manifest to belong to the manifest's own group, in one of its roles, and to
 // ask for the scheduler.
 func TestManifests(t *testing.T) {
-	for _, name := range []string{"mpi", "pytorch", "too-big", "job"} {
+	for _, name := range []string{"mpi", "pytorch", "too-big", "job", "urgent", "short", "endless"} {
 		all, err := objects(name)
 		if err != nil {
 			t.Fatal(err)

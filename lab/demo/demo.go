@@ -8,9 +8,11 @@ package demo
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -25,6 +27,11 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/lab/process"
 )
+
+// schedulerConfiguration is the built-in one, but for the time after which a gang gets a reservation.
+//
+//go:embed scheduler.yaml
+var schedulerConfiguration []byte
 
 // namespace is where the demo's jobs are.
 const namespace = "demo"
@@ -135,11 +142,16 @@ func (s *show) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait",
+	configuration := filepath.Join(s.cluster.Dir(), "scheduler.yaml")
+	if err := os.WriteFile(configuration, schedulerConfiguration, 0o600); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait --set-file config=scheduler.yaml",
 		release.Name, release.Namespace)
+	s.screen.say("", "(the built-in configuration, but that a gang gets a reservation after two seconds, not ten minutes)")
 	stop := s.screen.heartbeat("chart", "waiting for its pods")
 	defer stop()
-	return release.Install(ctx, s.cluster, chart)
+	return release.Install(ctx, s.cluster, chart, "--set-file", "config="+configuration)
 }
 
 // run starts the real scheduler beside the pods of the chart, and waits until it leads.

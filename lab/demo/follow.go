@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -30,28 +31,36 @@ func follow(ctx context.Context, config *rest.Config, namespace string) (<-chan 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	changes := make(chan change, 1024)
-	tell := func(object any) {
-		c := change{at: time.Now()}
+	tell := func(object any, gone bool) {
+		c := change{at: time.Now(), gone: gone}
 		switch object := object.(type) {
 		case *corev1.Pod:
 			c.pod = object
 		case *unstructured.Unstructured:
 			c.group = &v1alpha1.PodGroup{}
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, c.group) != nil {
+			if gone || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, c.group) != nil {
 				return // no PodGroup that the scheduler could read either
 			}
+		case *eventsv1.Event:
+			c.event = object
+		default:
+			return // a tombstone: what became of it is not known
 		}
 		select {
 		case changes <- c:
 		case <-ctx.Done():
 		}
 	}
-	handler := cache.ResourceEventHandlerFuncs{AddFunc: tell, UpdateFunc: func(_, object any) { tell(object) }}
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { tell(object, false) },
+		UpdateFunc: func(_, object any) { tell(object, false) },
+		DeleteFunc: func(object any) { tell(object, true) },
+	}
 
 	pods := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
 	kinds := dynamicinformer.NewFilteredDynamicSharedInformerFactory(groups, 0, namespace, nil)
 	for _, informer := range []cache.SharedIndexInformer{
-		pods.Core().V1().Pods().Informer(),
+		pods.Core().V1().Pods().Informer(), pods.Events().V1().Events().Informer(),
 		kinds.ForResource(v1alpha1.SchemeGroupVersion.WithResource("podgroups")).Informer(),
 	} {
 		if _, err := informer.AddEventHandler(handler); err != nil {

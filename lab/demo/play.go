@@ -17,12 +17,16 @@ const (
 	pytorch = "pytorch"
 	tooBig  = "too-big"
 	sweep   = "sweep"
+	urgent  = "urgent"
+	quick   = "short"
+	endless = "endless"
 )
 
 // The reasons that the demo waits to see; they are part of the API.
 const (
 	notEnoughMembers      = "NotEnoughMembers"
 	insufficientResources = "InsufficientResources"
+	reserved              = "Reserved"
 )
 
 // play submits the jobs and watches. That something does not happen in time is left to the verdict; an error means
@@ -36,6 +40,8 @@ func (s *show) play(ctx context.Context) error {
 		{"2. A PyTorch job: a master and three workers, eight GPUs each: half of all GPUs.", s.playPyTorch},
 		{"3. A gang of twelve times eight GPUs, in a cluster that has eight times eight.", s.playTooBig},
 		{"4. A batch/v1 Job of six times eight GPUs. It has to wait until the PyTorch job is done.", s.playJob},
+		{"5. An urgent job of four times eight GPUs, and two such nodes are idle. One gang has to go, as a whole.", s.playUrgent},
+		{"6. The Job made its pods anew, and waits. Room is reserved for it; only who is gone in time may use it.", s.playReserved},
 	} {
 		s.screen.title(act.title)
 		if err := act.play(ctx); err != nil {
@@ -94,6 +100,36 @@ func (s *show) playJob(ctx context.Context) error {
 		return err
 	}
 	// What was bound late, or wrongly, shows within a moment.
+	return s.watch(ctx, 2*time.Second, func() bool { return false })
+}
+
+func (s *show) playUrgent(ctx context.Context) error {
+	if err := s.submitFile(ctx, urgent, "urgent"); err != nil {
+		return err
+	}
+	return s.watch(ctx, patience, func() bool { return s.running(urgent) })
+}
+
+func (s *show) playReserved(ctx context.Context) error {
+	waits := func() bool { return s.board.gang(sweep).status.Reservation != nil }
+	if err := s.watch(ctx, patience, waits); err != nil {
+		return err
+	}
+	if err := s.submitFile(ctx, endless, "endless"); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, patience, func() bool { return s.board.gang(endless).waitsFor(reserved) }); err != nil {
+		return err
+	}
+	if err := s.submitFile(ctx, quick, "short"); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, patience, func() bool { return s.board.gang(quick).isWhole() }); err != nil {
+		return err
+	}
+	if err := s.watch(ctx, patience, func() bool { return s.running(sweep) && s.running(endless) }); err != nil {
+		return err
+	}
 	return s.watch(ctx, 2*time.Second, func() bool { return false })
 }
 

@@ -55,7 +55,7 @@ func (s *show) verdict(ctx context.Context) error {
 func (s *show) table() {
 	out := tabwriter.NewWriter(s.options.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "  GANG\tMIN\tPODS\tBOUND\tWAITED\tFIRST TO LAST BIND\tRACKS\tPHASE\tREASON")
-	for _, name := range []string{mpi, pytorch, tooBig, sweep} {
+	for _, name := range []string{mpi, pytorch, tooBig, sweep, urgent, quick, endless} {
 		g := s.board.gang(name)
 		waited, spread, racks, reason := "until the end", "-", "-", "-"
 		if !g.whole.IsZero() {
@@ -78,11 +78,13 @@ type check struct{ claim, problem string }
 // checks judges what was seen.
 func checks(b *board, pods []corev1.Pod, report *audit.Report, log string) []check {
 	var all []check
-	for _, name := range []string{mpi, pytorch, sweep} {
+	for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless} {
 		all = append(all, check{name + " started as a whole", startedWhole(b.gang(name))})
 	}
 	all = append(all,
 		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
+		check{"the urgent job's room came from " + sweep + " alone, all of it", evictedOnly(b, sweep)},
+		check{sweep + " had room reserved, and started again", startedAgain(b.gang(sweep))},
 		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
 	)
 	// The same judge that follows benchmarks looks at the cluster from outside.
@@ -133,6 +135,30 @@ func boundNothing(g *gang, pods []corev1.Pod) string {
 	default:
 		return ""
 	}
+}
+
+// evictedOnly says who was evicted besides one gang, or that it lost less than its minimum.
+func evictedOnly(b *board, name string) string {
+	for _, g := range b.gangs {
+		if g.name != name && len(g.evicted) > 0 {
+			return fmt.Sprintf("%d pods of %s were evicted", len(g.evicted), g.name)
+		}
+	}
+	if g := b.gang(name); len(g.evicted) != g.min {
+		return fmt.Sprintf("%d of its pods were evicted, its minimum is %d", len(g.evicted), g.min)
+	}
+	return ""
+}
+
+// startedAgain says what is wrong with a gang that lost its room and waited for it.
+func startedAgain(g *gang) string {
+	switch {
+	case len(g.kept) == 0:
+		return "no room was reserved for it"
+	case g.starts != 2:
+		return fmt.Sprintf("it started %d times", g.starts)
+	}
+	return ""
 }
 
 // forbidden is the first line of a log that tells of a missing permission.

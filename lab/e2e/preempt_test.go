@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// slowly is a finalizer: a pod that has it is going for as long as the test wants.
+const slowly = "lab.tutti.dev/slowly"
+
+// arena is a namespace with nodes of four CPUs, of which a member of a gang takes all, and two priorities.
+type arena struct {
+	t         *testing.T
+	ns        string
+	low, high string
+}
+
+func newArena(t *testing.T, name string, nodes int) *arena {
+	a := &arena{t: t, ns: env.Namespace(t), low: name + "-low", high: name + "-high"}
+	env.Nodes(t, cluster.Nodes(name, nodes, map[string]string{"cpu": "4"})...)
+	for class, value := range map[string]int32{a.low: 10, a.high: 1000} {
+		object := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: value}
+		env.Create(t, object)
+		t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), object) })
+	}
+	return a
+}
+
+// gang makes a gang that fills a node with each of its members.
+func (a *arena) gang(name, class string, minMember int32, count int, options ...harness.PodOption) *v1alpha1.PodGroup {
+	a.t.Helper()
+	gang := group(a.ns, name, minMember)
+	env.Create(a.t, gang)
+	all := append([]harness.PodOption{
+		harness.Requests(map[string]string{"cpu": "4"}), func(p *corev1.Pod) { p.Spec.PriorityClassName = class },
+	}, options...)
+	env.Create(a.t, members(a.ns, name, "", count, all...)...)
+	return gang
+}
+
+func (a *arena) bound(prefix string, want int) {
+	a.t.Helper()
+	env.Eventually(a.t, patience, func() error { return boundOf(a.t, a.ns, prefix, want) })
+}
+
+// left is nil when so many pods of the namespace whose names begin so are there and not going.
+func (a *arena) left(prefix string, want int) error {
+	pods, err := env.Pods(a.t.Context(), a.ns)
+	if err != nil {
+		return err
+	}
+	left := 0
+	for _, pod := range pods {
+		if strings.HasPrefix(pod.Name, prefix) && pod.DeletionTimestamp == nil {
+			left++
+		}
+	}
+	if left != want {
+		return fmt.Errorf("%d pods %s* are left, want %d", left, prefix, want)
+	}
+	return nil
+}
+
+// says is nil when the group waits and its message has the words.
+func (a *arena) says(gang *v1alpha1.PodGroup, words string) error {
+	if err := env.Client.Get(a.t.Context(), client.ObjectKeyFromObject(gang), gang); err != nil {
+		return err
+	}
+	condition := meta.FindStatusCondition(gang.Status.Conditions, v1alpha1.ConditionScheduled)
+	if condition == nil || condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, words) {
+		return fmt.Errorf("condition %+v, want False with %q", condition, words)
+	}
+	return nil
+}
+
+// letGo takes the finalizer off all pods that are going.
+func (a *arena) letGo() {
+	a.t.Helper()
+	pods, err := env.Pods(a.t.Context(), a.ns)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range pods {
+		if pods[i].DeletionTimestamp == nil || len(pods[i].Finalizers) == 0 {
+			continue
+		}
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+		if err := client.IgnoreNotFound(env.Client.Patch(a.t.Context(), &pods[i], patch)); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+func goesSlowly(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, slowly) }
+
+// TestVictimsAreSurplusFirstAndThenWholeGangs: nobody is evicted who need not be, and no gang is left with a part.
+func TestVictimsAreSurplusFirstAndThenWholeGangs(t *testing.T) {
+	a := newArena(t, "victims", 3)
+	env.Scheduler(t, harness.SchedulerOptions{})
+	a.gang("cheap", a.low, 2, 3)
+	a.bound("cheap", 3)
+	one := a.gang("one", a.high, 1, 1)
+	a.bound("one", 1)
+	if err := a.left("cheap", 2); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, patience, func() error { return hasEvent(t, a.ns, "PodGroup", "one", "Preempting") })
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, one, v1alpha1.PodGroupRunning) })
+	a.gang("two", a.high, 2, 2)
+	a.bound("two", 2)
+	if err := a.left("cheap", 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNobodyIsEvictedInVain: where even all victims together would not be enough, none goes.
+func TestNobodyIsEvictedInVain(t *testing.T) {
+	a := newArena(t, "vain", 2)
+	env.Scheduler(t, harness.SchedulerOptions{})
+	a.gang("cheap", a.low, 1, 2)
+	a.bound("cheap", 2)
+	big := a.gang("big", a.high, 3, 3)
+	env.Eventually(t, patience, func() error { return a.says(big, "needs 3") })
+	env.Consistently(t, 2*time.Second, func() error { return a.left("cheap", 2) })
+}
+
+// TestABudgetProtects: a plan that a PodDisruptionBudget does not allow is no plan, and the gang says which one it was; when
+// the budget goes, the plan is made.
+func TestABudgetProtects(t *testing.T) {
+	a := newArena(t, "budget", 2)
+	env.Scheduler(t, harness.SchedulerOptions{})
+	a.gang("cheap", a.low, 2, 2)
+	a.bound("cheap", 2)
+	all := intstr.FromInt32(2)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.ns, Name: "keep-all"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &all,
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelPodGroup: "cheap"}},
+		},
+	}
+	env.Create(t, budget)
+	dear := a.gang("dear", a.high, 1, 1)
+	env.Eventually(t, patience, func() error { return a.says(dear, "keep-all") })
+	env.Consistently(t, 2*time.Second, func() error { return a.left("cheap", 2) })
+	if err := env.Client.Delete(t.Context(), budget); err != nil {
+		t.Fatal(err)
+	}
+	a.bound("dear", 1)
+}
+
+// TestRoomStaysWithWhoPaid: while victims take their time, nobody else is evicted and nobody gets their room, also when the
+// scheduler is killed meanwhile.
+func TestRoomStaysWithWhoPaid(t *testing.T) {
+	a := newArena(t, "paid", 3)
+	first := env.Scheduler(t, harness.SchedulerOptions{})
+	a.gang("cheap", a.low, 2, 2, goesSlowly)
+	a.bound("cheap", 2)
+	a.gang("other", a.low, 1, 1)
+	a.bound("other", 1)
+	dear := a.gang("dear", a.high, 2, 2)
+	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
+	if err := errors.Join(a.left("cheap", 0), a.left("other", 1)); err != nil {
+		t.Fatal(err)
+	}
+	a.gang("later", a.low, 1, 1)
+	first.Kill()
+	env.Scheduler(t, harness.SchedulerOptions{Name: "second"})
+	env.Consistently(t, 2*time.Second, func() error {
+		return errors.Join(boundOf(t, a.ns, "dear", 0), boundOf(t, a.ns, "later", 0), a.left("other", 1))
+	})
+	a.letGo()
+	a.bound("dear", 2)
+	if err := errors.Join(boundOf(t, a.ns, "later", 0), a.left("other", 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStuckVictimsAreNotWaitedForForEver: half a minute after its grace a victim's room is no longer counted on; the gang says
+// who is stuck, and starts when there is room at last.
+func TestStuckVictimsAreNotWaitedForForEver(t *testing.T) {
+	a := newArena(t, "stuck", 1)
+	env.Scheduler(t, harness.SchedulerOptions{})
+	a.gang("cheap", a.low, 1, 1, goesSlowly)
+	a.bound("cheap", 1)
+	dear := a.gang("dear", a.high, 1, 1)
+	env.Eventually(t, patience, func() error { return waits(t, dear, "WaitingForVictims") })
+	env.Eventually(t, time.Minute, func() error { return a.says(dear, "cheap-0") })
+	env.Eventually(t, time.Minute, func() error { return waits(t, dear, "InsufficientResources") })
+	a.letGo()
+	a.bound("dear", 1)
+}
+
+// TestALargeGangIsNotStarvedBySmallOnes: under a stream of small jobs, each of which finds room as soon as another one ends, a
+// gang that needs all of it starts after reserveAfter and the longest of them.
+func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
+	a := newArena(t, "starved", 2)
+	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
+	text := "apiVersion: config.tutti.dev/v1alpha1\nkind: SchedulerConfiguration\n" +
+		"actions: \"allocate, backfill\"\n" +
+		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s}\n" +
+		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: nodeorder\n"
+	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration}})
+	small := func(i int) {
+		a.gang(fmt.Sprintf("small-%03d", i), a.low, 1, 1, harness.PodAnnotations(map[string]string{cluster.RunFor: "3s"}))
+	}
+	for i := range 2 {
+		small(i)
+	}
+	a.bound("small", 2)
+	large := a.gang("large", a.low, 2, 2)
+	next := 2
+	env.Eventually(t, patience, func() error {
+		small(next) // one more with every look: there is always somebody who would fit
+		next++
+		return boundOf(t, a.ns, "large", 2)
+	})
+	if err := inGroupPhase(t, large, v1alpha1.PodGroupRunning); err != nil {
+		env.Eventually(t, patience, func() error { return inGroupPhase(t, large, v1alpha1.PodGroupRunning) })
+	}
+}

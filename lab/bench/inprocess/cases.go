@@ -33,15 +33,17 @@ const (
 	Existing Table = "existing pods"
 	Pending  Table = "pending pods"
 	Gangs    Table = "gangs of the same pods"
+	// Evicting is a curve of nodes, all full.
+	Evicting Table = "nodes full of victims"
 )
 
 // Curves are the tables that are curves, in the order shown.
-func Curves() []Table { return []Table{Nodes, Existing, Pending, Gangs} }
+func Curves() []Table { return []Table{Nodes, Existing, Pending, Gangs, Evicting} }
 
 // size is what the rows of a curve differ in.
 func (t Table) size(w Workload) float64 {
 	switch t {
-	case Nodes:
+	case Nodes, Evicting:
 		return float64(w.Nodes)
 	case Existing:
 		return float64(w.Existing)
@@ -60,6 +62,8 @@ func (t Table) most() float64 {
 		return 0.10
 	case Gangs:
 		return 0.15
+	case Evicting:
+		return 1.3
 	}
 	return 0
 }
@@ -96,6 +100,9 @@ func Selection() []Case {
 		{Goals, First, hopeless, 3, 0},
 		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
 		{Goals, Loop, hopeless, 1, 5 * time.Millisecond},
+		{Goals, First, evicting(Victims, 5000, 1000, 1000), 3, time.Second},
+		{Goals, First, evicting(VictimGangs, 5000, 1000, 1000), 3, time.Second},
+		{Goals, First, evicting(Victims, 500, 4000, 1), 3, time.Second},
 		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
 	}
@@ -111,7 +118,15 @@ func Selection() []Case {
 	for _, size := range []int{10_000, 1000, 100, 10, 1} {
 		cases = append(cases, Case{Table: Gangs, Measure: First, Workload: identical(10_000, 0, 10_000, size), Rounds: 5})
 	}
+	for _, nodes := range []int{500, 1000, 2000, 5000} {
+		cases = append(cases, Case{Table: Evicting, Measure: First, Workload: evicting(Victims, nodes, 1000, 1000), Rounds: 3})
+	}
 	return cases
+}
+
+// evicting is a cluster whose GPUs all have a pod, eight on each node.
+func evicting(kind Kind, nodes, pending, gangSize int) Workload {
+	return Workload{Kind: kind, Nodes: nodes, Existing: 8 * nodes, Pending: pending, GangSize: gangSize}
 }
 
 // Full is the selection, and every size of nodes, existing and pending pods with every kind.
@@ -142,6 +157,8 @@ func (w Workload) fits() bool {
 		return w.Existing <= 200*w.Nodes && w.Pending <= 20*w.Nodes
 	case Identical, Hopeless:
 		return w.Existing+w.Pending <= 300*w.Nodes
+	case Victims, VictimGangs:
+		return w.Existing == 8*w.Nodes && w.Pending <= 8*w.Nodes
 	case Zone, Host, Spread:
 		return w.Existing+w.Pending <= 300*w.Nodes && w.Pending <= 10_000
 	}
@@ -168,6 +185,9 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 	var cases []Case
 	for _, kind := range kinds {
 		workload.Kind = kind
+		if kind.evicts() {
+			workload.Existing = 8 * workload.Nodes
+		}
 		cases = append(cases, Case{Table: Goals, Measure: First, Workload: workload, Rounds: rounds})
 		if kind == Hopeless {
 			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},

@@ -31,7 +31,7 @@ func Pictures(results []Result) map[string]string {
 		if len(rows) == 0 {
 			continue
 		}
-		line := plot.Curve{Name: string(Identical)}
+		line := plot.Curve{Name: string(rows[0].Case.Workload.Kind)}
 		for _, r := range rows {
 			line.Points = append(line.Points, plot.Point{X: curve.size(r.Case.Workload), Y: r.Took.Seconds() * 1000})
 		}

@@ -19,7 +19,7 @@ import (
 // Kind is what the pods that wait are like.
 type Kind string
 
-// The kinds. What waits in all of them has room, but for the hopeless.
+// The kinds. What waits in all of them has room, but for the hopeless and those who need victims.
 const (
 	// Identical pods.
 	Identical Kind = "identical"
@@ -33,10 +33,19 @@ const (
 	Spread Kind = "spread"
 	// Hopeless gangs, of 100 shapes, have room for some of their members only. They are older than 500 gangs that start.
 	Hopeless Kind = "hopeless"
+	// Victims: every GPU has a plain pod of a low priority; what waits has a high one and asks for one GPU each.
+	Victims Kind = "victims"
+	// VictimGangs are the same, but that those who run are gangs, of which none may be left with a part.
+	VictimGangs Kind = "victim gangs"
 )
 
 // Kinds are all of them, in the order of their tables.
-func Kinds() []Kind { return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless} }
+func Kinds() []Kind {
+	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Victims, VictimGangs}
+}
+
+// evicts tells whether others must end for those who wait.
+func (k Kind) evicts() bool { return k == Victims || k == VictimGangs }
 
 // What the clusters are made of. Room is no matter but where a workload says so.
 const (
@@ -49,6 +58,8 @@ const (
 	startable, startableSize = 500, 8
 	hopelessShapes           = 100
 	gpu                      = "nvidia.com/gpu"
+	// urgent is the priority of those for whom others are evicted.
+	urgent = 1000
 	// Of the nodes, these few offer one piece each of what the hopeless ask for.
 	rareNodes = 5
 	rare      = "example.com/rare"
@@ -75,7 +86,7 @@ func (w Workload) String() string {
 // Gangs is how many gangs wait, the last of them maybe smaller than the others.
 func (w Workload) Gangs() int { return (w.Pending + w.GangSize - 1) / w.GangSize }
 
-// Starts is how many of the pods that wait have room.
+// Starts is how many of the pods that wait have room, or are given that of others.
 func (w Workload) Starts() int {
 	if w.Kind == Hopeless {
 		return startable * startableSize
@@ -103,7 +114,11 @@ func (w Workload) Objects() Objects {
 	for i := range w.Nodes {
 		o.Nodes = append(o.Nodes, d.node(i))
 	}
-	d.existing(&o.Existing, w)
+	if w.Kind.evicts() {
+		d.victims(&o.Existing, w)
+	} else {
+		d.existing(&o.Existing, w)
+	}
 	if w.Kind == Hopeless {
 		d.hopeless(&o.Pending, w)
 		return o
@@ -116,6 +131,10 @@ func (w Workload) Objects() Objects {
 		size := min(w.GangSize, w.Pending-len(o.Pending.Pods))
 		d.gang(&o.Pending, "wait-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Requests = request()
+			if w.Kind.evicts() {
+				*pod.Spec.Priority = urgent
+				pod.Spec.Containers[0].Resources.Requests[gpu] = one()
+			}
 			w.Kind.constrain(pod)
 		})
 	}
@@ -164,6 +183,28 @@ func (d *draft) existing(b *Batch, w Workload) {
 			}
 		})
 		if i%2 == 1 {
+			b.Groups = b.Groups[:len(b.Groups)-1]
+		}
+	}
+}
+
+// victims gives every GPU to a pod, node by node, as far as the pods go.
+func (d *draft) victims(b *Batch, w Workload) {
+	size := 1
+	if w.Kind == VictimGangs {
+		size = runningGang
+	}
+	for i := 0; len(b.Pods) < w.Existing; i++ {
+		d.gang(b, "run-"+strconv.Itoa(i), min(size, w.Existing-len(b.Pods)), func(pod *corev1.Pod) {
+			pod.Spec.NodeName = fmt.Sprintf("node-%05d", len(b.Pods)%w.Nodes)
+			pod.Status.Phase = corev1.PodRunning
+			pod.Spec.Containers[0].Resources.Requests = small()
+			pod.Spec.Containers[0].Resources.Requests[gpu] = one()
+			if size == 1 {
+				delete(pod.Labels, v1alpha1.LabelPodGroup)
+			}
+		})
+		if size == 1 {
 			b.Groups = b.Groups[:len(b.Groups)-1]
 		}
 	}
@@ -279,6 +320,6 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}
-	case Identical, Shapes, Hopeless:
+	case Identical, Shapes, Hopeless, Victims, VictimGangs:
 	}
 }

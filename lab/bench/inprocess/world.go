@@ -37,7 +37,9 @@ type world struct {
 	existing Batch
 	now      time.Time
 	serial   int
-	stop     func()
+	// evicted are the pods that a cycle decided to evict, which they are spared afterwards.
+	evicted []types.UID
+	stop    func()
 }
 
 // newWorld fills a state with nodes and the pods on them. What waits is not there yet.
@@ -132,6 +134,10 @@ func (w *world) renewPending() {
 // leave takes what waits, and where it was put, away again.
 func (w *world) leave() {
 	w.apply(w.pending, true)
+	for _, pod := range w.evicted {
+		w.state.ForgetEviction(pod)
+	}
+	w.evicted = w.evicted[:0]
 	w.state.Snapshot(w.now)
 }
 
@@ -189,7 +195,10 @@ func (w *world) run() cycle {
 		Memory: w.memory,
 		Decide: func(decision model.Decision) {
 			w.state.Assume(decision)
-			c.binds += len(decision.Binds)
+			c.binds += len(decision.Binds) + len(decision.Promises)
+			for _, eviction := range decision.Evictions {
+				w.evicted = append(w.evicted, eviction.Pod.UID)
+			}
 		},
 	})
 	c.session = time.Since(start) - c.snapshot

@@ -30,6 +30,7 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	case done:
 		m.succeed(now, e)
 	default:
+		e.refused = v.class == refused
 		m.fail(now, e, v.class == gone, v.leaving, e.message)
 	}
 	return m.take()
@@ -53,11 +54,11 @@ func (m *Machine) again(now time.Time, e *entry, v verdict) {
 		case e.cancelled:
 			m.giveUp(now, e, "the pod was deleted")
 			return
-		case b.refused:
-			m.giveUp(now, e, "another victim was refused")
+		case b.aborted != "":
+			m.giveUp(now, e, b.aborted)
 			return
 		case b.expired || !now.Before(b.deadline):
-			m.giveUp(now, e, m.late(e))
+			m.tooLate(now, e)
 			return
 		}
 	} else if m.yield(now, e) {
@@ -100,15 +101,20 @@ func (m *Machine) drop(now time.Time, e *entry) {
 	m.counts.Replaced++
 }
 
-func (m *Machine) late(e *entry) string {
+// tooLate ends an entry whose batch has passed its deadline.
+func (m *Machine) tooLate(now time.Time, e *entry) {
 	message := "bind deadline exceeded"
-	if e.call.Kind == CallEvict {
+	switch kind := e.call.Kind; {
+	case kind == CallPromise:
+		message = "deadline for promises exceeded"
+	case kind.evicts():
 		message = "eviction deadline exceeded"
 	}
 	if e.message != "" {
 		message += ": " + e.message
 	}
-	return message
+	e.refused = e.call.Attempt > 0
+	m.giveUp(now, e, message)
 }
 
 // expire ends what a batch has not in flight; what is in flight keeps its one chance.
@@ -121,7 +127,7 @@ func (m *Machine) expire(now time.Time, b *batch) {
 	b.expired = true
 	for _, e := range b.entries {
 		if e.state != sent && e.state != final && e.call.Kind != CallRelease {
-			m.giveUp(now, e, m.late(e))
+			m.tooLate(now, e)
 		}
 	}
 }
@@ -136,7 +142,11 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	switch e.call.Kind {
 	case CallBind:
 		m.bound(now, e)
-	case CallEvict:
+	case CallPromise:
+		m.answer(now, e, Outcome{Kind: madeOrTakenBack(e)})
+	case CallMark:
+		m.marked(now, e)
+	case CallEvict, CallDelete:
 		m.answer(now, e, Outcome{Kind: Evicted})
 	default:
 		m.unlink(now, e)
@@ -149,7 +159,7 @@ func (m *Machine) bound(now time.Time, e *entry) {
 	m.answer(now, e, Outcome{Kind: Bound, Prepared: e.holds && e.call.Binder != ""})
 	for _, other := range others {
 		switch other.call.Kind {
-		case CallBind, CallPrepare:
+		case CallBind, CallPrepare, CallPromise:
 			m.fail(now, other, false, false, "the pod is bound already")
 		case CallPodCondition:
 			m.drop(now, other)
@@ -171,15 +181,10 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 			outcome.Kind, outcome.Prepared = BindUncertain, e.holds
 		}
 		m.failBind(now, e, outcome)
-	case CallEvict:
-		outcome.Kind = EvictFailed
-		if gone {
-			outcome = Outcome{Kind: Evicted, Gone: true}
-		}
-		m.answer(now, e, outcome)
-		if !gone {
-			m.spare(now, e.batch, message)
-		}
+	case CallPromise:
+		m.failPromise(now, e, outcome)
+	case CallEvict, CallMark, CallDelete:
+		m.failEviction(now, e, gone, outcome)
 	case CallEvent:
 		m.unlink(now, e)
 		m.counts.DroppedEvents++
@@ -187,19 +192,6 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 		m.unlink(now, e)
 		outcome.Kind, outcome.Pod, outcome.Write = WriteFailed, e.call.Pod, e.call.Write
 		m.report(now, outcome)
-	}
-}
-
-// spare keeps the other victims of a decision from being evicted in vain, those already on their way excepted.
-func (m *Machine) spare(now time.Time, b *batch, message string) {
-	if b.refused || b.expired {
-		return
-	}
-	b.refused = true
-	for _, e := range b.entries {
-		if e.state != sent && e.state != final {
-			m.giveUp(now, e, "another victim was refused: "+message)
-		}
 	}
 }
 
@@ -212,9 +204,14 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	b := e.batch
 	b.open--
 	switch outcome.Kind {
-	case Bound:
-		b.bound++
-	case BindFailed:
+	case Bound, Promised, Lapsed:
+		b.succeeded++
+	case Evicted:
+		b.succeeded++
+		if !outcome.Gone {
+			b.lose(e)
+		}
+	case BindFailed, PromiseFailed, EvictFailed:
 		b.failed++
 	case BindUncertain:
 		b.uncertain++
@@ -225,9 +222,14 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	if !b.deadline.IsZero() && !b.expired {
 		m.deadlines.remove(b.deadline, b)
 	}
-	if b.kind == CallBind {
+	switch b.kind {
+	case CallPromise:
+		m.promised(now, b)
+	case CallEvict:
+		m.cleared(now, b)
+	default:
 		m.report(now, Outcome{
-			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.bound, Failed: b.failed, Uncertain: b.uncertain,
+			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.succeeded, Failed: b.failed, Uncertain: b.uncertain,
 		})
 	}
 }

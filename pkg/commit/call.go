@@ -22,8 +22,14 @@ const (
 	CallRelease
 	// CallBind binds a pod to a node: one POST on pods/binding.
 	CallBind
+	// CallPromise says in a pod's status on which node room is kept for it, or that none is any more: one PATCH on pods/status.
+	CallPromise
 	// CallEvict evicts a pod: one POST on pods/eviction.
 	CallEvict
+	// CallMark says in a pod's status for whom it is about to be deleted: one PATCH on pods/status.
+	CallMark
+	// CallDelete deletes a pod with the grace it asks for: one DELETE on pods.
+	CallDelete
 	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
 	CallGroupStatus
 	// CallPodCondition sets one condition of a pod: one PATCH on pods/status.
@@ -33,7 +39,9 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"Prepare", "Release", "Bind", "Evict", "GroupStatus", "PodCondition", "Event"}
+var kindNames = [kinds]string{
+	"Prepare", "Release", "Bind", "Promise", "Evict", "Mark", "Delete", "GroupStatus", "PodCondition", "Event",
+}
 
 // String returns the kind's name.
 func (k Kind) String() string {
@@ -47,7 +55,10 @@ func (k Kind) String() string {
 func (k Kind) prepares() bool { return k <= CallRelease }
 
 // decides tells whether a call of this kind carries out a decision, rather than telling about it.
-func (k Kind) decides() bool { return k <= CallEvict }
+func (k Kind) decides() bool { return k <= CallDelete }
+
+// evicts tells whether a call of this kind is one of those that end a victim.
+func (k Kind) evicts() bool { return k >= CallEvict && k <= CallDelete }
 
 // CallID names one attempt of a call. A Reply carries it back; no two attempts share one.
 type CallID uint64
@@ -60,13 +71,14 @@ type Call struct {
 	Attempt int
 	// Job is whose decision this is; the zero key for writes.
 	Job model.JobKey
-	// Pod is the pod to prepare, to bind or to evict; for a pod condition, the pod it is about.
+	// Pod is the pod to prepare, to bind, to promise room to or to evict; for a pod condition, the pod it is about.
 	Pod model.PodRef
-	// Node is where CallPrepare and CallBind will have the pod; empty for the other kinds, but that CallRelease may have it.
+	// Node is where CallPrepare and CallBind will have the pod, where CallPromise keeps room for it, empty when it does so no
+	// more, and where the pod of an eviction runs; empty for the other kinds, but that CallRelease may have it.
 	Node string
 	// Binder names who is asked to bind the pod; empty is the API server.
 	Binder string
-	// Write is what the kinds that decide nothing write; zero for the others.
+	// Write is what CallMark and the kinds that decide nothing write; zero for the others.
 	Write Write
 }
 
@@ -130,8 +142,9 @@ type Event struct {
 // OutcomeKind says what an Outcome reports.
 type OutcomeKind int8
 
-// The outcomes. Every submitted bind ends in exactly one of Bound, BindFailed and BindUncertain, every eviction in
-// exactly one of Evicted and EvictFailed.
+// The outcomes. Every submitted bind ends in exactly one of Bound, BindFailed and BindUncertain, every promise in exactly one
+// of Promised and PromiseFailed, or in Lapsed when it takes an earlier one back, every eviction in exactly one of Evicted and
+// EvictFailed.
 const (
 	// Bound: the API server confirmed the bind.
 	Bound OutcomeKind = iota
@@ -144,9 +157,18 @@ const (
 	Committed
 	// Evicted: the pod is going, or gone already.
 	Evicted
-	// EvictFailed: the API server refused the eviction, or it was not sent because it had refused another victim of the
-	// same decision.
+	// EvictFailed: the API server refused the eviction, or it was not sent: because another victim of the same decision was
+	// refused, room could not be promised, or the job it was for does without.
 	EvictFailed
+	// Cleared: all evictions of one decision have an answer.
+	Cleared
+	// Promised: the pod's status says where room is kept for it.
+	Promised
+	// PromiseFailed: the API server refused to write the promise down, or it has become pointless. Nobody is evicted for it.
+	PromiseFailed
+	// Lapsed: an earlier promise is taken back. With a message the API server could not be told, and the pod may go on saying
+	// where room was kept for it.
+	Lapsed
 	// WriteFailed: a group status or a pod condition was refused for good. Events fail silently.
 	WriteFailed
 	// Pointless: the CallPrepare of the pod, which is under way, serves nothing any more. Whoever carries it out may end it;
@@ -157,8 +179,8 @@ const (
 )
 
 var outcomeNames = [...]string{
-	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "WriteFailed",
-	"Pointless", "Released",
+	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "Cleared", "Promised", "PromiseFailed",
+	"Lapsed", "WriteFailed", "Pointless", "Released",
 }
 
 // String returns the kind's name.
@@ -174,9 +196,9 @@ type Outcome struct {
 	Kind OutcomeKind
 	// Job is whose decision it was; the zero key for WriteFailed.
 	Job model.JobKey
-	// Pod is the pod the outcome is about; zero for Committed and for a group's WriteFailed.
+	// Pod is the pod the outcome is about; zero for Committed and Cleared and for a group's WriteFailed.
 	Pod model.PodRef
-	// Node is where the bind would have the pod; empty for other outcomes.
+	// Node is where the bind would have the pod, where room is kept for it, or where a victim runs; empty for other outcomes.
 	Node string
 	// Prepared tells, of a BindUncertain and of a Bound by a binder of its own, that something is still set aside for the pod:
 	// to be confirmed or given back once it is known what became of the bind.
@@ -185,10 +207,19 @@ type Outcome struct {
 	Binder string
 	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
 	Gone bool
+	// Refused tells of an EvictFailed or PromiseFailed that it is this very call which the API server refused, or did not
+	// confirm in time, rather than another one of the decision.
+	Refused bool
+	// Overtaken tells of a PromiseFailed or Lapsed that a newer decision about the pod has taken its place.
+	Overtaken bool
 	// Message says why it failed, in the API server's words; empty when it did not.
 	Message string
 	// Needs is the decision's Needs; the numbers behind it count its binds by outcome. Only Committed sets these.
 	Needs, Bound, Failed, Uncertain int
+	// Victims are the decision's pods that go because of it, in the order in which that was confirmed; Nodes is on how many
+	// nodes they are, Members for how many pods the decision made promises. Only Cleared sets these.
+	Victims        []model.PodRef
+	Nodes, Members int
 	// Write is what failed to be written; zero but for WriteFailed.
 	Write Write
 }

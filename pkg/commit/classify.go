@@ -70,6 +70,7 @@ func classify(kind Kind, err error) verdict {
 		v.class = gone
 	case code == http.StatusConflict:
 		v.class, v.leaving = conflict(kind, err)
+	case code == http.StatusInternalServerError && kind == CallEvict && strings.Contains(err.Error(), severalBudgets):
 	case code == http.StatusUnauthorized:
 		v.class = rejected // a token that is being rotated
 	case code == http.StatusRequestTimeout || code >= http.StatusInternalServerError || code == 0:
@@ -78,14 +79,18 @@ func classify(kind Kind, err error) verdict {
 	return v
 }
 
+// severalBudgets is how the eviction subresource says, with a code that looks like a fault of its own, that it does not evict
+// pods which more than one disruption budget covers.
+const severalBudgets = "more than one PodDisruptionBudget"
+
 // conflict reads a 409. None of our calls carries a resource version, so it is about the UID or, for a bind, about what
-// the pod is by now; the server tells these apart by its words alone.
+// the pod is by now; the server tells these apart by its words alone, which for a deletion are others than for a change.
 func conflict(kind Kind, err error) (c class, leaving bool) {
 	text := err.Error()
 	switch {
 	case kind == CallEvent && apierrors.IsAlreadyExists(err):
 		return done, false // a retry keeps its name, so an attempt before it has arrived
-	case strings.Contains(text, "UID in precondition"):
+	case strings.Contains(text, "UID in precondition") || strings.Contains(text, "UID in the precondition"):
 		return gone, false
 	case kind == CallBind:
 		return refused, strings.Contains(text, "is being deleted")

@@ -170,8 +170,14 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 	switch call.Kind {
 	case CallBind:
 		return c.bind(call), nil
+	case CallPromise:
+		return c.promise(call)
 	case CallEvict:
 		return c.evict(call), nil
+	case CallMark:
+		return c.podCondition(call.Write.Condition)
+	case CallDelete:
+		return c.delete(call), nil
 	case CallGroupStatus:
 		return c.groupStatus(call.Write.Group)
 	case CallPodCondition:
@@ -192,12 +198,48 @@ func (c *Client) bind(call Call) *rest.Request {
 		})
 }
 
+// promise writes down where room is kept for a pod, as kube-scheduler does for whoever it has evicted others for: autoscalers
+// read it.
+func (c *Client) promise(call Call) (*rest.Request, error) {
+	var patch struct {
+		Metadata uidOnly `json:"metadata"`
+		Status   struct {
+			Node *string `json:"nominatedNodeName"` // null takes it away
+		} `json:"status"`
+	}
+	patch.Metadata.UID = call.Pod.UID
+	if call.Node != "" {
+		patch.Status.Node = &call.Node
+	}
+	return c.patchPodStatus(call.Pod, patch)
+}
+
+// uidOnly is what makes a patch fail on another pod of the same name.
+type uidOnly struct {
+	UID types.UID `json:"uid"`
+}
+
+func (c *Client) patchPodStatus(pod model.PodRef, patch any) (*rest.Request, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("status of pod %s: %w", pod, err)
+	}
+	return c.core.Patch(types.StrategicMergePatchType).
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").Body(body), nil
+}
+
 func (c *Client) evict(call Call) *rest.Request {
 	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("eviction").
 		Body(&policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name},
 			DeleteOptions: metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)),
 		})
+}
+
+// delete leaves the grace to the pod.
+func (c *Client) delete(call Call) *rest.Request {
+	return c.core.Delete().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).
+		Body(metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)))
 }
 
 // operation is one step of a JSON patch.
@@ -223,21 +265,14 @@ func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
 
 func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {
 	var patch struct {
-		Metadata struct {
-			UID types.UID `json:"uid"`
-		} `json:"metadata"`
-		Status struct {
+		Metadata uidOnly `json:"metadata"`
+		Status   struct {
 			Conditions []corev1.PodCondition `json:"conditions"`
 		} `json:"status"`
 	}
 	patch.Metadata.UID = condition.Pod.UID
 	patch.Status.Conditions = []corev1.PodCondition{condition.Condition} // merged by type
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("condition of pod %s: %w", condition.Pod, err)
-	}
-	return c.core.Patch(types.StrategicMergePatchType).
-		Namespace(condition.Pod.Namespace).Resource("pods").Name(condition.Pod.Name).SubResource("status").Body(body), nil
+	return c.patchPodStatus(condition.Pod, patch)
 }
 
 func (c *Client) event(event *Event) *rest.Request {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // request is what a server saw.
@@ -126,6 +128,97 @@ func TestEvictionNamesUID(t *testing.T) {
 	eviction := decode(t, r.body, &policyv1.Eviction{})
 	if eviction.Name != "a" || *eviction.DeleteOptions.Preconditions.UID != "uid-a" {
 		t.Errorf("eviction: got %+v", eviction)
+	}
+}
+
+func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
+	s, client := serve(t, success)
+	if err := client.Do(t.Context(), Call{Kind: CallDelete, Pod: pod("a")}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.only(t)
+	r.expect(t, "DELETE /api/v1/namespaces/ns/pods/a", runtime.ContentTypeProtobuf)
+	options := decode(t, r.body, &metav1.DeleteOptions{})
+	if *options.Preconditions.UID != "uid-a" || options.GracePeriodSeconds != nil {
+		t.Errorf("options: got %+v", options)
+	}
+}
+
+func TestPatchesOfPodsOnTheWire(t *testing.T) {
+	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", Single: true}, model.Eviction{Pod: pod("v"), Delete: true})
+	mark.Write.Condition.Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
+	for name, test := range map[string]struct {
+		call Call
+		body string
+	}{
+		"promise": {
+			Call{Kind: CallPromise, Pod: pod("v"), Node: "n"}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":"n"}}`,
+		},
+		"promise taken back": {
+			Call{Kind: CallPromise, Pod: pod("v")}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":null}}`,
+		},
+		"mark": {
+			mark, `{"metadata":{"uid":"uid-v"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","lastProbeTime":null,` +
+				`"lastTransitionTime":null,"reason":"PreemptionByScheduler","message":"deleted to make room for pod ns/a"}]}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, client := serve(t, success)
+			if err := client.Do(t.Context(), test.call); err != nil {
+				t.Fatal(err)
+			}
+			r := s.only(t)
+			r.expect(t, "PATCH /api/v1/namespaces/ns/pods/v/status", "application/strategic-merge-patch+json")
+			if string(r.body) != test.body {
+				t.Errorf("body:\n got %s\nwant %s", r.body, test.body)
+			}
+		})
+	}
+}
+
+// TestRefusalsOfVictimsOnTheWire: the bodies are those of a kube-apiserver 1.37.
+func TestRefusalsOfVictimsOnTheWire(t *testing.T) {
+	status := func(text string) *metav1.Status {
+		status := &metav1.Status{}
+		if err := json.Unmarshal([]byte(text), status); err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	for name, test := range map[string]struct {
+		kind Kind
+		body string
+		want verdict
+	}{
+		"a budget says no": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
+			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
+			"message":"The disruption budget b needs 2 healthy pods and has 2 currently"}]},"code":429}`, verdict{class: refused}},
+		"a budget is being worked out": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
+			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
+			"message":"The disruption budget b is still being processed by the server."}],"retryAfterSeconds":10},"code":429}`,
+			verdict{class: refused, retryAfter: 10 * time.Second}},
+		"several budgets": {CallEvict, `{"status":"Failure","message":"This pod has more than one PodDisruptionBudget, which the eviction ` +
+			`subresource does not support.","code":500}`, verdict{class: refused}},
+		"a budget that changes too fast": {CallEvict, `{"status":"Failure","message":"Timeout: couldn't update PodDisruptionBudget \"b\" due to conflicts",
+			"reason":"Timeout","details":{"retryAfterSeconds":10},"code":504}`, verdict{class: unknown, retryAfter: 10 * time.Second}},
+		"another pod, evicted": {CallEvict, `{"status":"Failure","message":"Operation cannot be fulfilled on Pod \"v\": the UID in the precondition (a) ` +
+			`does not match the UID in record (b). The object might have been deleted and then recreated","reason":"Conflict","code":409}`,
+			verdict{class: gone}},
+		"another pod, patched": {CallPromise, `{"status":"Failure","message":"Operation cannot be fulfilled on pods \"v\": Precondition failed: ` +
+			`UID in precondition: a, UID in object meta: b","reason":"Conflict","code":409}`, verdict{class: gone}},
+		"a conflict with another write": {CallDelete, `{"status":"Failure","message":"Operation cannot be fulfilled on pods \"v\": the object has ` +
+			`been modified; please apply your changes to the latest version and try again","reason":"Conflict","code":409}`,
+			verdict{class: rejected}},
+		"no pod":    {CallDelete, `{"status":"Failure","message":"pods \"v\" not found","reason":"NotFound","code":404}`, verdict{class: gone}},
+		"no rights": {CallDelete, `{"status":"Failure","message":"pods \"v\" is forbidden","reason":"Forbidden","code":403}`, verdict{class: refused}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, client := serve(t, func() *metav1.Status { return status(test.body) })
+			err := client.Do(t.Context(), Call{Kind: test.kind, Pod: pod("v"), Node: "n"})
+			if got := classify(test.kind, err); got != test.want {
+				t.Errorf("%v is read as %+v, want %+v", err, got, test.want)
+			}
+		})
 	}
 }
 

@@ -33,7 +33,7 @@ import (
 //	                                             ▼
 //	                         ready, as CallRelease ──► sent ──► final: BindFailed
 //
-// A bind with nothing set aside is parked at once.
+// A bind with nothing set aside is parked at once. The entry of an eviction that deletes carries CallMark and then CallDelete.
 type state int8
 
 const (
@@ -57,7 +57,7 @@ const (
 type entry struct {
 	call  Call
 	state state
-	// batch is the decision's half the call belongs to; nil for writes.
+	// batch is the part of a decision the call belongs to; nil for writes.
 	batch *batch
 	// since is when the entry became ready for the first time.
 	since time.Time
@@ -66,6 +66,10 @@ type entry struct {
 	maybe     bool
 	// cancelled: the pod was deleted, there is no further attempt.
 	cancelled bool
+	// refused tells that there is no further attempt because the API server refused one, or confirmed none in time.
+	refused bool
+	// overtaken tells of a promise that a newer decision about the pod has ended it.
+	overtaken bool
 	// message is the error of the last attempt.
 	message string
 	// pointless tells that it was said of a CallPrepare in flight that it serves nothing any more.
@@ -88,11 +92,12 @@ const (
 	stageCalling
 )
 
-// batch is one half of a decision, its binds or its evictions: what shares one deadline and is counted together.
+// batch is one part of a decision, its binds, its promises or its evictions: what shares one deadline and is counted together.
 //
 // Invariant: open is the number of entries without a final answer, unready that of those that are neither parked nor final
 // in stagePreBind.
 type batch struct {
+	// kind is CallBind, CallPromise or CallEvict.
 	kind  Kind
 	stage stage
 	job   model.JobKey
@@ -101,13 +106,19 @@ type batch struct {
 	entries []*entry
 	open    int
 	unready int
-	// aborted is why nothing of the batch is to be bound; empty while all goes well.
+	// promises are those that evictions wait for, evictions those that wait for promises; nil when there are none.
+	promises, evictions *batch
+	// aborted is why nothing more of the batch is to be sent; empty while all goes well.
 	aborted string
 	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent.
 	deadline time.Time
-	// expired: the deadline has passed; refused: a victim was refused. No further attempt is made in either case.
-	expired, refused         bool
-	bound, failed, uncertain int
+	// expired: the deadline has passed, no further attempt is made.
+	expired bool
+	// succeeded, failed and uncertain count the final answers.
+	succeeded, failed, uncertain int
+	// victims are the pods that go, on these nodes.
+	victims []model.PodRef
+	nodes   map[string]struct{}
 }
 
 // target is what a call changes. Calls of one target go out one after another.

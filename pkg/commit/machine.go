@@ -14,9 +14,10 @@ import (
 // at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
 //
 // Invariant: at most Options.Workers calls are in flight, those that prepare aside, and at most one per target. No bind of a
-// decision is sent before all of it is prepared. Of several binds of one pod held at
-// the same time at most one is confirmed. What has its final answer leaves no trace; that no bind of a pod is submitted
-// after one was confirmed is the owner's to see to, and the API server's to refuse.
+// decision is sent before all of it is prepared, no eviction before all of its promises are confirmed, and none after one of
+// its victims was refused. Of several binds of one pod held at the same time at most one is confirmed. What has its final
+// answer leaves no trace; that no bind of a pod is submitted after one was confirmed is the owner's to see to, and the API
+// server's to refuse.
 type Machine struct {
 	options Options
 	lastID  CallID
@@ -27,11 +28,13 @@ type Machine struct {
 	sent      map[CallID]*entry
 	resting   schedule[*entry]
 	deadlines schedule[*batch]
+	// plans are the evictions of decisions without a final answer.
+	plans []*batch
 	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
 	outcomes   []Outcome
 	outcomesAt time.Time
-	// preparing counts the calls in flight that prepare or give back, others those that are not binds either; favoured is true from the moment one of them was let before
-	// binds until the next bind.
+	// preparing counts the calls in flight that prepare or give back, others those that are not binds either; favoured is
+	// true from the moment one of them was let before binds until the next bind.
 	preparing int
 	others    int
 	favoured  bool
@@ -52,13 +55,10 @@ func New(options Options) *Machine {
 
 // Submit takes a decision over, as one unit. Its effect must be assumed already.
 func (m *Machine) Submit(now time.Time, decision model.Decision) {
-	evictions := &batch{kind: CallEvict, stage: stagePreBind, job: decision.Job}
-	for _, eviction := range decision.Evictions {
-		evictions.add(Call{Kind: CallEvict, Job: decision.Job, Pod: eviction.Pod})
-	}
-	m.begin(now, evictions)
+	m.overtake(now, decision)
+	m.plan(now, decision)
 
-	binds := &batch{kind: CallBind, stage: stagePreBind, job: decision.Job, needs: decision.Needs}
+	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs}
 	for _, bind := range decision.Binds {
 		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
 		binds.entries[len(binds.entries)-1].holds = bind.Prepare
@@ -73,7 +73,7 @@ func (b *batch) add(call Call) {
 	b.open++
 }
 
-// begin makes the calls of a batch live that needs no preparation.
+// begin makes the calls of a batch live.
 func (m *Machine) begin(now time.Time, b *batch) {
 	b.stage = stageCalling
 	for _, e := range b.entries {
@@ -81,11 +81,19 @@ func (m *Machine) begin(now time.Time, b *batch) {
 	}
 }
 
-// enter puts an entry of a decision into its line.
+// enter puts an entry of a decision into its line. What an earlier one promised the pod counts no more. What was to be said
+// about the pod is out of date, and would hold the decision up; beside a promise it stays true, and comes after it.
 func (m *Machine) enter(now time.Time, e *entry) {
-	// What was to be said about the pod is out of date, and would hold the decision up.
 	for _, other := range slices.Clone(m.lines[e.target()]) {
-		if other.call.Kind == CallPodCondition && other.state != sent {
+		switch kind := other.call.Kind; {
+		case other.state == sent || other.state == final:
+		case kind == CallPromise:
+			other.overtaken = true
+			m.giveUp(now, other, "there is a newer decision about the pod")
+		case kind == CallPodCondition && e.call.Kind == CallPromise:
+			m.withdraw(other)
+			other.state = waiting
+		case kind == CallPodCondition:
 			m.drop(now, other)
 		}
 	}
@@ -113,12 +121,19 @@ func (m *Machine) Write(now time.Time, write Write) {
 	m.join(now, e)
 }
 
-// join puts an entry at the end of its target's line.
+// join puts an entry at the end of its target's line, one that decides before a write that is not under way.
 func (m *Machine) join(now time.Time, e *entry) {
 	t := e.target()
-	m.lines[t] = append(m.lines[t], e)
+	line, at := m.lines[t], -1
+	if e.call.Kind.decides() {
+		at = slices.IndexFunc(line, func(other *entry) bool { return !other.call.Kind.decides() && other.state != sent })
+	}
+	if at < 0 {
+		at = len(line)
+	}
+	m.lines[t] = slices.Insert(line, at, e)
 	e.state = waiting
-	if len(m.lines[t]) == 1 {
+	if at == 0 {
 		m.makeReady(now, e)
 	}
 }
@@ -151,6 +166,9 @@ func (m *Machine) unlink(now time.Time, e *entry) {
 	t := e.target()
 	line := m.lines[t]
 	i := slices.Index(line, e)
+	if i < 0 {
+		return // its batch has not begun
+	}
 	line = slices.Delete(line, i, i+1)
 	if len(line) == 0 {
 		delete(m.lines, t)
@@ -275,9 +293,10 @@ func (m *Machine) Tick(now time.Time) []Outcome {
 	return m.take()
 }
 
-// Cancel drops what is not in flight for a pod that no longer exists, and returns what became final with it. Whatever is
-// in flight for it is not tried again.
+// Cancel drops what is not in flight for a pod that no longer exists, the evictions for its sake included, and returns what
+// became final with it. Whatever is in flight for it is not tried again.
 func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
+	m.bereave(now, uid)
 	for _, e := range slices.Backward(slices.Clone(m.lines[target{uid: uid}])) {
 		e.cancelled = true
 		switch {

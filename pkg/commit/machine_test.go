@@ -55,7 +55,7 @@ func binds(job string, pods ...string) model.Decision {
 func evictions(job string, pods ...string) model.Decision {
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}}
 	for _, name := range pods {
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod(name)})
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod(name), Node: "node-" + name})
 	}
 	return decision
 }
@@ -101,8 +101,16 @@ func (p *player) heard(outcomes []Outcome) {
 		switch o.Kind {
 		case Committed:
 			line += fmt.Sprintf("%s needs=%d bound=%d failed=%d uncertain=%d", o.Job.Name, o.Needs, o.Bound, o.Failed, o.Uncertain)
+		case Cleared:
+			line += fmt.Sprintf("%s pods=%d nodes=%d members=%d failed=%d", o.Job.Name, len(o.Victims), o.Nodes, o.Members, o.Failed)
 		default:
 			line += o.Pod.Name
+		}
+		if o.Refused {
+			line += " refused"
+		}
+		if o.Overtaken {
+			line += " overtaken"
 		}
 		if o.Gone {
 			line += " gone"
@@ -198,9 +206,9 @@ func (m *Machine) atRest() error {
 	switch {
 	case !m.Idle():
 		return fmt.Errorf("not idle: %d lines, %d outcomes", len(m.lines), len(m.outcomes))
-	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing != 0:
-		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight",
-			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others)
+	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing+len(m.plans) != 0:
+		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight, %d plans",
+			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others, len(m.plans))
 	}
 	if at, ok := m.NextWake(); ok {
 		return fmt.Errorf("wants to wake at %s", at)
@@ -213,7 +221,7 @@ func TestCallsGoOutByKindThenInOrder(t *testing.T) {
 	p.write(event("e", "Scheduled", "x"))
 	p.write(condition("c", "wait"))
 	p.write(group("g", 1))
-	p.submit(evictions("j", "v1", "v2"))
+	p.submit(evictions("k", "v1", "v2"))
 	p.submit(binds("j", "b1", "b2"))
 	p.expectCalls("Bind b1, Bind b2, Evict v1")
 	p.expectCalls("")
@@ -221,7 +229,7 @@ func TestCallsGoOutByKindThenInOrder(t *testing.T) {
 	p.expect("Bound b2", "Bound b1", "Committed j needs=2 bound=2 failed=0 uncertain=0")
 	p.expectCalls("Evict v2, GroupStatus g=1")
 	p.replies(nil, "v1", "v2", "g")
-	p.expect("Evicted v1", "Evicted v2")
+	p.expect("Evicted v1", "Evicted v2", "Cleared k pods=2 nodes=2 members=0 failed=0")
 	p.expectCalls("PodCondition c=wait, Event e=x")
 	p.replies(nil, "c", "e")
 	p.end()
@@ -469,7 +477,7 @@ func TestCancel(t *testing.T) {
 	p.cancel("victim")
 	p.cancel("other")
 	p.cancel("nobody")
-	p.expect("BindFailed resting gone", "Evicted victim gone")
+	p.expect("BindFailed resting gone", "Evicted victim gone", "Cleared j pods=0 nodes=0 members=0 failed=0")
 	p.reply("flying", errServer)
 	p.reply("ready", nil)
 	p.expect("BindFailed flying gone", "Bound ready", "Committed j needs=3 bound=1 failed=2 uncertain=0")
@@ -484,34 +492,6 @@ func TestSecondBindOfAPodIsNotSentAfterTheFirstSucceeded(t *testing.T) {
 	p.reply("a", nil)
 	p.expect("Bound a", "Committed j needs=1 bound=1 failed=0 uncertain=0",
 		"BindFailed a", "Committed k needs=1 bound=0 failed=1 uncertain=0")
-	p.end()
-}
-
-func TestRefusedVictimSparesTheOthers(t *testing.T) {
-	p := play(t, Options{Workers: 2})
-	p.submit(evictions("j", "v1", "v2", "v3"))
-	p.submit(evictions("k", "w"))
-	p.calls()
-	p.reply("v1", budget())
-	p.expect("EvictFailed v1", "EvictFailed v3")
-	p.reply("v2", errServer)
-	p.expect("EvictFailed v2")
-	p.expectCalls("Evict w")
-	p.reply("w", errGone)
-	p.expect("Evicted w gone")
-	p.end()
-}
-
-func TestEvictionIsTriedAgainUntilItsDeadline(t *testing.T) {
-	p := play(t, Options{})
-	p.submit(evictions("j", "v1", "v2"))
-	p.calls()
-	p.replies(errServer, "v1", "v2")
-	p.pass(time.Second)
-	p.expectCalls("Evict v2 #2, Evict v1 #2")
-	p.replies(apierrors.NewTooManyRequests("busy", 60), "v1", "v2")
-	p.pass(29 * time.Second)
-	p.expect("EvictFailed v1", "EvictFailed v2")
 	p.end()
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is stagePreBind: everything set aside for a decision is prepared before its first bind, and given back when there
-// is none.
+// This file is stagePreBind: everything set aside for a decision is prepared before its first bind, and given back
+// when there is none.
 
 // prepare begins with what must be ready before the first bind of a batch. It reports false when nothing must.
 func (m *Machine) prepare(now time.Time, b *batch) bool {
@@ -119,17 +119,18 @@ func (m *Machine) abortIfHopeless(now time.Time, b *batch, failed *entry, outcom
 	}
 }
 
-// abort ends a batch of which nothing is bound: what is not in flight fails, what is in flight is pointless.
+// abort ends a batch of which nothing is bound, or that evicts nobody any more: what is not in flight fails, what is in flight
+// gets no further attempt.
 func (m *Machine) abort(now time.Time, b *batch, message string) {
 	b.aborted = message
 	m.forgetDeadline(b)
 	for _, e := range b.entries {
 		switch {
 		case e.state == final || e.call.Kind == CallRelease:
-		case e.state == sent:
-			m.interrupt(now, e)
-		default:
+		case e.state != sent:
 			m.giveUp(now, e, message)
+		case e.call.Kind == CallPrepare:
+			m.interrupt(now, e)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type world struct {
 	// frozen are binds whose reply was lost and that the server may still carry out.
 	frozen []Call
 
-	// open counts the submitted binds and evictions without outcome, by decision, kind and pod.
+	// open counts the submitted binds, promises and evictions without outcome, by decision, kind and pod.
 	open  map[string]int
 	bound map[types.UID]int
 	// before counts, for a pod whose bind was confirmed, the jobs submitted until then.
@@ -42,6 +42,7 @@ type world struct {
 	preparing int
 	// spare is how many more of a decision's binds may fail before the first one is sent, if any is to be.
 	spare map[string]int
+	plans plans
 }
 
 func (w *world) pod() model.PodRef {
@@ -67,11 +68,7 @@ func (w *world) submit() {
 	decision.Needs = rapid.IntRange(0, len(decision.Binds)).Draw(w.t, "needs")
 	w.needs[decision.Job.Name] = decision.Needs
 	w.spare[decision.Job.Name] = len(decision.Binds) - decision.Needs
-	for range rapid.IntRange(0, 2).Draw(w.t, "evictions") {
-		pod := w.pod()
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod})
-		w.open[key(decision.Job, "evict", pod)]++
-	}
+	w.plan(&decision)
 	if len(decision.Binds) > 0 {
 		w.committed[decision.Job.Name] = len(decision.Binds)
 	}
@@ -114,6 +111,7 @@ func (w *world) send() {
 			w.t.Fatalf("bind of %s sent although another was confirmed while it waited", call.Pod)
 		}
 		w.judgeOrder(call)
+		w.judgePlan(call)
 	}
 }
 
@@ -180,7 +178,14 @@ func (w *world) carryOut(call Call) error {
 		return nil
 	case w.deleted[uid]:
 		return errGone
-	case call.Kind == CallEvict:
+	case call.Kind == CallPromise:
+		w.plans.nominated[uid] = call.Node
+		return nil
+	case call.Kind == CallMark:
+		w.plans.marked[uid] = true
+		return nil
+	case call.Kind.evicts():
+		w.plans.evicted[uid] = true
 		return nil
 	case w.nodes[uid] != "":
 		return errTaken
@@ -201,7 +206,7 @@ func (w *world) answer() {
 		return
 	}
 	var err error
-	switch rapid.SampledFrom([]string{"ok", "ok", "ok", "lost", "lost late", "never", "busy", "denied", "not leading"}).Draw(w.t, "fate") {
+	switch rapid.SampledFrom([]string{"ok", "ok", "ok", "lost", "lost late", "never", "busy", "denied", "refused", "not leading"}).Draw(w.t, "fate") {
 	case "ok":
 		err = w.carryOut(call)
 	case "lost":
@@ -218,6 +223,11 @@ func (w *world) answer() {
 		err = errBusy
 	case "denied":
 		err = errDenied
+	case "refused":
+		err = errDenied
+		if call.Kind == CallEvict {
+			err = budget()
+		}
 	case "not leading":
 		err = ErrNotLeading
 	}
@@ -240,6 +250,7 @@ func (w *world) thaw() {
 func (w *world) remove() {
 	pod := w.pod()
 	w.deleted[pod.UID] = true
+	w.plans.bereave(pod)
 	w.judge(w.machine.Cancel(w.now, pod.UID))
 	w.send()
 }
@@ -259,8 +270,8 @@ func (w *world) judge(outcomes []Outcome) {
 				w.t.Fatalf("%+v: want %d binds, owed %t", o, want, owed)
 			}
 			delete(w.committed, o.Job.Name)
-		case Evicted, EvictFailed:
-			w.settle(o, "evict")
+		case Evicted, EvictFailed, Cleared, Promised, PromiseFailed, Lapsed:
+			w.settlePlan(o)
 		default:
 			w.settle(o, "bind")
 			w.judgeBind(o)
@@ -356,11 +367,11 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			nodes: map[types.UID]string{}, deleted: map[types.UID]bool{},
 			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
 			committed: map[string]int{}, aside: map[string]string{}, needs: map[string]int{}, begun: map[string]bool{},
-			spare:     map[string]int{},
+			spare: map[string]int{}, plans: newPlans(),
 			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
 		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second})
-		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass}
+		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass, w.giveBack}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()
 		}
@@ -370,8 +381,8 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 				t.Fatalf("%s: %d without outcome", k, n)
 			}
 		}
-		if len(w.committed) != 0 {
-			t.Fatalf("decisions without Committed: %v", w.committed)
+		if len(w.committed)+len(w.plans.owed) != 0 {
+			t.Fatalf("decisions without Committed: %v, without Cleared: %v", w.committed, w.plans.owed)
 		}
 		if err := w.machine.atRest(); err != nil {
 			t.Fatal(errors.Join(errors.New("at rest"), err))

@@ -16,6 +16,10 @@ type Eviction struct {
 	Pod PodRef
 	// Job is the job it is a member of; zero when it has none.
 	Job JobKey
+	// Node is where it runs.
+	Node string
+	// Delete tells that the pod is deleted whatever its budgets say, rather than evicted as far as they allow.
+	Delete bool
 }
 
 // Promise is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an

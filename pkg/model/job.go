@@ -20,6 +20,14 @@ type JobKey struct {
 // String returns namespace/name.
 func (k JobKey) String() string { return k.Namespace + "/" + k.Name }
 
+// Described returns what the key names, and its name: "PodGroup ns/name" or "pod ns/name".
+func (k JobKey) Described() string {
+	if k.Single {
+		return "pod " + k.String()
+	}
+	return "PodGroup " + k.String()
+}
+
 // Compare orders keys by namespace, name and kind.
 func (k JobKey) Compare(other JobKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name),

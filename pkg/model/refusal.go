@@ -30,6 +30,8 @@ const (
 	InvalidGroup Code = "InvalidGroup"
 	// QueueLimit: the job's queue may use no more.
 	QueueLimit Code = "QueueLimit"
+	// EvictionRefused: the API server has lately refused to evict the pod.
+	EvictionRefused Code = "EvictionRefused"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
 )

@@ -17,6 +17,10 @@ func evict(pod string) model.Decision {
 	return model.Decision{Evictions: []model.Eviction{{Pod: model.PodRef{UID: types.UID(pod)}}}}
 }
 
+func promise(pod, node string) model.Decision {
+	return model.Decision{Promises: []model.Promise{{Pod: model.PodRef{UID: types.UID(pod)}, Node: node}}}
+}
+
 func TestAssumedBind(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(*State)
@@ -125,5 +129,77 @@ func TestEvictedWhileBinding(t *testing.T) {
 	s.Forget("p")
 	if got := taskIn(snap(t, s, start), "p").Status; got != model.Pending {
 		t.Errorf("task is %s after its bind was forgotten", got)
+	}
+}
+
+// TestPromise: what becomes of room on n that is promised to a pod, by an assumption and by what the pod itself says.
+func TestPromise(t *testing.T) {
+	assumed := func(s *State) { s.Assume(promise("p", "n")) }
+	said := func(s *State) { s.Apply(seen(pod("p", nominated("n")))) }
+	for name, c := range map[string]struct {
+		first, then func(*State)
+		want        string // where room is promised now
+	}{
+		"assumed":                        {assumed, nil, "n"},
+		"survives an update":             {assumed, func(s *State) { s.Apply(seen(pod("p", label("a", "b")))) }, "n"},
+		"confirmed":                      {assumed, said, "n"},
+		"forgotten":                      {assumed, func(s *State) { s.ForgetPromise("p") }, ""},
+		"confirmed, and then taken away": {assumed, func(s *State) { said(s); s.Apply(seen(pod("p"))) }, ""},
+		"confirmed, then forgotten late": {assumed, func(s *State) { said(s); s.ForgetPromise("p") }, "n"},
+		"another one":                    {assumed, func(s *State) { s.Assume(promise("p", "m")) }, "m"},
+		"another one, forgotten":         {said, func(s *State) { s.Assume(promise("p", "m")); s.ForgetPromise("p") }, "n"},
+		"read back":                      {said, nil, "n"},
+		"taken back":                     {said, func(s *State) { s.Assume(promise("p", "")) }, ""},
+		"taken back, and confirmed":      {said, func(s *State) { s.Assume(promise("p", "")); s.Apply(seen(pod("p"))) }, ""},
+		"taken back, and forgotten":      {said, func(s *State) { s.Assume(promise("p", "")); s.ForgetPromise("p") }, "n"},
+		"redeemed":                       {said, func(s *State) { s.Assume(bind("p", "n")) }, ""},
+		"redeemed in vain":               {said, func(s *State) { s.Assume(bind("p", "n")); s.Forget("p") }, "n"},
+		"bound elsewhere":                {said, func(s *State) { s.Apply(seen(pod("p", on("m"), nominated("n")))) }, ""},
+		"finished":                       {said, func(s *State) { s.Apply(seen(pod("p", phase("Failed"), nominated("n")))) }, ""},
+		"being deleted":                  {said, func(s *State) { s.Apply(seen(pod("p", nominated("n"), deleting(start)))) }, ""},
+		"gone":                           {said, func(s *State) { s.Apply(gone(pod("p"))) }, ""},
+		"assumed, and gone":              {assumed, func(s *State) { s.Apply(gone(pod("p"))) }, ""},
+		"pod replaced":                   {said, func(s *State) { s.Apply(seen(pod("p", uid("p2")))) }, ""},
+		"pod of others":                  {said, func(s *State) { s.Apply(seen(pod("p", nominated("n"), by("other")))) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState(node("n"), node("m"), pod("p"))
+			c.first(s)
+			snap(t, s, start)
+			if c.then != nil {
+				c.then(s)
+			}
+			snapshot := snap(t, s, start)
+			got := ""
+			for _, hold := range snapshot.Holds() {
+				if hold.Pod.UID != "p" || hold.Job != alone("p") || hold.Request.At(model.CPU) != 1000 {
+					t.Errorf("hold %+v", hold)
+				}
+				got += hold.Node
+			}
+			if got != c.want {
+				t.Errorf("room is promised on %q, want %q", got, c.want)
+			}
+			if task := taskIn(snapshot, "p"); task != nil && task.Nominated != c.want {
+				t.Errorf("the task is nominated for %q, want %q", task.Nominated, c.want)
+			}
+			for _, n := range snapshot.Nodes {
+				if kept := n.Kept.At(model.CPU) > 0; kept != (n.Name == c.want) {
+					t.Errorf("node %s keeps room for others: %t", n.Name, kept)
+				}
+			}
+		})
+	}
+}
+
+func TestForgettingAPromiseThatIsNone(t *testing.T) {
+	s := newState(node("n"), pod("p"), pod("q", on("n")))
+	s.Assume(promise("unknown", "n"))
+	s.Assume(promise("p", ""))
+	s.Assume(promise("q", "n"))
+	for _, uid := range []types.UID{"unknown", "p", "q"} {
+		if s.ForgetPromise(uid) {
+			t.Errorf("a promise to %s was forgotten that was never assumed", uid)
+		}
 	}
 }

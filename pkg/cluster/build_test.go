@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -89,6 +90,10 @@ func deleting(at time.Time) podOption {
 	return func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: at} }
 }
 
+func nominated(node string) podOption {
+	return func(p *corev1.Pod) { p.Status.NominatedNodeName = node }
+}
+
 func gated(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} }
 
 // node returns a node with ten CPUs and room for 110 pods, changed by the pairs.
@@ -133,6 +138,17 @@ func deviceClass(name, provides string) *resourceapi.DeviceClass {
 	return c
 }
 
+// budget allows so many disruptions of the pods with the label app.
+func budget(name, app string, allowed int32) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("budget-" + name), Generation: 1},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+		},
+		Status: policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: allowed},
+	}
+}
+
 // seen returns the event that tells of an object.
 func seen(object any) Event {
 	switch o := object.(type) {
@@ -146,6 +162,8 @@ func seen(object any) Event {
 		return Event{Kind: KindPriorityClass, PriorityClass: o}
 	case *resourceapi.DeviceClass:
 		return Event{Kind: KindDeviceClass, DeviceClass: o}
+	case *policyv1.PodDisruptionBudget:
+		return Event{Kind: KindBudget, Budget: o}
 	}
 	return Event{Kind: KindOther}
 }
@@ -210,9 +228,9 @@ func dump(snapshot *model.Snapshot) string {
 	fmt.Fprintln(&b, "now", snapshot.Now.UTC())
 	vector := func(v model.Resources) string { return "{" + amounts(snapshot.Dimensions, v) + "}" }
 	for _, n := range snapshot.Nodes {
-		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s promised %s %s\n", n.Name, n.Object.UID,
+		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s promised %s kept %s %s\n", n.Name, n.Object.UID,
 			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable), vector(n.Idle), vector(n.Releasing),
-			vector(n.Promised), n.Refused)
+			vector(n.Promised), vector(n.Kept), n.Refused)
 		for _, task := range n.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)
 		}
@@ -231,9 +249,15 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintf(&b, "  %s\n", task.UID)
 		}
 	}
+	for _, hold := range snapshot.Holds() {
+		fmt.Fprintf(&b, "hold %s for %s of %s priority %d %s\n", hold.Node, hold.Pod.UID, hold.Job, hold.Priority, vector(hold.Request))
+	}
+	for _, budget := range snapshot.Budgets {
+		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
+	}
 	for _, task := range tasksIn(snapshot) {
-		fmt.Fprintf(&b, "task %s %s %s on %q of %s role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
-			task.UID, task.PodRef, task.Status, task.Node, task.Job, task.Role, task.Priority, task.Created.UTC(),
+		fmt.Fprintf(&b, "task %s %s %s on %q nominated %q of %s role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
+			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.Role, task.Priority, task.Created.UTC(),
 			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
 	}
 	return b.String()

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
@@ -18,6 +19,7 @@ const (
 	KindGroup
 	KindPriorityClass
 	KindDeviceClass
+	KindBudget
 	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
 	// as a claim or a storage class.
 	KindOther
@@ -35,6 +37,7 @@ type Event struct {
 	Group         *v1alpha1.PodGroup
 	PriorityClass *schedulingv1.PriorityClass
 	DeviceClass   *resourceapi.DeviceClass
+	Budget        *policyv1.PodDisruptionBudget
 }
 
 // Effect says whom an event concerns.

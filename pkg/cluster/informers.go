@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +15,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 )
 
-// Watch makes the informers of both factories push what they see: pods, nodes, priority classes and PodGroups. It must be
-// called before the factories start; push is called on the informers' goroutines and must not block. Each returned
+// Watch makes the informers of both factories push what they see: pods, nodes, priority classes, disruption budgets and
+// PodGroups. It must be called before the factories start; push is called on the informers' goroutines and must not block. Each returned
 // function turns true when everything that was there at the start has been pushed.
 func Watch(
 	kube informers.SharedInformerFactory, groups externalversions.SharedInformerFactory, push func(Event),
@@ -23,6 +24,7 @@ func Watch(
 	pods := kube.Core().V1().Pods().Informer()
 	nodes := kube.Core().V1().Nodes().Informer()
 	classes := kube.Scheduling().V1().PriorityClasses().Informer()
+	budgets := kube.Policy().V1().PodDisruptionBudgets().Informer()
 	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
 
 	shared := &templates{}
@@ -38,6 +40,8 @@ func Watch(
 			func(class *schedulingv1.PriorityClass) Event {
 				return Event{Kind: KindPriorityClass, PriorityClass: class}
 			})},
+		{"pod disruption budgets", budgets, withoutManagedFields, pushing(push,
+			func(budget *policyv1.PodDisruptionBudget) Event { return Event{Kind: KindBudget, Budget: budget} })},
 		{"pod groups", podGroups, withoutManagedFields, pushing(push,
 			func(group *v1alpha1.PodGroup) Event { return Event{Kind: KindGroup, Group: group} })},
 	}

@@ -20,7 +20,7 @@ import (
 func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 	full := pod("p")
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
-	client := fake.NewClientset(full, node("n"), class("c", 5), deviceClass("d", ""))
+	client := fake.NewClientset(full, node("n"), class("c", 5), deviceClass("d", ""), budget("b", "x", 1))
 	groupClient := groupfake.NewSimpleClientset(group("g", 1))
 	kube, groups := informers.NewSharedInformerFactory(client, 0), externalversions.NewSharedInformerFactory(groupClient, 0)
 
@@ -49,8 +49,8 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 		s.Apply(<-events)
 	}
 	if s.Pod("p") == nil || s.Pod("p").ManagedFields != nil || s.nodes["n"] == nil || s.Group(ns("g")) == nil || s.classes["c"] != 5 ||
-		s.devices.resources["d"] == nil {
-		t.Errorf("not all that was there has been pushed: %v %v %v %v %v", s.pods, s.nodes, s.groups, s.classes, s.devices)
+		s.devices.resources["d"] == nil || len(s.budgets) != 1 {
+		t.Errorf("not all that was there has been pushed: %v %v %v %v %v %v", s.pods, s.nodes, s.groups, s.classes, s.devices, s.budgets)
 	}
 
 	if err := client.CoreV1().Pods("ns").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {

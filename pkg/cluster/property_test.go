@@ -44,9 +44,14 @@ func session(t *rapid.T, w *world, s *State, snapshot *model.Snapshot) {
 			s.Assume(bind(string(task.UID), task.Node))
 		case task.Status == model.Releasing && w.chance(2, "commit"):
 			s.Assume(evict(string(task.UID)))
+		case task.Status == model.Promised && w.chance(2, "commit"):
+			s.Assume(promise(string(task.UID), task.Node))
+		case task.Nominated != "" && w.chance(3, "give back"):
+			s.Assume(promise(string(task.UID), ""))
 		case w.chance(4, "forget"):
 			s.Forget(task.UID)
 			s.ForgetEviction(task.UID)
+			s.ForgetPromise(task.UID)
 		}
 	}
 	check(t, s)
@@ -70,6 +75,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		for uid := range live.pods {
 			live.Forget(uid)
 			live.ForgetEviction(uid)
+			live.ForgetPromise(uid)
 		}
 		now := start.Add(70 * time.Second)
 		snapshot := live.Snapshot(now)
@@ -106,7 +112,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 func leftovers(s *State) string {
 	return fmt.Sprint(len(s.pods), len(s.nodes), len(s.groups), len(s.classes), len(s.devices.resources),
 		len(s.devices.classes), len(s.members), len(s.held),
-		len(s.releasing), len(s.dirtyPods), len(s.dirtyNodes), len(s.dirtyJobs), len(s.snapshot.Jobs),
+		len(s.releasing), len(s.nominated), len(s.budgets), len(s.snapshot.Budgets), len(s.snapshot.Holds()), len(s.dirtyPods), len(s.dirtyNodes), len(s.dirtyJobs), len(s.snapshot.Jobs),
 		len(s.snapshot.Nodes), len(s.view.nodes), len(s.view.claims), len(s.view.images), len(s.view.pods),
 		len(s.view.affine), len(s.view.repelling), len(s.view.widelyRepelling))
 }
@@ -160,7 +166,7 @@ func TestUndoIsIdentity(t *testing.T) {
 func fingerprint(snapshot *model.Snapshot) string {
 	var b strings.Builder
 	for _, n := range snapshot.Nodes {
-		fmt.Fprintln(&b, n.Name, n.Allocatable, n.Idle, n.Releasing, n.Promised)
+		fmt.Fprintln(&b, n.Name, n.Allocatable, n.Idle, n.Releasing, n.Promised, n.Kept)
 	}
 	return b.String()
 }

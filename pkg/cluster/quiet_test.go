@@ -37,6 +37,12 @@ func questions(snapshot *model.Snapshot) string {
 		fmt.Fprintln(&b, n.Name, n.Object.Labels, n.Object.Spec.Taints, n.Object.Spec.Unschedulable,
 			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Refused)
 	}
+	for _, hold := range snapshot.Holds() {
+		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request))
+	}
+	for _, budget := range snapshot.Budgets {
+		fmt.Fprintln(&b, budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
+	}
 	for _, j := range snapshot.Jobs {
 		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Refused)
 	}

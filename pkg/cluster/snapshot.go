@@ -19,6 +19,7 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.patchTasks(now)
 	s.patchJobs()
 	s.patchHolds()
+	s.patchBudgets()
 	return s.snapshot
 }
 

@@ -37,6 +37,7 @@ type State struct {
 	groups  map[model.JobKey]*v1alpha1.PodGroup
 	classes map[string]int32
 	devices byClass
+	budgets map[types.NamespacedName]model.Budget
 
 	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
@@ -48,6 +49,8 @@ type State struct {
 	dirtyPods  []*podSlot
 	dirtyNodes map[string]bool
 	dirtyJobs  map[model.JobKey]struct{}
+	// dirtyBudgets tells that a budget is not what it was.
+	dirtyBudgets bool
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
@@ -68,6 +71,7 @@ func New(options Options) *State {
 		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
 		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
+		budgets: map[types.NamespacedName]model.Budget{},
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
@@ -93,6 +97,8 @@ func (s *State) Apply(event Event) Effect {
 		return s.applyPriorityClass(event.PriorityClass, event.Deleted)
 	case event.Kind == KindDeviceClass && event.DeviceClass != nil:
 		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
+	case event.Kind == KindBudget && event.Budget != nil:
+		return s.applyBudget(event.Budget, event.Deleted)
 	case event.Kind == KindOther:
 		return Effect{Schedule: true}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,6 +29,7 @@ type world struct {
 	groups  map[string]*v1alpha1.PodGroup
 	classes map[string]*schedulingv1.PriorityClass
 	devices map[string]*resourceapi.DeviceClass
+	budgets map[string]*policyv1.PodDisruptionBudget
 	history []Event
 }
 
@@ -35,6 +37,7 @@ func newWorld(t *rapid.T) *world {
 	return &world{
 		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
 		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
+		budgets: map[string]*policyv1.PodDisruptionBudget{},
 	}
 }
 
@@ -57,7 +60,7 @@ func (w *world) stamp(object metav1.Object, event func(any) Event) Event {
 
 // step changes one object.
 func (w *world) step() Event {
-	switch w.number(9, "step") {
+	switch w.number(10, "step") {
 	case 0:
 		return w.stepNode()
 	case 1:
@@ -66,6 +69,8 @@ func (w *world) step() Event {
 		return w.stepClass()
 	case 3:
 		return w.stepDeviceClass()
+	case 4:
+		return w.stepBudget()
 	default:
 		return w.stepPod()
 	}
@@ -137,6 +142,27 @@ func (w *world) stepDeviceClass() Event {
 	return w.stamp(c, seen)
 }
 
+// stepBudget changes what a budget covers, what it allows, or only how far the disruption controller has come with it.
+func (w *world) stepBudget() Event {
+	name := w.name("b", 2)
+	old := w.budgets[name]
+	if old != nil && w.chance(3, "budget goes") {
+		delete(w.budgets, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	b := budget(name, w.name("app", 1), int32(w.number(2, "allowed")))
+	b.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old != nil {
+		b.UID, b.Generation = old.UID, old.Generation+int64(w.number(1, "changed"))
+		b.Status.ObservedGeneration = b.Generation - int64(w.number(1, "behind"))
+	}
+	if w.chance(5, "selector that cannot be read") {
+		b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles"}}
+	}
+	w.budgets[name] = b
+	return w.stamp(b, seen)
+}
+
 func (w *world) stepPod() Event {
 	name := w.name("p", 11)
 	old := w.pods[name]
@@ -150,13 +176,17 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(6, "change") {
+	switch w.number(8, "change") {
 	case 0, 1:
 		p.Status.Phase = corev1.PodRunning
 		if p.Spec.NodeName == "" {
 			p.Status.Phase = corev1.PodPending
-			p.Spec.NodeName = w.name("n", 4)
+			p.Spec.NodeName, p.Status.NominatedNodeName = w.name("n", 4), "" // one write does both
 		}
+	case 7:
+		nominated(w.name("n", 5))(p)
+	case 8:
+		nominated("")(p)
 	case 2:
 		p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Succeeded", "Failed"}).Draw(w.t, "end")
 	case 3:
@@ -195,7 +225,7 @@ func (w *world) draw(name string) *corev1.Pod {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
 		}}}
 	}
-	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), priority(7)} {
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), priority(7), nominated(w.name("n", 4))} {
 		if w.chance(3, "option") {
 			option(p)
 		}
@@ -235,6 +265,9 @@ func (w *world) objects() []any {
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
 		all = append(all, w.devices[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.budgets)) {
+		all = append(all, w.budgets[name])
 	}
 	return rapid.Permutation(all).Draw(w.t, "order")
 }

@@ -31,6 +31,7 @@ type world struct {
 	loop    *Scheduler
 	mailbox *Mailbox
 	version int
+	nodes   map[string]*corev1.Node
 	pods    map[types.UID]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
 	calls   []commit.Call
@@ -38,12 +39,16 @@ type world struct {
 	refuse func(commit.Call) error
 	// refuseWrites answers a status or condition with an error; nil answers all with yes.
 	refuseWrites func(commit.Call) error
+	// refusePlan answers a promise or what ends a victim with an error; nil answers all with yes. To what drop says, nobody
+	// listens.
+	refusePlan func(commit.Call) error
+	drop       func(commit.Call) bool
 }
 
 func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), mailbox: NewMailbox(),
-		pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
+		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
@@ -57,6 +62,9 @@ func newWorld(t *testing.T) *world {
 
 // Send answers a call as an API server would, and tells the watch.
 func (w *world) Send(call commit.Call) {
+	if w.drop != nil && w.drop(call) {
+		return
+	}
 	w.calls = append(w.calls, call)
 	w.mailbox.Reply(commit.Reply{ID: call.ID, Err: w.serve(call)})
 }
@@ -77,8 +85,10 @@ func (w *world) serve(call commit.Call) error {
 		if pod.Spec.NodeName != "" {
 			w.t.Errorf("pod %s is bound twice", call.Pod)
 		}
-		pod.Spec.NodeName = call.Node
+		pod.Spec.NodeName, pod.Status.NominatedNodeName = call.Node, ""
 		w.pod(pod)
+	case commit.CallPromise, commit.CallEvict, commit.CallMark, commit.CallDelete:
+		return w.servePlan(call)
 	case commit.CallPodCondition:
 		pod := w.pods[call.Pod.UID].DeepCopy()
 		pod.Status.Conditions = []corev1.PodCondition{call.Write.Condition.Condition}
@@ -116,6 +126,7 @@ func (w *world) node(name, cpu string) {
 		}},
 	}
 	w.meta(node)
+	w.nodes[name] = node
 	w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
 }
 

@@ -30,7 +30,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"reason"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tutti_outcomes_total",
-			Help: "What became of decisions and writes, by outcome; Committed counts whole decisions, the others single pods.",
+			Help: "What became of decisions and writes, by outcome; Committed and Cleared count whole decisions, the others single pods.",
 		}, []string{"outcome"}),
 	}
 	for _, collector := range []prometheus.Collector{m.cycles, m.waiting, m.outcomes} {

@@ -200,11 +200,8 @@ func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
 func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) commit.Write {
 	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled)
 	event := &commit.Event{
-		Regarding: corev1.ObjectReference{
-			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
-			Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
-		},
-		Type: corev1.EventTypeWarning, Reason: condition.Reason, Action: "Scheduling", Note: condition.Message, At: now,
+		Regarding: referenceTo(job),
+		Type:      corev1.EventTypeWarning, Reason: condition.Reason, Action: "Scheduling", Note: condition.Message, At: now,
 	}
 	if condition.Status == metav1.ConditionTrue && condition.Reason == reasonScheduled {
 		event.Type, event.Action = corev1.EventTypeNormal, "Binding"

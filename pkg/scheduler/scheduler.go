@@ -63,6 +63,7 @@ type Scheduler struct {
 	reporter *reporter
 	backoff  backoff
 	doubts   doubts
+	spared   spared
 	refusals map[model.JobKey]*model.Refusal
 	// memory is handed on from session to session.
 	memory  framework.Memory
@@ -96,7 +97,7 @@ func New(
 	}
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(), backoff: backoff{}, doubts: doubts{},
+		reporter: newReporter(), backoff: backoff{}, doubts: doubts{}, spared: spared{},
 	}
 }
 
@@ -167,6 +168,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	snapshot := s.state.Snapshot(now)
 	held, release := s.backoff.held(snapshot, now)
 	snapshot.Held = held
+	spared, sparedUntil := s.spared.now(s.state, now)
+	snapshot.Spared = spared
 	decided, reserved := 0, 0
 	expires := now.Add(anyway)
 	var outcomes []commit.Outcome
@@ -185,7 +188,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 			}
 			s.send()
-			decided += len(decision.Binds)
+			decided += len(decision.Binds) + len(decision.Evictions) + len(decision.Promises)
 			if decision.Reservation != nil {
 				reserved++
 			}
@@ -193,6 +196,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	})
 	s.last = lastCycle{decided: decided+reserved > 0, expires: expires}
 	s.last.expireBy(release, !release.IsZero())
+	s.last.expireBy(sparedUntil, !sparedUntil.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
@@ -202,7 +206,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	took := s.options.Clock.Since(now)
 	s.options.Metrics.cycle(took, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
-		"binds", decided, "waiting", len(s.refusals))
+		"decided", decided, "waiting", len(s.refusals))
 }
 
 // lastCycle is what the next one needs to know of it.
@@ -272,13 +276,11 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			if outcome.Failed == 0 {
 				s.backoff.succeeded(outcome.Job)
 			}
-		case commit.EvictFailed:
-			klog.FromContext(ctx).Info("Eviction failed", "pod", outcome.Pod, "reason", outcome.Message)
-			s.state.ForgetEviction(outcome.Pod.UID)
-			s.wake(now)
 		case commit.WriteFailed:
 			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
 			s.reporter.failed(outcome.Write, now)
+		default:
+			s.settlePlan(ctx, outcome, now)
 		}
 	}
 }

@@ -1,0 +1,128 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file acts on what became of promises and evictions, and tells those concerned.
+
+// The reasons of the events, kube-scheduler's own: on a victim, and on whom it made room for.
+const (
+	reasonPreempted  = "Preempted"
+	reasonPreempting = "Preempting"
+)
+
+// settlePlan acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
+// cycle plans anew.
+func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	log := klog.FromContext(ctx)
+	job := s.state.Snapshot(now).Job(outcome.Job)
+	switch outcome.Kind {
+	case commit.Evicted:
+		if !outcome.Gone {
+			s.machine.Write(now, preempted(outcome, job, now))
+		}
+	case commit.EvictFailed:
+		s.state.ForgetEviction(outcome.Pod.UID)
+		if outcome.Refused {
+			log.Info("Eviction refused", "pod", outcome.Pod, "for", outcome.Job, "reason", outcome.Message)
+			s.spared.add(outcome, now)
+		}
+		s.wake(now)
+	case commit.Cleared:
+		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
+		if len(outcome.Victims) > 0 && job != nil {
+			s.machine.Write(now, preempting(outcome, job, now))
+		}
+	case commit.PromiseFailed:
+		if !outcome.Overtaken {
+			s.state.ForgetPromise(outcome.Pod.UID)
+		}
+		if outcome.Refused && job != nil {
+			log.Info("Nomination refused", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.backoff.failed(outcome.Job, job.UID, promiseFailed(outcome), now)
+		}
+		s.wake(now)
+	case commit.Lapsed:
+		if outcome.Message != "" && !outcome.Gone && !outcome.Overtaken {
+			log.Info("Nomination not cleared", "pod", outcome.Pod, "reason", outcome.Message)
+		}
+	}
+}
+
+func promiseFailed(outcome commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.BindFailed,
+		Detail: "pod " + outcome.Pod.Name + " could not be nominated for " + outcome.Node + ": " + outcome.Message,
+	}
+}
+
+// preempted tells the victim's users for whom it goes. job is nil when that one is gone meanwhile.
+func preempted(outcome commit.Outcome, job *model.Job, now time.Time) commit.Write {
+	note := "Evicted from node " + outcome.Node + " to make room for " + outcome.Job.Described()
+	write := podEvent(outcome.Pod, corev1.EventTypeNormal, reasonPreempted, note, now)
+	write.Event.Action = reasonPreempting
+	if job != nil {
+		reference := referenceTo(job)
+		write.Event.Related = &reference
+		write.Event.Note += fmt.Sprintf(", whose priority is %d", job.Priority)
+	}
+	return write
+}
+
+// preempting tells a job's users whom it has cost, in one event for the whole plan.
+func preempting(outcome commit.Outcome, job *model.Job, now time.Time) commit.Write {
+	note := fmt.Sprintf("Evicted %s on %s to make room for %s: %s", counted(len(outcome.Victims), "pod"),
+		counted(outcome.Nodes, "node"), counted(outcome.Members, "member"), few(outcome.Victims))
+	if outcome.Failed > 0 {
+		note += fmt.Sprintf("; %s stayed", counted(outcome.Failed, "pod"))
+	}
+	return commit.Write{Event: &commit.Event{
+		Regarding: referenceTo(job), Type: corev1.EventTypeNormal, Reason: reasonPreempting, Action: reasonPreempting,
+		Note: note, At: now,
+	}}
+}
+
+// few names up to three pods.
+func few(pods []model.PodRef) string {
+	const most = 3
+	var names []string
+	for _, pod := range pods {
+		names = append(names, pod.String())
+	}
+	slices.Sort(names)
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// referenceTo names the object that a job is to its users: its PodGroup, or its only pod.
+func referenceTo(job *model.Job) corev1.ObjectReference {
+	reference := corev1.ObjectReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
+		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
+	}
+	if job.Key.Single {
+		reference.APIVersion, reference.Kind = "v1", "Pod"
+	}
+	return reference
+}

@@ -1,0 +1,57 @@
+package scheduler
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// How long no plan counts on a pod that the API server refused to evict; doubled with each further refusal.
+const (
+	firstSpare   = 10 * time.Second
+	longestSpare = 5 * time.Minute
+)
+
+// spared are the pods that the API server refused to evict, such as for the sake of a disruption budget that allows less than
+// it said. They are no victims for a while, so that the next plan is another one.
+type spared map[types.UID]spare
+
+type spare struct {
+	refusal *model.Refusal
+	until   time.Time
+	delay   time.Duration
+}
+
+// add spares a pod, longer than the last time.
+func (s spared) add(outcome commit.Outcome, now time.Time) {
+	delay := min(longestSpare, max(firstSpare, 2*s[outcome.Pod.UID].delay))
+	s[outcome.Pod.UID] = spare{
+		refusal: &model.Refusal{
+			Code:   model.EvictionRefused,
+			Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
+		},
+		until: now.Add(delay), delay: delay,
+	}
+}
+
+// now returns the pods that are spared at the moment, and when the first of them is not any more. It drops pods that are gone,
+// and what has been forgiven for long.
+func (s spared) now(state *cluster.State, now time.Time) (refusals map[types.UID]*model.Refusal, wake time.Time) {
+	refusals = map[types.UID]*model.Refusal{}
+	for uid, spare := range s {
+		switch {
+		case state.Pod(uid) == nil || now.Sub(spare.until) > longestSpare:
+			delete(s, uid)
+		case spare.until.After(now):
+			refusals[uid] = spare.refusal
+			if wake.IsZero() || spare.until.Before(wake) {
+				wake = spare.until
+			}
+		}
+	}
+	return refusals, wake
+}

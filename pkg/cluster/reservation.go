@@ -124,11 +124,7 @@ func (s *State) reservedHolds(holds []model.Hold) []model.Hold {
 		if job == nil || job.Reservation == nil || job.Short(func(t *model.Task) bool { return t.Status.Counts() }) == nil {
 			continue
 		}
-		for _, room := range job.Reservation.Rooms {
-			holds = append(holds, model.Hold{
-				Job: key, Priority: job.Priority, Node: room.Node, Request: room.Request, Until: job.Reservation.Until(),
-			})
-		}
+		holds = append(holds, job.Reservation.Holds(job)...)
 	}
 	return holds
 }

@@ -17,13 +17,13 @@ type ReservationKeeper interface {
 	KeepsReservations()
 }
 
-// Reserve decides which room is kept for the job, in the place of what was kept before; nil keeps none any more. What is
-// kept is in force from the next snapshot on, what is not any more is there for everybody at once.
+// Reserve decides which room is kept for the job, in the place of what was kept before; nil keeps none any more. It is in
+// force at once.
 func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	if reservation == nil {
 		reservation = &model.Reservation{}
-		s.Snapshot.DropReserved(job.Key)
 	}
+	s.Snapshot.Reserve(job, reservation)
 	if s.options.Decide != nil {
 		s.options.Decide(model.Decision{Job: job.Key, Reservation: reservation})
 	}

@@ -55,8 +55,7 @@ func (h *Hold) lends(to Viewer) bool { return h.Reserved() && to.Gone != 0 && to
 // Reserved tells that the room is reserved, not promised to somebody for whom others were evicted.
 func (h *Hold) Reserved() bool { return h.Pod == PodRef{} }
 
-// SetHolds replaces the holds, which must be in CompareHolds order. The live state calls it, never within a session, after
-// the nodes are those of the snapshot.
+// SetHolds replaces the holds, which must be in CompareHolds order and of the snapshot's nodes.
 func (s *Snapshot) SetHolds(holds []Hold) {
 	if s.holdsOf == s.Journal.layout && slices.EqualFunc(s.holds, holds, equalHolds) {
 		return // so that the journal does not tell of changes that are none
@@ -104,9 +103,12 @@ func (s *Snapshot) DropPromised(job JobKey) {
 	s.drop(func(h *Hold) bool { return h.Job == job && !h.Reserved() })
 }
 
-// DropReserved ends those of a job that are reserved.
-func (s *Snapshot) DropReserved(job JobKey) {
-	s.drop(func(h *Hold) bool { return h.Job == job && h.Reserved() })
+// Reserve puts a reservation in the place of what is reserved for the job.
+func (s *Snapshot) Reserve(job *Job, reservation *Reservation) {
+	holds := slices.DeleteFunc(slices.Clone(s.holds), func(h Hold) bool { return h.Job == job.Key && h.Reserved() })
+	holds = append(holds, reservation.Holds(job)...)
+	slices.SortFunc(holds, func(a, b Hold) int { return CompareHolds(&a, &b) })
+	s.SetHolds(holds)
 }
 
 func (s *Snapshot) drop(ends func(*Hold) bool) {

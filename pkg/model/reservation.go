@@ -38,6 +38,17 @@ func (r *Reservation) Until() int64 {
 	return r.ExpectedStart.Unix()
 }
 
+// Holds returns what is kept for the job by the reservation.
+func (r *Reservation) Holds(job *Job) []Hold {
+	var holds []Hold
+	for _, room := range r.Rooms {
+		holds = append(holds, Hold{
+			Job: job.Key, Priority: job.Priority, Node: room.Node, Request: room.Request, Until: r.Until(),
+		})
+	}
+	return holds
+}
+
 // Nodes names the nodes, up to a few: "n1, n2 and 7 more".
 func (r *Reservation) Nodes() string {
 	const few = 4

@@ -24,7 +24,7 @@
 // The commands, with the lines or words they take:
 //
 //	story TITLE       a new story; lines as cluster
-//	config            the scheduler's configuration, YAML; only before the first cycle of a story
+//	config            the scheduler's configuration, YAML; only before the first cycle of a story, or after a restart
 //	cluster           lines that add or change objects: node, group, pod, class, namespace (below)
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command

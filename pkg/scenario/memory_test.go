@@ -14,11 +14,12 @@ func TestNoHistory(t *testing.T) {
 	newStage := openLens(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := &dice{t: t}, newStage()
+		s.configuration = d.configuration()
 		if err := s.world.apply(d.cluster()); err != nil {
 			t.Fatal(err)
 		}
 		for range d.n(2, 8) {
-			want := newcomer(t, newStage(), s.world)
+			want := newcomer(t, configured(newStage(), s), s.world)
 			s.aim()
 			if got := remembering(t, s); got != want {
 				t.Fatalf("with a past:\n%s\ninstead of\n%s", got, want)
@@ -33,6 +34,12 @@ func TestNoHistory(t *testing.T) {
 			}
 		}
 	})
+}
+
+// configured gives a stage the configuration of another one.
+func configured(s, like *stage) *stage {
+	s.configuration = like.configuration
+	return s
 }
 
 // remembering plays a cycle, and no other one on the same snapshot, so that what is remembered lives on.

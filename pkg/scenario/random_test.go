@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
@@ -73,6 +74,20 @@ func (d *dice) seldom(times int, text string) string {
 	return ""
 }
 
+// configuration is the built-in one, or one by which gangs that wait get room reserved at once.
+func (d *dice) configuration() []byte {
+	if d.n(0, 1) == 0 {
+		return config.DefaultYAML()
+	}
+	return []byte(reserveAtOnce(d.n(1, 2)))
+}
+
+// reserveAtOnce is a configuration with so many reservations at most.
+func reserveAtOnce(reservations int) string {
+	return fmt.Sprintf("%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: \"0\", reservations: %d}}]\n",
+		config.DefaultYAML(), reservations)
+}
+
 func (d *dice) node(i int) string {
 	line := fmt.Sprintf("node n%d cpu=%d memory=%dGi", i, d.n(0, 8), d.n(0, 8))
 	line += " labels=" + d.one("rack=a", "rack=b", "zone=c", "rack=a,zone=c", "rack=b,zone=c")
@@ -102,6 +117,7 @@ func (d *dice) pod(space, words string) string {
 		"@"+d.one("rack", "zone", "kubernetes.io/hostname")+d.one("", "", "@*", "@team=a", "@two"))
 	line += d.seldom(8, "spread=app="+d.one("x", "y")+"@"+d.one("rack", "zone")+":1"+d.one("", ":soft"))
 	line += d.seldom(6, "image="+d.one("cuda", "mpi")) + d.seldom(9, "prefer=rack="+d.one("a", "b"))
+	line += d.seldom(3, fmt.Sprintf("deadline=%ds", 20*d.n(1, 4)))
 	return line + d.seldom(12, "gates=a.b/c") + d.seldom(20, "ephemeral-storage=100E")
 }
 
@@ -119,6 +135,7 @@ func (d *dice) group() string {
 	if d.n(1, 10) > 1 {
 		line := fmt.Sprintf("group %s%s min=%d age=%ds", space, name, minimum, d.n(0, 9))
 		line += d.seldom(4, fmt.Sprintf("roles=r:%d", d.n(1, minimum)))
+		line += d.seldom(3, fmt.Sprintf("expected=%ds", 20*d.n(1, 4)))
 		lines = append(lines, line+d.seldom(5, "class="+d.one("low", "high", "none")))
 	}
 	for range d.n(0, 6) {
@@ -253,6 +270,7 @@ func TestRandomClusters(t *testing.T) {
 	newStage := openLens(t)
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := &dice{t: t}, newStage()
+		s.configuration = d.configuration()
 		if err := s.world.apply(d.cluster()); err != nil {
 			t.Fatal(err)
 		}

@@ -136,16 +136,24 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			return o, false
 		}
 	}
-	switch o.start = reservation.ExpectedStart; {
-	case last == unknown:
-		o.start = time.Time{}
-	case last != 0 || o.start.IsZero():
-		o.start = time.Unix(cmp.Or(last, r.now), 0).UTC()
-	}
+	o.start = r.expected(job, reservation.ExpectedStart, last)
 	if o.first == unknown || o.first <= r.now {
 		o.first = 0
 	}
 	return o, true
+}
+
+// expected returns when the job is expected to start, if the last who takes room from it leaves then. Where more than room
+// decides, somebody else may have to leave, too: what was expected when the room was chosen is then the least.
+func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
+	plain := !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.Plain(task) })
+	switch {
+	case last == unknown, !plain && before.IsZero():
+		return time.Time{}
+	case !plain && before.Unix() > last, last == 0 && !before.IsZero():
+		return before
+	}
+	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
 // intrudes tells whether a task came to its node after the room there was reserved, and is not one that will be gone in time.

@@ -26,31 +26,33 @@ func (r *run) idles(job *model.Job) bool {
 	return job.Group == nil || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
-// keep looks at one reservation.
+// keep looks at one reservation. While it helps it stays where it is, so that it is not moved about by every pod that ends
+// earlier elsewhere; what is expected of it follows those who use the room.
 func (r *run) keep(job *model.Job) {
-	now := job.Reservation
-	planned := *now
-	outlook, stands := r.outlook(job, now)
-	if stands && !outlook.intruded && r.stands(job, now) {
-		planned.ExpectedStart = outlook.start
-	} else {
+	before := job.Reservation
+	outlook, stands := r.outlook(job, before)
+	stands = stands && r.stands(job, before)
+	planned := *before
+	planned.ExpectedStart = outlook.start
+	if !stands || outlook.intruded || later(outlook.start, before.ExpectedStart) {
 		anew := r.plan(job)
 		switch {
-		case anew != nil:
+		case anew != nil && (!stands || outlook.intruded || later(outlook.start, anew.ExpectedStart)):
 			planned = *anew
-		case r.work <= 0 && stands: // there was no time to look; it is better than nothing
-			planned.ExpectedStart = time.Time{}
-		default:
+		case !stands:
 			r.session.Reserve(job, nil)
 			return
 		}
 	}
-	if !planned.Equal(now) {
+	if !planned.Equal(before) {
 		planned.Object = nil
 		r.session.Reserve(job, &planned)
 	}
 	r.hold(job, &planned)
 }
+
+// later tells whether a start is expected later than another one; zero, which is unknown, is later than any.
+func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
 func (r *run) hold(job *model.Job, reservation *model.Reservation) {

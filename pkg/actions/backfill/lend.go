@@ -22,11 +22,11 @@ func (r *run) lend(waiting []*model.Job) {
 	}
 }
 
-// keptFrom returns the reservations that are in force and that the job must respect.
+// keptFrom returns the reservations that the job must respect.
 func (r *run) keptFrom(job *model.Job) []*holder {
 	var kept []*holder
 	for _, holder := range r.holders {
-		if holder.job != job && holder.job.Reservation != nil && holder.job.Priority >= job.Priority {
+		if holder.job != job && holder.job.Priority >= job.Priority {
 			kept = append(kept, holder)
 		}
 	}
@@ -104,7 +104,7 @@ func (l *lender) gone(job *model.Job) int64 {
 func (l *lender) lent(gone int64) int {
 	lent := 0
 	for _, holder := range l.kept {
-		if gone != 0 && gone <= holder.job.Reservation.Until() {
+		if gone != 0 && gone <= holder.reservation.Until() {
 			lent++
 		}
 	}

@@ -22,8 +22,9 @@ type plan struct {
 	job     *model.Job
 	trial   *start.Trial
 	leaving []departure
-	// rooms are where the job fits, after as few of them have left as was found by now; nil when it never does.
-	rooms []model.ReservedRoom
+	// rooms are where the job fits after enough of them have left, as few as was found by now; nil when it never does.
+	rooms  []model.ReservedRoom
+	enough int
 }
 
 // plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
@@ -46,6 +47,9 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 		return nil
 	}
 	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}
+	if last := p.leaving[p.enough-1].end; last != unknown {
+		reservation.ExpectedStart = time.Unix(last, 0).UTC()
+	}
 	outlook, _ := r.outlook(job, reservation)
 	reservation.ExpectedStart = outlook.start
 	return reservation
@@ -58,7 +62,7 @@ func (p *plan) grow(departed, next int) {
 	}
 	fits := false
 	p.suppose(departed, next, func() {
-		if fits = p.fits(); !fits && next < len(p.leaving) {
+		if fits = p.fits(next); !fits && next < len(p.leaving) {
 			p.grow(next, min(4*next, len(p.leaving)))
 		}
 	})
@@ -72,7 +76,7 @@ func (p *plan) narrow(departed, enough int) {
 	for enough-departed > 1 && p.run.work > 0 {
 		middle, fits := departed+(enough-departed)/2, false
 		p.suppose(departed, middle, func() {
-			if fits = p.fits(); !fits {
+			if fits = p.fits(middle); !fits {
 				p.narrow(middle, enough)
 			}
 		})
@@ -95,8 +99,8 @@ func (p *plan) suppose(from, to int, body func()) {
 	})
 }
 
-// fits tells whether the job could start now, and remembers where.
-func (p *plan) fits() bool {
+// fits tells whether the job could start now that so many have left, and remembers where.
+func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	if !p.possible(free) {
 		return false
@@ -104,7 +108,7 @@ func (p *plan) fits() bool {
 	fits := false
 	p.run.session.Try(func(*framework.Statement) *model.Refusal {
 		if fits = p.trial.Start(model.FutureRoom) == nil; fits {
-			p.rooms = roomsOf(p.trial.Members())
+			p.rooms, p.enough = roomsOf(p.trial.Members()), departed
 		}
 		return supposition
 	})

@@ -4,6 +4,7 @@ package actions
 import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
@@ -11,5 +12,8 @@ import (
 func BuiltIn() []framework.ActionMaker {
 	return []framework.ActionMaker{
 		{Name: allocate.Name, Make: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }},
+		{Name: preempt.Name, Make: func(arguments *config.Reader) (framework.Action, error) {
+			return preempt.New(preempt.ReadArguments(arguments)), nil
+		}},
 	}
 }

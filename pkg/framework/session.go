@@ -36,8 +36,8 @@ type Session struct {
 	log      []operation
 	depth    int
 	refusals map[model.JobKey]*model.Refusal
-	// evicted has where each task was that the open statement has marked for eviction.
-	evicted map[*model.Task]model.Position
+	// evicted are the tasks that the open statement has marked for eviction.
+	evicted map[*model.Task]mark
 	memory  *Memory
 	lacks   []*model.Refusal
 }
@@ -49,7 +49,7 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		options:  options,
 		slots:    profile.slots(),
 		memory:   options.Memory,
-		evicted:  map[*model.Task]model.Position{},
+		evicted:  map[*model.Task]mark{},
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
@@ -137,6 +137,12 @@ func (s *Session) See(job *model.Job) {
 	if len(s.Snapshot.Holds()) > 0 {
 		s.Snapshot.See(model.ViewerOf(job))
 	}
+}
+
+// lookFor makes books and filters show what the task may use: on future room, without those who are about to leave.
+func (s *Session) lookFor(task *model.Task, room model.Room) {
+	s.seeFor(task)
+	s.Snapshot.LookAhead(room == model.FutureRoom)
 }
 
 func (s *Session) seeFor(task *model.Task) {

@@ -16,6 +16,8 @@ type Eviction struct {
 	Pod PodRef
 	// Job is the job it is a member of; zero when it has none.
 	Job JobKey
+	// Delete tells that the pod is deleted, not evicted: budgets do not hold it.
+	Delete bool
 }
 
 // Promise is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an

@@ -53,6 +53,8 @@ type Refusal struct {
 	// Causes counts, for the refusal of a whole job, what kept its first member without a place from each node; most
 	// frequent first.
 	Causes []Cause
+	// Tried is what else was tried and why it did not help, in the user's words; empty when nothing was.
+	Tried string
 }
 
 // Cause is one line of a refusal's tally: so many nodes said no for this reason.
@@ -77,6 +79,9 @@ func (r *Refusal) String() string {
 			b.WriteString(", ")
 		}
 		b.WriteString(cause.String())
+	}
+	if r.Tried != "" {
+		b.WriteString("; " + r.Tried)
 	}
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -69,6 +70,13 @@ type PodGroupSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
+	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never counts as well if any pod of the
+	// group says it.
+	// +optional
+	// +kubebuilder:validation:Enum=PreemptLowerPriority;Never
+	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 }
 
 // Role is a named part of a group with its own minimum.

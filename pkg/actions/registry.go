@@ -5,6 +5,7 @@ import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/actions/backfill"
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
@@ -13,5 +14,8 @@ func BuiltIn() []framework.ActionMaker {
 	return []framework.ActionMaker{
 		{Name: allocate.Name, Make: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }},
 		{Name: backfill.Name, Make: func(arguments *config.Reader) (framework.Action, error) { return backfill.New(arguments), nil }},
+		{Name: preempt.Name, Make: func(arguments *config.Reader) (framework.Action, error) {
+			return preempt.New(preempt.ReadArguments(arguments)), nil
+		}},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -90,7 +91,15 @@ func (s *State) fill(job *model.Job) {
 			}
 		}
 	}
+	job.Patient = patient(job)
 	job.Settled = settled(job)
+}
+
+// patient tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.
+func patient(job *model.Job) bool {
+	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
+	return job.Group != nil && never(job.Group.Spec.PreemptionPolicy) ||
+		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
 }
 
 // settled tells whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is no group,

@@ -39,7 +39,7 @@ type State struct {
 	devices byClass
 	// reserved is the room kept for groups that have waited for long.
 	reserved map[model.JobKey]*reserved
-	budgets map[types.NamespacedName]model.Budget
+	budgets  map[types.NamespacedName]model.Budget
 
 	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot

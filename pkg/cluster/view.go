@@ -26,6 +26,10 @@ import (
 // came to be what it is.
 type View struct {
 	snapshot *model.Snapshot
+	// foresees tells that pods which are about to leave are not in it; ahead is the view that shows that, made when it is first
+	// asked for.
+	foresees bool
+	ahead    *View
 	// catching guards everything below while readers bring it up to date.
 	catching sync.Mutex
 	mark     model.Mark
@@ -49,13 +53,32 @@ func (s *State) View() *View {
 	if s.view != nil {
 		return s.view
 	}
-	s.view = &View{
-		snapshot: s.snapshot,
+	s.view = newView(s.snapshot)
+	return s.view
+}
+
+func newView(snapshot *model.Snapshot) *View {
+	v := &View{
+		snapshot: snapshot,
 		nodes:    map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{},
 		pods: map[types.UID]*framework.PodInfo{},
 	}
-	s.view.addNodes(s.snapshot.Nodes)
-	return s.view
+	v.addNodes(snapshot.Nodes)
+	return v
+}
+
+// shown returns what the session looks at: the view itself, or the one of the cluster without those who are about to leave.
+func (v *View) shown() *View {
+	if !v.snapshot.LooksAhead() {
+		return v
+	}
+	v.catching.Lock()
+	defer v.catching.Unlock()
+	if v.ahead == nil {
+		v.ahead = newView(v.snapshot)
+		v.ahead.foresees = true
+	}
+	return v.ahead
 }
 
 // NodeInfos lists the nodes with the pods on them.
@@ -82,25 +105,28 @@ func (v *View) CompositePodGroups() fwk.CompositePodGroupLister {
 
 type nodeLister struct{ v *View }
 
-func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.all, nil }
+func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.shown().all, nil }
 
 func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
-	l.v.refresh()
-	return l.v.affine, nil
+	shown := l.v.shown()
+	shown.refresh()
+	return shown.affine, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	l.v.refresh()
-	return l.v.repelling, nil
+	shown := l.v.shown()
+	shown.refresh()
+	return shown.repelling, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	l.v.refresh()
-	return l.v.widelyRepelling, nil
+	shown := l.v.shown()
+	shown.refresh()
+	return shown.widelyRepelling, nil
 }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
-	if n := l.v.nodes[name]; n != nil {
+	if n := l.v.shown().nodes[name]; n != nil {
 		return n, nil
 	}
 	return nil, fmt.Errorf("node %q: not in the snapshot", name)
@@ -109,8 +135,9 @@ func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 type claimLister struct{ v *View }
 
 func (l claimLister) IsPVCUsedByPods(key string) bool {
-	l.v.refresh()
-	return l.v.claims[key] > 0
+	shown := l.v.shown()
+	shown.refresh()
+	return shown.claims[key] > 0
 }
 
 type noGroups[T any] struct{}
@@ -139,10 +166,18 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 }
 
 // forget drops what is kept about a pod that will not come back.
-func (v *View) forget(uid types.UID) { delete(v.pods, uid) }
+func (v *View) forget(uid types.UID) {
+	delete(v.pods, uid)
+	if v.ahead != nil {
+		v.ahead.forget(uid)
+	}
+}
 
 // addNodes takes in nodes; the pods on them follow when the view is read.
 func (v *View) addNodes(nodes []*model.Node) {
+	if v.ahead != nil {
+		v.ahead.addNodes(nodes)
+	}
 	fresh := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
 		n := &viewNode{NodeInfo: framework.NewNodeInfo(), view: v, node: node}
@@ -156,6 +191,9 @@ func (v *View) addNodes(nodes []*model.Node) {
 
 // changeNode takes in a new version of a node; the pods on it stay.
 func (v *View) changeNode(object *corev1.Node) {
+	if v.ahead != nil {
+		v.ahead.changeNode(object)
+	}
 	n := v.nodes[object.Name]
 	if n.Node() == object {
 		return
@@ -167,6 +205,9 @@ func (v *View) changeNode(object *corev1.Node) {
 
 // dropNodes forgets nodes with all pods on them.
 func (v *View) dropNodes(nodes []*model.Node) {
+	if v.ahead != nil {
+		v.ahead.dropNodes(nodes)
+	}
 	gone := make([]fwk.NodeInfo, 0, len(nodes))
 	for _, node := range nodes {
 		n := v.nodes[node.Name]

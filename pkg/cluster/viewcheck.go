@@ -13,10 +13,16 @@ import (
 // Check returns an error that names the first difference between the view and its snapshot: nodes, the pods on each, what
 // they take, and every index. It builds each node anew and is meant for tests.
 func (v *View) Check() error {
+	if v.ahead != nil {
+		if err := v.ahead.Check(); err != nil {
+			return fmt.Errorf("ahead: %w", err)
+		}
+	}
 	v.refresh()
 	snapshot := v.snapshot
 	fresh := &View{
 		snapshot: snapshot, nodes: map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{}, pods: v.pods,
+		foresees: v.foresees,
 	}
 	fresh.addNodes(snapshot.Nodes)
 	fresh.refresh()

@@ -80,6 +80,9 @@ func (v *View) catchUp(n *viewNode) {
 	n.seen = n.node.Changed
 	at := 0
 	for _, task := range n.node.Tasks {
+		if v.foresees && task.Leaves() {
+			continue
+		}
 		for at < len(n.Pods) && n.Pods[at].GetPod().UID < task.UID {
 			v.remove(n, n.Pods[at].GetPod().UID)
 		}

@@ -32,9 +32,11 @@ func (s *Session) decide(operations []operation) {
 		}
 	}
 	for _, op := range operations {
-		if _, marked := s.evicted[op.task]; marked && len(order) > 0 {
+		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
-			order[0].Evictions = append(order[0].Evictions, model.Eviction{Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node})
+			order[0].Evictions = append(order[0].Evictions, model.Eviction{
+				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Delete: known.outright,
+			})
 		}
 	}
 	for _, decision := range order {

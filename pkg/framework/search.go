@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -12,7 +14,7 @@ import (
 func (s *Session) Choose(
 	task *model.Task, room model.Room, within func(*model.Node) bool,
 ) (*model.Node, *model.Tally) {
-	s.seeFor(task)
+	s.lookFor(task, room)
 	if s.options.Afresh {
 		return s.chooseAfresh(task, room, within)
 	}
@@ -61,7 +63,7 @@ func (s *Session) best(
 
 // Feasible returns every node with that kind of room for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
-	s.seeFor(task)
+	s.lookFor(task, room)
 	if s.options.Afresh {
 		return s.feasibleAfresh(task, room)
 	}
@@ -79,9 +81,21 @@ func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
 	return nodes
 }
 
+// Fits tells whether the node has that kind of room for the task and passes every filter.
+func (s *Session) Fits(task *model.Task, node *model.Node, room model.Room) bool {
+	s.lookFor(task, room)
+	if s.options.Afresh {
+		return slices.Contains(s.feasibleAfresh(task, room), node)
+	}
+	answer, order := s.ranked(task, room)
+	question, refused := s.question(task, answer, order)
+	return refused == nil && order.at(node.Index) != barred && question.check(node) == nil
+}
+
 // Plain tells whether, as the session stands, nothing but the task's shape and the room on each node decides where it may
 // go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) Plain(task *model.Task) bool {
+	s.Snapshot.LookAhead(false) // who is about to leave may keep others away still
 	for _, scope := range []Scope{Local, Global} {
 		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
 			return false

@@ -40,8 +40,8 @@ type Session struct {
 	log      []operation
 	depth    int
 	refusals map[model.JobKey]*model.Refusal
-	// evicted has where each task was that the open statement has marked for eviction.
-	evicted map[*model.Task]model.Position
+	// evicted are the tasks that the open statement has marked for eviction.
+	evicted map[*model.Task]mark
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
 	memory    *Memory
@@ -55,7 +55,7 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		options:  options,
 		slots:    profile.slots(),
 		memory:   options.Memory,
-		evicted:  map[*model.Task]model.Position{}, borrowers: map[model.JobKey]int64{},
+		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{},
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
@@ -146,6 +146,12 @@ func (s *Session) See(job *model.Job) {
 		viewer.Gone = s.borrowers[job.Key]
 		s.Snapshot.See(viewer)
 	}
+}
+
+// lookFor makes books and filters show what the task may use: on future room, without those who are about to leave.
+func (s *Session) lookFor(task *model.Task, room model.Room) {
+	s.seeFor(task)
+	s.Snapshot.LookAhead(room == model.FutureRoom)
 }
 
 func (s *Session) seeFor(task *model.Task) {

@@ -22,6 +22,15 @@ type operation struct {
 	reserved, prepare bool
 	// departed tells that the task is only supposed to have ended.
 	departed bool
+	// outright tells, of an eviction, that the pod is to be deleted.
+	outright bool
+}
+
+// mark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is to be
+// deleted outright.
+type mark struct {
+	was      model.Position
+	outright bool
 }
 
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
@@ -74,7 +83,7 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	if node.Refused != nil {
 		return node.Refused
 	}
-	st.session.seeFor(task)
+	st.session.lookFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
 		return st.session.lacking(lacking)
@@ -95,8 +104,13 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 }
 
 // Evict marks a task that runs, or is about to, as releasing its room. It refuses when the task holds none, and where nobody
-// may ever be evicted; see MayEvict. When the outermost statement ends, no gang may have been cut below its minimum.
-func (st *Statement) Evict(task *model.Task) *model.Refusal {
+// may ever be evicted. When the outermost statement ends, no gang may have been cut below its minimum.
+func (st *Statement) Evict(task *model.Task) *model.Refusal { return st.end(task, false) }
+
+// Delete is Evict for a pod that is to be deleted outright, whatever budgets say.
+func (st *Statement) Delete(task *model.Task) *model.Refusal { return st.end(task, true) }
+
+func (st *Statement) end(task *model.Task, outright bool) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
@@ -106,8 +120,8 @@ func (st *Statement) Evict(task *model.Task) *model.Refusal {
 	if refusal := sacrosanct(task); refusal != nil {
 		return refusal
 	}
-	st.session.evicted[task] = task.Position
-	st.session.move(operation{task: task}, model.Position{Status: model.Releasing, Node: task.Node})
+	st.session.evicted[task] = mark{was: task.Position, outright: outright}
+	st.session.move(operation{task: task, outright: outright}, model.Position{Status: model.Releasing, Node: task.Node})
 	for _, observer := range st.session.slots.observe {
 		observer.TaskEvicted(task)
 	}
@@ -120,13 +134,13 @@ func (st *Statement) Spare(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
-	was, marked := st.session.evicted[task]
+	known, marked := st.session.evicted[task]
 	if !marked {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is not marked for eviction", task)}
 	}
 	delete(st.session.evicted, task)
 	before := task.Position
-	st.session.move(operation{task: task}, was)
+	st.session.move(operation{task: task, outright: known.outright}, known.was)
 	for _, observer := range st.session.slots.observe {
 		observer.TaskUndone(task, before)
 	}
@@ -203,7 +217,7 @@ func (s *Session) undo(checkpoint int) {
 		case was.Status == model.Releasing:
 			delete(s.evicted, op.task)
 		case op.before.Status == model.Releasing:
-			s.evicted[op.task] = was
+			s.evicted[op.task] = mark{was: was, outright: op.outright}
 		}
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)

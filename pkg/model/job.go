@@ -59,6 +59,8 @@ type Job struct {
 	// Roles are the minima of the job's parts, by name; nil when it has none.
 	Roles   []Role
 	Created time.Time
+	// Patient tells that nobody is evicted for the job: its group or one of its pods says preemptionPolicy: Never.
+	Patient bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
 	// Group is the PodGroup, never changed; nil for a single pod and for a group that does not exist.

@@ -12,6 +12,8 @@ type Change struct {
 	Came bool
 	// Room tells that neither has changed, but how much of the node's room the snapshot's viewer may use.
 	Room bool
+	// Leaves tells that the pod is about to go: who looks ahead has never seen it there.
+	Leaves bool
 }
 
 // Mark is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.

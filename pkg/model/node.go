@@ -108,7 +108,7 @@ func (n *Node) book(task *Task, idle, others func(Resources, Resources) Resource
 		return
 	}
 	n.Idle = idle(n.Idle, task.Request)
-	if task.Status == Releasing && !task.Stuck {
+	if task.Leaves() {
 		n.Releasing = others(n.Releasing, task.Request)
 	}
 }
@@ -161,4 +161,24 @@ func (n *Node) free(position int, room Room) int64 {
 		return min(free, idle)
 	}
 	return free
+}
+
+// Lack is so much of a resource that is lacking for a request.
+type Lack struct {
+	Position int
+	Amount   int64
+}
+
+// Lack returns what the node's room lacks to hold the request, by position; none when it holds it.
+func (n *Node) Lack(request Resources, room Room) []Lack {
+	var lack []Lack
+	for i, amount := range request {
+		if amount <= 0 {
+			continue
+		}
+		if free := n.free(i, room); amount > free {
+			lack = append(lack, Lack{Position: i, Amount: amount - free})
+		}
+	}
+	return lack
 }

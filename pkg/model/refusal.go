@@ -90,6 +90,16 @@ func (r *Refusal) String() string {
 	return b.String()
 }
 
+// With returns the refusal with one more note.
+func (r *Refusal) With(note string) *Refusal {
+	noted := *r
+	if noted.Note != "" {
+		note = noted.Note + "; " + note
+	}
+	noted.Note = note
+	return &noted
+}
+
 func (r *Refusal) lead() string {
 	switch r.Code {
 	case NotEnoughMembers:

@@ -36,6 +36,8 @@ type Snapshot struct {
 	kept    []*Node
 	viewer  Viewer
 	holdsOf uint64
+	// ahead tells that pods which are about to leave are not to be seen.
+	ahead bool
 
 	// moved are the tasks that Move was called for, until somebody takes note.
 	moved map[*Task]struct{}
@@ -121,7 +123,7 @@ func (s *Snapshot) lift(task *Task) {
 	if node == nil || !node.Remove(task) {
 		return
 	}
-	s.Journal.add(Change{Node: node, Pod: task.Pod})
+	s.Journal.add(Change{Node: node, Pod: task.Pod, Leaves: task.Leaves()})
 }
 
 func (s *Snapshot) put(task *Task) {
@@ -132,8 +134,15 @@ func (s *Snapshot) put(task *Task) {
 	if node == nil || !node.Place(task) {
 		return
 	}
-	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true})
+	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true, Leaves: task.Leaves()})
 }
+
+// LookAhead says whether those who ask what runs on nodes see it without the pods that are about to leave, as it will be when
+// promises on future room are kept, or as it is. Books show both at any time. It costs nothing to say.
+func (s *Snapshot) LookAhead(ahead bool) { s.ahead = ahead }
+
+// LooksAhead tells what LookAhead last said.
+func (s *Snapshot) LooksAhead() bool { return s.ahead }
 
 // Check returns an error when the books of a node do not add up to its tasks. Verify mode calls it after every statement.
 func (s *Snapshot) Check() error {

@@ -122,6 +122,9 @@ type Task struct {
 	Refused *Refusal
 }
 
+// Leaves tells whether the task's room is being released and can be counted on.
+func (t *Task) Leaves() bool { return t.Status == Releasing && !t.Stuck }
+
 // CompareTasks orders tasks by creation and then by UID: the tail of every task order, total over distinct tasks.
 func CompareTasks(a, b *Task) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))

@@ -4,6 +4,7 @@ package plugins
 import (
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/extender"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
@@ -26,6 +27,7 @@ func BuiltIn(kube Kube) []framework.PluginMaker {
 	return []framework.PluginMaker{
 		{Name: priority.Name, Make: plain(priority.New)},
 		{Name: gang.Name, Make: plain(gang.New)},
+		{Name: conformance.Name, Make: plain(conformance.New)},
 		{Name: predicates.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			predicates.ReadArguments(arguments)
 			return predicates.New(kube, index)

@@ -19,7 +19,8 @@
 // A story begins an empty cluster and ends with one more cycle, played without being asked for, in which nothing may be
 // decided and, if the cycle before decided nothing either and nothing happened since, nobody may wait for another reason. After each cycle the
 // player checks on its own account that no decision is below a gang's minimum, no pod is bound twice, no node gets more
-// than it has, and that everybody who waits is told why.
+// than it has, everybody who waits is told why, and that victims are of lower priority than whoever they leave for, leave
+// with all their gang or without harm to it, as their budgets allow, and never for one who has left for them before.
 //
 // The commands, with the lines or words they take:
 //
@@ -35,6 +36,7 @@
 //	finish POD...     pods succeed
 //	fail POD...       pods fail
 //	terminate POD...  pods are being deleted, from now on, with [grace=30s]
+//	leave [POD...]    pods, or all that are being deleted, are gone
 //	ungate POD...     scheduling gates are taken away
 //	delete KIND NAME...
 //	cordon NODE..., uncordon NODE...
@@ -57,7 +59,11 @@
 //	pod p affinity=app=x@rack anti=app=x@kubernetes.io/hostname near=app=x@rack apart=app=x@rack spread=app=x@rack:1
 //	pod p claim=data annotations=a/b=c image=cuda deadline=60s
 //	pod p init.cpu=2 sidecar.cpu=1 overhead.cpu=1 pod.cpu=4
-//	class high value=1000
+//	class high value=1000 preemption=Never
+//	budget web allowed=1 selector=app=web
+//
+// Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are promises, when its binds are confirmed.
+// Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is where room was promised to them.
 //
 // Some words say more. Node affinity and spread, in the words of the API:
 //

@@ -10,8 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // This file turns lines into objects as users and kubelets would write them. Identity and time are the world's.
@@ -71,6 +73,9 @@ func newGroup(words []word) (*v1alpha1.PodGroup, error) {
 			group.Spec.Queue = w.value
 		case "expected":
 			group.Spec.ExpectedRunSeconds, err = seconds(w)
+		case "preemption":
+			policy := corev1.PreemptionPolicy(w.value)
+			group.Spec.PreemptionPolicy = &policy
 		case "age":
 		default:
 			err = fmt.Errorf("a group has no %q", w.key)
@@ -99,15 +104,43 @@ func newNamespace(words []word) (*corev1.Namespace, error) {
 func newClass(words []word) (*schedulingv1.PriorityClass, error) {
 	class := &schedulingv1.PriorityClass{}
 	for _, w := range words {
-		if w.key != "value" {
-			return nil, fmt.Errorf("a class has no %q", w.key)
-		}
 		var err error
-		if class.Value, err = number(w); err != nil {
+		switch w.key {
+		case "value":
+			class.Value, err = number(w)
+		case "preemption":
+			policy := corev1.PreemptionPolicy(w.value)
+			class.PreemptionPolicy = &policy
+		default:
+			err = fmt.Errorf("a class has no %q", w.key)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return class, nil
+}
+
+// newBudget reads how many of the pods that the selector finds may be evicted.
+func newBudget(one line) (*model.Budget, error) {
+	budget := &model.Budget{Namespace: one.namespace, Name: one.name, Selector: labels.Everything()}
+	for _, w := range one.words {
+		var err error
+		switch w.key {
+		case "allowed":
+			budget.Allowed, err = number(w)
+		case "selector":
+			var match map[string]string
+			match, err = pairs(w.value)
+			budget.Selector = labels.SelectorFromSet(match)
+		default:
+			err = fmt.Errorf("a budget has no %q", w.key)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return budget, nil
 }
 
 // amount reads a resource and its quantity.

@@ -113,6 +113,11 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 		pod.Spec.Priority = &n
 	case "class":
 		pod.Spec.PriorityClassName = w.value
+	case "preemption":
+		policy := corev1.PreemptionPolicy(w.value)
+		pod.Spec.PreemptionPolicy = &policy
+	case "nominated":
+		pod.Status.NominatedNodeName = w.value
 	case "scheduler":
 		pod.Spec.SchedulerName = w.value
 	case "node":

@@ -3,6 +3,8 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,10 +17,30 @@ import (
 	"github.com/tutti-sched/tutti/pkg/cluster"
 )
 
+// pipeline is the line of a configuration that names the actions.
+var pipeline = regexp.MustCompile(`(?m)^actions: .*$`)
+
 // Run plays the stories of one file and compares with what is recorded there.
 func Run(t *testing.T, path string) {
 	t.Helper()
-	p := &player{stage: newStage()}
+	play(t, path, newStage)
+}
+
+// RunOnly is Run with no other actions than these, which are written as in a configuration, where a story has none of its own.
+func RunOnly(actions string) func(t *testing.T, path string) {
+	return func(t *testing.T, path string) {
+		t.Helper()
+		play(t, path, func() *stage {
+			s := newStage()
+			s.configuration = pipeline.ReplaceAll(s.configuration, []byte("actions: "+strconv.Quote(actions)))
+			return s
+		})
+	}
+}
+
+func play(t *testing.T, path string, newStage func() *stage) {
+	t.Helper()
+	p := &player{newStage: newStage, stage: newStage()}
 	defer func() { p.stage.close() }()
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		answer, err := p.play(d)
@@ -34,8 +56,9 @@ func Run(t *testing.T, path string) {
 
 // player plays one file.
 type player struct {
-	stage *stage
-	title string
+	newStage func() *stage
+	stage    *stage
+	title    string
 	// last is what the cycle before came to, nil when something has happened since.
 	last *outcome
 }
@@ -62,7 +85,7 @@ func (p *player) begin(d *datadriven.TestData) error {
 		return fmt.Errorf("at its end: %w", err)
 	}
 	p.stage.close()
-	p.stage, p.last = newStage(), nil
+	p.stage, p.last = p.newStage(), nil
 	_, p.title, _ = strings.Cut(d.FullCmd(), " ")
 	return p.stage.world.apply(d.Input)
 }
@@ -195,6 +218,11 @@ func (s *stage) befall(command string, names []string, options map[string]string
 		}
 		ends := metav1.NewTime(w.now.Add(grace))
 		return w.changePods(names, func(pod *corev1.Pod) { pod.DeletionTimestamp = &ends })
+	case "leave":
+		if len(names) == 0 {
+			names = w.podNames(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+		}
+		return w.remove("pod", names)
 	case "ungate":
 		return w.changePods(names, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
 	case "delete":

@@ -39,6 +39,12 @@ type stage struct {
 	// memory is handed on from cycle to cycle, as the live loop does.
 	memory framework.Memory
 
+	// ending are the pods that are evicted for a job, promised the nodes on which room is kept, by pod UID; the watch has not
+	// seen it yet. past is who was evicted for whom so far.
+	ending   map[types.UID]bool
+	promised map[types.UID]string
+	past     map[feud]bool
+
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
 	cycles int
@@ -57,6 +63,7 @@ func newStage() *stage {
 	s := &stage{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, coming: map[types.UID]string{},
+		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
 	return s
@@ -146,6 +153,7 @@ func (s *stage) holdToAfresh(o *outcome) error {
 // session runs one session on what the state knows.
 func (s *stage) session(options framework.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
+	o.snapshot.Budgets = s.world.allBudgets()
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
 	o.refusals = framework.Run(o.snapshot, s.profile, options)
 	return o
@@ -175,11 +183,14 @@ func (s *stage) take(decision model.Decision) error {
 		}
 		s.coming[pod.UID] = bind.Node
 	}
+	if err := s.takeEvictions(decision); err != nil {
+		return err
+	}
 	s.state.Assume(decision)
 	return nil
 }
 
-// confirm lets the watch see the binds on their way, in order of pods. The API server binds no pod that is being deleted.
+// confirm lets the watch see the binds, evictions and promises on their way, in order of pods. The API server binds no pod that is being deleted.
 func (s *stage) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	err := s.world.changePods(names, func(pod *corev1.Pod) {
@@ -192,8 +203,11 @@ func (s *stage) confirm() error {
 		s.reserved.Confirm(pod)
 	}
 	clear(s.coming)
+	if err != nil {
+		return err
+	}
 	s.writeGroups()
-	return err
+	return s.confirmEvictions()
 }
 
 // reject lets binds on their way fail.
@@ -270,6 +284,10 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 	}
 	writeReservation(b, decision)
 	for _, promise := range decision.Promises {
+		if promise.Node == "" {
+			fmt.Fprintf(b, "give back: %s\n", key(promise.Pod.Namespace, promise.Pod.Name))
+			continue
+		}
 		fmt.Fprintf(b, "keep: %s for %s\n", promise.Node, key(promise.Pod.Namespace, promise.Pod.Name))
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // start is when every story begins.
@@ -34,6 +35,8 @@ type world struct {
 	classes map[string]*schedulingv1.PriorityClass
 	// namespaces are those that a line names; others that pods are in have no labels.
 	namespaces map[string]*corev1.Namespace
+	// budgets are by namespace/name.
+	budgets map[string]*model.Budget
 
 	// told is every event so far; hear gets each as it comes.
 	told []cluster.Event
@@ -45,7 +48,7 @@ func newWorld(hear func(cluster.Event)) *world {
 		now: start, lives: map[string]int{}, hear: hear,
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
-		namespaces: map[string]*corev1.Namespace{},
+		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*model.Budget{},
 	}
 }
 
@@ -140,6 +143,13 @@ func (w *world) applyLine(one line) error {
 		namespace.Name = one.name
 		w.namespaces[one.name] = namespace
 		return nil
+	case "budget":
+		budget, err := newBudget(one)
+		if err != nil {
+			return err
+		}
+		w.budgets[key(one.namespace, one.name)] = budget
+		return nil
 	case "pod":
 		pod, err := newPod(one.words)
 		if err != nil {
@@ -205,13 +215,16 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 	}
 	if before != nil {
 		pod.Spec.NodeName, pod.Status.Phase = before.Spec.NodeName, before.Status.Phase
-		pod.DeletionTimestamp = before.DeletionTimestamp
+		pod.DeletionTimestamp, pod.Status.NominatedNodeName = before.DeletionTimestamp, before.Status.NominatedNodeName
 		pod.Status.StartTime, pod.Status.Conditions = before.Status.StartTime, before.Status.Conditions
 	} else if pod.Status.Phase == corev1.PodRunning {
 		pod.Status.StartTime = &pod.CreationTimestamp
 	}
 	if class := w.classes[pod.Spec.PriorityClassName]; class != nil {
 		pod.Spec.Priority = &class.Value
+		if pod.Spec.PreemptionPolicy == nil {
+			pod.Spec.PreemptionPolicy = class.PreemptionPolicy
+		}
 	}
 	w.pods[name] = pod
 	w.tellPod(pod)
@@ -254,6 +267,9 @@ func (w *world) remove(kind string, names []string) error {
 			event.Kind, event.Node = cluster.KindNode, node.DeepCopy()
 			event.Node.ResourceVersion = version
 			delete(w.nodes, name)
+		case kind == "budget" && w.budgets[name] != nil:
+			delete(w.budgets, name)
+			continue
 		case kind == "group" && group != nil:
 			event.Kind, event.Group = cluster.KindGroup, group.DeepCopy()
 			event.Group.ResourceVersion = version

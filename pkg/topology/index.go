@@ -31,7 +31,11 @@ type limits struct {
 type Index struct {
 	namespaces Namespaces
 	limits     limits
-	snapshot   *model.Snapshot
+	// foresees tells that pods which are about to leave are not counted; ahead is the index that does so, nil until it is
+	// asked for.
+	foresees bool
+	ahead    *Index
+	snapshot *model.Snapshot
 	// mark is up to where the journal was read.
 	mark model.Mark
 
@@ -82,10 +86,26 @@ func New(namespaces Namespaces) *Index {
 	return x
 }
 
+// Ahead returns the index of the same cluster as it will be without the pods that are about to leave. It follows the snapshot
+// that this one follows.
+func (x *Index) Ahead() *Index {
+	if x.ahead == nil {
+		x.ahead = New(x.namespaces)
+		x.ahead.foresees = true
+		if x.snapshot != nil {
+			x.ahead.Follow(x.snapshot)
+		}
+	}
+	return x.ahead
+}
+
 // Follow says which snapshot the questions that follow are about; it is called when a session opens. What was counted of the
 // same snapshot is kept. Labels of namespaces are taken to be the same until it is called again.
 func (x *Index) Follow(snapshot *model.Snapshot) {
 	snapshot.Number()
+	if x.ahead != nil {
+		x.ahead.Follow(snapshot)
+	}
 	x.session++
 	if x.known == 0 {
 		x.known = x.kept()
@@ -173,7 +193,7 @@ func (x *Index) catchUp() {
 		change := &changes[i]
 		at := x.at[change.Node.Index]
 		switch {
-		case change.Room:
+		case change.Room, change.Leaves && x.foresees:
 		case change.Pod == nil:
 			x.renew(at)
 		case change.Came:

@@ -17,6 +17,13 @@ func known() Known {
 	}
 }
 
+// built is what the built-in configuration needs.
+func built() Known {
+	all := known()
+	all.Actions, all.Plugins = append(all.Actions, "preempt"), append(all.Plugins, "conformance")
+	return all
+}
+
 // TestDecode plays testdata/*.txt: each case is a file, and what is said about it. Run with -rewrite to record answers.
 func TestDecode(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -71,11 +78,12 @@ func showArguments(a Arguments) string {
 }
 
 func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
-	config, err := Default(known())
+	config, err := Default(built())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "4: action allocate\n4: action backfill\n7: tier 1: priority\n8: tier 1: gang\n10: tier 2: predicates\n11: tier 2: nodeorder\n"
+	want := "4: action allocate\n4: action backfill\n4: action preempt\n7: tier 1: priority\n8: tier 1: gang\n" +
+		"9: tier 1: conformance\n11: tier 2: predicates\n12: tier 2: nodeorder\n"
 	if diff := cmp.Diff(want, show(config)); diff != "" {
 		t.Errorf("the built-in configuration (-want +got):\n%s", diff)
 	}

@@ -71,6 +71,13 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
+	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
+	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never counts as well if any pod of the
+	// group says it.
+	// +optional
+	// +kubebuilder:validation:Enum=PreemptLowerPriority;Never
+	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
+
 	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. Nothing
 	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
 	// gone in time, and lets the scheduler say when a group that waits for its room will start.

@@ -1,6 +1,6 @@
 // Package allocate gives idle room to the jobs that wait, in their order: each job's minimum as a whole or not at all,
 // then, when every job has had its try, the members beyond the minimum one by one. Before all others come the jobs that have
-// begun and are short of members, and those that were promised room.
+// begun and are short of members, and, but for jobs of higher priority, those that others were evicted for.
 //
 // It evicts nobody. A job that cannot start leaves no trace in the session and hides nothing from the jobs behind it.
 package allocate
@@ -30,7 +30,7 @@ type action struct {
 func (*action) Name() string { return Name }
 
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
-// evicted for, and then hands out what is left.
+// evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
 	a.failures.follow(session)
 	unsettled := unsettled(session)
@@ -59,15 +59,31 @@ func (a *action) Execute(session *framework.Session) {
 			run.tryMinimum(job)
 		}
 	}
-	for job := range inOrder(session, promised) {
-		if !run.redeem(job) {
-			waiting = append(waiting, job)
+	above, rest := split(waiting, promised)
+	for job := range inOrder(session, slices.Concat(promised, above)) {
+		if !slices.ContainsFunc(job.Tasks, nominated) {
+			run.tryMinimum(job)
+		} else if !run.redeem(job) {
+			rest = append(rest, job)
 		}
 	}
-	for job := range inOrder(session, waiting) {
+	for job := range inOrder(session, rest) {
 		run.tryMinimum(job)
 	}
 	handOutSurplus(session, slices.Concat(begun, promised, waiting))
+}
+
+// split returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
+// those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who has just begun.
+func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
+	for _, job := range waiting {
+		if slices.ContainsFunc(promised, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
+			above = append(above, job)
+		} else {
+			rest = append(rest, job)
+		}
+	}
+	return above, rest
 }
 
 // unsettled returns the jobs of which somebody may wait.

@@ -118,13 +118,9 @@ type holder struct {
 
 // tell says on the holder's refusal which room is kept for it.
 func (h *holder) tell(session *framework.Session) {
-	before := session.Refusal(h.job)
-	if before == nil {
-		return
+	if refusal := session.Refusal(h.job); refusal != nil {
+		session.Refuse(h.job, refusal.With("room is reserved on "+h.reservation.Nodes()+" "+h.reservation.When()))
 	}
-	refusal := *before
-	refusal.Note = "room is reserved on " + h.reservation.Nodes() + " " + h.reservation.When()
-	session.Refuse(h.job, &refusal)
 }
 
 func (r *run) trial(job *model.Job) *start.Trial {

@@ -1,11 +1,12 @@
 // Package gang holds a job back until enough of its members can run: all or nothing.
 //
-// It counts members against the job's minimum and against the minimum of every role. It does not look for nodes, and it
-// does not decide the order of jobs.
+// It counts members against the job's minimum and against the minimum of every role, when a job starts and when others are to
+// be evicted. It does not look for nodes, and it does not decide the order of jobs.
 package gang
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -22,6 +23,7 @@ type plugin struct{}
 var (
 	_ framework.JobValidator = plugin{}
 	_ framework.JobGate      = plugin{}
+	_ framework.VictimPicker = plugin{}
 )
 
 // Name returns "gang".
@@ -53,6 +55,16 @@ func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusa
 		Plugin: Name, Code: model.InsufficientResources, Detail: short.What(), Needs: short.Needs, Has: short.Has,
 		Evictable: true,
 	}
+}
+
+// PickVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
+// of a gang that needs it.
+func (plugin) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+	return slices.DeleteFunc(units, func(unit framework.Unit) bool {
+		return !unit.Whole && unit.Job != nil && unit.Job.Short(func(task *model.Task) bool {
+			return task.Status.Counts() && !slices.Contains(unit.Tasks, task)
+		}) != nil
+	}), true
 }
 
 // exists tells whether a task can still count towards the minimum, or does already.

@@ -15,7 +15,7 @@ func (p *plugin) classless(task *model.Task) (framework.NodeCheck, *model.Refusa
 	}
 	gone := map[int]corev1.ResourceName{}
 	for i := model.Pods + 1; i < len(task.Request); i++ {
-		if name := p.dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
+		if name := p.snapshot.Dimensions.Name(i); task.Request[i] > 0 && !p.kube.ByDeviceClass(name) {
 			gone[i] = name
 		}
 	}

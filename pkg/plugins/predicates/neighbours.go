@@ -6,9 +6,17 @@ import (
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
+// counts returns the index that sees what the session looks at: all pods, or those that stay.
+func (p *plugin) counts() *topology.Index {
+	if p.snapshot != nil && p.snapshot.LooksAhead() {
+		return p.index.Ahead()
+	}
+	return p.index
+}
+
 // spread is the filter in place of PodTopologySpread.
 func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) {
-	f, err := p.index.Spread(task.Pod)
+	f, err := p.counts().Spread(task.Pod)
 	switch {
 	case err != nil:
 		return nil, p.refusals.get("PodTopologySpread failed: "+err.Error(), false)
@@ -21,7 +29,7 @@ func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) 
 
 // neighbours is the filter in place of InterPodAffinity.
 func (p *plugin) neighbours(task *model.Task) (framework.NodeCheck, *model.Refusal) {
-	f, err := p.index.Affinity(task.Pod)
+	f, err := p.counts().Affinity(task.Pod)
 	switch {
 	case err != nil:
 		return nil, p.refusals.get(err.Error(), false)

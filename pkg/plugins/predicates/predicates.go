@@ -76,8 +76,8 @@ type plugin struct {
 	index    *topology.Index
 	filters  map[framework.Scope][]filter
 	refusals refusals
-	// dimensions are the session's.
-	dimensions *model.Dimensions
+	// snapshot is the session's; nil before it opens.
+	snapshot *model.Snapshot
 	// reasons are the refusals of the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
 	// groups are what the members of jobs with device claims have in common.
@@ -92,7 +92,7 @@ var (
 // OpenSession lets the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
-	p.dimensions = session.Snapshot.Dimensions
+	p.snapshot = session.Snapshot
 }
 
 // Name returns "predicates".

@@ -1,10 +1,12 @@
-// Package priority orders jobs, and the tasks inside a job, by priority: the higher goes first.
+// Package priority orders jobs, and the tasks inside a job, by priority: the higher goes first, and only the lower is
+// evicted for it.
 //
 // What a job's priority is, the live state decides when it reads the PodGroup and its pods; this package only compares.
 package priority
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -19,8 +21,9 @@ func New() framework.Plugin { return plugin{} }
 type plugin struct{}
 
 var (
-	_ framework.JobOrderer  = plugin{}
-	_ framework.TaskOrderer = plugin{}
+	_ framework.JobOrderer   = plugin{}
+	_ framework.TaskOrderer  = plugin{}
+	_ framework.VictimPicker = plugin{}
 )
 
 // Name returns "priority".
@@ -31,3 +34,14 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
+
+// PickVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods. It says
+// nothing about other purposes.
+func (plugin) PickVictims(
+	purpose framework.Purpose, preemptor *model.Job, units []framework.Unit,
+) (picked []framework.Unit, decided bool) {
+	if purpose != framework.Preempt {
+		return nil, false
+	}
+	return slices.DeleteFunc(units, func(unit framework.Unit) bool { return unit.Priority() >= preemptor.Priority }), true
+}

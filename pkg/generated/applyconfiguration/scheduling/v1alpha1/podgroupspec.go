@@ -5,6 +5,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
 // PodGroupSpecApplyConfiguration represents a declarative configuration of the PodGroupSpec type for use
 // with apply.
 //
@@ -28,6 +32,10 @@ type PodGroupSpecApplyConfiguration struct {
 	// never lifts the group above the highest priority of its pods. Without it, the group has the priority of its
 	// pods. It cannot be changed.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
+	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
+	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never counts as well if any pod of the
+	// group says it.
+	PreemptionPolicy *v1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. Nothing
 	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
 	// gone in time, and lets the scheduler say when a group that waits for its room will start.
@@ -74,6 +82,14 @@ func (b *PodGroupSpecApplyConfiguration) WithQueue(value string) *PodGroupSpecAp
 // If called multiple times, the PriorityClassName field is set to the value of the last call.
 func (b *PodGroupSpecApplyConfiguration) WithPriorityClassName(value string) *PodGroupSpecApplyConfiguration {
 	b.PriorityClassName = &value
+	return b
+}
+
+// WithPreemptionPolicy sets the PreemptionPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PreemptionPolicy field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithPreemptionPolicy(value v1.PreemptionPolicy) *PodGroupSpecApplyConfiguration {
+	b.PreemptionPolicy = &value
 	return b
 }
 

@@ -1,0 +1,164 @@
+package preempt
+
+import (
+	"cmp"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// boardKey is the question that a board answers: for tasks of a shape, and jobs of a priority.
+type boardKey struct {
+	shape    model.Shape
+	priority int32
+}
+
+// board has what every node offers for one more task of a shape, the cheapest on top. Offers are about room alone. A node is
+// looked at again when somebody came or went there, or when a source with members there was taken from or given back to.
+//
+// Invariant: what stands on it for a node is what the node offered when it was last looked at, or, while a plan is made, no
+// dearer than what it offers now; so who takes the top one looks at it once more.
+type board struct {
+	request model.Resources
+	nodes   []*model.Node
+	// at has the place of a node among nodes, by its place in the snapshot; -1 is none.
+	at []int32
+	// costs are by place; heap has the places of those that offer anything, and where each stands in it, -1 for nowhere.
+	costs []cost
+	heap  []int32
+	where []int32
+	// mark is how far the journal was read, touched how far the run's list.
+	mark    model.Mark
+	touched int
+}
+
+// board returns the board for a task, up to date.
+func (s *search) board(p *plan, task *model.Task) *board {
+	key := boardKey{shape: task.Shape, priority: s.job.Priority}
+	b := s.boards[key]
+	if b == nil {
+		b = s.newBoard(task)
+		s.boards[key] = b
+	}
+	journal := &s.session.Snapshot.Journal
+	changes, ok := journal.Since(b.mark)
+	from := b.mark.Number()
+	b.mark = journal.Mark()
+	if !ok || len(changes) > len(b.nodes) {
+		b.touched = len(s.touched)
+		for place := range b.nodes {
+			s.ask(p, b, int32(place))
+		}
+		return b
+	}
+	for i := range changes {
+		if node := changes[i].Node; node.Changed == from+uint64(i)+1 && b.at[node.Index] >= 0 {
+			s.ask(p, b, b.at[node.Index])
+		}
+	}
+	for ; b.touched < len(s.touched); b.touched++ {
+		if place := b.at[s.touched[b.touched].Index]; place >= 0 {
+			s.ask(p, b, place)
+		}
+	}
+	return b
+}
+
+func (s *search) newBoard(task *model.Task) *board {
+	nodes := s.session.Candidates(task)
+	b := &board{
+		request: task.Request, nodes: nodes, at: make([]int32, len(s.session.Snapshot.Nodes)),
+		costs: make([]cost, len(nodes)), where: make([]int32, len(nodes)),
+	}
+	for i := range b.at {
+		b.at[i] = -1
+	}
+	for place, node := range nodes {
+		b.at[node.Index], b.where[place] = int32(place), -1
+	}
+	return b
+}
+
+// ask looks at one node again.
+func (s *search) ask(p *plan, b *board, place int32) {
+	offer, ok := s.offerOf(p, b.nodes[place], b.request)
+	if ok {
+		b.set(place, offer.cost)
+	} else {
+		b.remove(place)
+	}
+}
+
+// top returns the node with the cheapest offer and looks at it once more; nil when nobody offers anything.
+func (s *search) top(p *plan, b *board) (*model.Node, offer) {
+	for len(b.heap) > 0 {
+		place := b.heap[0]
+		before := b.costs[place]
+		offer, ok := s.offerOf(p, b.nodes[place], b.request)
+		switch {
+		case !ok:
+			b.remove(place)
+		case offer.cost.compare(&before) == 0:
+			return b.nodes[place], offer
+		default:
+			b.set(place, offer.cost)
+		}
+	}
+	return nil, offer{}
+}
+
+func (b *board) less(x, y int32) bool {
+	return cmp.Or(b.costs[x].compare(&b.costs[y]), cmp.Compare(x, y)) < 0
+}
+
+// set brings a place to where its cost belongs.
+func (b *board) set(place int32, c cost) {
+	b.costs[place] = c
+	if b.where[place] < 0 {
+		b.where[place] = int32(len(b.heap))
+		b.heap = append(b.heap, place)
+	}
+	b.down(b.up(int(b.where[place])))
+}
+
+func (b *board) remove(place int32) {
+	i := int(b.where[place])
+	if i < 0 {
+		return
+	}
+	last := len(b.heap) - 1
+	b.swap(i, last)
+	b.heap = b.heap[:last]
+	b.where[place] = -1
+	if i < last {
+		b.down(b.up(i))
+	}
+}
+
+func (b *board) swap(i, j int) {
+	b.heap[i], b.heap[j] = b.heap[j], b.heap[i]
+	b.where[b.heap[i]], b.where[b.heap[j]] = int32(i), int32(j)
+}
+
+func (b *board) up(i int) int {
+	for i > 0 && b.less(b.heap[i], b.heap[(i-1)/2]) {
+		b.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	return i
+}
+
+func (b *board) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(b.heap); child++ {
+			if b.less(b.heap[child], b.heap[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		b.swap(i, least)
+		i = least
+	}
+}

@@ -1,0 +1,109 @@
+package preempt
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// cost is what a set of victims costs, in the terms in which kube-scheduler compares nodes, for a whole plan.
+type cost struct {
+	// violations is how many pods too many some budget loses.
+	violations int
+	// highest is the highest priority among the victims.
+	highest int32
+	// broken is how many gangs end.
+	broken int
+	// sum is the sum of the victims' priorities, each moved up so that none is negative and more pods cost more.
+	sum int64
+	// pods is how many victims there are.
+	pods int
+	// since is when the first of those of the highest priority started.
+	since time.Time
+}
+
+// compare is negative when a is to be preferred.
+//
+// Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
+// decide anything.
+func (a *cost) compare(b *cost) int {
+	if a.pods == 0 || b.pods == 0 {
+		return cmp.Compare(a.pods, b.pods)
+	}
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.broken, b.broken),
+		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), b.since.Compare(a.since))
+}
+
+// plus adds the cost of more victims, but for violations, which do not add up.
+func (a *cost) plus(b *cost) cost {
+	switch {
+	case a.pods == 0:
+		return *b
+	case b.pods == 0:
+		return *a
+	}
+	both := cost{
+		highest: max(a.highest, b.highest), broken: a.broken + b.broken, sum: a.sum + b.sum, pods: a.pods + b.pods, since: a.since,
+	}
+	if b.highest > a.highest || b.highest == a.highest && b.since.Before(a.since) {
+		both.since = b.since
+	}
+	return both
+}
+
+// started returns since when a pod has run, as far as anybody knows.
+func started(task *model.Task) time.Time {
+	if at := task.Pod.Status.StartTime; at != nil {
+		return at.Time
+	}
+	return task.Created
+}
+
+// weight is a victim's part in the sum.
+func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
+
+// guard counts what plans take from disruption budgets.
+type guard struct {
+	budgets []model.Budget
+	// strict tells that a plan which asks too much of a budget is none.
+	strict bool
+	// taken is by budget, of all plans that were decided in this run.
+	taken []int32
+	// over has the budgets of each task, once it was asked for.
+	over map[*model.Task][]int
+}
+
+func newGuard(budgets []model.Budget, strict bool) *guard {
+	return &guard{budgets: budgets, strict: strict, taken: make([]int32, len(budgets)), over: map[*model.Task][]int{}}
+}
+
+// of returns the budgets that count the task.
+func (g *guard) of(task *model.Task) []int {
+	if len(g.budgets) == 0 {
+		return nil
+	}
+	over, known := g.over[task]
+	if !known {
+		for i := range g.budgets {
+			if g.budgets[i].Covers(task) {
+				over = append(over, i)
+			}
+		}
+		g.over[task] = over
+	}
+	return over
+}
+
+// excess returns how many pods too many the budgets lose, with so many taken on top of what was decided.
+func (g *guard) excess(more []int32) int {
+	excess := 0
+	for i := range more {
+		if more[i] > 0 {
+			excess += int(max(0, more[i]-max(0, g.budgets[i].Allowed-g.taken[i])))
+		}
+	}
+	return excess
+}

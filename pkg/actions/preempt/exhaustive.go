@@ -1,0 +1,121 @@
+package preempt
+
+import (
+	"slices"
+)
+
+const (
+	// exhaustivePods is up to how many pods that may be evicted every set of them is looked at; there are at most 2 to the
+	// power of that many.
+	exhaustivePods = 12
+)
+
+// findAmongAll looks at every set of victims, the cheapest first. all is false when that was not possible within the budget.
+func (s *search) findAmongAll() (found *plan, all bool) {
+	if s.plain {
+		everybody := s.everybody(false)
+		if !s.starts(everybody) {
+			return nil, true // with less room it starts even less
+		}
+	}
+	plans := s.allPlans()
+	for _, p := range plans {
+		if s.left <= 0 {
+			s.cut = true
+			return nil, true
+		}
+		if s.starts(p.plan) {
+			return p.plan, true
+		}
+	}
+	return nil, true
+}
+
+// priced is a plan with its cost.
+type priced struct {
+	plan *plan
+	cost cost
+}
+
+// allPlans returns every set of victims that is allowed, the cheapest first, the empty one before all.
+func (s *search) allPlans() []priced {
+	var plans []priced
+	current := newPlan(s.guard)
+	var choose func(i int)
+	choose = func(i int) {
+		if i == len(s.pool.sources) {
+			plans = append(plans, priced{plan: current.clone(), cost: current.cost()})
+			return
+		}
+		from := s.pool.sources[i]
+		if from.whole && len(from.tasks) > 0 && current.admits(&from.entire) {
+			current.add(from.entire)
+			choose(i + 1)
+			current.drop()
+		}
+		var some func(j int)
+		some = func(j int) {
+			if j == len(from.tasks) {
+				choose(i + 1)
+				return
+			}
+			some(j + 1)
+			if task := from.tasks[j]; from.single[task] {
+				if u := newUnit(from, from.tasks[j:j+1], false); current.admits(&u) {
+					current.add(u)
+					some(j + 1)
+					current.drop()
+				}
+			}
+		}
+		some(0)
+	}
+	choose(0)
+	slices.SortStableFunc(plans, func(a, b priced) int { return a.cost.compare(&b.cost) })
+	return plans
+}
+
+// everybody returns the plan of all who may go; where budgets are strict and regarded, of as many as they allow.
+func (s *search) everybody(regarded bool) *plan {
+	guard := s.guard
+	if !regarded {
+		lax := *s.guard
+		lax.strict = false
+		guard = &lax
+	}
+	p := newPlan(guard)
+	for _, u := range s.inCostOrder() {
+		s.widen(p, u)
+	}
+	return p.settled()
+}
+
+// widen adds a unit to a plan if it may be; the whole of a job takes the place of its single members.
+func (s *search) widen(p *plan, u unit) {
+	if u.whole {
+		u = p.rest(u.of)
+	}
+	if len(u.tasks) > 0 && p.admits(&u) {
+		p.add(u)
+	}
+}
+
+// inCostOrder returns all units of the pool, the least important first.
+func (s *search) inCostOrder() []unit {
+	var units []unit
+	for _, from := range s.pool.sources {
+		for i, task := range from.tasks {
+			if from.single[task] {
+				units = append(units, newUnit(from, from.tasks[i:i+1], false))
+			}
+		}
+		if from.whole && len(from.tasks) > 0 {
+			units = append(units, from.entire)
+		}
+	}
+	for i := range units {
+		units[i].cost.violations = newPlan(s.guard).violationsWith(&units[i])
+	}
+	slices.SortFunc(units, func(a, b unit) int { return compareUnits(&a, &b) })
+	return units
+}

@@ -1,0 +1,190 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// findGreedily seats one member after the other where that costs least, on top of what those before it cost.
+func (s *search) findGreedily() *plan {
+	p := newPlan(s.guard)
+	s.seats = nil
+	found := false
+	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+		hopeless := map[model.Shape]bool{}
+		short := int64(0) // as many more must be seated before the gates can agree
+		for _, task := range s.trial.Members() {
+			if s.left <= 0 {
+				s.cut = true
+				break
+			}
+			if short <= 0 {
+				gate := s.session.GateJob(s.job, framework.WithPromised)
+				if gate == nil {
+					break
+				}
+				short = gate.Needs - gate.Has
+			}
+			if task.Refused != nil || hopeless[task.Shape] {
+				continue
+			}
+			if !s.seat(statement, p, task) {
+				hopeless[task.Shape] = s.plain
+				continue
+			}
+			short--
+		}
+		found = s.session.GateJob(s.job, framework.WithPromised) == nil
+		return undone() // it was only a question
+	})
+	if !found {
+		return nil
+	}
+	return p.settled()
+}
+
+// seat makes room for one member and promises it.
+func (s *search) seat(statement *framework.Statement, p *plan, task *model.Task) bool {
+	b := s.board(p, task)
+	if s.session.Plain(task) {
+		node, offer := s.top(p, b)
+		return node != nil && s.sit(statement, p, task, node, offer)
+	}
+	node, offer := s.bestSeat(statement, p, task, b)
+	return node != nil && s.sit(statement, p, task, node, offer)
+}
+
+// sit carries out an offer.
+func (s *search) sit(statement *framework.Statement, p *plan, task *model.Task, node *model.Node, o offer) bool {
+	before := len(s.seats)
+	refusal := s.session.Try(func(inner *framework.Statement) *model.Refusal {
+		for _, u := range o.units {
+			if refusal := s.evict(inner, &u); refusal != nil {
+				return refusal
+			}
+		}
+		return inner.Promise(task, node)
+	})
+	if refusal != nil {
+		return false
+	}
+	for _, u := range o.units {
+		s.claim(p, u)
+	}
+	s.seats = append(s.seats[:before], seat{task: task, node: node})
+	return true
+}
+
+// bestSeat finds a place for a task for which room is not all that matters. What room alone would cost on a node is the least
+// that it can cost there, so nodes are tried from the cheapest on, until what was found is no dearer than any to come.
+func (s *search) bestSeat(
+	statement *framework.Statement, p *plan, task *model.Task, b *board,
+) (best *model.Node, cheapest offer) {
+	places := slices.Clone(b.heap)
+	slices.SortFunc(places, func(x, y int32) int {
+		if b.less(x, y) {
+			return -1
+		}
+		return 1
+	})
+	for _, place := range places {
+		if best != nil && b.costs[place].compare(&cheapest.cost) >= 0 {
+			break
+		}
+		if s.left <= 0 {
+			s.cut = true
+			break
+		}
+		offer, ok := s.dryRun(p, task, b.nodes[place])
+		if ok && (best == nil || offer.cost.compare(&cheapest.cost) < 0) {
+			best, cheapest = b.nodes[place], offer
+		}
+	}
+	return best, cheapest
+}
+
+// dryRun returns who must leave a node so that the task passes all filters there: all who may leave go, and then each is
+// called back, the most important first, who is not in the way. Whole jobs of which single members could go are left alone
+// at first.
+func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found offer, ok bool) {
+	s.spend(1)
+	if s.session.Fits(task, node, model.FutureRoom) {
+		return offer{}, true
+	}
+	for _, wholes := range []bool{false, true} {
+		if found, ok = s.dryRunWith(p, task, node, s.who(node, wholes)); ok {
+			return found, true
+		}
+	}
+	return offer{}, false
+}
+
+func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units []unit) (found offer, ok bool) {
+	before := len(p.units)
+	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, u := range units {
+			s.widen(p, u)
+		}
+		gone := slices.Clone(p.units[before:])
+		for i := range gone {
+			s.evict(statement, &gone[i])
+		}
+		s.spend(2 * len(gone))
+		if ok = s.session.Fits(task, node, model.FutureRoom); !ok {
+			return undone()
+		}
+		slices.SortFunc(gone, func(a, b unit) int { return byImportance(&a, &b) })
+		for _, u := range gone {
+			spare(statement, &u)
+			if s.session.Fits(task, node, model.FutureRoom) {
+				continue
+			}
+			s.evict(statement, &u)
+			found.units = append(found.units, u)
+		}
+		return undone() // it was only a question
+	})
+	for len(p.units) > before {
+		p.drop()
+	}
+	found.cost = s.priceOf(p, found.units)
+	return found, ok
+}
+
+// priceOf returns what units cost on top of a plan.
+func (s *search) priceOf(p *plan, units []unit) cost {
+	var sum cost
+	before := len(p.units)
+	for i := range units {
+		sum = sum.plus(&units[i].cost)
+		p.add(units[i])
+	}
+	sum.violations = p.guard.excess(p.covered)
+	for len(p.units) > before {
+		p.drop()
+	}
+	return sum
+}
+
+// who returns the units with pods on the node that may go: single members before whole jobs, and whole jobs that could also
+// lose single members only if they are asked for.
+func (s *search) who(node *model.Node, wholes bool) []unit {
+	var units []unit
+	for _, task := range node.Tasks {
+		from := s.pool.of[task]
+		if from == nil || task.Status != model.Bound && task.Status != model.Running {
+			continue
+		}
+		if from.single[task] && !(wholes && from.whole) {
+			units = append(units, newUnit(from, []*model.Task{task}, false))
+		}
+		if from.whole && (wholes || len(from.single) == 0) &&
+			!slices.ContainsFunc(units, func(u unit) bool { return u.of == from }) {
+			units = append(units, from.entire)
+		}
+	}
+	slices.SortFunc(units, func(a, b unit) int { return compareUnits(&a, &b) })
+	return units
+}

@@ -1,0 +1,192 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// plan is who is to be evicted for one job.
+//
+// Invariant: of no source more single members are in it than its surplus and that of their roles, unless all the rest is in it,
+// too; where the guard is strict, no budget loses more than it allows.
+type plan struct {
+	guard *guard
+	units []unit
+	// loss is what each source gives; covered is by budget.
+	loss    map[*source]loss
+	covered []int32
+}
+
+// loss is what one source gives: single members, or everything.
+type loss struct {
+	single int
+	whole  bool
+}
+
+func newPlan(guard *guard) *plan {
+	return &plan{guard: guard, loss: map[*source]loss{}, covered: make([]int32, len(guard.budgets))}
+}
+
+// clone returns a plan that can be changed by itself.
+func (p *plan) clone() *plan {
+	again := newPlan(p.guard)
+	for _, u := range p.units {
+		again.add(u)
+	}
+	return again
+}
+
+// admits tells whether the unit may be added.
+func (p *plan) admits(u *unit) bool {
+	given := p.loss[u.of]
+	switch {
+	case given.whole:
+		return false
+	case !u.whole && (given.single >= u.of.surplus || !p.roleAdmits(u)):
+		return false
+	}
+	return !p.guard.strict || p.violationsWith(u) == 0
+}
+
+func (p *plan) roleAdmits(u *unit) bool {
+	left, limited := u.of.roles[u.tasks[0].Role]
+	if !limited {
+		return true
+	}
+	for i := range p.units {
+		if other := &p.units[i]; other.of == u.of && other.tasks[0].Role == u.tasks[0].Role {
+			left--
+		}
+	}
+	return left > 0
+}
+
+// violationsWith returns how many pods too many the budgets lose with the unit, those before included.
+func (p *plan) violationsWith(u *unit) int {
+	if len(p.covered) == 0 {
+		return 0
+	}
+	p.cover(u, 1)
+	excess := p.guard.excess(p.covered)
+	p.cover(u, -1)
+	return excess
+}
+
+func (p *plan) cover(u *unit, sign int32) {
+	if len(p.covered) == 0 {
+		return
+	}
+	for _, task := range u.tasks {
+		for _, budget := range p.guard.of(task) {
+			p.covered[budget] += sign
+		}
+	}
+}
+
+// add takes a unit into the plan, which must admit it.
+func (p *plan) add(u unit) {
+	p.units = append(p.units, u)
+	given := p.loss[u.of]
+	if u.whole {
+		given.whole = true
+	} else {
+		given.single++
+	}
+	p.loss[u.of] = given
+	p.cover(&u, 1)
+}
+
+// drop takes the last unit out again.
+func (p *plan) drop() {
+	last := len(p.units) - 1
+	u := p.units[last]
+	p.units = p.units[:last]
+	given := p.loss[u.of]
+	if u.whole {
+		given.whole = false
+	} else {
+		given.single--
+	}
+	p.loss[u.of] = given
+	p.cover(&u, -1)
+}
+
+// rest returns the unit of what a source still has beside the single members that are in the plan.
+func (p *plan) rest(of *source) unit {
+	if p.loss[of].single == 0 {
+		return of.entire
+	}
+	var rest []*model.Task
+	for _, task := range of.tasks {
+		if !slices.ContainsFunc(p.units, func(u unit) bool { return u.of == of && u.tasks[0] == task }) {
+			rest = append(rest, task)
+		}
+	}
+	return newUnit(of, rest, true)
+}
+
+// settled returns the same plan with each job that goes in parts until nothing is left of it as one unit.
+func (p *plan) settled() *plan {
+	again := newPlan(p.guard)
+	for _, u := range p.units {
+		switch given := p.loss[u.of]; {
+		case !given.whole:
+			again.add(u)
+		case !again.loss[u.of].whole:
+			again.add(u.of.entire)
+		}
+	}
+	return again
+}
+
+// cost sums up what the plan costs.
+func (p *plan) cost() cost {
+	var sum cost
+	for i := range p.units {
+		sum = sum.plus(&p.units[i].cost)
+	}
+	sum.violations = p.guard.excess(p.covered)
+	return sum
+}
+
+// tasks returns how many pods are in the plan.
+func (p *plan) tasks() int {
+	n := 0
+	for i := range p.units {
+		n += len(p.units[i].tasks)
+	}
+	return n
+}
+
+// evict marks a unit's pods for eviction, as the arguments say.
+func (r *run) evict(statement *framework.Statement, u *unit) *model.Refusal {
+	for _, task := range u.tasks {
+		end := statement.Evict
+		if r.options.Delete {
+			end = statement.Delete
+		}
+		if refusal := end(task); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// evictAll marks all of a plan.
+func (r *run) evictAll(statement *framework.Statement, p *plan) *model.Refusal {
+	for i := range p.units {
+		if refusal := r.evict(statement, &p.units[i]); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// spare gives a unit's pods back their places.
+func spare(statement *framework.Statement, u *unit) {
+	for _, task := range u.tasks {
+		statement.Spare(task)
+	}
+}

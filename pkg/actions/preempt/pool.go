@@ -1,0 +1,231 @@
+package preempt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// pool is everybody who may be evicted for jobs of one priority.
+type pool struct {
+	// sources are in the order of their jobs, pods of other schedulers behind them.
+	sources []*source
+	of      map[*model.Task]*source
+	byJob   map[*model.Job]*source
+	// pods is how many may be evicted in all.
+	pods int
+}
+
+// source is a job that victims may come from, or a single pod of another scheduler.
+type source struct {
+	// job is nil for a pod of another scheduler.
+	job *model.Job
+	// priority is that of the job or the highest of its pods.
+	priority int32
+	// tasks are those that may be evicted, the least important first.
+	tasks []*model.Task
+	// single are those of them that may go alone, as long as surplus lasts, and the roles' surplus; whole tells that the job may
+	// go as a whole.
+	single  map[*model.Task]bool
+	surplus int
+	roles   map[string]int
+	whole   bool
+	// entire is the unit of the whole job, gang that it is one of several members.
+	entire unit
+	gang   bool
+}
+
+// unit is what is evicted together: one surplus task, or a whole job.
+type unit struct {
+	of    *source
+	tasks []*model.Task
+	whole bool
+	cost  cost
+}
+
+// pool returns who may be evicted for jobs of this priority, as the victim pickers say of the first of them.
+func (r *run) pool(job *model.Job) *pool {
+	if known := r.pools[job.Priority]; known != nil {
+		return known
+	}
+	p := &pool{of: map[*model.Task]*source{}, byJob: map[*model.Job]*source{}}
+	r.pools[job.Priority] = p
+	for _, other := range r.session.Snapshot.Jobs {
+		if other.Priority < job.Priority && other != job {
+			p.sources = appendSome(p.sources, r.sourceOf(other))
+		}
+	}
+	if r.options.Foreign {
+		for _, node := range r.session.Snapshot.Nodes {
+			for _, task := range node.Tasks {
+				if task.Job == (model.JobKey{}) && task.Priority < job.Priority && r.evictable(task) {
+					p.sources = append(p.sources, &source{tasks: []*model.Task{task}, whole: true, priority: task.Priority})
+				}
+			}
+		}
+	}
+	r.narrow(p, job)
+	for _, s := range p.sources {
+		s.entire = newUnit(s, s.tasks, true)
+		p.pods += len(s.tasks)
+		if s.job != nil {
+			p.byJob[s.job] = s
+		}
+		for _, task := range s.tasks {
+			p.of[task] = s
+		}
+	}
+	return p
+}
+
+func appendSome(sources []*source, s *source) []*source {
+	if s == nil {
+		return sources
+	}
+	return append(sources, s)
+}
+
+// evictable tells whether a pod is there to be evicted: on its node, not on its way there or gone, and not one that the API
+// server has lately refused to evict.
+func (r *run) evictable(task *model.Task) bool {
+	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.Spared[task.UID] == nil
+}
+
+// sourceOf returns whom a job has to give, nil for nobody.
+func (r *run) sourceOf(job *model.Job) *source {
+	s := &source{job: job, whole: true, priority: job.Priority}
+	alive := 0
+	for _, task := range job.Tasks {
+		switch {
+		case r.evictable(task):
+			s.tasks = append(s.tasks, task)
+			s.priority = max(s.priority, task.Priority)
+			alive++
+		case task.Status.OnNode() && task.Status != model.Releasing:
+			s.whole = false // part of the job would stay
+			alive++
+		}
+	}
+	if len(s.tasks) == 0 {
+		return nil
+	}
+	s.gang = alive > 1
+	s.spare()
+	slices.SortFunc(s.tasks, func(a, b *model.Task) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
+	})
+	return s
+}
+
+// spare counts how many members the job has beyond its minimum and those of its roles. Only members that are on their nodes
+// for certain, or have done their work, are counted on.
+func (s *source) spare() {
+	stands := func(task *model.Task) bool {
+		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded
+	}
+	s.surplus = max(0, s.job.Count(stands)-int(s.job.MinMember))
+	if s.surplus == 0 {
+		return
+	}
+	s.single, s.roles = map[*model.Task]bool{}, map[string]int{}
+	for _, role := range s.job.Roles {
+		has := s.job.Count(func(task *model.Task) bool { return task.Role == role.Name && stands(task) })
+		s.roles[role.Name] = max(0, has-int(role.MinMember))
+	}
+	for _, task := range s.tasks {
+		if left, limited := s.roles[task.Role]; !limited || left > 0 {
+			s.single[task] = true
+		}
+	}
+}
+
+// narrow leaves those whom the engine and the victim pickers leave.
+func (r *run) narrow(p *pool, preemptor *model.Job) {
+	var units []framework.Unit
+	for _, s := range p.sources {
+		for _, task := range s.tasks {
+			if s.single[task] {
+				units = append(units, framework.Unit{Job: s.job, Tasks: []*model.Task{task}})
+			}
+		}
+		if s.whole {
+			units = append(units, framework.Unit{Job: s.job, Tasks: s.tasks, Whole: true})
+		}
+	}
+	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
+	for _, picked := range r.session.Victims(framework.Preempt, preemptor, units) {
+		if picked.Whole {
+			whole[picked.Tasks[0]] = true
+		} else {
+			single[picked.Tasks[0]] = true
+		}
+	}
+	p.sources = slices.DeleteFunc(p.sources, func(s *source) bool {
+		s.whole = s.whole && whole[s.tasks[0]]
+		for _, task := range s.tasks {
+			if s.single[task] && !single[task] {
+				delete(s.single, task)
+			}
+		}
+		if !s.whole {
+			s.tasks = slices.DeleteFunc(s.tasks, func(task *model.Task) bool { return !s.single[task] })
+		}
+		return len(s.tasks) == 0
+	})
+}
+
+func newUnit(s *source, tasks []*model.Task, whole bool) unit {
+	u := unit{of: s, tasks: tasks, whole: whole}
+	for i, task := range tasks {
+		priority := task.Priority
+		if s.job != nil {
+			priority = max(priority, s.job.Priority)
+		}
+		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, since: started(task)}
+		if whole {
+			c.highest = s.priority
+		}
+		if i == 0 {
+			u.cost = c
+		} else {
+			u.cost = u.cost.plus(&c)
+		}
+	}
+	if whole && s.gang {
+		u.cost.broken = 1
+	}
+	return u
+}
+
+// compareUnits orders units by how little they matter, in total.
+func compareUnits(a, b *unit) int {
+	return cmp.Or(
+		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(a.tasks), len(b.tasks)))
+}
+
+// settle takes those who were evicted out of all pools.
+func (r *run) settle(units []unit) {
+	for _, p := range r.pools {
+		for _, u := range units {
+			s := p.of[u.tasks[0]]
+			if s == nil {
+				continue
+			}
+			for _, task := range u.tasks {
+				delete(p.of, task)
+				if left, limited := s.roles[task.Role]; limited {
+					s.roles[task.Role] = left - 1
+				}
+			}
+			s.surplus -= len(u.tasks)
+			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return slices.Contains(u.tasks, task) })
+			s.whole = s.whole && len(s.tasks) > 0
+			if s.whole {
+				s.entire = newUnit(s, s.tasks, true)
+			}
+			p.pods -= len(u.tasks)
+		}
+	}
+}

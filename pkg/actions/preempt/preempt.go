@@ -1,0 +1,166 @@
+// Package preempt makes room for jobs that found none: it evicts pods of lower priority, as few and as unimportant ones as
+// will do, and only when the whole minimum of a job can then start.
+//
+// A plan is made as a whole, over all nodes, on idle room, on room that is being released and on that of victims together.
+// What is freed stays promised to whom it was freed for. The package decides whom to evict for whom; whether a job fits is for
+// pkg/start to say, who may be evicted at all for the engine and the victim pickers.
+package preempt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
+)
+
+// Name is the action's name in the configuration.
+const Name = "preempt"
+
+// New returns the action. Between sessions it keeps which jobs it can do nothing for, until something that could help has
+// changed.
+func New(options Options) framework.Action { return &action{options: options} }
+
+type action struct {
+	options Options
+	past    past
+}
+
+// Name returns "preempt".
+func (*action) Name() string { return Name }
+
+// Execute makes a plan for each job that was refused and that eviction could help, in job order.
+func (a *action) Execute(session *framework.Session) {
+	jobs := refused(session)
+	if len(jobs) == 0 {
+		return
+	}
+	stuck := stuckIn(session.Snapshot)
+	a.past.follow(session.Snapshot)
+	run := &run{
+		session: session, options: a.options, largest: start.Largest(session.Snapshot),
+		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
+		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]hopelessness{},
+	}
+	for _, job := range jobs {
+		if slices.ContainsFunc(job.Tasks, nominated) {
+			run.note(job, "what was promised cannot be kept any more"+stuck)
+			continue
+		}
+		if known, ok := a.past.recall(session, job); ok {
+			run.note(job, known)
+			continue
+		}
+		why, cut := run.try(job)
+		if why != "" {
+			why += stuck
+			run.note(job, why)
+			if !cut {
+				a.past.remember(job, why)
+			}
+		}
+	}
+}
+
+func nominated(task *model.Task) bool { return task.Nominated != "" }
+
+// stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
+func stuckIn(snapshot *model.Snapshot) string {
+	const few = 3
+	var names []string
+	count := 0
+	for _, node := range snapshot.Nodes {
+		for _, task := range node.Tasks {
+			if task.Stuck {
+				if count++; count <= few {
+					names = append(names, fmt.Sprintf("%s on %s", task, node.Name))
+				}
+			}
+		}
+	}
+	if count > few {
+		names = append(names, fmt.Sprintf("%d more", count-few))
+	}
+	if count == 0 {
+		return ""
+	}
+	return "; stuck, being deleted for too long: " + strings.Join(names, ", ")
+}
+
+// refused returns the jobs that wait for room although their members exist, in job order: those that are not waiting for
+// victims already, and that eviction could help.
+func refused(session *framework.Session) []*model.Job {
+	var jobs []*model.Job
+	for _, job := range session.Snapshot.Jobs {
+		refusal := session.Refusal(job)
+		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims ||
+			session.GateJob(job, framework.WithPlaced) == nil || session.ValidateJob(job) != nil {
+			continue
+		}
+		jobs = append(jobs, job)
+	}
+	slices.SortFunc(jobs, session.CompareJobs)
+	return jobs
+}
+
+// run is one execution of the action.
+type run struct {
+	session *framework.Session
+	options Options
+	largest model.Resources
+	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes; used is what
+	// the latter has looked at.
+	exact      int
+	left, used int64
+	guard      *guard
+	// pools are by the priority of those that others are evicted for.
+	pools  map[int32]*pool
+	boards map[boardKey]*board
+	// touched are nodes on which it may cost something else now to make room, although nobody has come or gone there.
+	touched  []*model.Node
+	hopeless map[hopelessKey]hopelessness
+}
+
+// spend counts so many looks at nodes.
+func (r *run) spend(looks int) {
+	r.left -= int64(looks)
+	r.used += int64(looks)
+}
+
+// note adds to why the job waits what was tried here.
+func (r *run) note(job *model.Job, why string) {
+	r.session.Refuse(job, r.session.Refusal(job).With("preemption: "+why))
+}
+
+// try makes a plan for the job and decides it. Otherwise it returns why there is none; cut tells that the search was not
+// finished.
+func (r *run) try(job *model.Job) (why string, cut bool) {
+	if job.Patient {
+		return "preemptionPolicy is Never", false
+	}
+	pool := r.pool(job)
+	if pool.pods == 0 {
+		return "no lower-priority victims", false
+	}
+	r.session.See(job)
+	search := r.newSearch(job, pool)
+	if why, known := r.foretell(search); known {
+		return why, false
+	}
+	if r.left <= 0 {
+		return r.exhausted(), true
+	}
+	found := search.find()
+	r.touch(search)
+	switch {
+	case found != nil && search.decide(found):
+		return "", false
+	case search.cut:
+		return r.exhausted(), true
+	}
+	why = search.explain()
+	r.remember(search, why)
+	return why, false
+}

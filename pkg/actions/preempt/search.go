@@ -1,0 +1,151 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
+)
+
+// search looks for the victims of one job.
+type search struct {
+	*run
+	job   *model.Job
+	pool  *pool
+	trial *start.Trial
+	// plain tells that shape and room alone decide where members may go; uniform that they also are all of one shape.
+	plain, uniform bool
+	// seats are where the members went in the plan that was found.
+	seats []seat
+	// cut tells that the budget has ended the search.
+	cut bool
+	// touchedBy are the sources that plans took from.
+	touchedBy []*source
+}
+
+// seat is a place for one member.
+type seat struct {
+	task *model.Task
+	node *model.Node
+}
+
+// undone is the refusal that takes a question's changes back.
+func undone() *model.Refusal { return &model.Refusal{} }
+
+func (r *run) newSearch(job *model.Job, pool *pool) *search {
+	s := &search{run: r, job: job, pool: pool, trial: start.New(r.session, job, r.largest, &r.exact)}
+	members := s.trial.Members()
+	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.Plain(task) })
+	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
+		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Refused != nil
+	})
+	return s
+}
+
+// find returns the plan, nil when there is none.
+func (s *search) find() *plan {
+	if s.pool.pods <= exhaustivePods {
+		if found, all := s.findAmongAll(); all {
+			return found
+		}
+	}
+	found := s.findGreedily()
+	if found == nil && !s.cut && !s.uniform {
+		found = s.findBroadly()
+	}
+	if found == nil || s.cut {
+		return nil
+	}
+	if found = s.trim(found); s.cut {
+		return nil
+	}
+	return found
+}
+
+// starts tells whether the job can start when all of a plan leave. It leaves no trace.
+func (s *search) starts(p *plan) bool { return s.whyNot(p) == nil }
+
+// whyNot returns why the job cannot start when all of a plan leave, nil when it can.
+func (s *search) whyNot(p *plan) (why *model.Refusal) {
+	s.spend(p.tasks() + s.looks())
+	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+		if why = s.evictAll(statement, p); why == nil {
+			why = s.trial.Start(model.FutureRoom)
+		}
+		return undone() // it was only a question
+	})
+	return why
+}
+
+// looks is what a try to start the job costs in looks at nodes: one per member, or one per member and node where every member
+// is asked about all of them.
+func (s *search) looks() int {
+	members := len(s.trial.Members())
+	if s.plain {
+		return members
+	}
+	return members * max(1, len(s.session.Snapshot.Nodes)/8)
+}
+
+// decide makes the plan come true; false when somebody objects after all.
+func (s *search) decide(p *plan) bool {
+	if !s.agreed(p) {
+		return false
+	}
+	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
+		if refusal := s.evictAll(statement, p); refusal != nil {
+			return refusal
+		}
+		if s.trial.Start(model.FutureRoom) == nil {
+			return nil
+		}
+		for _, seat := range s.seats {
+			if refusal := statement.Promise(seat.task, seat.node); refusal != nil {
+				return refusal
+			}
+		}
+		return s.session.GateJob(s.job, framework.WithPromised)
+	})
+	if refusal != nil {
+		return false
+	}
+	for i := range p.covered {
+		s.guard.taken[i] += p.covered[i]
+	}
+	s.settle(p.units)
+	clear(s.hopeless) // what they say of the cluster is true no more
+	s.session.Refuse(s.job, start.Waits(s.session.Snapshot, s.job))
+	return true
+}
+
+// agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.
+func (s *search) agreed(p *plan) bool {
+	units := make([]framework.Unit, len(p.units))
+	for i, u := range p.units {
+		units[i] = framework.Unit{Job: u.of.job, Tasks: u.tasks, Whole: u.whole}
+	}
+	return len(s.session.Victims(framework.Preempt, s.job, units)) == len(units)
+}
+
+// claim adds a unit to the plan.
+func (s *search) claim(p *plan, u unit) {
+	if p.loss[u.of] == (loss{}) {
+		s.touchedBy = append(s.touchedBy, u.of)
+	}
+	p.add(u)
+}
+
+// touch lets boards look again at the nodes of everybody that a search took something from.
+func (r *run) touch(s *search) {
+	for _, of := range s.touchedBy {
+		if of.job == nil {
+			continue
+		}
+		for _, task := range of.tasks {
+			if node := r.session.Snapshot.Node(task.Node); node != nil {
+				r.touched = append(r.touched, node)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,9 +23,6 @@ import (
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
-
-// slowly is a finalizer: a pod that has it is going for as long as the test wants.
-const slowly = "lab.tutti.dev/slowly"
 
 // arena is a namespace with nodes of four CPUs, of which a member of a gang takes all, and two priorities.
 type arena struct {
@@ -91,25 +89,31 @@ func (a *arena) says(gang *v1alpha1.PodGroup, words string) error {
 	return nil
 }
 
-// letGo takes the finalizer off all pods that are going.
+// letGo lets the containers of all pods stop that take their time.
 func (a *arena) letGo() {
 	a.t.Helper()
 	pods, err := env.Pods(a.t.Context(), a.ns)
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+cluster.StopAfter+`":null}}}`))
 	for i := range pods {
-		if pods[i].DeletionTimestamp == nil || len(pods[i].Finalizers) == 0 {
+		if pods[i].Annotations[cluster.StopAfter] == "" {
 			continue
 		}
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
 		if err := client.IgnoreNotFound(env.Client.Patch(a.t.Context(), &pods[i], patch)); err != nil {
 			a.t.Fatal(err)
 		}
 	}
 }
 
-func goesSlowly(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, slowly) }
+// goesSlowly makes a pod take its time when it is deleted, until the test lets it go. A grace period of nothing would let the
+// API server delete it at once.
+func goesSlowly(p *corev1.Pod) {
+	second := int64(1)
+	p.Spec.TerminationGracePeriodSeconds = &second
+	p.Annotations[cluster.StopAfter] = "1h"
+}
 
 // TestVictimsAreSurplusFirstAndThenWholeGangs: nobody is evicted who need not be, and no gang is left with a part.
 func TestVictimsAreSurplusFirstAndThenWholeGangs(t *testing.T) {

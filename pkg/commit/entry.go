@@ -112,8 +112,8 @@ type batch struct {
 	aborted string
 	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent.
 	deadline time.Time
-	// expired: the deadline has passed, no further attempt is made.
-	expired bool
+	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
+	expired, patient bool
 	// succeeded, failed and uncertain count the final answers.
 	succeeded, failed, uncertain int
 	// victims are the pods that go, on these nodes.

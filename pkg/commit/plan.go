@@ -17,7 +17,8 @@ import (
 
 // plan begins with the promises of a decision, and with its evictions if there are no promises.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
-	promises := &batch{kind: CallPromise, job: decision.Job}
+	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
+	promises := &batch{kind: CallPromise, job: decision.Job, patient: takesBack(decision)}
 	for _, promise := range decision.Promises {
 		promises.add(Call{Kind: CallPromise, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
 	}
@@ -50,11 +51,14 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 // overtake ends the evictions of earlier decisions about a job that a new one has made pointless: the room that they are for is
 // given back, or the job starts without it.
 func (m *Machine) overtake(now time.Time, decision model.Decision) {
-	takesBack := func(promise model.Promise) bool { return promise.Node == "" }
-	if len(decision.Binds) == 0 && !slices.ContainsFunc(decision.Promises, takesBack) {
-		return
+	if len(decision.Binds) > 0 || takesBack(decision) {
+		m.callOff(now, "the room is not needed any more", func(plan *batch) bool { return plan.job == decision.Job })
 	}
-	m.callOff(now, "the room is not needed any more", func(plan *batch) bool { return plan.job == decision.Job })
+}
+
+// takesBack tells whether a decision gives room back.
+func takesBack(decision model.Decision) bool {
+	return slices.ContainsFunc(decision.Promises, func(promise model.Promise) bool { return promise.Node == "" })
 }
 
 // bereave ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.
@@ -114,7 +118,7 @@ func (m *Machine) marked(now time.Time, e *entry) {
 		m.giveUp(now, e, "the pod was deleted")
 	case b.aborted != "":
 		m.giveUp(now, e, b.aborted)
-	case b.expired || !now.Before(b.deadline):
+	case b.late(now):
 		m.tooLate(now, e)
 	default:
 		m.land(e)

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -182,8 +183,13 @@ func TestPromiseTakenBackIsBestEffort(t *testing.T) {
 	p.reply("deaf", errServer)
 	p.reply("fine", nil)
 	p.expect("Lapsed gone gone", "Lapsed denied", "Lapsed fine")
-	p.pass(time.Second)
-	p.expectCalls("Promise deaf #2")
+	for attempt := range 40 {
+		p.pass(10 * time.Second)
+		p.expectCalls(fmt.Sprintf("Promise deaf #%d", attempt+2))
+		p.reply("deaf", errLost)
+	}
+	p.pass(10 * time.Second)
+	p.calls()
 	p.reply("deaf", nil)
 	p.expect("Lapsed deaf")
 	p.end()

@@ -67,7 +67,7 @@ func promised(session *framework.Session, statement *framework.Statement, member
 }
 
 // newOustingWorld has nodes for one pod each, all of them taken: low-0 on n0, low-1 on n1 and so on.
-func newOustingWorld(t *testing.T, nodes int) *world {
+func newOustingWorld(t tester, nodes int) *world {
 	w := newWorld(t)
 	w.loop.profile.Actions = append(w.loop.profile.Actions, ousting{})
 	for i := range nodes {
@@ -379,6 +379,11 @@ func (w *world) servePlan(call commit.Call) error {
 			return err
 		}
 	}
+	w.carryOut(call)
+	return nil
+}
+
+func (w *world) carryOut(call commit.Call) {
 	pod := w.pods[call.Pod.UID].DeepCopy()
 	switch call.Kind {
 	case commit.CallPromise:
@@ -389,5 +394,4 @@ func (w *world) servePlan(call commit.Call) error {
 		pod.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(time.Hour)}
 	}
 	w.pod(pod)
-	return nil
 }

@@ -22,9 +22,10 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 	for _, promise := range decision.Promises {
 		promises.add(Call{Kind: CallPromise, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
 	}
-	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises, nodes: map[string]struct{}{}}
+	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises}
 	for _, eviction := range decision.Evictions {
 		evictions.add(evictionCall(now, decision.Job, eviction))
+		evictions.entries[len(evictions.entries)-1].victim = eviction
 	}
 	if len(evictions.entries) > 0 {
 		m.plans = append(m.plans, evictions)
@@ -142,17 +143,11 @@ func (m *Machine) failEviction(now time.Time, e *entry, gone bool, outcome Outco
 	}
 }
 
-// lose counts a victim that goes.
-func (b *batch) lose(e *entry) {
-	b.victims = append(b.victims, e.call.Pod)
-	b.nodes[e.call.Node] = struct{}{}
-}
-
 // cleared ends a plan of which every victim has gone or stays.
 func (m *Machine) cleared(now time.Time, b *batch) {
 	i := slices.Index(m.plans, b)
 	m.plans = slices.Delete(m.plans, i, i+1)
 	m.report(now, Outcome{
-		Kind: Cleared, Job: b.job, Failed: b.failed, Victims: b.victims, Nodes: len(b.nodes), Members: len(b.promises.entries),
+		Kind: Cleared, Job: b.job, Failed: b.failed, Victims: b.victims, Members: len(b.promises.entries),
 	})
 }

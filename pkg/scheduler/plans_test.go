@@ -198,6 +198,31 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 	}
 }
 
+// TestGangThatGoesIsToldOnce, beside its members.
+func TestGangThatGoesIsToldOnce(t *testing.T) {
+	w := newOustingWorld(t, 0)
+	w.node("n0", "1")
+	w.node("n1", "1")
+	w.gang("train", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.high("mpi", 2)
+	calls := w.play(t.Context(), time.Second)
+	want := "Normal Preempted: Evicted 2 members to make room for PodGroup default/mpi, whose priority is 100"
+	if got := notes(calls, "train"); !slices.Contains(got, want) {
+		t.Errorf("the gang was told %q, want %q", got, want)
+	}
+	for _, call := range calls {
+		if event := call.Write.Event; event != nil && event.Reason == reasonPreempted {
+			if event.Related == nil || event.Related.UID != "group-mpi" || event.Related.Kind != "PodGroup" {
+				t.Errorf("%s is related to %+v", event.Regarding.Name, event.Related)
+			}
+		}
+	}
+	if n := kinds(calls)[commit.CallEvict]; n != 2 {
+		t.Errorf("%d evictions", n)
+	}
+}
+
 // TestRestartKeepsThePromise: who starts anew while victims leave evicts nobody, lets nobody have the room, and binds when it is
 // there.
 func TestRestartKeepsThePromise(t *testing.T) {
@@ -356,14 +381,14 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 
 func TestNotesNameAFew(t *testing.T) {
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", Single: true}, UID: "u"}
-	var pods []model.PodRef
-	for _, name := range []string{"d", "a", "c", "b"} {
-		pods = append(pods, model.PodRef{Namespace: "ns", Name: name})
+	var pods []model.Eviction
+	for i, name := range []string{"d", "a", "c", "b"} {
+		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})
 	}
 	for want, outcome := range map[string]commit.Outcome{
-		"Evicted 1 pod on 1 node to make room for 1 member: ns/d": {Victims: pods[:1], Nodes: 1, Members: 1},
+		"Evicted 1 pod on 1 node to make room for 1 member: ns/d": {Victims: pods[:1], Members: 1},
 		"Evicted 4 pods on 2 nodes to make room for 3 members: ns/a, ns/b, ns/c and 1 more; 2 pods stayed": {
-			Victims: pods, Nodes: 2, Members: 3, Failed: 2,
+			Victims: pods, Members: 3, Failed: 2,
 		},
 	} {
 		event := preempting(outcome, job, time.Time{}).Event

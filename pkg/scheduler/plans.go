@@ -62,6 +62,9 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 	}
 }
 
+// takesBack tells of a promise that it ends an earlier one.
+func takesBack(promise model.Promise) bool { return promise.Node == "" }
+
 func promiseFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{
 		Code:   model.BindFailed,

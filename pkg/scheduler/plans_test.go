@@ -21,7 +21,7 @@ import (
 )
 
 // ousting is an action that evicts single pods of lower priority, the first by name first, until a job without room has been
-// promised room for all its members.
+// promised room for all its members. It leaves alone who has just given room back, until the state knows.
 type ousting struct{}
 
 func (ousting) Name() string { return "ousting" }
@@ -29,7 +29,8 @@ func (ousting) Name() string { return "ousting" }
 func (ousting) Execute(session *framework.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		refusal := session.Refusal(job)
-		if refusal == nil || refusal.Code != model.InsufficientResources {
+		nominated := func(task *model.Task) bool { return task.Nominated != "" }
+		if refusal == nil || refusal.Code != model.InsufficientResources || job.Count(nominated) > 0 {
 			continue
 		}
 		if session.Try(func(statement *framework.Statement) *model.Refusal { return oust(session, statement, job) }) == nil {

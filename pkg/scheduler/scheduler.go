@@ -170,7 +170,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	snapshot.Held = held
 	spared, sparedUntil := s.spared.now(s.state, now)
 	snapshot.Spared = spared
-	decided := 0
+	decided, gaveBack := 0, false
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
@@ -183,6 +183,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			}
 			s.send()
 			decided += len(decision.Binds) + len(decision.Evictions) + len(decision.Promises)
+			gaveBack = gaveBack || slices.ContainsFunc(decision.Promises, takesBack)
 		},
 	})
 	s.last = lastCycle{decided: decided > 0, expires: now.Add(anyway)}
@@ -191,6 +192,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expires))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
+	if gaveBack { // room that is free, and a job that may be planned for anew: no watch will tell
+		s.wake(now)
+	}
 	s.settle(ctx, outcomes)
 	s.giveBackStranded(snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)

@@ -214,7 +214,7 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	case Evicted:
 		b.succeeded++
 		if !outcome.Gone {
-			b.victims = append(b.victims, e.victim)
+			b.victims = append(b.victims, *e.victim)
 		}
 	case BindFailed, PromiseFailed, EvictFailed:
 		b.failed++

@@ -70,8 +70,8 @@ type entry struct {
 	refused bool
 	// overtaken tells of a promise that a newer decision about the pod has ended it.
 	overtaken bool
-	// victim is what the calls of an eviction carry out.
-	victim model.Eviction
+	// victim is what the calls of an eviction carry out; nil for other calls.
+	victim *model.Eviction
 	// message is the error of the last attempt.
 	message string
 	// pointless tells that it was said of a CallPrepare in flight that it serves nothing any more.

@@ -25,7 +25,7 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises}
 	for _, eviction := range decision.Evictions {
 		evictions.add(evictionCall(now, decision.Job, eviction))
-		evictions.entries[len(evictions.entries)-1].victim = eviction
+		evictions.entries[len(evictions.entries)-1].victim = &eviction
 	}
 	if len(evictions.entries) > 0 {
 		m.plans = append(m.plans, evictions)

@@ -122,7 +122,7 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		if pod.DeletionTimestamp == nil {
 			r.evicted = before.evicted
 		}
-		if before.promise != nil && *before.promise != pod.Status.NominatedNodeName {
+		if before.promise != nil && pod.Spec.NodeName == "" && *before.promise != pod.Status.NominatedNodeName {
 			r.promise = before.promise
 		}
 	}

@@ -124,6 +124,9 @@ func (s *State) Translate(translators []model.RequestTranslator) {
 // Group returns the PodGroup of a job, never to be changed; nil when there is none.
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
 
+// Job returns a job as the last snapshot shows it, nil when it does not: for who may say what was true a moment ago.
+func (s *State) Job(key model.JobKey) *model.Job { return s.snapshot.Job(key) }
+
 // Pod returns the stripped pod of that UID, never to be changed; nil when the state does not hold it.
 func (s *State) Pod(uid types.UID) *corev1.Pod {
 	if record := s.record(uid); record != nil {

@@ -57,7 +57,7 @@ func (m *Machine) again(now time.Time, e *entry, v verdict) {
 		case b.aborted != "":
 			m.giveUp(now, e, b.aborted)
 			return
-		case b.expired || !now.Before(b.deadline):
+		case b.late(now):
 			m.tooLate(now, e)
 			return
 		}
@@ -99,6 +99,11 @@ func (m *Machine) yield(now time.Time, e *entry) bool {
 func (m *Machine) drop(now time.Time, e *entry) {
 	m.unlink(now, e)
 	m.counts.Replaced++
+}
+
+// late tells whether there is no further attempt because of the deadline.
+func (b *batch) late(now time.Time) bool {
+	return !b.patient && (b.expired || !now.Before(b.deadline))
 }
 
 // tooLate ends an entry whose batch has passed its deadline.
@@ -209,7 +214,7 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	case Evicted:
 		b.succeeded++
 		if !outcome.Gone {
-			b.lose(e)
+			b.victims = append(b.victims, *e.victim)
 		}
 	case BindFailed, PromiseFailed, EvictFailed:
 		b.failed++

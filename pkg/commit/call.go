@@ -216,10 +216,10 @@ type Outcome struct {
 	Message string
 	// Needs is the decision's Needs; the numbers behind it count its binds by outcome. Only Committed sets these.
 	Needs, Bound, Failed, Uncertain int
-	// Victims are the decision's pods that go because of it, in the order in which that was confirmed; Nodes is on how many
-	// nodes they are, Members for how many pods the decision made promises. Only Cleared sets these.
-	Victims        []model.PodRef
-	Nodes, Members int
+	// Victims are the decision's evictions that took effect, in the order in which that was confirmed; Members is for how many
+	// pods the decision made promises. Only Cleared sets these.
+	Victims []model.Eviction
+	Members int
 	// Write is what failed to be written; zero but for WriteFailed.
 	Write Write
 }

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
@@ -68,6 +70,8 @@ func classify(kind Kind, err error) verdict {
 		}
 	case code == http.StatusNotFound:
 		v.class = gone
+	case code == http.StatusUnprocessableEntity && refusesUID(status.Status().Details):
+		v.class = gone
 	case code == http.StatusConflict:
 		v.class, v.leaving = conflict(kind, err)
 	case code == http.StatusInternalServerError && kind == CallEvict && strings.Contains(err.Error(), severalBudgets):
@@ -84,7 +88,7 @@ func classify(kind Kind, err error) verdict {
 const severalBudgets = "more than one PodDisruptionBudget"
 
 // conflict reads a 409. None of our calls carries a resource version, so it is about the UID or, for a bind, about what
-// the pod is by now; the server tells these apart by its words alone, which for a deletion are others than for a change.
+// the pod is by now; the server tells these apart by its words alone, which for a deletion are others than for a bind.
 func conflict(kind Kind, err error) (c class, leaving bool) {
 	text := err.Error()
 	switch {
@@ -97,6 +101,11 @@ func conflict(kind Kind, err error) (c class, leaving bool) {
 	default:
 		return rejected, false
 	}
+}
+
+// refusesUID tells of a patch that names another UID than the object has: the server takes it for an attempt to change it.
+func refusesUID(details *metav1.StatusDetails) bool {
+	return details != nil && slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }
 
 // neverSent tells of errors that come before the first byte of the request is out.

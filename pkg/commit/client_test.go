@@ -176,8 +176,8 @@ func TestPatchesOfPodsOnTheWire(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfVictimsOnTheWire: the bodies are those of a kube-apiserver 1.37.
-func TestRefusalsOfVictimsOnTheWire(t *testing.T) {
+// TestRefusalsOnTheWire: the bodies are those of a kube-apiserver 1.37.
+func TestRefusalsOnTheWire(t *testing.T) {
 	status := func(text string) *metav1.Status {
 		status := &metav1.Status{}
 		if err := json.Unmarshal([]byte(text), status); err != nil {
@@ -192,7 +192,7 @@ func TestRefusalsOfVictimsOnTheWire(t *testing.T) {
 	}{
 		"a budget says no": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
 			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
-			"message":"The disruption budget b needs 2 healthy pods and has 2 currently"}]},"code":429}`, verdict{class: refused}},
+			"message":"The disruption budget b needs 1 healthy pods and has 1 currently"}]},"code":429}`, verdict{class: refused}},
 		"a budget is being worked out": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
 			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
 			"message":"The disruption budget b is still being processed by the server."}],"retryAfterSeconds":10},"code":429}`,
@@ -204,8 +204,13 @@ func TestRefusalsOfVictimsOnTheWire(t *testing.T) {
 		"another pod, evicted": {CallEvict, `{"status":"Failure","message":"Operation cannot be fulfilled on Pod \"v\": the UID in the precondition (a) ` +
 			`does not match the UID in record (b). The object might have been deleted and then recreated","reason":"Conflict","code":409}`,
 			verdict{class: gone}},
-		"another pod, patched": {CallPromise, `{"status":"Failure","message":"Operation cannot be fulfilled on pods \"v\": Precondition failed: ` +
-			`UID in precondition: a, UID in object meta: b","reason":"Conflict","code":409}`, verdict{class: gone}},
+		"another pod, patched": {CallPromise, `{"status":"Failure","message":"Pod \"v\" is invalid: metadata.uid: Invalid value: \"b\": field is ` +
+			`immutable","reason":"Invalid","details":{"name":"v","kind":"Pod","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: ` +
+			`\"b\": field is immutable","field":"metadata.uid"}]},"code":422}`, verdict{class: gone}},
+		"a pod that is bound": {CallPromise, `{"status":"Failure","message":"Pod \"v\" is invalid: status.nominatedNodeName: Forbidden: may not be ` +
+			`set on pods that are already bound to a node","reason":"Invalid","details":{"name":"v","kind":"Pod","causes":[{"reason":"FieldValueForbidden",` +
+			`"message":"Forbidden: may not be set on pods that are already bound to a node","field":"status.nominatedNodeName"}]},"code":422}`,
+			verdict{class: refused}},
 		"a conflict with another write": {CallDelete, `{"status":"Failure","message":"Operation cannot be fulfilled on pods \"v\": the object has ` +
 			`been modified; please apply your changes to the latest version and try again","reason":"Conflict","code":409}`,
 			verdict{class: rejected}},

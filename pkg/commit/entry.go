@@ -70,6 +70,8 @@ type entry struct {
 	refused bool
 	// overtaken tells of a promise that a newer decision about the pod has ended it.
 	overtaken bool
+	// victim is what the calls of an eviction carry out; nil for other calls.
+	victim *model.Eviction
 	// message is the error of the last attempt.
 	message string
 	// pointless tells that it was said of a CallPrepare in flight that it serves nothing any more.
@@ -112,13 +114,12 @@ type batch struct {
 	aborted string
 	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent.
 	deadline time.Time
-	// expired: the deadline has passed, no further attempt is made.
-	expired bool
+	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
+	expired, patient bool
 	// succeeded, failed and uncertain count the final answers.
 	succeeded, failed, uncertain int
-	// victims are the pods that go, on these nodes.
-	victims []model.PodRef
-	nodes   map[string]struct{}
+	// victims are the evictions that took effect.
+	victims []model.Eviction
 }
 
 // target is what a call changes. Calls of one target go out one after another.

@@ -268,7 +268,7 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	default:
 		m.others++
 	}
-	if b := e.batch; b != nil && b.deadline.IsZero() {
+	if b := e.batch; b != nil && b.deadline.IsZero() && !b.patient {
 		b.deadline = now.Add(m.options.BindDeadline)
 		m.deadlines.add(b.deadline, b)
 	}

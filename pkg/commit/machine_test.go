@@ -102,7 +102,7 @@ func (p *player) heard(outcomes []Outcome) {
 		case Committed:
 			line += fmt.Sprintf("%s needs=%d bound=%d failed=%d uncertain=%d", o.Job.Name, o.Needs, o.Bound, o.Failed, o.Uncertain)
 		case Cleared:
-			line += fmt.Sprintf("%s pods=%d nodes=%d members=%d failed=%d", o.Job.Name, len(o.Victims), o.Nodes, o.Members, o.Failed)
+			line += fmt.Sprintf("%s pods=%d members=%d failed=%d", o.Job.Name, len(o.Victims), o.Members, o.Failed)
 		default:
 			line += o.Pod.Name
 		}
@@ -229,7 +229,7 @@ func TestCallsGoOutByKindThenInOrder(t *testing.T) {
 	p.expect("Bound b2", "Bound b1", "Committed j needs=2 bound=2 failed=0 uncertain=0")
 	p.expectCalls("Evict v2, GroupStatus g=1")
 	p.replies(nil, "v1", "v2", "g")
-	p.expect("Evicted v1", "Evicted v2", "Cleared k pods=2 nodes=2 members=0 failed=0")
+	p.expect("Evicted v1", "Evicted v2", "Cleared k pods=2 members=0 failed=0")
 	p.expectCalls("PodCondition c=wait, Event e=x")
 	p.replies(nil, "c", "e")
 	p.end()
@@ -477,7 +477,7 @@ func TestCancel(t *testing.T) {
 	p.cancel("victim")
 	p.cancel("other")
 	p.cancel("nobody")
-	p.expect("BindFailed resting gone", "Evicted victim gone", "Cleared j pods=0 nodes=0 members=0 failed=0")
+	p.expect("BindFailed resting gone", "Evicted victim gone", "Cleared j pods=0 members=0 failed=0")
 	p.reply("flying", errServer)
 	p.reply("ready", nil)
 	p.expect("BindFailed flying gone", "Bound ready", "Committed j needs=3 bound=1 failed=2 uncertain=0")

@@ -17,13 +17,15 @@ import (
 
 // plan begins with the promises of a decision, and with its evictions if there are no promises.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
-	promises := &batch{kind: CallPromise, job: decision.Job}
+	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
+	promises := &batch{kind: CallPromise, job: decision.Job, patient: takesBack(decision)}
 	for _, promise := range decision.Promises {
 		promises.add(Call{Kind: CallPromise, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
 	}
-	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises, nodes: map[string]struct{}{}}
+	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises}
 	for _, eviction := range decision.Evictions {
 		evictions.add(evictionCall(now, decision.Job, eviction))
+		evictions.entries[len(evictions.entries)-1].victim = &eviction
 	}
 	if len(evictions.entries) > 0 {
 		m.plans = append(m.plans, evictions)
@@ -50,11 +52,14 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 // overtake ends the evictions of earlier decisions about a job that a new one has made pointless: the room that they are for is
 // given back, or the job starts without it.
 func (m *Machine) overtake(now time.Time, decision model.Decision) {
-	takesBack := func(promise model.Promise) bool { return promise.Node == "" }
-	if len(decision.Binds) == 0 && !slices.ContainsFunc(decision.Promises, takesBack) {
-		return
+	if len(decision.Binds) > 0 || takesBack(decision) {
+		m.callOff(now, "the room is not needed any more", func(plan *batch) bool { return plan.job == decision.Job })
 	}
-	m.callOff(now, "the room is not needed any more", func(plan *batch) bool { return plan.job == decision.Job })
+}
+
+// takesBack tells whether a decision gives room back.
+func takesBack(decision model.Decision) bool {
+	return slices.ContainsFunc(decision.Promises, func(promise model.Promise) bool { return promise.Node == "" })
 }
 
 // bereave ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.
@@ -114,7 +119,7 @@ func (m *Machine) marked(now time.Time, e *entry) {
 		m.giveUp(now, e, "the pod was deleted")
 	case b.aborted != "":
 		m.giveUp(now, e, b.aborted)
-	case b.expired || !now.Before(b.deadline):
+	case b.late(now):
 		m.tooLate(now, e)
 	default:
 		m.land(e)
@@ -138,17 +143,11 @@ func (m *Machine) failEviction(now time.Time, e *entry, gone bool, outcome Outco
 	}
 }
 
-// lose counts a victim that goes.
-func (b *batch) lose(e *entry) {
-	b.victims = append(b.victims, e.call.Pod)
-	b.nodes[e.call.Node] = struct{}{}
-}
-
 // cleared ends a plan of which every victim has gone or stays.
 func (m *Machine) cleared(now time.Time, b *batch) {
 	i := slices.Index(m.plans, b)
 	m.plans = slices.Delete(m.plans, i, i+1)
 	m.report(now, Outcome{
-		Kind: Cleared, Job: b.job, Failed: b.failed, Victims: b.victims, Nodes: len(b.nodes), Members: len(b.promises.entries),
+		Kind: Cleared, Job: b.job, Failed: b.failed, Victims: b.victims, Members: len(b.promises.entries),
 	})
 }

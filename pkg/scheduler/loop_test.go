@@ -26,7 +26,7 @@ import (
 
 // world is the loop with a virtual clock and an API server made of maps.
 type world struct {
-	t       *testing.T
+	t       tester
 	clock   *clocktesting.FakeClock
 	loop    *Scheduler
 	mailbox *Mailbox
@@ -45,7 +45,15 @@ type world struct {
 	drop       func(commit.Call) bool
 }
 
-func newWorld(t *testing.T) *world {
+// tester is a test, or one of many attempts at a property.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
+func newWorld(t tester) *world {
 	w := &world{
 		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), mailbox: NewMailbox(),
 		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
@@ -159,8 +167,12 @@ func (w *world) member(group string, i int) {
 
 // play lets the loop run for a while of virtual time and returns the calls it made.
 func (w *world) play(ctx context.Context, span time.Duration) []commit.Call {
+	return w.playBy(ctx, span, 10*time.Millisecond)
+}
+
+// playBy is play at a coarser pace, for long spans.
+func (w *world) playBy(ctx context.Context, span, tick time.Duration) []commit.Call {
 	w.calls = nil
-	const tick = 10 * time.Millisecond
 	for range span / tick {
 		w.loop.step(ctx)
 		w.clock.Step(tick)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ const (
 // cycle plans anew.
 func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	log := klog.FromContext(ctx)
-	job := s.state.Snapshot(now).Job(outcome.Job)
+	job := s.state.Job(outcome.Job)
 	switch outcome.Kind {
 	case commit.Evicted:
 		if !outcome.Gone {
@@ -42,8 +43,8 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 		s.wake(now)
 	case commit.Cleared:
 		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
-		if len(outcome.Victims) > 0 && job != nil {
-			s.machine.Write(now, preempting(outcome, job, now))
+		if len(outcome.Victims) > 0 {
+			s.tellJobs(outcome, job, now)
 		}
 	case commit.PromiseFailed:
 		if !outcome.Overtaken {
@@ -61,6 +62,9 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 	}
 }
 
+// takesBack tells of a promise that it ends an earlier one.
+func takesBack(promise model.Promise) bool { return promise.Node == "" }
+
 func promiseFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{
 		Code:   model.BindFailed,
@@ -68,38 +72,70 @@ func promiseFailed(outcome commit.Outcome) *model.Refusal {
 	}
 }
 
-// preempted tells the victim's users for whom it goes. job is nil when that one is gone meanwhile.
+// preempted tells a victim's users for whom it goes. job is nil when that one is gone meanwhile.
 func preempted(outcome commit.Outcome, job *model.Job, now time.Time) commit.Write {
-	note := "Evicted from node " + outcome.Node + " to make room for " + outcome.Job.Described()
-	write := podEvent(outcome.Pod, corev1.EventTypeNormal, reasonPreempted, note, now)
+	write := podEvent(outcome.Pod, corev1.EventTypeNormal, reasonPreempted, "", now)
 	write.Event.Action = reasonPreempting
-	if job != nil {
-		reference := referenceTo(job)
-		write.Event.Related = &reference
-		write.Event.Note += fmt.Sprintf(", whose priority is %d", job.Priority)
-	}
+	write.Event.Note, write.Event.Related = sake("Evicted from node "+outcome.Node, outcome.Job, job)
 	return write
 }
 
-// preempting tells a job's users whom it has cost, in one event for the whole plan.
-func preempting(outcome commit.Outcome, job *model.Job, now time.Time) commit.Write {
-	note := fmt.Sprintf("Evicted %s on %s to make room for %s: %s", counted(len(outcome.Victims), "pod"),
-		counted(outcome.Nodes, "node"), counted(outcome.Members, "member"), few(outcome.Victims))
-	if outcome.Failed > 0 {
-		note += fmt.Sprintf("; %s stayed", counted(outcome.Failed, "pod"))
+// sake adds to what was done for whom it was.
+func sake(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
+	note = done + " to make room for " + key.Described()
+	if job == nil {
+		return note, nil
 	}
-	return commit.Write{Event: &commit.Event{
-		Regarding: referenceTo(job), Type: corev1.EventTypeNormal, Reason: reasonPreempting, Action: reasonPreempting,
-		Note: note, At: now,
-	}}
+	reference := referenceTo(job)
+	return fmt.Sprintf("%s, whose priority is %d", note, job.Priority), &reference
 }
 
-// few names up to three pods.
-func few(pods []model.PodRef) string {
+// tellJobs tells the users of a job whom its plan has cost, and those of each group that lost members how many, in one event
+// each. job is nil when it is gone meanwhile.
+func (s *Scheduler) tellJobs(outcome commit.Outcome, job *model.Job, now time.Time) {
+	if job != nil {
+		s.machine.Write(now, preempting(outcome, job, now))
+	}
+	lost := map[model.JobKey]int{}
+	for _, victim := range outcome.Victims {
+		lost[victim.Job]++
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
+		if loser := s.state.Job(key); loser != nil && loser.Group != nil {
+			event := jobEvent(loser, reasonPreempted, now)
+			event.Note, event.Related = sake("Evicted "+counted(lost[key], "member"), outcome.Job, job)
+			s.machine.Write(now, commit.Write{Event: event})
+		}
+	}
+}
+
+// preempting tells a job's users whom it has cost.
+func preempting(outcome commit.Outcome, job *model.Job, now time.Time) commit.Write {
+	nodes := map[string]bool{}
+	for _, victim := range outcome.Victims {
+		nodes[victim.Node] = true
+	}
+	event := jobEvent(job, reasonPreempting, now)
+	event.Note = fmt.Sprintf("Evicted %s on %s to make room for %s: %s", counted(len(outcome.Victims), "pod"),
+		counted(len(nodes), "node"), counted(outcome.Members, "member"), few(outcome.Victims))
+	if outcome.Failed > 0 {
+		event.Note += fmt.Sprintf("; %s stayed", counted(outcome.Failed, "pod"))
+	}
+	return commit.Write{Event: event}
+}
+
+func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {
+	return &commit.Event{
+		Regarding: referenceTo(job), Type: corev1.EventTypeNormal, Reason: reason, Action: reasonPreempting, At: now,
+	}
+}
+
+// few names up to three victims.
+func few(victims []model.Eviction) string {
 	const most = 3
 	var names []string
-	for _, pod := range pods {
-		names = append(names, pod.String())
+	for _, victim := range victims {
+		names = append(names, victim.Pod.String())
 	}
 	slices.Sort(names)
 	if len(names) <= most {

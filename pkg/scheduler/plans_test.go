@@ -21,7 +21,7 @@ import (
 )
 
 // ousting is an action that evicts single pods of lower priority, the first by name first, until a job without room has been
-// promised room for all its members.
+// promised room for all its members. It leaves alone who has just given room back, until the state knows.
 type ousting struct{}
 
 func (ousting) Name() string { return "ousting" }
@@ -29,7 +29,8 @@ func (ousting) Name() string { return "ousting" }
 func (ousting) Execute(session *framework.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		refusal := session.Refusal(job)
-		if refusal == nil || refusal.Code != model.InsufficientResources {
+		nominated := func(task *model.Task) bool { return task.Nominated != "" }
+		if refusal == nil || refusal.Code != model.InsufficientResources || job.Count(nominated) > 0 {
 			continue
 		}
 		if session.Try(func(statement *framework.Statement) *model.Refusal { return oust(session, statement, job) }) == nil {
@@ -67,7 +68,7 @@ func promised(session *framework.Session, statement *framework.Statement, member
 }
 
 // newOustingWorld has nodes for one pod each, all of them taken: low-0 on n0, low-1 on n1 and so on.
-func newOustingWorld(t *testing.T, nodes int) *world {
+func newOustingWorld(t tester, nodes int) *world {
 	w := newWorld(t)
 	w.loop.profile.Actions = append(w.loop.profile.Actions, ousting{})
 	for i := range nodes {
@@ -195,6 +196,31 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 	}
 	if later := w.play(t.Context(), time.Minute); decided(later) != "" {
 		t.Errorf("decided later: %s", decided(later))
+	}
+}
+
+// TestGangThatGoesIsToldOnce, beside its members.
+func TestGangThatGoesIsToldOnce(t *testing.T) {
+	w := newOustingWorld(t, 0)
+	w.node("n0", "1")
+	w.node("n1", "1")
+	w.gang("train", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.high("mpi", 2)
+	calls := w.play(t.Context(), time.Second)
+	want := "Normal Preempted: Evicted 2 members to make room for PodGroup default/mpi, whose priority is 100"
+	if got := notes(calls, "train"); !slices.Contains(got, want) {
+		t.Errorf("the gang was told %q, want %q", got, want)
+	}
+	for _, call := range calls {
+		if event := call.Write.Event; event != nil && event.Reason == reasonPreempted {
+			if event.Related == nil || event.Related.UID != "group-mpi" || event.Related.Kind != "PodGroup" {
+				t.Errorf("%s is related to %+v", event.Regarding.Name, event.Related)
+			}
+		}
+	}
+	if n := kinds(calls)[commit.CallEvict]; n != 2 {
+		t.Errorf("%d evictions", n)
 	}
 }
 
@@ -356,14 +382,14 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 
 func TestNotesNameAFew(t *testing.T) {
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", Single: true}, UID: "u"}
-	var pods []model.PodRef
-	for _, name := range []string{"d", "a", "c", "b"} {
-		pods = append(pods, model.PodRef{Namespace: "ns", Name: name})
+	var pods []model.Eviction
+	for i, name := range []string{"d", "a", "c", "b"} {
+		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})
 	}
 	for want, outcome := range map[string]commit.Outcome{
-		"Evicted 1 pod on 1 node to make room for 1 member: ns/d": {Victims: pods[:1], Nodes: 1, Members: 1},
+		"Evicted 1 pod on 1 node to make room for 1 member: ns/d": {Victims: pods[:1], Members: 1},
 		"Evicted 4 pods on 2 nodes to make room for 3 members: ns/a, ns/b, ns/c and 1 more; 2 pods stayed": {
-			Victims: pods, Nodes: 2, Members: 3, Failed: 2,
+			Victims: pods, Members: 3, Failed: 2,
 		},
 	} {
 		event := preempting(outcome, job, time.Time{}).Event
@@ -379,6 +405,11 @@ func (w *world) servePlan(call commit.Call) error {
 			return err
 		}
 	}
+	w.carryOut(call)
+	return nil
+}
+
+func (w *world) carryOut(call commit.Call) {
 	pod := w.pods[call.Pod.UID].DeepCopy()
 	switch call.Kind {
 	case commit.CallPromise:
@@ -389,5 +420,4 @@ func (w *world) servePlan(call commit.Call) error {
 		pod.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(time.Hour)}
 	}
 	w.pod(pod)
-	return nil
 }

@@ -170,7 +170,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	snapshot.Held = held
 	spared, sparedUntil := s.spared.now(s.state, now)
 	snapshot.Spared = spared
-	decided, reserved := 0, 0
+	decided, reserved, gaveBack := 0, 0, false
 	expires := now.Add(anyway)
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
@@ -192,6 +192,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			if decision.Reservation != nil {
 				reserved++
 			}
+			gaveBack = gaveBack || slices.ContainsFunc(decision.Promises, takesBack)
 		},
 	})
 	s.last = lastCycle{decided: decided+reserved > 0, expires: expires}
@@ -200,6 +201,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
+	if gaveBack { // room that is free, and a job that may be planned for anew: no watch will tell
+		s.wake(now)
+	}
 	s.settle(ctx, outcomes)
 	s.giveBackStranded(snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)

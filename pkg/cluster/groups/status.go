@@ -32,7 +32,9 @@ func Reservation(job *model.Job) *v1alpha1.Reservation {
 }
 
 // bound tells whether the API server knows the task to be on a node, or done.
-func bound(task *model.Task) bool { return task.Status.Counts() && task.Status != model.Binding && task.Status != model.Placed }
+func bound(task *model.Task) bool {
+	return task.Status.Counts() && task.Status != model.Binding && task.Status != model.Placed
+}
 
 // exists tells whether a task counts towards the minimum, or would if it had a node.
 func exists(task *model.Task) bool {

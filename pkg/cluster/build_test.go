@@ -223,6 +223,7 @@ func dump(snapshot *model.Snapshot) string {
 		if j.ClassPriority != nil {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
 		}
+		fmt.Fprintf(&b, " reserved %s", rooms(snapshot, j.Reservation))
 		if j.Group != nil {
 			fmt.Fprintf(&b, " group %s v%s", j.Group.UID, j.Group.ResourceVersion)
 		}
@@ -231,12 +232,27 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintf(&b, "  %s\n", task.UID)
 		}
 	}
+	for _, hold := range snapshot.Holds() {
+		fmt.Fprintln(&b, "hold", hold.Node, hold.Job, hold.Priority, hold.Pod, vector(hold.Request), hold.Until)
+	}
 	for _, task := range tasksIn(snapshot) {
 		fmt.Fprintf(&b, "task %s %s %s on %q of %s role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
 			task.UID, task.PodRef, task.Status, task.Node, task.Job, task.Role, task.Priority, task.Created.UTC(),
 			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
 	}
 	return b.String()
+}
+
+// rooms writes down what is reserved.
+func rooms(snapshot *model.Snapshot, r *model.Reservation) string {
+	if r == nil {
+		return "nothing"
+	}
+	text := r.When()
+	for _, room := range r.Rooms {
+		text += fmt.Sprintf(" %d on %s: %s;", room.Members, room.Node, amounts(snapshot.Dimensions, room.Request))
+	}
+	return text
 }
 
 // dumpView writes the view down, in the order in which it keeps things.

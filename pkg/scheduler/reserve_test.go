@@ -127,3 +127,15 @@ func TestAnotherLeaderKeepsTheReservation(t *testing.T) {
 		t.Errorf("kept: %v", kept)
 	}
 }
+
+// TestAReservationIsShownAtOnce: it does not wait for the time that words wait for which change often.
+func TestAReservationIsShownAtOnce(t *testing.T) {
+	w := reserving(t, "3s")
+	w.node("n1", "1")
+	w.running("first", "n1", 600)
+	w.gang("big", 1, 1)
+	w.play(t.Context(), 5*time.Second)
+	if w.groups["big"].Status.Reservation == nil {
+		t.Error("nothing is reserved")
+	}
+}

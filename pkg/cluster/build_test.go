@@ -241,6 +241,7 @@ func dump(snapshot *model.Snapshot) string {
 		if j.ClassPriority != nil {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
 		}
+		fmt.Fprintf(&b, " reserved %s", rooms(snapshot, j.Reservation))
 		if j.Group != nil {
 			fmt.Fprintf(&b, " group %s v%s", j.Group.UID, j.Group.ResourceVersion)
 		}
@@ -250,7 +251,7 @@ func dump(snapshot *model.Snapshot) string {
 		}
 	}
 	for _, hold := range snapshot.Holds() {
-		fmt.Fprintf(&b, "hold %s for %s of %s priority %d %s\n", hold.Node, hold.Pod.UID, hold.Job, hold.Priority, vector(hold.Request))
+		fmt.Fprintln(&b, "hold", hold.Node, hold.Job, hold.Priority, hold.Pod, vector(hold.Request), hold.Until)
 	}
 	for _, budget := range snapshot.Budgets {
 		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
@@ -261,6 +262,18 @@ func dump(snapshot *model.Snapshot) string {
 			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
 	}
 	return b.String()
+}
+
+// rooms writes down what is reserved.
+func rooms(snapshot *model.Snapshot, r *model.Reservation) string {
+	if r == nil {
+		return "nothing"
+	}
+	text := r.When()
+	for _, room := range r.Rooms {
+		text += fmt.Sprintf(" %d on %s: %s;", room.Members, room.Node, amounts(snapshot.Dimensions, room.Request))
+	}
+	return text
 }
 
 // dumpView writes the view down, in the order in which it keeps things.

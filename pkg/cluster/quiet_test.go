@@ -46,6 +46,9 @@ func questions(snapshot *model.Snapshot) string {
 	for _, j := range snapshot.Jobs {
 		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Refused)
 	}
+	for _, hold := range snapshot.Holds() {
+		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request), hold.Until)
+	}
 	for _, task := range tasksIn(snapshot) {
 		status := task.Status.String()
 		if started(task.Status) {

@@ -109,6 +109,9 @@ func (w *world) stepGroup() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	g := group(name, int32(w.number(3, "min")), className(w.name("c", 2)))
+	if w.chance(2, "reserved") {
+		g.Status.Reservation = reservationOf(w.name("n", 3), w.number(3, "members")+1)
+	}
 	g.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
 	w.groups[name] = g
 	return w.stamp(g, seen)

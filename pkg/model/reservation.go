@@ -77,8 +77,12 @@ func (r *Reservation) Equal(other *Reservation) bool {
 	if r == nil || other == nil {
 		return r == other
 	}
-	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) &&
-		slices.EqualFunc(r.Rooms, other.Rooms, func(a, b ReservedRoom) bool {
-			return a.Node == b.Node && a.Members == b.Members && a.Request.Equal(b.Request)
-		})
+	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && SameRooms(r.Rooms, other.Rooms)
+}
+
+// SameRooms tells whether two lists keep the same room for as many members.
+func SameRooms(a, b []ReservedRoom) bool {
+	return slices.EqualFunc(a, b, func(a, b ReservedRoom) bool {
+		return a.Node == b.Node && a.Members == b.Members && a.Request.Equal(b.Request)
+	})
 }

@@ -32,8 +32,8 @@ type Reader interface {
 	Duration(name string, def, least time.Duration) time.Duration
 }
 
-// New reads the arguments and returns the action. It keeps nothing between sessions but what was found of gangs that do not
-// fit the empty cluster.
+// New reads the arguments and returns the action. It keeps nothing between sessions but what need not be
+// found again.
 func New(arguments Reader) framework.Action {
 	a := &action{reserveAfter: never}
 	if arguments.String("reserveAfter", "10m") != "never" {
@@ -54,8 +54,8 @@ type action struct {
 	// reservations is how many there are at most at a time.
 	reservations int
 	// budget is what planning, and what looking for borrowers, may each look at in one cycle.
-	budget   int
-	hopeless hopeless
+	budget int
+	found  found
 }
 
 // Name returns "backfill".

@@ -75,7 +75,8 @@ func (r *run) reserve(job *model.Job) {
 		r.holders = slices.DeleteFunc(r.holders, func(h *holder) bool { return h == last })
 	}
 	r.session.Reserve(job, reservation)
-	r.hold(job, reservation)
+	expected, _ := r.outlook(job, reservation)
+	r.hold(job, reservation, expected)
 }
 
 // lowest returns the holder of the lowest priority, the last one in job order among equals.

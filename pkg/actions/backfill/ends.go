@@ -146,8 +146,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 // expected returns when the job is expected to start, if the last who takes room from it leaves then. Where more than room
 // decides, somebody else may have to leave, too: what was expected when the room was chosen is then the least.
 func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
-	plain := !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.Plain(task) })
-	switch {
+	switch plain := r.plain(job); {
 	case last == unknown, !plain && before.IsZero():
 		return time.Time{}
 	case !plain && before.Unix() > last, last == 0 && !before.IsZero():

@@ -39,6 +39,7 @@ func (r *run) keep(job *model.Job) {
 		switch {
 		case anew != nil && (!stands || outlook.intruded || later(outlook.start, anew.ExpectedStart)):
 			planned = *anew
+			outlook, _ = r.outlook(job, anew)
 		case !stands:
 			r.session.Reserve(job, nil)
 			return
@@ -48,22 +49,25 @@ func (r *run) keep(job *model.Job) {
 		planned.Object = nil
 		r.session.Reserve(job, &planned)
 	}
-	r.hold(job, &planned)
+	r.hold(job, &planned, outlook)
 }
 
 // later tells whether a start is expected later than another one; zero, which is unknown, is later than any.
 func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
-func (r *run) hold(job *model.Job, reservation *model.Reservation) {
+func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outlook) {
 	r.holders = append(r.holders, &holder{job: job, reservation: reservation})
-	if outlook, _ := r.outlook(job, reservation); outlook.first != 0 {
-		r.session.WakeAt(time.Unix(outlook.first, 0))
+	if expected.first != 0 {
+		r.session.WakeAt(time.Unix(expected.first, 0))
 	}
 }
 
 // stands tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.
 func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
+	if r.found.stands(r, job, reservation.Rooms) {
+		return true
+	}
 	stands := false
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		rooms := map[string]model.Resources{}
@@ -82,6 +86,9 @@ func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
 		stands = r.trial(job).FitsInto(rooms)
 		return supposition
 	})
+	if stands {
+		r.found.addStanding(r, job, reservation.Rooms)
+	}
 	return stands
 }
 

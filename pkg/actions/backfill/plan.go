@@ -30,7 +30,7 @@ type plan struct {
 // plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
 // alone that are not of our jobs.
 func (r *run) plan(job *model.Job) *model.Reservation {
-	if r.hopeless.still(r, job) {
+	if r.found.isHopeless(r, job) {
 		return nil
 	}
 	var all []*model.Task
@@ -43,7 +43,7 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 		p.grow(0, min(firstStep, len(p.leaving)))
 	}
 	if p.rooms == nil {
-		r.hopeless.add(r, job)
+		r.found.addHopeless(r, job)
 		return nil
 	}
 	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}

@@ -1,0 +1,130 @@
+package scenario
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/framework"
+)
+
+// stream is small jobs that come and go without end.
+type stream struct {
+	*dice
+	*stage
+	// longest is the longest that one of them runs, in seconds.
+	longest int
+	// spans is how long each runs, by pod.
+	spans map[string]time.Duration
+	// largest is how many members the gangs among them have at most.
+	largest int
+}
+
+// come lets some jobs come, single pods and small gangs. Some say how long they run, and then say the truth.
+func (s *stream) come() error {
+	for range s.n(0, 4) {
+		s.names++
+		name, span := fmt.Sprintf("small%04d", s.names), s.n(1, s.longest)
+		size := s.n(1, s.largest)
+		known := s.n(0, 1) == 1
+		lines, rest := "", ""
+		if known {
+			rest = fmt.Sprintf(" deadline=%ds", span)
+		}
+		if size > 1 {
+			lines = fmt.Sprintf("group %s min=%d", name, size)
+			if known {
+				lines, rest = fmt.Sprintf("%s expected=%ds", lines, span), ""
+			}
+			rest += " group=" + name
+		}
+		for i := range size {
+			pod := fmt.Sprintf("%s-%d", name, i)
+			lines += fmt.Sprintf("\npod %s cpu=%d priority=%d%s", pod, s.n(1, 2), s.n(-1, 0), rest)
+			s.spans[pod] = time.Duration(span) * time.Second
+		}
+		if err := s.world.apply(lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// second lets whoever is done end, others come, and whoever got a node begin to run.
+func (s *stream) second() error {
+	s.world.now = s.world.now.Add(time.Second)
+	done := s.world.podNames(func(pod *corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodRunning && s.spans[pod.Name] > 0 &&
+			!s.world.now.Before(pod.Status.StartTime.Add(s.spans[pod.Name]))
+	})
+	if err := s.world.remove("pod", done); err != nil {
+		return err
+	}
+	if err := s.come(); err != nil {
+		return err
+	}
+	if _, err := s.cycle(); err != nil {
+		return err
+	}
+	if err := s.confirm(); err != nil {
+		return err
+	}
+	return s.befall("run", nil, nil)
+}
+
+// fits tells whether so many members of so much CPU fit nodes of these sizes.
+func fits(members, cpu int, nodes []int) bool {
+	for _, size := range nodes {
+		members -= size / cpu
+	}
+	return members <= 0
+}
+
+// TestALargeGangDoesNotStarve: under an endless stream of small jobs of its priority or below, a gang that fits the empty
+// cluster starts no later than reserveAfter after it came, plus as long as the longest of them runs.
+func TestALargeGangDoesNotStarve(t *testing.T) {
+	newStage := openLens(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s := &stream{dice: &dice{t: t}, stage: newStage(), spans: map[string]time.Duration{}, largest: 1}
+		s.longest = s.n(2, 20)
+		reserveAfter := s.n(0, 10)
+		s.stage.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds}}]\n",
+			config.DefaultYAML(), reserveAfter)
+		var nodes []int
+		for i := range s.n(1, 4) {
+			nodes = append(nodes, s.n(2, 6))
+			if err := s.world.apply(fmt.Sprintf("node n%d cpu=%d", i, nodes[i])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range s.n(0, s.longest) {
+			if err := s.second(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		members, cpu := s.n(1, 6), s.n(1, 6)
+		if !fits(members, cpu, nodes) {
+			return
+		}
+		big := fmt.Sprintf("group big min=%d\npods big-{1..%d} group=big cpu=%d", members, members, cpu)
+		if err := s.world.apply(big); err != nil {
+			t.Fatal(err)
+		}
+		s.largest = 2 // gangs that came before it would have the one reservation before it
+		began := func() bool { return s.world.pods["big-1"].Spec.NodeName != "" }
+		patience := reserveAfter + s.longest + 1 // it is first looked at a second after it came
+		for i := 0; i < patience && !began(); i++ {
+			if err := s.second(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !began() {
+			o := s.session(framework.Options{})
+			t.Fatalf("it waits for %d s, reserveAfter is %d s, the longest runs for %d s:\n%s", patience, reserveAfter, s.longest, o)
+		}
+	})
+}

@@ -13,8 +13,7 @@ const (
 // findAmongAll looks at every set of victims, the cheapest first. all is false when that was not possible within the budget.
 func (s *search) findAmongAll() (found *plan, all bool) {
 	if s.plain {
-		everybody := s.everybody(false)
-		if !s.starts(everybody) {
+		if s.whyNot(s.everybody()) != nil {
 			return nil, true // with less room it starts even less
 		}
 	}
@@ -75,19 +74,15 @@ func (s *search) allPlans() []priced {
 	return plans
 }
 
-// everybody returns the plan of all who may go; where budgets are strict and regarded, of as many as they allow.
-func (s *search) everybody(regarded bool) *plan {
-	guard := s.guard
-	if !regarded {
-		lax := *s.guard
-		lax.strict = false
-		guard = &lax
+// everybody returns all who may go, whether they may go together or not: more than any plan can have.
+func (s *search) everybody() []unit {
+	var all []unit
+	for _, from := range s.pool.sources {
+		if len(from.tasks) > 0 {
+			all = append(all, newUnit(from, from.tasks, true))
+		}
 	}
-	p := newPlan(guard)
-	for _, u := range s.inCostOrder() {
-		s.widen(p, u)
-	}
-	return p.settled()
+	return all
 }
 
 // widen adds a unit to a plan if it may be; the whole of a job takes the place of its single members.

@@ -7,16 +7,22 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// explain says why there is no plan: whether even everybody who may go would make no room, or budgets are in the way.
+// explain says why there is no plan: even everybody who may go would make no room, or budgets are in the way, or gangs that
+// could only go in part.
 func (s *search) explain() string {
-	why := s.whyNot(s.everybody(true))
-	if why == nil {
-		return "the victims found are not to be had"
+	if why := s.whyNot(s.everybody()); why != nil {
+		return "would not help: " + why.String()
 	}
-	if all := s.everybody(false); s.guard.strict && s.guard.excess(all.covered) > 0 && s.starts(all) {
+	lax := *s.guard
+	lax.strict = false
+	all := newPlan(&lax)
+	for _, u := range s.inCostOrder() {
+		s.widen(all, u)
+	}
+	if all = all.settled(); s.guard.strict && lax.excess(all.covered) > 0 && s.starts(all) {
 		return "protected by " + s.protectors(all)
 	}
-	return "would not help: " + why.String()
+	return "would leave gangs below their minimum"
 }
 
 // protectors names the budgets that a plan asks too much of, up to a few.

@@ -21,11 +21,13 @@ const Name = "preempt"
 
 // New returns the action. Between sessions it keeps which jobs it can do nothing for, until something that could help has
 // changed.
-func New(options Options) framework.Action { return &action{options: options} }
+func New(options Options) framework.Action { return &action{options: options, tiny: exhaustivePods} }
 
 type action struct {
 	options Options
-	past    past
+	// tiny is up to how many pods that may be evicted every set of them is looked at.
+	tiny int
+	past past
 }
 
 // Name returns "preempt".
@@ -40,7 +42,7 @@ func (a *action) Execute(session *framework.Session) {
 	stuck := stuckIn(session.Snapshot)
 	a.past.follow(session.Snapshot)
 	run := &run{
-		session: session, options: a.options, largest: start.Largest(session.Snapshot),
+		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
 		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]hopelessness{},
 	}
@@ -109,6 +111,7 @@ func refused(session *framework.Session) []*model.Job {
 type run struct {
 	session *framework.Session
 	options Options
+	tiny    int
 	largest model.Resources
 	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes; used is what
 	// the latter has looked at.

@@ -19,7 +19,7 @@ func (s *search) trim(p *plan) *plan {
 	slices.SortFunc(units, func(a, b unit) int { return byImportance(&a, &b) })
 	kept := newPlan(s.guard)
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p); refusal != nil {
+		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
 		room := s.measure()

@@ -8,6 +8,8 @@ const (
 	// exhaustivePods is up to how many pods that may be evicted every set of them is looked at; there are at most 2 to the
 	// power of that many.
 	exhaustivePods = 12
+	// exhaustiveNodes is up to how many nodes that is done: on more of them the usual way is hardly worse, and far cheaper.
+	exhaustiveNodes = 64
 )
 
 // findAmongAll looks at every set of victims, the cheapest first. all is false when that was not possible within the budget.
@@ -43,6 +45,7 @@ func (s *search) allPlans() []priced {
 	var choose func(i int)
 	choose = func(i int) {
 		if i == len(s.pool.sources) {
+			s.spend(1)
 			plans = append(plans, priced{plan: current.clone(), cost: current.cost()})
 			return
 		}

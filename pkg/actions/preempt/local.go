@@ -30,6 +30,9 @@ func (s *search) offerOf(p *plan, node *model.Node, request model.Resources) (ch
 	if len(lack) == 0 {
 		return offer{}, true
 	}
+	if !s.possible(node, lack) {
+		return offer{}, false
+	}
 	bids := s.bids(p, node, lack)
 	if enough := s.enough(p, bids, lack); enough != nil {
 		cheapest, ok = s.makeOffer(p, enough), true
@@ -44,6 +47,22 @@ func (s *search) offerOf(p *plan, node *model.Node, request model.Resources) (ch
 		}
 	}
 	return cheapest, ok
+}
+
+// possible tells, cheaply, whether all who may leave the node would make room enough.
+func (s *search) possible(node *model.Node, lack []model.Lack) bool {
+	for _, l := range lack {
+		amount := l.Amount
+		for _, task := range node.Tasks {
+			if amount > 0 && s.pool.of[task] != nil && (task.Status == model.Bound || task.Status == model.Running) {
+				amount -= task.Request.At(l.Position)
+			}
+		}
+		if amount > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // bids returns what could leave the node and would help, the least important first.

@@ -45,7 +45,7 @@ func (r *run) newSearch(job *model.Job, pool *pool) *search {
 
 // find returns the plan, nil when there is none.
 func (s *search) find() *plan {
-	if s.pool.pods <= s.tiny {
+	if s.pool.pods <= s.tiny && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
 		if found, all := s.findAmongAll(); all {
 			return found
 		}

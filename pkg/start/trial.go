@@ -90,6 +90,7 @@ func (t *Trial) place(
 ) *model.Refusal {
 	standing := standingFor(room)
 	var reason *model.Refusal
+	evictable := false // whether taking pods away could help any of those without a place
 	hopeless := map[model.Shape]bool{}
 	short := int64(0) // as many more must be placed before the gates can agree
 	for _, task := range t.members {
@@ -109,7 +110,7 @@ func (t *Trial) place(
 		}
 		if refusal != nil {
 			hopeless[task.Shape] = hopeless[task.Shape] || t.session.Plain(task)
-			reason = earlier(reason, refusal)
+			reason, evictable = earlier(reason, refusal), evictable || refusal.Evictable
 			continue
 		}
 		short--
@@ -118,7 +119,7 @@ func (t *Trial) place(
 	if gate == nil || reason == nil {
 		return gate
 	}
-	return t.explain(standing, gate, reason)
+	return t.explain(standing, gate, reason, evictable)
 }
 
 func (t *Trial) placeOne(
@@ -186,11 +187,14 @@ func standingFor(room model.Room) framework.Standing {
 
 // explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
 // the first of the others did not.
-func (t *Trial) explain(standing framework.Standing, gate, member *model.Refusal) *model.Refusal {
-	if len(member.Causes) == 0 {
-		return member
-	}
+func (t *Trial) explain(
+	standing framework.Standing, gate, member *model.Refusal, evictable bool,
+) *model.Refusal {
 	whole := *member
+	whole.Evictable = evictable
+	if len(member.Causes) == 0 {
+		return &whole
+	}
 	whole.Needs, whole.Has = gate.Needs, gate.Has
 	if whole.Needs == 0 {
 		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(standing.Counts))

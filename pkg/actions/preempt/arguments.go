@@ -11,7 +11,7 @@ type Options struct {
 }
 
 // defaultBudget keeps a cycle on 5,000 nodes near a second.
-const defaultBudget = 1_000_000
+const defaultBudget = 400_000
 
 // DefaultOptions are those without arguments.
 func DefaultOptions() Options { return Options{Budget: defaultBudget} }

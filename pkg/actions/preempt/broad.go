@@ -51,7 +51,7 @@ func (s *search) first(units []unit, many int) *plan {
 func (s *search) nearby(p *plan) *plan {
 	nodes := map[string]bool{}
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p); refusal != nil {
+		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
 		if refusal := s.trial.Start(model.FutureRoom); refusal != nil {

@@ -37,6 +37,12 @@ func (a *cost) compare(b *cost) int {
 		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), b.since.Compare(a.since))
 }
 
+// below tells whether a is less in the first thing in which they differ that does not add up with more victims.
+func (a *cost) below(b *cost) bool {
+	return cmp.Or(
+		cmp.Compare(a.violations, b.violations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.broken, b.broken)) < 0
+}
+
 // plus adds the cost of more victims, but for violations, which do not add up.
 func (a *cost) plus(b *cost) cost {
 	switch {

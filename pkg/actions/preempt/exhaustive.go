@@ -8,13 +8,14 @@ const (
 	// exhaustivePods is up to how many pods that may be evicted every set of them is looked at; there are at most 2 to the
 	// power of that many.
 	exhaustivePods = 12
+	// exhaustiveNodes is up to how many nodes that is done: on more of them the usual way is hardly worse, and far cheaper.
+	exhaustiveNodes = 64
 )
 
 // findAmongAll looks at every set of victims, the cheapest first. all is false when that was not possible within the budget.
 func (s *search) findAmongAll() (found *plan, all bool) {
 	if s.plain {
-		everybody := s.everybody(false)
-		if !s.starts(everybody) {
+		if s.whyNot(s.everybody()) != nil {
 			return nil, true // with less room it starts even less
 		}
 	}
@@ -44,6 +45,7 @@ func (s *search) allPlans() []priced {
 	var choose func(i int)
 	choose = func(i int) {
 		if i == len(s.pool.sources) {
+			s.spend(1)
 			plans = append(plans, priced{plan: current.clone(), cost: current.cost()})
 			return
 		}
@@ -75,19 +77,15 @@ func (s *search) allPlans() []priced {
 	return plans
 }
 
-// everybody returns the plan of all who may go; where budgets are strict and regarded, of as many as they allow.
-func (s *search) everybody(regarded bool) *plan {
-	guard := s.guard
-	if !regarded {
-		lax := *s.guard
-		lax.strict = false
-		guard = &lax
+// everybody returns all who may go, whether they may go together or not: more than any plan can have.
+func (s *search) everybody() []unit {
+	var all []unit
+	for _, from := range s.pool.sources {
+		if len(from.tasks) > 0 {
+			all = append(all, newUnit(from, from.tasks, true))
+		}
 	}
-	p := newPlan(guard)
-	for _, u := range s.inCostOrder() {
-		s.widen(p, u)
-	}
-	return p.settled()
+	return all
 }
 
 // widen adds a unit to a plan if it may be; the whole of a job takes the place of its single members.

@@ -4,19 +4,70 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// explain says why there is no plan: whether even everybody who may go would make no room, or budgets are in the way.
-func (s *search) explain() string {
-	why := s.whyNot(s.everybody(true))
-	if why == nil {
-		return "the victims found are not to be had"
+// explain says why there are no plans, where that is not said yet. All who may leave for a job are taken away once for all jobs
+// of its priority, since they may be many.
+func (r *run) explain() {
+	for _, first := range r.failed {
+		if first.search == nil || first.why != "" {
+			continue
+		}
+		r.session.Try(func(statement *framework.Statement) *model.Refusal {
+			everybody := first.search.everybody()
+			r.spend(first.search.pool.pods)
+			if refusal := r.evictAll(statement, everybody); refusal != nil {
+				return refusal
+			}
+			for _, f := range r.failed {
+				if f.search != nil && f.why == "" && f.search.pool == first.search.pool {
+					f.why = f.search.inVain()
+				}
+			}
+			return undone() // it was only a question
+		})
 	}
-	if all := s.everybody(false); s.guard.strict && s.guard.excess(all.covered) > 0 && s.starts(all) {
+	for _, f := range r.failed {
+		switch {
+		case f.same != nil:
+			f.why = f.same.why
+		case f.why == helpful:
+			f.why = f.search.forbidden()
+		}
+	}
+}
+
+// helpful is what inVain says where eviction would help.
+const helpful = "would help"
+
+// inVain says why the job cannot start even when all who may leave have left, as they have.
+func (s *search) inVain() string {
+	s.spend(s.looks())
+	var why *model.Refusal
+	s.session.Try(func(*framework.Statement) *model.Refusal {
+		why = s.trial.Start(model.FutureRoom)
+		return undone() // it was only a question
+	})
+	if why != nil {
+		return "would not help: " + why.String()
+	}
+	return helpful
+}
+
+// forbidden says what keeps those from leaving who would have to: budgets, or their gangs.
+func (s *search) forbidden() string {
+	lax := *s.guard
+	lax.strict = false
+	all := newPlan(&lax)
+	for _, u := range s.inCostOrder() {
+		s.widen(all, u)
+	}
+	if all = all.settled(); s.guard.strict && lax.excess(all.covered) > 0 && s.starts(all) {
 		return "protected by " + s.protectors(all)
 	}
-	return "would not help: " + why.String()
+	return "would leave gangs below their minimum"
 }
 
 // protectors names the budgets that a plan asks too much of, up to a few.
@@ -46,27 +97,27 @@ type hopelessKey struct {
 	needs    int
 }
 
-// hopelessness is why such jobs can start by nobody's leaving.
-type hopelessness struct{ why string }
-
-func (s *search) hopelessKey() hopelessKey {
+func (s *search) hopelessKey() (key hopelessKey, ok bool) {
+	if !s.uniform || len(s.job.Roles) > 0 || s.session.Afresh() {
+		return key, false
+	}
 	counted := s.job.Count(func(task *model.Task) bool { return task.Status.Counts() })
 	return hopelessKey{
 		shape: s.trial.Members()[0].Shape, priority: s.job.Priority, needs: int(s.job.MinMember) - counted,
-	}
+	}, true
 }
 
-// foretell returns why there is no plan, if another job of this run has shown it. Nobody has been evicted since.
-func (r *run) foretell(s *search) (why string, known bool) {
-	if !s.uniform || len(s.job.Roles) > 0 || r.session.Afresh() {
-		return "", false
+// foretell returns the job of this run that has asked the same, and for which there was no plan; nil when there is none. Nobody
+// has been evicted since.
+func (r *run) foretell(s *search) *failed {
+	if key, ok := s.hopelessKey(); ok {
+		return r.hopeless[key]
 	}
-	found, known := r.hopeless[s.hopelessKey()]
-	return found.why, known
+	return nil
 }
 
-func (r *run) remember(s *search, why string) {
-	if s.uniform && len(s.job.Roles) == 0 {
-		r.hopeless[s.hopelessKey()] = hopelessness{why: why}
+func (r *run) remember(f *failed) {
+	if key, ok := f.search.hopelessKey(); ok {
+		r.hopeless[key] = f
 	}
 }

@@ -30,20 +30,39 @@ func (s *search) offerOf(p *plan, node *model.Node, request model.Resources) (ch
 	if len(lack) == 0 {
 		return offer{}, true
 	}
-	bids := s.bids(p, node, lack)
-	enough := s.enough(p, bids, lack)
-	if enough == nil {
+	if !s.possible(node, lack) {
 		return offer{}, false
 	}
-	cheapest = s.makeOffer(p, enough)
-	highest, violations := cheapest.cost.highest, cheapest.cost.violations
-	bids = slices.DeleteFunc(bids, func(b bid) bool { return b.cost.highest > highest || b.cost.violations > violations })
+	bids := s.bids(p, node, lack)
+	if enough := s.enough(p, bids, lack); enough != nil {
+		cheapest, ok = s.makeOffer(p, enough), true
+		most := cheapest.cost
+		bids = slices.DeleteFunc(bids, func(b bid) bool {
+			return b.cost.highest > most.highest || b.cost.violations > most.violations
+		})
+	}
 	if few := s.few(p, bids, lack); few != nil {
-		if other := s.makeOffer(p, few); other.cost.compare(&cheapest.cost) < 0 {
-			cheapest = other
+		if other := s.makeOffer(p, few); !ok || other.cost.compare(&cheapest.cost) < 0 {
+			cheapest, ok = other, true
 		}
 	}
-	return cheapest, true
+	return cheapest, ok
+}
+
+// possible tells, cheaply, whether all who may leave the node would make room enough.
+func (s *search) possible(node *model.Node, lack []model.Lack) bool {
+	for _, l := range lack {
+		amount := l.Amount
+		for _, task := range node.Tasks {
+			if amount > 0 && s.pool.of[task] != nil && (task.Status == model.Bound || task.Status == model.Running) {
+				amount -= task.Request.At(l.Position)
+			}
+		}
+		if amount > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // bids returns what could leave the node and would help, the least important first.
@@ -140,18 +159,21 @@ func (s *search) giveWay(p *plan, taken []bid, of *source) []bid {
 	return taken
 }
 
-// few returns the cheapest single bid that suffices, or else the cheapest two; nil when there are none.
+// few returns the cheapest single bid that suffices, or two that are cheaper together; nil when there are none.
 func (s *search) few(p *plan, bids []bid, lack []model.Lack) []bid {
+	var best []bid
+	least := cost{violations: 1 << 30}
 	for i := range bids {
 		if suffice(bids[i:i+1], lack) {
-			return bids[i : i+1]
+			best, least = bids[i:i+1], bids[i].cost
+			break
 		}
 	}
+	// Two can only be cheaper than one if neither is as important as that one.
+	bids = slices.DeleteFunc(slices.Clone(bids), func(b bid) bool { return best != nil && !b.cost.below(&least) })
 	if len(bids) > maxPairs {
-		return nil
+		return best
 	}
-	var best []bid
-	var least cost
 	for i := range bids {
 		p.add(bids[i].unit)
 		for j := i + 1; j < len(bids); j++ {
@@ -159,13 +181,20 @@ func (s *search) few(p *plan, bids []bid, lack []model.Lack) []bid {
 			if !suffice(two, lack) || !p.admits(&bids[j].unit) || bids[i].of == bids[j].of && (bids[i].whole || bids[j].whole) {
 				continue
 			}
-			if sum := bids[i].cost.plus(&bids[j].cost); best == nil || sum.compare(&least) < 0 {
+			if sum := s.sumOf(p, &bids[i], &bids[j]); best == nil || sum.compare(&least) < 0 {
 				best, least = two, sum
 			}
 		}
 		p.drop()
 	}
 	return best
+}
+
+// sumOf returns what two bids cost, the first of which is in the plan.
+func (s *search) sumOf(p *plan, first, second *bid) cost {
+	sum := first.cost.plus(&second.cost)
+	sum.violations = p.violationsWith(&second.unit)
+	return sum
 }
 
 func suffice(bids []bid, lack []model.Lack) bool {

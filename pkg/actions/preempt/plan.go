@@ -151,15 +151,6 @@ func (p *plan) cost() cost {
 	return sum
 }
 
-// tasks returns how many pods are in the plan.
-func (p *plan) tasks() int {
-	n := 0
-	for i := range p.units {
-		n += len(p.units[i].tasks)
-	}
-	return n
-}
-
 // evict marks a unit's pods for eviction, as the arguments say.
 func (r *run) evict(statement *framework.Statement, u *unit) *model.Refusal {
 	for _, task := range u.tasks {
@@ -174,10 +165,10 @@ func (r *run) evict(statement *framework.Statement, u *unit) *model.Refusal {
 	return nil
 }
 
-// evictAll marks all of a plan.
-func (r *run) evictAll(statement *framework.Statement, p *plan) *model.Refusal {
-	for i := range p.units {
-		if refusal := r.evict(statement, &p.units[i]); refusal != nil {
+// evictAll marks all of the units.
+func (r *run) evictAll(statement *framework.Statement, units []unit) *model.Refusal {
+	for i := range units {
+		if refusal := r.evict(statement, &units[i]); refusal != nil {
 			return refusal
 		}
 	}

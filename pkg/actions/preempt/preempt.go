@@ -21,11 +21,13 @@ const Name = "preempt"
 
 // New returns the action. Between sessions it keeps which jobs it can do nothing for, until something that could help has
 // changed.
-func New(options Options) framework.Action { return &action{options: options} }
+func New(options Options) framework.Action { return &action{options: options, tiny: exhaustivePods} }
 
 type action struct {
 	options Options
-	past    past
+	// tiny is up to how many pods that may be evicted every set of them is looked at.
+	tiny int
+	past past
 }
 
 // Name returns "preempt".
@@ -40,9 +42,9 @@ func (a *action) Execute(session *framework.Session) {
 	stuck := stuckIn(session.Snapshot)
 	a.past.follow(session.Snapshot)
 	run := &run{
-		session: session, options: a.options, largest: start.Largest(session.Snapshot),
+		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
-		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]hopelessness{},
+		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	for _, job := range jobs {
 		if slices.ContainsFunc(job.Tasks, nominated) {
@@ -53,13 +55,13 @@ func (a *action) Execute(session *framework.Session) {
 			run.note(job, known)
 			continue
 		}
-		why, cut := run.try(job)
-		if why != "" {
-			why += stuck
-			run.note(job, why)
-			if !cut {
-				a.past.remember(job, why)
-			}
+		run.try(job)
+	}
+	run.explain()
+	for _, f := range run.failed {
+		run.note(f.job, f.why+stuck)
+		if !f.cut {
+			a.past.remember(f.job, f.why+stuck)
 		}
 	}
 }
@@ -109,6 +111,7 @@ func refused(session *framework.Session) []*model.Job {
 type run struct {
 	session *framework.Session
 	options Options
+	tiny    int
 	largest model.Resources
 	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes; used is what
 	// the latter has looked at.
@@ -119,8 +122,22 @@ type run struct {
 	pools  map[int32]*pool
 	boards map[boardKey]*board
 	// touched are nodes on which it may cost something else now to make room, although nobody has come or gone there.
-	touched  []*model.Node
-	hopeless map[hopelessKey]hopelessness
+	touched []*model.Node
+	// failed are the jobs without a plan, in their order; hopeless finds those of them that others ask the same as.
+	failed   []*failed
+	hopeless map[hopelessKey]*failed
+}
+
+// failed is a job without a plan.
+type failed struct {
+	job *model.Job
+	// search is nil when nothing was searched.
+	search *search
+	// same is the job that has asked the same before, nil for most.
+	same *failed
+	why  string
+	// cut tells that the search was not finished.
+	cut bool
 }
 
 // spend counts so many looks at nodes.
@@ -134,33 +151,41 @@ func (r *run) note(job *model.Job, why string) {
 	r.session.Refuse(job, r.session.Refusal(job).With("preemption: "+why))
 }
 
-// try makes a plan for the job and decides it. Otherwise it returns why there is none; cut tells that the search was not
-// finished.
-func (r *run) try(job *model.Job) (why string, cut bool) {
+// try makes a plan for the job and decides it, or takes down that there is none.
+func (r *run) try(job *model.Job) {
+	f := &failed{job: job}
 	if job.Patient {
-		return "preemptionPolicy is Never", false
+		f.why = "preemptionPolicy is Never"
+	} else if pool := r.pool(job); pool.pods == 0 {
+		f.why = "no lower-priority victims"
+	} else if r.left <= 0 {
+		f.why, f.cut = r.exhausted(), true
+	} else if r.search(f, pool) {
+		return
 	}
-	pool := r.pool(job)
-	if pool.pods == 0 {
-		return "no lower-priority victims", false
+	r.failed = append(r.failed, f)
+}
+
+// search looks for a plan and decides it; false when there is none.
+func (r *run) search(f *failed, pool *pool) bool {
+	r.session.See(f.job)
+	s := r.newSearch(f.job, pool)
+	if f.same = r.foretell(s); f.same != nil {
+		return false
 	}
-	r.session.See(job)
-	search := r.newSearch(job, pool)
-	if why, known := r.foretell(search); known {
-		return why, false
+	found := s.find()
+	r.touch(s)
+	if found != nil && s.decide(found) {
+		return true
 	}
-	if r.left <= 0 {
-		return r.exhausted(), true
-	}
-	found := search.find()
-	r.touch(search)
+	f.search = s
 	switch {
-	case found != nil && search.decide(found):
-		return "", false
-	case search.cut:
-		return r.exhausted(), true
+	case s.cut:
+		f.why, f.cut = r.exhausted(), true
+	case found != nil:
+		f.why = "somebody objects to the victims found"
+	default:
+		r.remember(f)
 	}
-	why = search.explain()
-	r.remember(search, why)
-	return why, false
+	return false
 }

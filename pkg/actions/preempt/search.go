@@ -45,7 +45,7 @@ func (r *run) newSearch(job *model.Job, pool *pool) *search {
 
 // find returns the plan, nil when there is none.
 func (s *search) find() *plan {
-	if s.pool.pods <= exhaustivePods {
+	if s.pool.pods <= s.tiny && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
 		if found, all := s.findAmongAll(); all {
 			return found
 		}
@@ -64,13 +64,16 @@ func (s *search) find() *plan {
 }
 
 // starts tells whether the job can start when all of a plan leave. It leaves no trace.
-func (s *search) starts(p *plan) bool { return s.whyNot(p) == nil }
+func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil }
 
-// whyNot returns why the job cannot start when all of a plan leave, nil when it can.
-func (s *search) whyNot(p *plan) (why *model.Refusal) {
-	s.spend(p.tasks() + s.looks())
+// whyNot returns why the job cannot start when all of the units leave, nil when it can.
+func (s *search) whyNot(units []unit) (why *model.Refusal) {
+	for i := range units {
+		s.spend(len(units[i].tasks))
+	}
+	s.spend(s.looks())
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if why = s.evictAll(statement, p); why == nil {
+		if why = s.evictAll(statement, units); why == nil {
 			why = s.trial.Start(model.FutureRoom)
 		}
 		return undone() // it was only a question
@@ -94,7 +97,7 @@ func (s *search) decide(p *plan) bool {
 		return false
 	}
 	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p); refusal != nil {
+		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
 		if s.trial.Start(model.FutureRoom) == nil {

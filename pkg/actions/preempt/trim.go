@@ -15,11 +15,14 @@ func (s *search) trim(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
+	if s.plain && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u unit) bool { return len(u.tasks) > 1 }) {
+		return p // what one node offers is minimal, and frees room nowhere else
+	}
 	units := slices.Clone(p.units)
 	slices.SortFunc(units, func(a, b unit) int { return byImportance(&a, &b) })
 	kept := newPlan(s.guard)
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p); refusal != nil {
+		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
 		room := s.measure()

@@ -1,0 +1,166 @@
+package preempt_test
+
+import (
+	"fmt"
+	"testing"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+)
+
+// refusing stands in for allocate on a cluster that is full: it finds that out at no cost.
+type refusing struct{}
+
+func (refusing) Name() string { return "refusing" }
+
+func (refusing) Execute(session *framework.Session) {
+	for _, job := range session.Snapshot.Jobs {
+		if job.Priority > 0 {
+			session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Evictable: true})
+		}
+	}
+}
+
+// full returns a cluster of nodes with eight devices each, all taken by pods of priority 0 in gangs of that size.
+func full(nodes, gangSize int) *model.Snapshot {
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
+	snapshot.Dimensions.Position("example.com/device")
+	var job *model.Job
+	for i := range nodes {
+		room := model.Resources{64_000, 512 << 30, 0, 110, 8}
+		node := &model.Node{
+			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(),
+			Releasing: make(model.Resources, 5), Promised: make(model.Resources, 5), Kept: make(model.Resources, 5),
+		}
+		snapshot.Nodes = append(snapshot.Nodes, node)
+		for j := range 8 {
+			if job == nil || len(job.Tasks) == gangSize {
+				job = &model.Job{
+					Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("low%05d-%d", i, j)}, MinMember: int32(gangSize), Version: 1,
+				}
+				snapshot.Jobs = append(snapshot.Jobs, job)
+			}
+			task := device(job, fmt.Sprintf("low%05d-%d", i, j))
+			task.Position = model.Position{Status: model.Running, Node: node.Name}
+			node.Place(task)
+		}
+	}
+	return snapshot
+}
+
+// device adds a task that wants one device to a job.
+func device(job *model.Job, name string) *model.Task {
+	task := &model.Task{
+		PodRef: model.PodRef{UID: types.UID(name), Namespace: "default", Name: name}, Job: job.Key, Pod: &corev1.Pod{},
+		Priority: job.Priority, Request: model.Resources{8_000, 64 << 30, 0, 1, 1}, Shape: unique.Make("device"),
+	}
+	job.Tasks = append(job.Tasks, task)
+	return task
+}
+
+func measure(b *testing.B, cluster func() *model.Snapshot, victims int) {
+	b.Helper()
+	for b.Loop() {
+		b.StopTimer()
+		snapshot := cluster()
+		snapshot.Number()
+		profile := &framework.Profile{
+			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+			Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: conformance.New}}},
+		}
+		evicted := 0
+		options := framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
+		b.StartTimer()
+		framework.Run(snapshot, profile, options)
+		if evicted != victims {
+			b.Fatalf("%d pods are evicted, not %d", evicted, victims)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/cycle")
+}
+
+// BenchmarkGang is one gang of 1,000 on clusters that are full of gangs.
+func BenchmarkGang(b *testing.B) {
+	for _, nodes := range []int{500, 1000, 2500, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			measure(b, func() *model.Snapshot {
+				snapshot := full(nodes, 4)
+				job := &model.Job{
+					Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1000, Priority: 10, Version: 1,
+				}
+				for i := range 1000 {
+					device(job, fmt.Sprintf("z%04d", i))
+				}
+				snapshot.Jobs = append(snapshot.Jobs, job)
+				return snapshot
+			}, 1000)
+		})
+	}
+}
+
+// BenchmarkSingles is 4,000 pods of one device that evict 4,000 others, all there are on 500 nodes.
+func BenchmarkSingles(b *testing.B) {
+	for _, nodes := range []int{125, 250, 500} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			measure(b, func() *model.Snapshot {
+				snapshot := full(nodes, 1)
+				for i := range 8 * nodes {
+					job := &model.Job{
+						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Single: true}, MinMember: 1, Priority: 10, Version: 1,
+					}
+					device(job, fmt.Sprintf("z%04d", i))
+					snapshot.Jobs = append(snapshot.Jobs, job)
+				}
+				return snapshot
+			}, 8*nodes)
+		})
+	}
+}
+
+// BenchmarkRoles is one gang of a launcher and 999 workers.
+func BenchmarkRoles(b *testing.B) {
+	for _, nodes := range []int{500, 1000, 2500, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			measure(b, func() *model.Snapshot {
+				snapshot := full(nodes, 4)
+				job := &model.Job{
+					Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1000, Priority: 10, Version: 1,
+					Roles: []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 999}},
+				}
+				for i := range 1000 {
+					task := device(job, fmt.Sprintf("z%04d", i))
+					if task.Role = "worker"; i == 0 {
+						task.Role, task.Request, task.Shape = "launcher", model.Resources{16_000, 64 << 30, 0, 1}, unique.Make("launcher")
+					}
+				}
+				snapshot.Jobs = append(snapshot.Jobs, job)
+				return snapshot
+			}, 1004)
+		})
+	}
+}
+
+// BenchmarkHopeless is a thousand pods, each of another shape, for which nobody's leaving makes room: the search ends with its
+// budget.
+func BenchmarkHopeless(b *testing.B) {
+	measure(b, func() *model.Snapshot {
+		snapshot := full(5000, 4)
+		for i := range 1000 {
+			job := &model.Job{
+				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Single: true}, MinMember: 1, Priority: 10, Version: 1,
+			}
+			task := device(job, fmt.Sprintf("z%04d", i))
+			task.Request, task.Shape = model.Resources{int64(i), 0, 0, 1, 9}, unique.Make(task.Name)
+			snapshot.Jobs = append(snapshot.Jobs, job)
+		}
+		return snapshot
+	}, 0)
+}

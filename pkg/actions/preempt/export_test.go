@@ -1,0 +1,6 @@
+package preempt
+
+import "github.com/tutti-sched/tutti/pkg/framework"
+
+// NewForLarge returns the action as it is on clusters that are too large to look at every set of victims.
+func NewForLarge(options Options) framework.Action { return &action{options: options} }

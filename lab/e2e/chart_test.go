@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -134,7 +135,7 @@ func installOld(t *testing.T, lab *harness.Env, chart string) {
 // upgrade moves to the chart of today, with another configuration.
 func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	before := podTemplate(t, lab)
-	config := "actions: allocate\n" +
+	config := "actions: allocate, preempt\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n"
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text, err := json.Marshal(map[string]any{"config": config, "scheduler": map[string]any{"bindWorkers": 32}})
@@ -225,6 +226,11 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 		}
 		return errors.New("no event tells that the gang was scheduled")
 	})
+	urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
+	lab.Create(t, urgent, group("jobs", "urgent", 2)) // there is room for one of them, and the gang that fits has the rest
+	lab.Create(t, members("jobs", "urgent", "", 2, harness.Requests(map[string]string{"cpu": "3"}),
+		func(p *corev1.Pod) { p.Spec.PriorityClassName = urgent.Name })...)
+	lab.Eventually(t, patience, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })
 	playClaims(t, lab, func(t *testing.T) string { // one that stays: nobody may write events in one that goes
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "claims-"}}
 		lab.Create(t, ns)

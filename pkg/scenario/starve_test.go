@@ -54,11 +54,11 @@ func (s *stream) come() error {
 	return nil
 }
 
-// second lets whoever is done end, others come, and whoever got a node begin to run.
+// second lets whoever is done end, or was evicted, others come, and whoever got a node begin to run.
 func (s *stream) second() error {
 	s.world.now = s.world.now.Add(time.Second)
 	done := s.world.podNames(func(pod *corev1.Pod) bool {
-		return pod.Status.Phase == corev1.PodRunning && s.spans[pod.Name] > 0 &&
+		return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodRunning && s.spans[pod.Name] > 0 &&
 			!s.world.now.Before(pod.Status.StartTime.Add(s.spans[pod.Name]))
 	})
 	if err := s.world.remove("pod", done); err != nil {

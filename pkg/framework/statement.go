@@ -164,6 +164,23 @@ func (st *Statement) Depart(task *model.Task) *model.Refusal {
 	return nil
 }
 
+// Withdraw takes back a promise that an earlier statement of this session has made and that evicted nobody: it was for this
+// cycle only. It refuses when the task has no promise.
+func (st *Statement) Withdraw(task *model.Task) *model.Refusal {
+	if refusal := st.usable(); refusal != nil {
+		return refusal
+	}
+	if task.Status != model.Promised {
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Promised", task, task.Status)}
+	}
+	before := task.Position
+	st.session.move(operation{task: task}, model.Position{Status: model.Pending})
+	for _, observer := range st.session.slots.observe {
+		observer.TaskUndone(task, before)
+	}
+	return nil
+}
+
 // CodeMisuse is the code of a refusal that only a bug in an action can cause.
 const CodeMisuse model.Code = "Misuse"
 
@@ -224,7 +241,7 @@ func (s *Session) undo(checkpoint int) {
 		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			switch {
-			case op.departed:
+			case op.departed || op.before.Status == model.Promised:
 				observer.TaskPlaced(op.task)
 			case op.before.Status == model.Releasing:
 				observer.TaskEvicted(op.task)

@@ -33,6 +33,9 @@ func (s *stage) check(o *outcome) error {
 			return err
 		}
 	}
+	if err := s.checkKept(o); err != nil {
+		return err
+	}
 	return s.checkWaiting(o)
 }
 

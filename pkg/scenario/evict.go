@@ -57,6 +57,10 @@ func (s *stage) takeEvictions(decision model.Decision) error {
 				return err
 			}
 		}
+		if s.turns != s.world.turns { // who was above whom may be different now
+			s.turns = s.world.turns
+			clear(s.past)
+		}
 		between := feud{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job)}
 		s.past[between] = true
 		if s.past[feud{victim: between.beneficiary, beneficiary: between.victim}] {
@@ -163,4 +167,62 @@ func (s *stage) confirmEvictions() error {
 	clear(s.ending)
 	clear(s.promised)
 	return err
+}
+
+// kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource. Who has started keeps
+// nothing any more.
+func (s *stage) kept(o *outcome, node string, from *corev1.Pod) corev1.ResourceList {
+	sums := corev1.ResourceList{}
+	for _, pod := range s.world.pods {
+		promised, fresh := s.promised[pod.UID]
+		if !fresh {
+			promised = pod.Status.NominatedNodeName
+		}
+		job := model.JobKey{Namespace: pod.Namespace, Name: groupOf(pod)}
+		if job.Name == "" {
+			job.Name, job.Single = pod.Name, true
+		}
+		starts := slices.ContainsFunc(o.decisions, func(d model.Decision) bool { return d.Job == job && len(d.Binds) > 0 })
+		if promised != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
+			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) || s.priorityOfJob(job) < s.priorityOf(from) {
+			continue
+		}
+		addTo(sums, pod.Spec.Containers[0].Resources.Requests)
+	}
+	return sums
+}
+
+func addTo(sums, more corev1.ResourceList) {
+	for name, amount := range more {
+		sum := sums[name]
+		sum.Add(amount)
+		sums[name] = sum
+	}
+}
+
+// checkKept is invariant I15: who is bound leaves the room alone that is kept for others of its priority or above.
+func (s *stage) checkKept(o *outcome) error {
+	for name, fresh := range o.bound() {
+		for _, pod := range s.world.pods {
+			if !fresh[pod.UID] {
+				continue
+			}
+			sums := s.kept(o, name, pod)
+			if len(sums) == 0 {
+				continue
+			}
+			for _, other := range s.world.pods {
+				if s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {
+					addTo(sums, other.Spec.Containers[0].Resources.Requests)
+				}
+			}
+			for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
+				offered, sum := s.world.nodes[name].Status.Allocatable[resource], sums[resource]
+				if !amount.IsZero() && sum.Cmp(offered) > 0 {
+					return fmt.Errorf("invariant I15: %s is bound to %s, where %s is kept for others", pod.Name, name, resource)
+				}
+			}
+		}
+	}
+	return nil
 }

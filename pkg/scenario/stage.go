@@ -44,6 +44,7 @@ type stage struct {
 	ending   map[types.UID]bool
 	promised map[types.UID]string
 	past     map[feud]bool
+	turns    int
 
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string

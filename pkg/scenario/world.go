@@ -38,6 +38,8 @@ type world struct {
 	// budgets are by namespace/name.
 	budgets map[string]*model.Budget
 
+	// turns counts changes after which one job may be above another that was above it.
+	turns int
 	// told is every event so far; hear gets each as it comes.
 	told []cluster.Event
 	hear func(cluster.Event)
@@ -185,6 +187,7 @@ func (w *world) setNode(node *corev1.Node, one line) error {
 }
 
 func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
+	w.turns++
 	name := key(one.namespace, one.name)
 	if err := w.stamp(group, known(w.groups[name]), one); err != nil {
 		return err
@@ -198,6 +201,7 @@ func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
 }
 
 func (w *world) setClass(class *schedulingv1.PriorityClass, one line) error {
+	w.turns++
 	if err := w.stamp(class, known(w.classes[one.name]), one); err != nil {
 		return err
 	}
@@ -214,6 +218,7 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 		return err
 	}
 	if before != nil {
+		w.turns++
 		pod.Spec.NodeName, pod.Status.Phase = before.Spec.NodeName, before.Status.Phase
 		pod.DeletionTimestamp, pod.Status.NominatedNodeName = before.DeletionTimestamp, before.Status.NominatedNodeName
 		pod.Status.StartTime, pod.Status.Conditions = before.Status.StartTime, before.Status.Conditions

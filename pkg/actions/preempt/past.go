@@ -62,6 +62,10 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 		h.WriteString(hold.Node + " " + string(hold.Pod.UID))
 		maphash.WriteComparable(&h, hold.Job)
 		maphash.WriteComparable(&h, hold.Priority)
+		maphash.WriteComparable(&h, hold.Until)
+		for _, amount := range hold.Request {
+			maphash.WriteComparable(&h, amount)
+		}
 	}
 	return h.Sum64()
 }

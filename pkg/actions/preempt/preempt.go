@@ -46,7 +46,13 @@ func (a *action) Execute(session *framework.Session) {
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
 		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
+	lapsed := run.lapse(jobs)
+	jobs = slices.Concat(jobs, lapsed)
+	slices.SortFunc(jobs, session.CompareJobs)
 	for _, job := range jobs {
+		if slices.Contains(lapsed, job) && run.renew(job) {
+			continue
+		}
 		if slices.ContainsFunc(job.Tasks, nominated) {
 			run.note(job, "what was promised cannot be kept any more"+stuck)
 			continue
@@ -91,8 +97,8 @@ func stuckIn(snapshot *model.Snapshot) string {
 	return "; stuck, being deleted for too long: " + strings.Join(names, ", ")
 }
 
-// refused returns the jobs that wait for room although their members exist, in job order: those that are not waiting for
-// victims already, and that eviction could help.
+// refused returns the jobs that wait for room although their members exist: those that are not waiting for victims already,
+// and that eviction could help.
 func refused(session *framework.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
@@ -103,7 +109,6 @@ func refused(session *framework.Session) []*model.Job {
 		}
 		jobs = append(jobs, job)
 	}
-	slices.SortFunc(jobs, session.CompareJobs)
 	return jobs
 }
 

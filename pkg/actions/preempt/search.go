@@ -118,7 +118,11 @@ func (s *search) decide(p *plan) bool {
 	}
 	s.settle(p.units)
 	clear(s.hopeless) // what they say of the cluster is true no more
-	s.session.Refuse(s.job, start.Waits(s.session.Snapshot, s.job))
+	waits := start.Waits(s.session.Snapshot, s.job)
+	if len(p.units) == 0 { // others have left room over since it was refused
+		waits.Detail = "starts on room that is being released, once it is free; " + s.session.Refusal(s.job).String()
+	}
+	s.session.Refuse(s.job, waits)
 	return true
 }
 

@@ -1,0 +1,51 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
+)
+
+// lapse takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that nobody is evicted
+// for want of it. It returns those jobs; when their turn comes they are promised what is left.
+func (r *run) lapse(refused []*model.Job) []*model.Job {
+	var highest *model.Job
+	for _, job := range refused {
+		if !job.Patient && (highest == nil || job.Priority > highest.Priority) {
+			highest = job
+		}
+	}
+	var lapsed []*model.Job
+	if highest == nil {
+		return nil
+	}
+	for _, job := range r.session.Snapshot.Jobs {
+		if job.Priority < highest.Priority && !job.Settled && slices.ContainsFunc(job.Tasks, promised) {
+			lapsed = append(lapsed, job)
+		}
+	}
+	r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, job := range lapsed {
+			for _, task := range job.Tasks {
+				if promised(task) {
+					statement.Withdraw(task)
+				}
+			}
+		}
+		return nil
+	})
+	return lapsed
+}
+
+func promised(task *model.Task) bool { return task.Status == model.Promised }
+
+// renew promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
+func (r *run) renew(job *model.Job) bool {
+	refusal := start.New(r.session, job, r.largest, &r.exact).Start(model.FutureRoom)
+	if refusal != nil {
+		r.session.Refuse(job, refusal)
+	}
+	return refusal == nil
+}

@@ -64,8 +64,9 @@ func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGro
 	return !equality.Semantic.DeepEqual(in, shown)
 }
 
+// hasStarted tells whether the status was written after the group got its minimum, and before it waited again.
 func hasStarted(group *v1alpha1.PodGroup) bool {
-	return meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
+	return group.Status.WaitingSince == nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
 func (s *State) setReserved(key model.JobKey, r *reserved) {

@@ -95,6 +95,11 @@ func TestReservedRoom(t *testing.T) {
 			s.Apply(seen(group("g", 2, scheduled)))
 			s.Apply(gone(pod("a")))
 		}}, 0, false},
+		"degraded, and an older status": {[]func(*State){assume, func(s *State) {
+			s.Apply(seen(group("g", 2, scheduled, func(g *v1alpha1.PodGroup) {
+				g.Status.WaitingSince = &metav1.Time{Time: start}
+			})))
+		}}, 3000, true},
 		"for a group that is not there": {[]func(*State){func(s *State) { s.Assume(reserve("other", "n", 3000)) }}, 0, false},
 		"on a node that is not there":   {[]func(*State){func(s *State) { s.Assume(reserve("g", "gone", 3000)) }}, 0, true},
 	} {

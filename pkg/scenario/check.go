@@ -36,6 +36,9 @@ func (s *stage) check(o *outcome) error {
 	if err := s.checkKept(o); err != nil {
 		return err
 	}
+	if err := s.checkReserved(o); err != nil {
+		return err
+	}
 	return s.checkWaiting(o)
 }
 

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -77,4 +79,79 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 		fmt.Fprintf(b, ", expected start %s", reservation.ExpectedStart.Format(time.TimeOnly))
 	}
 	b.WriteByte('\n')
+}
+
+// checkReserved is invariant I15 for reserved room, by what the status of groups showed before the cycle: what was given to
+// those who had to respect it, and all that was there before, leaves the room free.
+func (s *stage) checkReserved(o *outcome) error {
+	touched := map[model.JobKey]bool{}
+	for _, decision := range o.decisions {
+		if decision.Reservation != nil || len(decision.Binds) > 0 {
+			touched[decision.Job] = true
+		}
+	}
+	for _, group := range s.world.groups {
+		owner := o.snapshot.Job(groups.Key(group))
+		if owner == nil || owner.Reservation == nil || group.Status.Reservation == nil || touched[owner.Key] {
+			continue
+		}
+		for _, room := range group.Status.Reservation.Nodes {
+			if err := s.checkRoomOf(o, owner, group.Status.Reservation, room); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *stage) checkRoomOf(
+	o *outcome, owner *model.Job, reservation *v1alpha1.Reservation, room v1alpha1.ReservedNode,
+) error {
+	fresh, respects := o.bound()[room.Name], false
+	used := map[corev1.ResourceName]int64{}
+	for _, pod := range s.world.pods {
+		if s.nodeOf(pod) != room.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if fresh[pod.UID] {
+			if s.passes(o, pod, owner, reservation) {
+				continue
+			}
+			respects = true
+		}
+		requests := pod.Spec.Containers[0].Resources.Requests
+		used[corev1.ResourceCPU] += requests.Cpu().MilliValue()
+		used[corev1.ResourceMemory] += requests.Memory().Value()
+	}
+	node := s.world.nodes[room.Name]
+	if !respects || node == nil {
+		return nil
+	}
+	cpu, memory := room.Resources.Cpu().MilliValue(), room.Resources.Memory().Value()
+	for _, pod := range s.world.pods { // of what was asked for alone
+		if !fresh[pod.UID] || s.passes(o, pod, owner, reservation) {
+			continue
+		}
+		requests, offers := pod.Spec.Containers[0].Resources.Requests, node.Status.Allocatable
+		if !requests.Cpu().IsZero() && used[corev1.ResourceCPU]+cpu > offers.Cpu().MilliValue() ||
+			!requests.Memory().IsZero() && used[corev1.ResourceMemory]+memory > offers.Memory().Value() {
+			return fmt.Errorf("invariant I15: pod %s took room on %s that is reserved for %s", pod.Name, room.Name, owner.Key)
+		}
+	}
+	return nil
+}
+
+// passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time.
+func (s *stage) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
+	job := o.snapshot.Job(groups.Of(pod))
+	if job.Priority > owner.Priority {
+		return true
+	}
+	seconds := pod.Spec.ActiveDeadlineSeconds
+	if job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil &&
+		(seconds == nil || *job.Group.Spec.ExpectedRunSeconds < *seconds) {
+		seconds = job.Group.Spec.ExpectedRunSeconds
+	}
+	return seconds != nil && reservation.ExpectedStart != nil &&
+		!s.world.now.Add(time.Duration(*seconds)*time.Second).After(reservation.ExpectedStart.Time)
 }

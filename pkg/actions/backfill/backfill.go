@@ -68,6 +68,9 @@ func (*action) KeepsReservations() {}
 func (a *action) Execute(session *framework.Session) {
 	var waiting, holders []*model.Job
 	for _, job := range session.Snapshot.Jobs {
+		if job.Settled {
+			continue
+		}
 		if job.Reservation != nil {
 			holders = append(holders, job)
 		}

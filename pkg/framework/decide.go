@@ -40,8 +40,14 @@ func (s *Session) decide(operations []operation) {
 		}
 	}
 	for _, decision := range order {
-		if len(decision.Binds) > 0 {
+		switch {
+		case len(decision.Binds) > 0:
 			s.Snapshot.DropHolds(decision.Job)
+			s.renewed[decision.Job] = true
+		case len(decision.Promises) > 0: // the books of the nodes show them now
+			s.Snapshot.DropPromised(decision.Job)
+			decision.Promises = append(decision.Promises, s.takenBack(s.Snapshot.Job(decision.Job), decision.Promises)...)
+			s.renewed[decision.Job] = true
 		}
 		if s.options.Decide == nil {
 			continue

@@ -1,19 +1,41 @@
 package framework
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // GiveBack ends what was promised to a job in earlier cycles: its room is there for everybody at once.
 func (s *Session) GiveBack(job *model.Job) {
-	decision := model.Decision{Job: job.Key}
-	for _, task := range job.Tasks {
-		if task.Nominated != "" {
-			decision.Promises = append(decision.Promises, model.Promise{Pod: task.PodRef})
-		}
-	}
+	decision := model.Decision{Job: job.Key, Promises: s.takenBack(job, nil)}
 	s.Snapshot.DropPromised(job.Key)
 	if len(decision.Promises) > 0 && s.options.Decide != nil {
 		s.options.Decide(decision)
 	}
+}
+
+// Lapse says that what was promised to a job in earlier cycles is not enough for it to start any more. The room stays with it for
+// the session, so that another action may make a new plan that begins with it; without one it is given back in the end.
+func (s *Session) Lapse(job *model.Job) { s.lapsed = append(s.lapsed, job) }
+
+// giveBackLapsed gives back what was not promised anew, nor needed in the end.
+func (s *Session) giveBackLapsed() {
+	for _, job := range s.lapsed {
+		if !s.renewed[job.Key] {
+			s.GiveBack(job)
+		}
+	}
+}
+
+// takenBack takes back what was promised to members of a job in earlier cycles, but for those who are promised room anew.
+func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promise {
+	var back []model.Promise
+	for _, task := range job.Tasks {
+		again := func(promise model.Promise) bool { return promise.Pod.UID == task.UID }
+		if task.Nominated != "" && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
+			back = append(back, model.Promise{Pod: task.PodRef})
+		}
+	}
+	return back
 }

@@ -42,6 +42,9 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]mark
+	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since.
+	lapsed  []*model.Job
+	renewed map[model.JobKey]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
 	memory    *Memory
@@ -55,7 +58,7 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 		options:  options,
 		slots:    profile.slots(),
 		memory:   options.Memory,
-		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{},
+		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{},
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
@@ -69,8 +72,9 @@ func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session 
 	return s
 }
 
-// Close ends the session: closers are called in reverse tier order. What was promised and not placed lapses with it.
+// Close ends the session: what has lapsed is given back, and closers are called in reverse tier order. What was promised and not placed lapses with it.
 func (s *Session) Close() {
+	s.giveBackLapsed()
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		closer.CloseSession(s)
 	}

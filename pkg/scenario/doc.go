@@ -36,6 +36,7 @@
 //	finish POD...     pods succeed
 //	fail POD...       pods fail
 //	terminate POD...  pods are being deleted, from now on, with [grace=30s]
+//	spare POD...      pods that the API server has lately refused to evict
 //	leave [POD...]    pods, or all that are being deleted, are gone
 //	ungate POD...     scheduling gates are taken away
 //	delete KIND NAME...

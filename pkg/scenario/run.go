@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // pipeline is the line of a configuration that names the actions.
@@ -229,6 +230,11 @@ func (s *stage) befall(command string, names []string, options map[string]string
 		return w.remove(names[0], names[1:])
 	case "cordon", "uncordon":
 		return w.cordon(names, command == "cordon")
+	case "spare":
+		for _, name := range names {
+			s.spared[w.pods[name].UID] = &model.Refusal{Code: model.NodesFiltered, Detail: "the API server has refused to evict it"}
+		}
+		return nil
 	case "reject":
 		return s.reject(names)
 	}

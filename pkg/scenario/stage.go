@@ -46,6 +46,9 @@ type stage struct {
 	past     map[feud]bool
 	turns    int
 
+	// spared are pods that the API server has refused to evict.
+	spared map[types.UID]*model.Refusal
+
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
 	cycles int
@@ -64,7 +67,7 @@ func newStage() *stage {
 	s := &stage{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, coming: map[types.UID]string{},
-		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{},
+		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{}, spared: map[types.UID]*model.Refusal{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
 	return s
@@ -154,7 +157,7 @@ func (s *stage) holdToAfresh(o *outcome) error {
 // session runs one session on what the state knows.
 func (s *stage) session(options framework.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
-	o.snapshot.Budgets = s.world.allBudgets()
+	o.snapshot.Budgets, o.snapshot.Spared = s.world.allBudgets(), s.spared
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
 	o.refusals = framework.Run(o.snapshot, s.profile, options)
 	return o

@@ -6,8 +6,8 @@ import (
 )
 
 // redeem starts a job for which others were evicted, as soon as there is idle room for it, there or elsewhere. Until then the
-// promise is kept, as long as what leaves will make room for the whole of it. It returns false when the promise has come to
-// nothing: it is given back, and the job waits for its turn like all others.
+// promise is kept, as long as what leaves will make room for the whole of it. It returns false when that is not so any more: the
+// job waits for its turn like all others, with the room it has left.
 func (r *run) redeem(job *model.Job) bool {
 	session := r.session
 	if !short(session, job) {
@@ -27,6 +27,6 @@ func (r *run) redeem(job *model.Job) bool {
 		session.Refuse(job, start.Waits(session.Snapshot, job))
 		return true
 	}
-	session.GiveBack(job)
+	session.Lapse(job)
 	return false
 }

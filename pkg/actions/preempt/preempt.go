@@ -53,10 +53,6 @@ func (a *action) Execute(session *framework.Session) {
 		if slices.Contains(lapsed, job) && run.renew(job) {
 			continue
 		}
-		if slices.ContainsFunc(job.Tasks, nominated) {
-			run.note(job, "what was promised cannot be kept any more"+stuck)
-			continue
-		}
 		if known, ok := a.past.recall(session, job); ok {
 			run.note(job, known)
 			continue
@@ -71,8 +67,6 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 }
-
-func nominated(task *model.Task) bool { return task.Nominated != "" }
 
 // stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
 func stuckIn(snapshot *model.Snapshot) string {

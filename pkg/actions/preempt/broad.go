@@ -11,26 +11,25 @@ import (
 // for jobs of which one member's place depends on that of another. What is too much in it is for trim to give back.
 func (s *search) findBroadly() *plan {
 	units := s.inCostOrder()
-	if s.left <= 0 || !s.starts(s.first(units, len(units))) {
-		s.cut = s.cut || s.left <= 0
-		return nil
+	low, high := 0, 0 // so few do not suffice, so many do; 0 is not known yet
+	if s.from.stage == halving {
+		low, high = s.from.low, s.from.high
 	}
-	low, high := 0, len(units) // so few do not suffice, so many do
-	for size := 1; size < high; size *= 2 {
-		if s.starts(s.first(units, size)) {
-			high = size
-			break
-		}
-		low = size
-	}
-	for high-low > 1 {
-		if s.left <= 0 {
-			s.cut = true
+	for high == 0 || high-low > 1 {
+		if s.spent() {
+			s.stop(draft{stage: halving, low: low, high: high})
 			return nil
 		}
-		if middle := (low + high) / 2; s.starts(s.first(units, middle)) {
+		middle := (low + high) / 2
+		if high == 0 {
+			middle = min(max(1, 2*low), len(units))
+		}
+		switch enough := s.starts(s.first(units, middle)); {
+		case enough:
 			high = middle
-		} else {
+		case middle == len(units):
+			return nil
+		default:
 			low = middle
 		}
 	}

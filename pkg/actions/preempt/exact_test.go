@@ -1,6 +1,7 @@
 package preempt_test
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -186,6 +187,40 @@ func TestLargePlansAreGood(t *testing.T) {
 				hold(t, p, play(p, preempt.NewForLarge(preempt.DefaultOptions())), true, &sum)
 			})
 			sum.hold(t)
+		})
+	}
+}
+
+// TestASearchCutShortGoesOn: however small the budget, some cycle finds the plan that one with a large budget finds at once.
+func TestASearchCutShortGoesOn(t *testing.T) {
+	for name, maker := range map[string]func(preempt.Options) framework.Action{"small": preempt.New, "large": preempt.NewForLarge} {
+		t.Run(name, func(t *testing.T) {
+			longest := 0
+			rapid.Check(t, func(t *rapid.T) {
+				p := draw(t, taste{nodes: 6, pods: 12, members: 4, budgets: true, mixed: true})
+				action := maker(preempt.Options{Budget: int64(rapid.IntRange(1, 100).Draw(t, "budget"))})
+				var o outcome
+				cycles := 0
+				for ; cycles < 5000; cycles++ {
+					o = play(p, action)
+					if o.binds > 0 || len(o.victims) > 0 || o.why == nil || !strings.Contains(o.why.Tried, "exhausted") {
+						break
+					}
+				}
+				longest = max(longest, cycles)
+				if name == "small" {
+					hold(t, p, o, true, &score{})
+				} else if len(o.victims) > 0 {
+					p.holdMinimal(t, o.victims)
+				}
+				if o.why != nil && strings.Contains(o.why.Tried, "exhausted") {
+					t.Fatalf("still searching after %d cycles", cycles)
+				}
+			})
+			t.Logf("the longest search took %d cycles", longest+1)
+			if longest == 0 {
+				t.Error("no search was cut short: this tests nothing")
+			}
 		})
 	}
 }

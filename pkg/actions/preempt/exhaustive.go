@@ -12,24 +12,22 @@ const (
 	exhaustiveNodes = 64
 )
 
-// findAmongAll looks at every set of victims, the cheapest first. all is false when that was not possible within the budget.
-func (s *search) findAmongAll() (found *plan, all bool) {
-	if s.plain {
-		if s.whyNot(s.everybody()) != nil {
-			return nil, true // with less room it starts even less
-		}
+// findAmongAll looks at every set of victims, the cheapest first.
+func (s *search) findAmongAll() *plan {
+	if s.plain && s.from.tried == 0 && s.whyNot(s.everybody()) != nil {
+		return nil // with less room it starts even less
 	}
 	plans := s.allPlans()
-	for _, p := range plans {
-		if s.left <= 0 {
-			s.cut = true
-			return nil, true
+	for i := min(s.from.tried, len(plans)); i < len(plans); i++ {
+		if s.spent() {
+			s.stop(draft{stage: pricing, tried: i})
+			return nil
 		}
-		if s.starts(p.plan) {
-			return p.plan, true
+		if s.starts(plans[i].plan) {
+			return plans[i].plan
 		}
 	}
-	return nil, true
+	return nil
 }
 
 // priced is a plan with its cost.

@@ -13,12 +13,17 @@ func (s *search) findGreedily() *plan {
 	s.seats = nil
 	found := false
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
+		seen := 0
+		if s.from.stage == seating {
+			if again := s.sitAgain(statement); again != nil {
+				p, seen = again, s.from.tried
+			}
+		}
 		hopeless := map[model.Shape]bool{}
 		short := int64(0) // as many more must be seated before the gates can agree
-		for _, task := range s.trial.Members() {
-			if s.left <= 0 {
-				s.cut = true
-				break
+		for i, task := range s.trial.Members() {
+			if i < seen {
+				continue // it has its seat, or there is none
 			}
 			if short <= 0 {
 				gate := s.session.GateJob(s.job, framework.WithPromised)
@@ -30,6 +35,10 @@ func (s *search) findGreedily() *plan {
 			if task.Refused != nil || hopeless[task.Shape] {
 				continue
 			}
+			if s.spent() {
+				s.stop(draft{stage: seating, tried: i, seats: s.seats, units: p.units})
+				break
+			}
 			if !s.seat(statement, p, task) {
 				hopeless[task.Shape] = s.plain
 				continue
@@ -39,7 +48,7 @@ func (s *search) findGreedily() *plan {
 		found = s.session.GateJob(s.job, framework.WithPromised) == nil
 		return undone() // it was only a question
 	})
-	if !found {
+	if !found || s.cut {
 		return nil
 	}
 	return p.settled()
@@ -93,9 +102,8 @@ func (s *search) bestSeat(
 		if best != nil && b.costs[place].compare(&cheapest.cost) >= 0 {
 			break
 		}
-		if s.left <= 0 {
-			s.cut = true
-			break
+		if s.left <= 0 && best != nil {
+			break // it will do; who it leaves in vain is given back later
 		}
 		offer, ok := s.dryRun(p, task, b.nodes[place])
 		if ok && (best == nil || offer.cost.compare(&cheapest.cost) < 0) {

@@ -16,6 +16,8 @@ type past struct {
 	seed  maphash.Seed
 	sum   uint64
 	known map[model.JobKey]failure
+	// drafts are the searches that were cut short.
+	drafts map[model.JobKey]*draft
 }
 
 // failure is why there is no plan for one version of a job.
@@ -32,7 +34,7 @@ func (p *past) follow(snapshot *model.Snapshot) {
 	}
 	sum := p.sumUp(snapshot)
 	if p.snapshot != snapshot || !snapshot.Journal.SameNodes(p.mark) || p.sum != sum {
-		p.known = map[model.JobKey]failure{}
+		p.known, p.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{}
 	}
 	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Mark(), sum
 }

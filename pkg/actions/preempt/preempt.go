@@ -40,11 +40,13 @@ func (a *action) Execute(session *framework.Session) {
 		return
 	}
 	stuck := stuckIn(session.Snapshot)
-	a.past.follow(session.Snapshot)
+	if a.past.follow(session.Snapshot); session.Afresh() {
+		a.past = past{known: map[model.JobKey]failure{}, drafts: map[model.JobKey]*draft{}} // nothing may be remembered
+	}
 	run := &run{
 		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
-		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
+		drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)
 	jobs = slices.Concat(jobs, lapsed)
@@ -54,14 +56,17 @@ func (a *action) Execute(session *framework.Session) {
 			continue
 		}
 		if known, ok := a.past.recall(session, job); ok {
-			run.note(job, known)
+			run.note(job, known, false)
 			continue
 		}
 		run.try(job)
 	}
 	run.explain()
 	for _, f := range run.failed {
-		run.note(f.job, f.why+stuck)
+		if f.cut && f.search != nil {
+			a.past.drafts[f.job.Key] = f.search.draft
+		}
+		run.note(f.job, f.why+stuck, f.cut)
 		if !f.cut {
 			a.past.remember(f.job, f.why+stuck)
 		}
@@ -112,16 +117,17 @@ type run struct {
 	options Options
 	tiny    int
 	largest model.Resources
-	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes; used is what
-	// the latter has looked at.
-	exact      int
-	left, used int64
-	guard      *guard
+	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes.
+	exact int
+	left  int64
+	guard *guard
 	// pools are by the priority of those that others are evicted for.
 	pools  map[int32]*pool
 	boards map[boardKey]*board
 	// touched are nodes on which it may cost something else now to make room, although nobody has come or gone there.
 	touched []*model.Node
+	// drafts are searches to go on with.
+	drafts map[model.JobKey]*draft
 	// failed are the jobs without a plan, in their order; hopeless finds those of them that others ask the same as.
 	failed   []*failed
 	hopeless map[hopelessKey]*failed
@@ -140,14 +146,14 @@ type failed struct {
 }
 
 // spend counts so many looks at nodes.
-func (r *run) spend(looks int) {
-	r.left -= int64(looks)
-	r.used += int64(looks)
-}
+func (r *run) spend(looks int) { r.left -= int64(looks) }
 
-// note adds to why the job waits what was tried here.
-func (r *run) note(job *model.Job, why string) {
-	r.session.Refuse(job, r.session.Refusal(job).With("preemption: "+why))
+// note adds to why the job waits what was tried here; again tells that the next cycle may come to something else although
+// nothing has changed.
+func (r *run) note(job *model.Job, why string, again bool) {
+	refusal := r.session.Refusal(job).With("preemption: " + why)
+	refusal.Expires = refusal.Expires || again
+	r.session.Refuse(job, refusal)
 }
 
 // try makes a plan for the job and decides it, or takes down that there is none.
@@ -171,6 +177,10 @@ func (r *run) search(f *failed, pool *pool) bool {
 	s := r.newSearch(f.job, pool)
 	if f.same = r.foretell(s); f.same != nil {
 		return false
+	}
+	if before := r.drafts[f.job.Key]; before != nil && before.version == f.job.Version {
+		s.from = *before
+		delete(r.drafts, f.job.Key)
 	}
 	found := s.find()
 	r.touch(s)

@@ -18,8 +18,12 @@ type search struct {
 	plain, uniform bool
 	// seats are where the members went in the plan that was found.
 	seats []seat
-	// cut tells that the budget has ended the search.
-	cut bool
+	// cut tells that the budget has ended the search, draft is then where it goes on. from is where this one goes on; its
+	// stage is pricing when it begins. stepped tells that it has taken a step.
+	cut     bool
+	draft   *draft
+	from    draft
+	stepped bool
 	// touchedBy are the sources that plans took from.
 	touchedBy []*source
 }
@@ -46,13 +50,21 @@ func (r *run) newSearch(job *model.Job, pool *pool) *search {
 // find returns the plan, nil when there is none.
 func (s *search) find() *plan {
 	if s.pool.pods <= s.tiny && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
-		if found, all := s.findAmongAll(); all {
-			return found
-		}
+		return s.findAmongAll()
 	}
-	found := s.findGreedily()
-	if found == nil && !s.cut && !s.uniform {
+	var found *plan
+	if s.from.stage <= seating {
+		found = s.findGreedily()
+	}
+	if s.from.stage <= halving && found == nil && !s.cut && !s.uniform {
 		found = s.findBroadly()
+	}
+	if s.from.stage == trimming {
+		if found = s.resumed(s.from.units); found == nil {
+			s.from = draft{}
+			return s.find()
+		}
+		s.seats = s.from.seats
 	}
 	if found == nil || s.cut {
 		return nil

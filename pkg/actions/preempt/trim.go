@@ -15,20 +15,27 @@ func (s *search) trim(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
-	if s.plain && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u unit) bool { return len(u.tasks) > 1 }) {
+	if s.uniform && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u unit) bool { return len(u.tasks) > 1 }) {
 		return p // what one node offers is minimal, and frees room nowhere else
 	}
 	units := slices.Clone(p.units)
-	slices.SortFunc(units, func(a, b unit) int { return byImportance(&a, &b) })
 	kept := newPlan(s.guard)
+	if s.from.stage == trimming {
+		for _, u := range units[:s.from.kept] {
+			kept.add(u)
+		}
+		units = units[s.from.kept:]
+	} else {
+		slices.SortFunc(units, func(a, b unit) int { return byImportance(&a, &b) })
+	}
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
 		room := s.measure()
-		for _, u := range units {
-			if s.left <= 0 {
-				s.cut = true
+		for i, u := range units {
+			if s.spent() {
+				s.stop(draft{stage: trimming, seats: s.seats, units: slices.Concat(kept.units, units[i:]), kept: len(kept.units)})
 				break
 			}
 			spare(statement, &u)

@@ -111,13 +111,17 @@ func (w *wanderer) operate(statement *Statement) {
 	node := rapid.SampledFrom(w.session.Snapshot.Nodes).Draw(w.t, "node")
 	before := w.state()
 	var refusal *model.Refusal
-	switch rapid.IntRange(0, 3).Draw(w.t, "operation") {
+	switch rapid.IntRange(0, 5).Draw(w.t, "operation") {
 	case 0:
 		refusal = statement.Place(task, node)
 	case 1:
 		refusal = statement.Promise(task, node)
 	case 2:
 		refusal = statement.Spare(task)
+	case 3:
+		refusal = statement.Withdraw(task)
+	case 4:
+		refusal = statement.Delete(task)
 	default:
 		refusal = statement.Evict(task)
 	}

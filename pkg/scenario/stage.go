@@ -284,7 +284,11 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 		b.WriteByte('\n')
 	}
 	for _, eviction := range decision.Evictions {
-		fmt.Fprintf(b, "evict: %s for %s\n", key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
+		how := "evict"
+		if eviction.Delete {
+			how = "delete"
+		}
+		fmt.Fprintf(b, "%s: %s for %s\n", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
 	}
 	writeReservation(b, decision)
 	for _, promise := range decision.Promises {

@@ -1,6 +1,8 @@
 package preempt_test
 
 import (
+	"flag"
+	"log"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
@@ -9,7 +11,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/scenario"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain tries more cases than usual, since they are small; -rapid.checks says otherwise.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set("1000"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestStories plays the files in testdata; see pkg/scenario for how they are written.
 func TestStories(t *testing.T) { datadriven.Walk(t, "testdata", scenario.Run) }

@@ -93,3 +93,35 @@ func TestGateJob(t *testing.T) {
 		})
 	}
 }
+
+// TestPickVictims: whole jobs may go, and members beyond every minimum.
+func TestPickVictims(t *testing.T) {
+	launcher, worker := member{status: model.Running, role: "launcher"}, member{status: model.Running, role: "worker"}
+	for name, c := range map[string]struct {
+		job  *model.Job
+		goes bool // whether the first member may go alone
+	}{
+		"beyond the minimum":         {gangOf(1, nil, running, running), true},
+		"at the minimum":             {gangOf(2, nil, running, running), false},
+		"one has finished":           {gangOf(2, nil, running, running, succeeded), true},
+		"one waits":                  {gangOf(2, nil, running, running, pending), false},
+		"the only launcher":          {gangOf(2, mpi, launcher, worker, worker, worker), false},
+		"a worker beyond the rest":   {gangOf(3, mpi, worker, worker, worker, launcher), true},
+		"of another scheduler, none": {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := framework.Unit{Job: c.job, Tasks: []*model.Task{{}}}
+			if c.job != nil {
+				unit.Tasks = c.job.Tasks[:1]
+			}
+			picked, decided := plugin{}.PickVictims(framework.Preempt, nil, []framework.Unit{unit})
+			if !decided || len(picked) == 1 != c.goes {
+				t.Errorf("alone: picked %d, decided %v", len(picked), decided)
+			}
+			unit.Whole = true
+			if picked, _ = (plugin{}).PickVictims(framework.Preempt, nil, []framework.Unit{unit}); len(picked) != 1 {
+				t.Error("the whole job may not go")
+			}
+		})
+	}
+}

@@ -203,7 +203,7 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 				cycles := 0
 				for ; cycles < 5000; cycles++ {
 					o = play(p, action)
-					if o.binds > 0 || len(o.victims) > 0 || o.why == nil || !strings.Contains(o.why.Tried, "exhausted") {
+					if o.binds > 0 || len(o.victims) > 0 || o.why == nil || !strings.Contains(o.why.Note, "exhausted") {
 						break
 					}
 				}
@@ -213,7 +213,7 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 				} else if len(o.victims) > 0 {
 					p.holdMinimal(t, o.victims)
 				}
-				if o.why != nil && strings.Contains(o.why.Tried, "exhausted") {
+				if o.why != nil && strings.Contains(o.why.Note, "exhausted") {
 					t.Fatalf("still searching after %d cycles", cycles)
 				}
 			})

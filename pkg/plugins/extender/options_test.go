@@ -80,7 +80,8 @@ func TestTheDocumentedExampleIsGood(t *testing.T) {
 			continue
 		}
 		configuration, _, err := config.Decode("docs", []byte(text), config.Known{
-			Actions: []string{"allocate"}, Plugins: []string{"priority", "gang", "predicates", "nodeorder", Name},
+			Actions: []string{"allocate", "backfill", "preempt"},
+			Plugins: []string{"priority", "gang", "conformance", "predicates", "nodeorder", Name},
 		})
 		if err != nil {
 			t.Fatal(err)

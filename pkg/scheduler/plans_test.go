@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,63 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
-	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
-
-// ousting is an action that evicts single pods of lower priority, the first by name first, until a job without room has been
-// promised room for all its members. It leaves alone who has just given room back, until the state knows.
-type ousting struct{}
-
-func (ousting) Name() string { return "ousting" }
-
-func (ousting) Execute(session *framework.Session) {
-	for _, job := range session.Snapshot.Jobs {
-		refusal := session.Refusal(job)
-		nominated := func(task *model.Task) bool { return task.Nominated != "" }
-		if refusal == nil || refusal.Code != model.InsufficientResources || job.Count(nominated) > 0 {
-			continue
-		}
-		if session.Try(func(statement *framework.Statement) *model.Refusal { return oust(session, statement, job) }) == nil {
-			session.Refuse(job, &model.Refusal{Code: model.WaitingForVictims, Detail: "ousts"})
-		}
-	}
-}
-
-func oust(session *framework.Session, statement *framework.Statement, job *model.Job) *model.Refusal {
-	var victims []*model.Task
-	for _, node := range session.Snapshot.Nodes {
-		for _, task := range node.Tasks {
-			if task.Priority < job.Priority && session.Snapshot.Spared[task.UID] == nil {
-				victims = append(victims, task)
-			}
-		}
-	}
-	slices.SortFunc(victims, func(a, b *model.Task) int { return cmp.Compare(a.Name, b.Name) })
-	for _, member := range job.Waiting() {
-		for !promised(session, statement, member) {
-			if len(victims) == 0 {
-				return &model.Refusal{Code: model.InsufficientResources, Detail: "nobody is left to oust"}
-			}
-			statement.Evict(victims[0]) // who is leaving already refuses
-			victims = victims[1:]
-		}
-	}
-	return nil
-}
-
-func promised(session *framework.Session, statement *framework.Statement, member *model.Task) bool {
-	return slices.ContainsFunc(session.Snapshot.Nodes, func(node *model.Node) bool {
-		return statement.Promise(member, node) == nil
-	})
-}
 
 // newOustingWorld has nodes for one pod each, all of them taken: low-0 on n0, low-1 on n1 and so on.
 func newOustingWorld(t tester, nodes int) *world {
 	w := newWorld(t)
-	w.loop.profile.Actions = append(w.loop.profile.Actions, ousting{})
+	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.DefaultOptions()))
 	for i := range nodes {
 		w.node(fmt.Sprintf("n%d", i), "1")
 		w.low(fmt.Sprintf("low-%d", i), fmt.Sprintf("n%d", i))
@@ -240,7 +192,7 @@ func TestRestartKeepsThePromise(t *testing.T) {
 	w.expect("after another restart", w.play(t.Context(), time.Minute), "")
 }
 
-// TestCrashBeforeTheEvictions: promises without victims are given back, and the job is planned for anew.
+// TestCrashBeforeTheEvictions: promises without victims are not enough, and the job is planned for anew.
 func TestCrashBeforeTheEvictions(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallEvict }
@@ -249,7 +201,7 @@ func TestCrashBeforeTheEvictions(t *testing.T) {
 	w.drop = nil
 	w.restart()
 	w.expect("after the crash", w.play(t.Context(), time.Second),
-		"Promise mpi-0, Promise mpi-1, Promise mpi-0 n0, Promise mpi-1 n1, Evict low-0 n0, Evict low-1 n1")
+		"Promise mpi-0 n0, Promise mpi-1 n1, Evict low-0 n0, Evict low-1 n1")
 	w.gone("low-0")
 	w.gone("low-1")
 	w.expect("all are gone", w.play(t.Context(), time.Second), "Bind mpi-0 n0, Bind mpi-1 n1")
@@ -298,7 +250,7 @@ func TestRefusedVictimIsSpared(t *testing.T) {
 	}
 	w.high("mpi", 1)
 	calls := w.play(t.Context(), time.Second)
-	w.expect("another victim", calls, "Promise mpi-0 n0, Evict low-0 n0, Promise mpi-0, Promise mpi-0 n1, Evict low-1 n1")
+	w.expect("another victim", calls, "Promise mpi-0 n0, Evict low-0 n0, Promise mpi-0 n1, Evict low-1 n1")
 	if got := notes(calls, "low-0"); len(got) != 0 {
 		t.Errorf("who stays was told %q", got)
 	}

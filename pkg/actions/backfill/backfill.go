@@ -11,7 +11,6 @@ package backfill
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -85,11 +84,11 @@ func (a *action) Execute(session *framework.Session) {
 		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
 		work: a.budget, searches: start.Budget,
 	}
-	slices.SortFunc(holders, session.CompareJobs)
-	slices.SortFunc(waiting, session.CompareJobs)
 	r.lookAfter(holders)
 	r.reserveForDue(waiting)
-	r.lend(waiting)
+	if len(r.holders) > 0 {
+		r.lend(waiting)
+	}
 	for _, holder := range r.holders {
 		holder.tell(session)
 	}
@@ -117,6 +116,20 @@ type run struct {
 type holder struct {
 	job         *model.Job
 	reservation *model.Reservation
+	// nodes are those of the reservation; nil until somebody asks.
+	nodes []*model.Node
+}
+
+// on returns the nodes on which room is reserved.
+func (h *holder) on(snapshot *model.Snapshot) []*model.Node {
+	if h.nodes == nil {
+		for i := range h.reservation.Rooms {
+			if node := snapshot.Node(h.reservation.Rooms[i].Node); node != nil {
+				h.nodes = append(h.nodes, node)
+			}
+		}
+	}
+	return h.nodes
 }
 
 // tell says on the holder's refusal which room is kept for it.

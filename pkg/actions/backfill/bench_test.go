@@ -36,7 +36,7 @@ const (
 	benchPerNode = 10
 )
 
-func newField(members int, cpu string, arguments map[string]string) *field {
+func newField(nodes, perNode, members int, cpu string, arguments map[string]string) *field {
 	f := &field{
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		now:   time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC),
@@ -48,13 +48,13 @@ func newField(members int, cpu string, arguments map[string]string) *field {
 		},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range benchNodes {
+	for i := range nodes {
 		name := fmt.Sprintf("n%04d", i)
 		f.apply(cluster.Event{Kind: cluster.KindNode, Node: &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
-			Status:     corev1.NodeStatus{Allocatable: amounts(fmt.Sprint(benchPerNode))},
+			Status:     corev1.NodeStatus{Allocatable: amounts(fmt.Sprint(perNode))},
 		}})
-		for j := range benchPerNode {
+		for j := range perNode {
 			pod := onePod(fmt.Sprintf("p-%d-%d", i, j), "1")
 			span := random.Int64N(36_000)
 			began := metav1.NewTime(f.now.Add(-time.Duration(random.Int64N(600)) * time.Second))
@@ -75,6 +75,11 @@ func newField(members int, cpu string, arguments map[string]string) *field {
 		f.apply(cluster.Event{Kind: cluster.KindPod, Pod: pod})
 	}
 	return f
+}
+
+func (f *field) time() *metav1.Time {
+	at := metav1.NewTime(f.now)
+	return &at
 }
 
 func amounts(cpu string) corev1.ResourceList {
@@ -147,7 +152,7 @@ func BenchmarkCycle(b *testing.B) {
 		{"keeping 1000 half nodes", 1000, "5", "0", true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			f := newField(c.members, c.cpu, map[string]string{"reserveAfter": c.reserveAfter})
+			f := newField(benchNodes, benchPerNode, c.members, c.cpu, map[string]string{"reserveAfter": c.reserveAfter})
 			plans := c.reserveAfter == "0" && c.members <= benchNodes
 			if reserved := f.cycle(c.holds); (reserved != nil) != plans {
 				b.Fatalf("reserved is %v", reserved)

@@ -14,14 +14,23 @@ func (r *run) reserveForDue(waiting []*model.Job) {
 	if r.reserveAfter == never || r.reservations == 0 {
 		return
 	}
+	var due []*model.Job
+	next := int64(never)
 	for _, job := range waiting {
-		switch due := r.due(job); {
-		case due == never || r.holds(job) != nil:
-		case due > r.now:
-			r.session.WakeAt(time.Unix(due, 0))
+		switch at := r.due(job); {
+		case at == never || r.holds(job) != nil:
+		case at > r.now:
+			next = min(next, at)
 		default:
-			r.reserve(job)
+			due = append(due, job)
 		}
+	}
+	if next != never {
+		r.session.WakeAt(time.Unix(next, 0))
+	}
+	slices.SortFunc(due, r.session.CompareJobs)
+	for _, job := range due {
+		r.reserve(job)
 	}
 }
 

@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -9,6 +10,7 @@ import (
 
 // lookAfter keeps the reservations that help, plans those anew that do not, and gives back those that nobody waits for.
 func (r *run) lookAfter(jobs []*model.Job) {
+	slices.SortFunc(jobs, r.session.CompareJobs)
 	for _, job := range jobs {
 		switch {
 		case r.session.GateJob(job, framework.WithPlaced) == nil:
@@ -21,9 +23,10 @@ func (r *run) lookAfter(jobs []*model.Job) {
 	}
 }
 
-// idles tells whether the job does not wait for room, but for something else.
+// idles tells whether the job does not wait for room, but for something else, such as members, or the end of pods that were
+// evicted for it.
 func (r *run) idles(job *model.Job) bool {
-	return job.Group == nil || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
 // keep looks at one reservation. While it helps it stays where it is, so that it is not moved about by every pod that ends

@@ -3,6 +3,7 @@ package backfill
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -11,15 +12,46 @@ import (
 // lend starts jobs on reserved room that will be gone when it is needed, and tells those that could start there but for the
 // reservation.
 func (r *run) lend(waiting []*model.Job) {
+	slices.SortFunc(waiting, r.session.CompareJobs)
 	l := &lender{run: r, work: r.budget, seen: map[question]*answer{}}
 	for _, job := range waiting {
 		if l.work <= 0 {
 			return
 		}
-		if l.kept = r.keptFrom(job); len(l.kept) > 0 && r.mayBorrow(job) {
+		if l.kept = r.keptFrom(job); len(l.kept) > 0 && r.mayBorrow(job) && l.mayHelp(job) {
 			l.look(job)
 		}
 	}
+}
+
+// mayHelp tells whether a member of the job would fit on a node where room is reserved, were nobody to have it: a cheap look,
+// since mostly those are there still who must leave.
+func (l *lender) mayHelp(job *model.Job) bool {
+	seen := map[model.Shape]bool{}
+	for _, task := range job.Waiting() {
+		if seen[task.Shape] {
+			continue
+		}
+		seen[task.Shape] = true
+		for _, holder := range l.kept {
+			l.work -= len(holder.reservation.Rooms)
+			for _, node := range holder.on(l.session.Snapshot) {
+				if holds(node.Idle, task.Request) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func holds(room, request model.Resources) bool {
+	for i, amount := range request {
+		if amount > 0 && amount > room.At(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // keptFrom returns the reservations that the job must respect.

@@ -11,10 +11,11 @@ import (
 )
 
 // A gang's room is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits among
-// those that are left. How many must leave is found by letting four times as many go each time, and then by halving.
+// those that are left. How many must leave at least is found on the books alone; for most gangs that is enough. If it is not,
+// more and more leave, four times as many each time, and how many of them had to is then found by halving.
 
-// firstStep is how many leave at first.
-const firstStep = 64
+// step is by how many more the first step goes at least.
+const step = 64
 
 // plan is the search for one job's room.
 type plan struct {
@@ -39,23 +40,32 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 	}
 	p := &plan{run: r, job: job, leaving: r.departures(job, all), trial: r.trial(job)}
 	r.work -= len(all) + len(p.leaving)
-	if p.possible(p.emptied()) {
-		p.grow(0, min(firstStep, len(p.leaving)))
+	if least, possible := p.least(); possible {
+		p.try(least)
 	}
 	if p.rooms == nil {
 		r.found.addHopeless(r, job)
 		return nil
 	}
 	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}
-	if last := p.leaving[p.enough-1].end; last != unknown {
-		reservation.ExpectedStart = time.Unix(last, 0).UTC()
+	if p.enough > 0 && p.leaving[p.enough-1].end != unknown {
+		reservation.ExpectedStart = time.Unix(p.leaving[p.enough-1].end, 0).UTC()
 	}
 	outlook, _ := r.outlook(job, reservation)
 	reservation.ExpectedStart = outlook.start
 	return reservation
 }
 
-// grow lets more and more leave until the job fits; departed have left already.
+// try lets so many leave at first; with fewer it cannot fit.
+func (p *plan) try(least int) {
+	p.suppose(0, least, func() {
+		if !p.fits(least) && least < len(p.leaving) {
+			p.grow(least, min(max(4*least, least+step), len(p.leaving)))
+		}
+	})
+}
+
+// grow lets more and more leave until the job fits; departed have left already, which is not enough.
 func (p *plan) grow(departed, next int) {
 	if p.run.work <= 0 {
 		next = len(p.leaving)
@@ -63,7 +73,7 @@ func (p *plan) grow(departed, next int) {
 	fits := false
 	p.suppose(departed, next, func() {
 		if fits = p.fits(next); !fits && next < len(p.leaving) {
-			p.grow(next, min(4*next, len(p.leaving)))
+			p.grow(next, min(max(4*next, next+step), len(p.leaving)))
 		}
 	})
 	if fits {
@@ -102,9 +112,6 @@ func (p *plan) suppose(from, to int, body func()) {
 // fits tells whether the job could start now that so many have left, and remembers where.
 func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
-	if !p.possible(free) {
-		return false
-	}
 	fits := false
 	p.run.session.Try(func(*framework.Statement) *model.Refusal {
 		if fits = p.trial.Start(model.FutureRoom) == nil; fits {

@@ -90,11 +90,11 @@ func TestAnExpectationThatFailsIsTakenBack(t *testing.T) {
 	w.node("n1", "1")
 	w.running("first", "n1", 20)
 	w.gang("big", 1, 1)
-	w.play(t.Context(), 15*time.Second)
+	w.play(t.Context(), 75*time.Second) // it is believed for a while that the pod is about to end
 	if r := w.groups["big"].Status.Reservation; r == nil || r.ExpectedStart == nil {
 		t.Fatalf("reserved %+v", r)
 	}
-	w.play(t.Context(), 15*time.Second)
+	w.play(t.Context(), 10*time.Second)
 	if r := w.groups["big"].Status.Reservation; r == nil || r.ExpectedStart != nil {
 		t.Errorf("reserved %+v", r)
 	}

@@ -14,6 +14,9 @@ import (
 // unknown is the end of a task that nobody knows; it comes after all that are known.
 const unknown = math.MaxInt64
 
+// late is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
+const late = 60
+
 // departure is a task and when it is expected to leave its node.
 type departure struct {
 	task *model.Task
@@ -38,8 +41,8 @@ func (r *run) departures(job *model.Job, tasks []*model.Task) []departure {
 	return leaving
 }
 
-// end returns when a task is expected to leave its node: at the earliest of the moments that are known and have not passed.
-// One that has outlived what was known of it may stay for ever.
+// end returns when a task is expected to leave its node: at the earliest of the moments that are known and have not passed for
+// long. One that has outlived all that was known of it may stay for ever.
 func (r *run) end(task *model.Task) int64 {
 	if task.Status == model.Releasing {
 		switch deleted := task.Pod.DeletionTimestamp; {
@@ -53,10 +56,10 @@ func (r *run) end(task *model.Task) int64 {
 	}
 	end := int64(unknown)
 	sooner := func(began int64, seconds *int64) {
-		if seconds == nil || *seconds < 0 || *seconds > unknown-began {
+		if seconds == nil || *seconds < 0 || *seconds > unknown-late-began {
 			return
 		}
-		if at := began + *seconds; at > r.now {
+		if at := began + *seconds; at+late > r.now {
 			end = min(end, at)
 		}
 	}
@@ -104,7 +107,7 @@ type outlook struct {
 	// start is when the last of those who use the room is expected to leave; zero when that is unknown of any. When nobody
 	// uses it any more it is what it was, or now.
 	start time.Time
-	// first is when the first of them is, in seconds since 1970, and may turn out not to; zero when nobody is.
+	// first is when what is known of the first of them is not believed any more, in seconds since 1970; zero when nothing is.
 	first int64
 	// intruded tells that somebody who uses the room came after it was reserved, and stays for longer than was expected.
 	intruded bool
@@ -127,8 +130,8 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			}
 			missing.Sub(leaving.task.Request)
 			last = max(last, leaving.end)
-			if o.first == 0 || leaving.end < o.first {
-				o.first = leaving.end
+			if until := leaving.end + late; leaving.end != unknown && until > r.now && (o.first == 0 || until < o.first) {
+				o.first = until
 			}
 			o.intruded = o.intruded || r.intrudes(leaving, reservation)
 		}
@@ -137,9 +140,6 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 		}
 	}
 	o.start = r.expected(job, reservation.ExpectedStart, last)
-	if o.first == unknown || o.first <= r.now {
-		o.first = 0
-	}
 	return o, true
 }
 

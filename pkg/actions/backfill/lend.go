@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -102,11 +103,22 @@ func (l *lender) look(job *model.Job) {
 		return refusal
 	}) {
 		l.placed++
-		l.session.Refuse(job, nil)
+		l.session.Refuse(job, surplus(job))
 		return
 	}
 	if l.starts(job, model.Onlooker, question{look: true}, func(*model.Refusal) *model.Refusal { return supposition }) {
 		l.session.Refuse(job, l.reserved(job, gone))
+	}
+}
+
+// surplus says that members beyond the minimum wait, which is a matter of the next cycle; nil when none do.
+func surplus(job *model.Job) *model.Refusal {
+	waiting := len(job.Waiting())
+	if waiting == 0 {
+		return nil
+	}
+	return &model.Refusal{
+		Code: model.InsufficientResources, Detail: fmt.Sprintf("members beyond the minimum that wait: %d", waiting), Evictable: true,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // unknown is the end of a task that nobody knows; it comes after all that are known.
@@ -30,11 +31,13 @@ func compareDepartures(a, b departure) int {
 }
 
 // departures returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
-func (r *run) departures(job *model.Job, tasks []*model.Task) []departure {
+// Guests are those who came after that moment, in seconds since 1970.
+func (r *run) departures(job *model.Job, tasks []*model.Task, guests int64) []departure {
 	leaving := make([]departure, 0, len(tasks))
 	for _, task := range tasks {
 		if task.Status.OnNode() && leaves(task, job) {
-			leaving = append(leaving, departure{task: task, end: r.end(task), since: r.since(task)})
+			since := r.since(task)
+			leaving = append(leaving, departure{task: task, end: r.end(task, since > guests), since: since})
 		}
 	}
 	slices.SortFunc(leaving, compareDepartures)
@@ -42,8 +45,9 @@ func (r *run) departures(job *model.Job, tasks []*model.Task) []departure {
 }
 
 // end returns when a task is expected to leave its node: at the earliest of the moments that are known and have not passed for
-// long. One that has outlived all that was known of it may stay for ever.
-func (r *run) end(task *model.Task) int64 {
+// long. One that has outlived all that was known of it may stay for ever. A guest came by the earliest of them: when it has
+// outlived that, nothing is believed of it any more, or it would open the room to other guests.
+func (r *run) end(task *model.Task, guest bool) int64 {
 	if task.Status == model.Releasing {
 		switch deleted := task.Pod.DeletionTimestamp; {
 		case task.Stuck:
@@ -54,20 +58,30 @@ func (r *run) end(task *model.Task) int64 {
 			return deleted.Unix() // with a little patience for one that is late, until it is stuck
 		}
 	}
-	end := int64(unknown)
-	sooner := func(began int64, seconds *int64) {
-		if seconds == nil || *seconds < 0 || *seconds > unknown-late-began {
-			return
-		}
-		if at := began + *seconds; at+late > r.now {
-			end = min(end, at)
-		}
+	first, second := r.known(task)
+	switch {
+	case first == unknown || first+late > r.now:
+		return first
+	case guest || second == unknown || second+late <= r.now:
+		return unknown
 	}
-	sooner(r.since(task), task.Pod.Spec.ActiveDeadlineSeconds)
+	return second
+}
+
+// known returns when a task ends by its deadline and by what its group says of itself, the earlier first, in seconds since 1970,
+// passed or not.
+func (r *run) known(task *model.Task) (first, second int64) {
+	after := func(began int64, seconds *int64) int64 {
+		if seconds == nil || *seconds < 0 || *seconds > unknown-late-began-1 {
+			return unknown
+		}
+		return began + *seconds
+	}
+	first, second = after(r.since(task), task.Pod.Spec.ActiveDeadlineSeconds), unknown
 	if job := r.session.Snapshot.Job(task.Job); job != nil && job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil {
-		sooner(r.begin(job), job.Group.Spec.ExpectedRunSeconds)
+		second = after(r.begin(job), job.Group.Spec.ExpectedRunSeconds)
 	}
-	return end
+	return min(first, second), max(first, second)
 }
 
 // begin returns when the first of the job's members that are there began to run.
@@ -109,7 +123,7 @@ type outlook struct {
 	start time.Time
 	// first is when what is known of the first of them is not believed any more, in seconds since 1970; zero when nothing is.
 	first int64
-	// intruded tells that somebody who uses the room came after it was reserved, and stays for longer than was expected.
+	// intruded tells that somebody above the job has taken of the room since, and stays for longer than was expected.
 	intruded bool
 }
 
@@ -124,7 +138,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			return o, false
 		}
 		missing := missingOn(node, room.Request)
-		for _, leaving := range r.departures(job, node.Tasks) {
+		for _, leaving := range r.departures(job, node.Tasks, reservation.Since.Unix()) {
 			if !missing.anyOf(leaving.task.Request) {
 				continue
 			}
@@ -133,7 +147,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			if until := leaving.end + late; leaving.end != unknown && until > r.now && (o.first == 0 || until < o.first) {
 				o.first = until
 			}
-			o.intruded = o.intruded || r.intrudes(leaving, reservation)
+			o.intruded = o.intruded || r.intrudes(leaving, job, reservation)
 		}
 		if missing.any() {
 			return o, false
@@ -155,12 +169,14 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
-// intrudes tells whether a task came to its node after the room there was reserved, and is not one that will be gone in time.
-func (r *run) intrudes(leaving departure, reservation *model.Reservation) bool {
-	switch leaving.task.Status {
-	case model.Bound, model.Running:
-	default:
-		return false // when it came is not known yet
+// intrudes tells whether a task of somebody above the job came to its node after the room there was reserved, and will not be
+// gone in time.
+func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Reservation) bool {
+	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
+		return false
+	}
+	if !start.Stays(leaving.task) {
+		return false
 	}
 	expected := int64(unknown)
 	if !reservation.ExpectedStart.IsZero() {

@@ -29,20 +29,22 @@ func (r *run) idles(job *model.Job) bool {
 	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
-// keep looks at one reservation. While it helps it stays where it is, so that it is not moved about by every pod that ends
-// earlier elsewhere; what is expected of it follows those who use the room.
+// keep looks at one reservation. As long as the job would start there once all have left it stays where it is, also when they
+// leave later than was expected and others elsewhere are expected to leave sooner: a job that went wherever somebody promises to
+// end soon would wait for ever among those who do not keep it. Where it stays, everybody ends some time, and nobody of its
+// priority or below comes after. What is expected follows those who are there.
 func (r *run) keep(job *model.Job) {
 	before := job.Reservation
-	outlook, stands := r.outlook(job, before)
-	stands = stands && r.stands(job, before)
 	planned := *before
-	planned.ExpectedStart = outlook.start
-	if !stands || outlook.intruded || later(outlook.start, before.ExpectedStart) {
+	expected, stands := r.outlook(job, before)
+	stands = stands && r.stands(job, before)
+	planned.ExpectedStart = expected.start
+	if !stands || expected.intruded {
 		anew := r.plan(job)
 		switch {
-		case anew != nil && (!stands || outlook.intruded || later(outlook.start, anew.ExpectedStart)):
+		case anew != nil:
 			planned = *anew
-			outlook, _ = r.outlook(job, anew)
+			expected, _ = r.outlook(job, anew)
 		case !stands:
 			r.session.Reserve(job, nil)
 			return
@@ -52,11 +54,8 @@ func (r *run) keep(job *model.Job) {
 		planned.Object = nil
 		r.session.Reserve(job, &planned)
 	}
-	r.hold(job, &planned, outlook)
+	r.hold(job, &planned, expected)
 }
-
-// later tells whether a start is expected later than another one; zero, which is unknown, is later than any.
-func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
 func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outlook) {

@@ -38,7 +38,7 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 	for _, other := range r.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
-	p := &plan{run: r, job: job, leaving: r.departures(job, all), trial: r.trial(job)}
+	p := &plan{run: r, job: job, leaving: r.departures(job, all, r.now), trial: r.trial(job)}
 	r.work -= len(all) + len(p.leaving)
 	if least, possible := p.least(); possible {
 		p.try(least)

@@ -26,7 +26,10 @@ func (r *run) lookAfter(jobs []*model.Job) {
 // idles tells whether the job does not wait for room, but for something else, such as members, or the end of pods that were
 // evicted for it.
 func (r *run) idles(job *model.Job) bool {
-	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
+	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
+		return true
+	}
+	return job.Group == nil || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
 // keep looks at one reservation. As long as the job would start there once all have left it stays where it is, also when they

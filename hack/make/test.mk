@@ -1,6 +1,6 @@
 # Tests. CI runs `make test` and nothing else.
 
-.PHONY: test unit lab
+.PHONY: test unit lab soak
 test: verify lint unit chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
 	@echo "test: all passed"
 
@@ -11,3 +11,10 @@ unit: ## Run the tests of the root module, with the race detector and verify mod
 # Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache.
 lab: tools ## Run the tests of the lab, on a real API server.
 	cd lab && TUTTI_VERIFY=1 go test -count=1 -race -timeout 60m ./...
+
+# How many random clusters, streams and histories each test tries, and the seed of the random numbers; empty draws one.
+CHECKS ?= 10000
+SEED ?=
+
+soak: ## Run the random tests with the counts that are claimed (CHECKS=10000 SEED=1), and write docs/soak.md.
+	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh

@@ -2,6 +2,9 @@ package preempt
 
 import (
 	"hash/maphash"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -43,6 +46,7 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			h.WriteString(string(task.UID))
+			maphash.WriteComparable(&h, task.Pod) // a pod that has changed is another one: its request, its labels
 			h.WriteByte(byte(task.Status))
 			if task.Stuck || snapshot.Spared[task.UID] != nil {
 				h.WriteByte('!')
@@ -79,6 +83,18 @@ func (p *past) recall(session *framework.Session, job *model.Job) (why string, o
 	return before.why, true
 }
 
+// remember keeps why there is no plan. Volumes and devices are bound to objects that are in no snapshot, so nobody would notice
+// when these change.
 func (p *past) remember(job *model.Job, why string) {
-	p.known[job.Key] = failure{version: job.Version, why: why}
+	if !slices.ContainsFunc(job.Tasks, wantsObjects) {
+		p.known[job.Key] = failure{version: job.Version, why: why}
+	}
+}
+
+// wantsObjects tells whether objects other than nodes and pods decide where a task may go.
+func wantsObjects(task *model.Task) bool {
+	return task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0 ||
+		slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
+			return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
+		})
 }

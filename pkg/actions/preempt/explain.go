@@ -86,9 +86,9 @@ func (s *search) protectors(p *plan) string {
 	return strings.Join(names, ", ")
 }
 
-// exhausted says that the search has come to the end of its budget.
+// exhausted says that the search has come to the end of its budget, in the same words in every cycle in which it does.
 func (r *run) exhausted() string {
-	return fmt.Sprintf("budget exhausted after %d looks at nodes, goes on in the next cycle", r.used)
+	return fmt.Sprintf("budget of %d looks at nodes exhausted, tried again in the next cycle", r.options.Budget)
 }
 
 // hopelessKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is kept

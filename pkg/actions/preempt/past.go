@@ -19,6 +19,9 @@ type past struct {
 	seed  maphash.Seed
 	sum   uint64
 	known map[model.JobKey]failure
+	// early are those who are looked at before others in this cycle, since the budget had come to an end before their turn in
+	// the one before; late are those for whom it has come to an end now.
+	early, late map[model.JobKey]bool
 }
 
 // failure is why there is no plan for one version of a job.
@@ -72,6 +75,21 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 		}
 	}
 	return h.Sum64()
+}
+
+// turns begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
+// theirs for ever. A session that is the measure of another takes the turns of that one.
+func (p *past) turns(session *framework.Session) {
+	if !session.Afresh() {
+		p.early, p.late = p.late, map[model.JobKey]bool{}
+	}
+}
+
+// missed takes down that a job was not looked at.
+func (p *past) missed(session *framework.Session, job *model.Job) {
+	if !session.Afresh() {
+		p.late[job.Key] = true
+	}
 }
 
 // recall returns why there is no plan for a job, if it is what it was.

@@ -7,6 +7,7 @@
 package preempt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ func (*action) Name() string { return Name }
 // Execute makes a plan for each job that was refused and that eviction could help, in job order.
 func (a *action) Execute(session *framework.Session) {
 	jobs := refused(session)
+	a.past.turns(session)
 	if len(jobs) == 0 {
 		return
 	}
@@ -47,9 +49,7 @@ func (a *action) Execute(session *framework.Session) {
 		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)
-	jobs = slices.Concat(jobs, lapsed)
-	slices.SortFunc(jobs, session.CompareJobs)
-	for _, job := range jobs {
+	for _, job := range a.inTurn(session, jobs, lapsed) {
 		if slices.Contains(lapsed, job) && run.renew(job) {
 			continue
 		}
@@ -62,10 +62,26 @@ func (a *action) Execute(session *framework.Session) {
 	run.explain()
 	for _, f := range run.failed {
 		run.note(f.job, f.why+stuck)
-		if !f.cut {
+		switch {
+		case f.missed:
+			a.past.missed(session, f.job)
+		case !f.cut:
 			a.past.remember(f.job, f.why+stuck)
 		}
 	}
+}
+
+// inTurn returns all of the jobs in the order to look at them: job order, but those first who had no turn in the cycle before.
+func (a *action) inTurn(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
+	first := func(job *model.Job) int {
+		if a.past.early[job.Key] && !slices.Contains(lapsed, job) {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
+		return cmp.Or(cmp.Compare(first(x), first(y)), session.CompareJobs(x, y))
+	})
 }
 
 // stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
@@ -112,11 +128,10 @@ type run struct {
 	options Options
 	tiny    int
 	largest model.Resources
-	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes; used is what
-	// the latter has looked at.
-	exact      int
-	left, used int64
-	guard      *guard
+	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes.
+	exact int
+	left  int64
+	guard *guard
 	// pools are by the priority of those that others are evicted for.
 	pools  map[int32]*pool
 	boards map[boardKey]*board
@@ -135,15 +150,12 @@ type failed struct {
 	// same is the job that has asked the same before, nil for most.
 	same *failed
 	why  string
-	// cut tells that the search was not finished.
-	cut bool
+	// cut tells that the search was not finished, missed that it was not even begun.
+	cut, missed bool
 }
 
 // spend counts so many looks at nodes.
-func (r *run) spend(looks int) {
-	r.left -= int64(looks)
-	r.used += int64(looks)
-}
+func (r *run) spend(looks int) { r.left -= int64(looks) }
 
 // note adds to why the job waits what was tried here.
 func (r *run) note(job *model.Job, why string) {
@@ -158,7 +170,7 @@ func (r *run) try(job *model.Job) {
 	} else if pool := r.pool(job); pool.pods == 0 {
 		f.why = "no lower-priority victims"
 	} else if r.left <= 0 {
-		f.why, f.cut = r.exhausted(), true
+		f.why, f.cut, f.missed = r.exhausted(), true, true
 	} else if r.search(f, pool) {
 		return
 	}
@@ -184,6 +196,7 @@ func (r *run) search(f *failed, pool *pool) bool {
 	case found != nil:
 		f.why = "somebody objects to the victims found"
 	default:
+		f.cut = s.trial.Cut() // others have used up what its places could be looked for with
 		r.remember(f)
 	}
 	return false

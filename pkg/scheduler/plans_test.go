@@ -50,12 +50,17 @@ func oust(session *framework.Session, statement *framework.Statement, job *model
 	}
 	slices.SortFunc(victims, func(a, b *model.Task) int { return cmp.Compare(a.Name, b.Name) })
 	for _, member := range job.Waiting() {
-		for !promised(session, statement, member) {
-			if len(victims) == 0 {
-				return &model.Refusal{Code: model.InsufficientResources, Detail: "nobody is left to oust"}
-			}
-			statement.Evict(victims[0]) // who is leaving already refuses
-			victims = victims[1:]
+		found := promised(session, statement, member)
+		for ; !found && len(victims) > 0; victims = victims[1:] {
+			found = session.Try(func(inner *framework.Statement) *model.Refusal {
+				if refusal := inner.Evict(victims[0]); refusal != nil { // who is leaving already
+					return refusal
+				}
+				return inner.Promise(member, session.Snapshot.Node(victims[0].Node)) // room there may be kept for others
+			}) == nil
+		}
+		if !found {
+			return &model.Refusal{Code: model.InsufficientResources, Detail: "nobody is left to oust"}
 		}
 	}
 	return nil

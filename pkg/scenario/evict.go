@@ -119,6 +119,13 @@ func (s *stage) checkRemains(decision model.Decision) error {
 	return nil
 }
 
+func jobOf(pod *corev1.Pod) model.JobKey {
+	if group := groupOf(pod); group != "" {
+		return model.JobKey{Namespace: pod.Namespace, Name: group}
+	}
+	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
+}
+
 // ownerOf is how a story names the job of a pod.
 func (s *stage) ownerOf(pod *corev1.Pod) string {
 	if group := groupOf(pod); group != "" {
@@ -178,10 +185,7 @@ func (s *stage) kept(o *outcome, node string, from *corev1.Pod) corev1.ResourceL
 		if !fresh {
 			promised = pod.Status.NominatedNodeName
 		}
-		job := model.JobKey{Namespace: pod.Namespace, Name: groupOf(pod)}
-		if job.Name == "" {
-			job.Name, job.Single = pod.Name, true
-		}
+		job := jobOf(pod)
 		starts := slices.ContainsFunc(o.decisions, func(d model.Decision) bool { return d.Job == job && len(d.Binds) > 0 })
 		if promised != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
 			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) || s.priorityOfJob(job) < s.priorityOf(from) {

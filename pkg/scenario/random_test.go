@@ -189,7 +189,7 @@ func (d *dice) happen(s *stage) error {
 	case 5:
 		return s.befall("ungate", some(all), nil)
 	case 6:
-		return s.reject(some(onTheWay))
+		return s.reject(some(onTheWay), nil)
 	case 7:
 		return s.confirm()
 	case 8:

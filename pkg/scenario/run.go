@@ -236,7 +236,7 @@ func (s *stage) befall(command string, names []string, options map[string]string
 		}
 		return nil
 	case "reject":
-		return s.reject(names)
+		return s.reject(names, options)
 	}
 	return fmt.Errorf("no such command: %s", command)
 }

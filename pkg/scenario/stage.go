@@ -1,12 +1,14 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +50,8 @@ type stage struct {
 
 	// spared are pods that the API server has refused to evict.
 	spared map[types.UID]*model.Refusal
+	// held is until when jobs are left alone.
+	held map[model.JobKey]time.Time
 
 	// coming are binds on their way, by pod UID; the watch has not seen them yet.
 	coming map[types.UID]string
@@ -68,6 +72,7 @@ func newStage() *stage {
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, coming: map[types.UID]string{},
 		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{}, spared: map[types.UID]*model.Refusal{},
+		held: map[model.JobKey]time.Time{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
 	return s
@@ -157,7 +162,12 @@ func (s *stage) holdToAfresh(o *outcome) error {
 // session runs one session on what the state knows.
 func (s *stage) session(options framework.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
-	o.snapshot.Budgets, o.snapshot.Spared = s.world.allBudgets(), s.spared
+	o.snapshot.Budgets, o.snapshot.Spared, o.snapshot.Held = s.world.allBudgets(), s.spared, map[model.JobKey]*model.Refusal{}
+	for job, until := range s.held {
+		if until.After(s.world.now) {
+			o.snapshot.Held[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}
+		}
+	}
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
 	o.refusals = framework.Run(o.snapshot, s.profile, options)
 	return o
@@ -214,14 +224,19 @@ func (s *stage) confirm() error {
 	return s.confirmEvictions()
 }
 
-// reject lets binds on their way fail.
-func (s *stage) reject(names []string) error {
+// reject lets binds on their way fail, and their jobs be left alone for a while if that is said.
+func (s *stage) reject(names []string, options map[string]string) error {
+	hold, err := time.ParseDuration(cmp.Or(options["hold"], "0s"))
+	if err != nil {
+		return fmt.Errorf("hold: %w", err)
+	}
 	for _, name := range names {
 		pod := s.world.pods[name]
 		if pod == nil || s.coming[pod.UID] == "" {
 			return fmt.Errorf("no bind of %s is on its way", name)
 		}
 		delete(s.coming, pod.UID)
+		s.held[jobOf(pod)] = s.world.now.Add(hold)
 		if !s.state.Forget(pod.UID) {
 			return fmt.Errorf("nothing was assumed of %s", name)
 		}

@@ -14,12 +14,15 @@ func (r *run) redeem(job *model.Job) bool {
 		session.GiveBack(job)
 		return true
 	}
+	trial := start.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
-		session.GiveBack(job)
+		// A job that is left alone for a moment, since a bind has failed, has paid for its room all the same.
+		if session.Snapshot.Held[job.Key] != refusal || !trial.Stands() {
+			session.GiveBack(job)
+		}
 		session.Refuse(job, refusal)
 		return true
 	}
-	trial := start.New(session, job, r.largest, &r.budget)
 	if trial.Start(model.IdleRoom) == nil {
 		return true
 	}

@@ -86,7 +86,7 @@ func (s *search) protectors(p *plan) string {
 	return strings.Join(names, ", ")
 }
 
-// exhausted says that the search has come to the end of its budget.
+// exhausted says that the search has come to the end of its budget, in the same words in every cycle in which it does.
 func (r *run) exhausted() string {
 	return fmt.Sprintf("budget exhausted after %d looks at nodes, goes on in the next cycle", r.options.Budget)
 }

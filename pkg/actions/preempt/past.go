@@ -2,6 +2,9 @@ package preempt
 
 import (
 	"hash/maphash"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -18,6 +21,9 @@ type past struct {
 	known map[model.JobKey]failure
 	// drafts are the searches that were cut short.
 	drafts map[model.JobKey]*draft
+	// early are those who are looked at before others in this cycle, since the budget had come to an end before their turn in
+	// the one before; late are those for whom it has come to an end now.
+	early, late map[model.JobKey]bool
 }
 
 // failure is why there is no plan for one version of a job.
@@ -45,6 +51,7 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			h.WriteString(string(task.UID))
+			maphash.WriteComparable(&h, task.Pod) // a pod that has changed is another one: its request, its labels
 			h.WriteByte(byte(task.Status))
 			if task.Stuck || snapshot.Spared[task.UID] != nil {
 				h.WriteByte('!')
@@ -72,6 +79,21 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	return h.Sum64()
 }
 
+// turns begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
+// theirs for ever. A session that is the measure of another takes the turns of that one.
+func (p *past) turns(session *framework.Session) {
+	if !session.Afresh() {
+		p.early, p.late = p.late, map[model.JobKey]bool{}
+	}
+}
+
+// missed takes down that a job was not looked at.
+func (p *past) missed(session *framework.Session, job *model.Job) {
+	if !session.Afresh() {
+		p.late[job.Key] = true
+	}
+}
+
 // recall returns why there is no plan for a job, if it is what it was.
 func (p *past) recall(session *framework.Session, job *model.Job) (why string, ok bool) {
 	before, ok := p.known[job.Key]
@@ -81,6 +103,18 @@ func (p *past) recall(session *framework.Session, job *model.Job) (why string, o
 	return before.why, true
 }
 
+// remember keeps why there is no plan. Volumes and devices are bound to objects that are in no snapshot, so nobody would notice
+// when these change.
 func (p *past) remember(job *model.Job, why string) {
-	p.known[job.Key] = failure{version: job.Version, why: why}
+	if !slices.ContainsFunc(job.Tasks, wantsObjects) {
+		p.known[job.Key] = failure{version: job.Version, why: why}
+	}
+}
+
+// wantsObjects tells whether objects other than nodes and pods decide where a task may go.
+func wantsObjects(task *model.Task) bool {
+	return task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0 ||
+		slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
+			return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
+		})
 }

@@ -7,6 +7,7 @@
 package preempt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,12 +37,13 @@ func (*action) Name() string { return Name }
 // Execute makes a plan for each job that was refused and that eviction could help, in job order.
 func (a *action) Execute(session *framework.Session) {
 	jobs := refused(session)
+	a.past.turns(session)
 	if len(jobs) == 0 {
 		return
 	}
 	stuck := stuckIn(session.Snapshot)
 	if a.past.follow(session.Snapshot); session.Afresh() {
-		a.past = past{known: map[model.JobKey]failure{}, drafts: map[model.JobKey]*draft{}} // nothing may be remembered
+		a.past.known, a.past.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{} // nothing may be remembered
 	}
 	run := &run{
 		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
@@ -49,9 +51,7 @@ func (a *action) Execute(session *framework.Session) {
 		drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)
-	jobs = slices.Concat(jobs, lapsed)
-	slices.SortFunc(jobs, session.CompareJobs)
-	for _, job := range jobs {
+	for _, job := range a.inTurn(session, jobs, lapsed) {
 		if slices.Contains(lapsed, job) && run.renew(job) {
 			continue
 		}
@@ -67,10 +67,26 @@ func (a *action) Execute(session *framework.Session) {
 			a.past.drafts[f.job.Key] = f.search.draft
 		}
 		run.note(f.job, f.why+stuck, f.cut)
-		if !f.cut {
+		switch {
+		case f.missed:
+			a.past.missed(session, f.job)
+		case !f.cut:
 			a.past.remember(f.job, f.why+stuck)
 		}
 	}
+}
+
+// inTurn returns all of the jobs in the order to look at them: job order, but those first who had no turn in the cycle before.
+func (a *action) inTurn(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
+	first := func(job *model.Job) int {
+		if a.past.early[job.Key] && !slices.Contains(lapsed, job) {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
+		return cmp.Or(cmp.Compare(first(x), first(y)), session.CompareJobs(x, y))
+	})
 }
 
 // stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
@@ -141,8 +157,8 @@ type failed struct {
 	// same is the job that has asked the same before, nil for most.
 	same *failed
 	why  string
-	// cut tells that the search was not finished.
-	cut bool
+	// cut tells that the search was not finished, missed that it was not even begun.
+	cut, missed bool
 }
 
 // spend counts so many looks at nodes.
@@ -164,7 +180,7 @@ func (r *run) try(job *model.Job) {
 	} else if pool := r.pool(job); pool.pods == 0 {
 		f.why = "no lower-priority victims"
 	} else if r.left <= 0 {
-		f.why, f.cut = r.exhausted(), true
+		f.why, f.cut, f.missed = r.exhausted(), true, true
 	} else if r.search(f, pool) {
 		return
 	}
@@ -194,6 +210,7 @@ func (r *run) search(f *failed, pool *pool) bool {
 	case found != nil:
 		f.why = "somebody objects to the victims found"
 	default:
+		f.cut = s.trial.Cut() // others have used up what its places could be looked for with
 		r.remember(f)
 	}
 	return false

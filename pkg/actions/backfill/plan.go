@@ -47,12 +47,21 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 		return nil
 	}
 	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}
-	if last := p.leaving[p.enough-1].end; last != unknown {
+	if last := p.last(); last != unknown {
 		reservation.ExpectedStart = time.Unix(last, 0).UTC()
 	}
 	outlook, _ := r.outlook(job, reservation)
 	reservation.ExpectedStart = outlook.start
 	return reservation
+}
+
+// last returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was refused for
+// was given back since.
+func (p *plan) last() int64 {
+	if p.enough == 0 {
+		return p.run.now
+	}
+	return p.leaving[p.enough-1].end
 }
 
 // grow lets more and more leave until the job fits; departed have left already.

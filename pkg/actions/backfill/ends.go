@@ -19,19 +19,36 @@ type departure struct {
 	task *model.Task
 	// end is when, in seconds since 1970, or unknown; since is when the task came.
 	end, since int64
+	// stays tells that nobody knows the end, and that the task was there long before and has not left since.
+	stays bool
 }
 
-// compareDepartures orders by end; of those whose end is unknown the one that runs longest comes first.
+// compareDepartures orders by end; of those whose end is unknown the one that runs longest comes first, but for those that
+// seem to stay.
 func compareDepartures(a, b departure) int {
-	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
+	return cmp.Or(cmp.Compare(a.end, b.end), compareStays(a, b), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
 }
 
-// departures returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
-func (r *run) departures(job *model.Job, tasks []*model.Task) []departure {
+func compareStays(a, b departure) int {
+	switch {
+	case a.stays == b.stays:
+		return 0
+	case b.stays:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// departures returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do. Those
+// that run since outlived or before seem to stay.
+func (r *run) departures(job *model.Job, tasks []*model.Task, outlived int64) []departure {
 	leaving := make([]departure, 0, len(tasks))
 	for _, task := range tasks {
 		if task.Status.OnNode() && leaves(task, job) {
-			leaving = append(leaving, departure{task: task, end: r.end(task), since: r.since(task)})
+			d := departure{task: task, end: r.end(task), since: r.since(task)}
+			d.stays = d.end == unknown && d.since <= outlived
+			leaving = append(leaving, d)
 		}
 	}
 	slices.SortFunc(leaving, compareDepartures)
@@ -106,7 +123,7 @@ type outlook struct {
 	start time.Time
 	// first is when the first of them is, in seconds since 1970, and may turn out not to; zero when nobody is.
 	first int64
-	// intruded tells that somebody who uses the room came after it was reserved, and stays for longer than was expected.
+	// intruded tells that somebody above who uses the room came after it was reserved, and stays for longer than was expected.
 	intruded bool
 }
 
@@ -121,7 +138,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			return o, false
 		}
 		missing := missingOn(node, room.Request)
-		for _, leaving := range r.departures(job, node.Tasks) {
+		for _, leaving := range r.departures(job, node.Tasks, 0) {
 			if !missing.anyOf(leaving.task.Request) {
 				continue
 			}
@@ -130,7 +147,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			if o.first == 0 || leaving.end < o.first {
 				o.first = leaving.end
 			}
-			o.intruded = o.intruded || r.intrudes(leaving, reservation)
+			o.intruded = o.intruded || r.intrudes(leaving, job, reservation)
 		}
 		if missing.any() {
 			return o, false
@@ -155,8 +172,9 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
-// intrudes tells whether a task came to its node after the room there was reserved, and is not one that will be gone in time.
-func (r *run) intrudes(leaving departure, reservation *model.Reservation) bool {
+// intrudes tells whether a task of a job above came to its node after the room there was reserved, and is not one that will be
+// gone in time.
+func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Reservation) bool {
 	switch leaving.task.Status {
 	case model.Bound, model.Running:
 	default:
@@ -166,7 +184,8 @@ func (r *run) intrudes(leaving departure, reservation *model.Reservation) bool {
 	if !reservation.ExpectedStart.IsZero() {
 		expected = reservation.ExpectedStart.Unix()
 	}
-	return leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
+	above := r.session.Snapshot.Job(leaving.task.Job).Priority > job.Priority // others have borrowed, and are late
+	return above && leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
 }
 
 // shortage is what is missing of a request on a node, where it is more than zero.

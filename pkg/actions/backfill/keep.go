@@ -34,10 +34,11 @@ func (r *run) keep(job *model.Job) {
 	stands = stands && r.stands(job, before)
 	planned := *before
 	planned.ExpectedStart = outlook.start
-	if !stands || outlook.intruded || later(outlook.start, before.ExpectedStart) {
-		anew := r.plan(job)
+	slipped, overdue := r.outlasted(job, before, outlook)
+	if !stands || outlook.intruded || slipped || overdue {
+		anew := r.plan(job, r.outlived(before, overdue))
 		switch {
-		case anew != nil && (!stands || outlook.intruded || later(outlook.start, anew.ExpectedStart)):
+		case anew != nil && (!stands || outlook.intruded || overdue || later(outlook.start, anew.ExpectedStart)):
 			planned = *anew
 			outlook, _ = r.outlook(job, anew)
 		case !stands:
@@ -52,6 +53,40 @@ func (r *run) keep(job *model.Job) {
 	r.hold(job, &planned, outlook)
 }
 
+// longEnough is for how many seconds at least a place is kept where nobody knows when the last one leaves.
+const longEnough = 60 * 60
+
+// outlasted tells whether the place has been waited for long enough to look for another one, because the start is expected
+// later than before, or because nobody knows when it is.
+//
+// Invariant: each place is kept for at least as long as the job had waited when it was chosen, unless it does not stand any
+// more or was taken by somebody above the job. So ends that are always said to be near and never are do not drive the job
+// from place to place for ever, and neither does it wait for ever for one who stays: sooner or later it keeps one place for
+// longer than any of those run that do end.
+func (r *run) outlasted(job *model.Job, before *model.Reservation, expected outlook) (slipped, overdue bool) {
+	enough := r.now >= r.keptUntil(job, before, 0)
+	slipped = enough && later(expected.start, before.ExpectedStart)
+	return slipped, expected.start.IsZero() && r.now >= r.keptUntil(job, before, longEnough)
+}
+
+// keptUntil returns up to when the place is kept, for so many seconds at least, in seconds since 1970.
+func (r *run) keptUntil(job *model.Job, reservation *model.Reservation, least int64) int64 {
+	since, waited := reservation.Since.Unix(), int64(0)
+	if waits := job.Group.Status.WaitingSince; waits != nil {
+		waited = since - waits.Unix()
+	}
+	return since + max(waited, least)
+}
+
+// outlived returns since when somebody must have run who outlived a reservation that is overdue, in seconds since 1970; zero
+// when it is not.
+func (*run) outlived(reservation *model.Reservation, overdue bool) int64 {
+	if !overdue {
+		return 0
+	}
+	return reservation.Since.Unix()
+}
+
 // later tells whether a start is expected later than another one; zero, which is unknown, is later than any.
 func later(a, b time.Time) bool { return !b.IsZero() && (a.IsZero() || a.After(b)) }
 
@@ -60,6 +95,9 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outl
 	r.holders = append(r.holders, &holder{job: job, reservation: reservation})
 	if expected.first != 0 {
 		r.session.WakeAt(time.Unix(expected.first, 0))
+	}
+	if overdue := r.keptUntil(job, reservation, longEnough); reservation.ExpectedStart.IsZero() && overdue > r.now {
+		r.session.WakeAt(time.Unix(overdue, 0))
 	}
 }
 

@@ -28,8 +28,9 @@ type plan struct {
 }
 
 // plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
-// alone that are not of our jobs.
-func (r *run) plan(job *model.Job) *model.Reservation {
+// alone that are not of our jobs. Those who run since outlived or before, in seconds since 1970, are expected to leave last
+// when nobody knows their ends.
+func (r *run) plan(job *model.Job, outlived int64) *model.Reservation {
 	if r.found.isHopeless(r, job) {
 		return nil
 	}
@@ -37,7 +38,7 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 	for _, other := range r.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
-	p := &plan{run: r, job: job, leaving: r.departures(job, all), trial: r.trial(job)}
+	p := &plan{run: r, job: job, leaving: r.departures(job, all, outlived), trial: r.trial(job)}
 	r.work -= len(all) + len(p.leaving)
 	if p.possible(p.emptied()) {
 		p.grow(0, min(firstStep, len(p.leaving)))

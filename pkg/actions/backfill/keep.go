@@ -31,7 +31,7 @@ func (r *run) idles(job *model.Job) bool {
 func (r *run) keep(job *model.Job) {
 	before := job.Reservation
 	outlook, stands := r.outlook(job, before)
-	stands = stands && r.stands(job, before)
+	stands = stands && moderate(job, before) && r.stands(job, before)
 	planned := *before
 	planned.ExpectedStart = outlook.start
 	slipped, overdue := r.outlasted(job, before, outlook)
@@ -99,6 +99,24 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outl
 	if overdue := r.keptUntil(job, reservation, longEnough); reservation.ExpectedStart.IsZero() && overdue > r.now {
 		r.session.WakeAt(time.Unix(overdue, 0))
 	}
+}
+
+// moderate tells whether no more is reserved than all members request together that wait: they may be others than before, and
+// the status that it was read from may be somebody else's word.
+func moderate(job *model.Job, reservation *model.Reservation) bool {
+	var reserved, requested model.Resources
+	for _, room := range reservation.Rooms {
+		reserved.Add(room.Request)
+	}
+	for _, task := range job.Waiting() {
+		requested.Add(task.Request)
+	}
+	for i, amount := range reserved {
+		if amount > requested.At(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // stands tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.

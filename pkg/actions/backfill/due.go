@@ -75,7 +75,7 @@ func (r *run) reserve(job *model.Job) {
 			return
 		}
 	}
-	reservation := r.plan(job)
+	reservation := r.plan(job, 0)
 	if reservation == nil {
 		return
 	}

@@ -23,21 +23,37 @@ type departure struct {
 	task *model.Task
 	// end is when, in seconds since 1970, or unknown; since is when the task came.
 	end, since int64
+	// stays tells that nobody knows the end, and that the task was there long before and has not left since.
+	stays bool
 }
 
-// compareDepartures orders by end; of those whose end is unknown the one that runs longest comes first.
+// compareDepartures orders by end; of those whose end is unknown the one that runs longest comes first, but for those that
+// seem to stay.
 func compareDepartures(a, b departure) int {
-	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
+	return cmp.Or(cmp.Compare(a.end, b.end), compareStays(a, b), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
+}
+
+func compareStays(a, b departure) int {
+	switch {
+	case a.stays == b.stays:
+		return 0
+	case b.stays:
+		return -1
+	default:
+		return 1
+	}
 }
 
 // departures returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
-// Guests are those who came after that moment, in seconds since 1970.
-func (r *run) departures(job *model.Job, tasks []*model.Task, guests int64) []departure {
+// Guests are those who came after that moment, in seconds since 1970; those that run since outlived or before seem to stay.
+func (r *run) departures(job *model.Job, tasks []*model.Task, guests, outlived int64) []departure {
 	leaving := make([]departure, 0, len(tasks))
 	for _, task := range tasks {
 		if task.Status.OnNode() && leaves(task, job) {
 			since := r.since(task)
-			leaving = append(leaving, departure{task: task, end: r.end(task, since > guests), since: since})
+			d := departure{task: task, end: r.end(task, since > guests), since: since}
+			d.stays = d.end == unknown && since <= outlived
+			leaving = append(leaving, d)
 		}
 	}
 	slices.SortFunc(leaving, compareDepartures)
@@ -138,7 +154,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 			return o, false
 		}
 		missing := missingOn(node, room.Request)
-		for _, leaving := range r.departures(job, node.Tasks, reservation.Since.Unix()) {
+		for _, leaving := range r.departures(job, node.Tasks, reservation.Since.Unix(), 0) {
 			if !missing.anyOf(leaving.task.Request) {
 				continue
 			}
@@ -182,7 +198,8 @@ func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Res
 	if !reservation.ExpectedStart.IsZero() {
 		expected = reservation.ExpectedStart.Unix()
 	}
-	return leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
+	above := r.session.Snapshot.Job(leaving.task.Job).Priority > job.Priority // others have borrowed, and are late
+	return above && leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
 }
 
 // shortage is what is missing of a request on a node, where it is more than zero.

@@ -40,10 +40,11 @@ func (r *run) keep(job *model.Job) {
 	before := job.Reservation
 	planned := *before
 	expected, stands := r.outlook(job, before)
-	stands = stands && r.stands(job, before)
+	stands = stands && moderate(job, before) && r.stands(job, before)
 	planned.ExpectedStart = expected.start
-	if !stands || expected.intruded {
-		anew := r.plan(job)
+	overdue := r.overdue(job, before, expected)
+	if !stands || expected.intruded || overdue {
+		anew := r.plan(job, r.outlived(before, overdue))
 		switch {
 		case anew != nil:
 			planned = *anew
@@ -60,12 +61,63 @@ func (r *run) keep(job *model.Job) {
 	r.hold(job, &planned, expected)
 }
 
+// longEnough is for how many seconds at least a place is kept where nobody knows when the last one leaves.
+const longEnough = 60 * 60
+
+// overdue tells whether nobody knows when the place is free, and it has been waited for long enough to look for another one, without
+// those who were there all the time: they may never end.
+//
+// Invariant: each such place is kept for at least as long as the job had waited when it was chosen, and so, sooner or later, for
+// longer than any of those run that do end.
+func (r *run) overdue(job *model.Job, reservation *model.Reservation, expected outlook) bool {
+	return expected.start.IsZero() && r.now >= keptUntil(job, reservation)
+}
+
+// keptUntil returns up to when a place is kept of which nobody knows when it is free, in seconds since 1970.
+func keptUntil(job *model.Job, reservation *model.Reservation) int64 {
+	since, waited := reservation.Since.Unix(), int64(0)
+	if waits := job.Group.Status.WaitingSince; waits != nil {
+		waited = since - waits.Unix()
+	}
+	return since + max(waited, longEnough)
+}
+
+// outlived returns since when somebody must have run who outlived a reservation that is overdue, in seconds since 1970; zero
+// when it is not.
+func (*run) outlived(reservation *model.Reservation, overdue bool) int64 {
+	if !overdue {
+		return 0
+	}
+	return reservation.Since.Unix()
+}
+
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
 func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outlook) {
 	r.holders = append(r.holders, &holder{job: job, reservation: reservation})
 	if expected.first != 0 {
 		r.session.WakeAt(time.Unix(expected.first, 0))
 	}
+	if overdue := keptUntil(job, reservation); reservation.ExpectedStart.IsZero() && overdue > r.now {
+		r.session.WakeAt(time.Unix(overdue, 0))
+	}
+}
+
+// moderate tells whether no more is reserved than all members request together that wait: they may be others than before, and
+// the status that it was read from may be somebody else's word.
+func moderate(job *model.Job, reservation *model.Reservation) bool {
+	var reserved, requested model.Resources
+	for _, room := range reservation.Rooms {
+		reserved.Add(room.Request)
+	}
+	for _, task := range job.Waiting() {
+		requested.Add(task.Request)
+	}
+	for i, amount := range reserved {
+		if amount > requested.At(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // stands tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.

@@ -29,8 +29,9 @@ type plan struct {
 }
 
 // plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
-// alone that are not of our jobs.
-func (r *run) plan(job *model.Job) *model.Reservation {
+// alone that are not of our jobs. Those who run since outlived or before, in seconds since 1970, are expected to leave last
+// when nobody knows their ends.
+func (r *run) plan(job *model.Job, outlived int64) *model.Reservation {
 	if r.found.isHopeless(r, job) {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 	for _, other := range r.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
-	p := &plan{run: r, job: job, leaving: r.departures(job, all, r.now), trial: r.trial(job)}
+	p := &plan{run: r, job: job, leaving: r.departures(job, all, r.now, outlived), trial: r.trial(job)}
 	r.work -= len(all) + len(p.leaving)
 	if least, possible := p.least(); possible {
 		p.try(least)
@@ -48,12 +49,21 @@ func (r *run) plan(job *model.Job) *model.Reservation {
 		return nil
 	}
 	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}
-	if p.enough > 0 && p.leaving[p.enough-1].end != unknown {
-		reservation.ExpectedStart = time.Unix(p.leaving[p.enough-1].end, 0).UTC()
+	if last := p.last(); last != unknown {
+		reservation.ExpectedStart = time.Unix(last, 0).UTC()
 	}
 	outlook, _ := r.outlook(job, reservation)
 	reservation.ExpectedStart = outlook.start
 	return reservation
+}
+
+// last returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was refused for
+// was given back since.
+func (p *plan) last() int64 {
+	if p.enough == 0 {
+		return p.run.now
+	}
+	return p.leaving[p.enough-1].end
 }
 
 // try lets so many leave at first; with fewer it cannot fit.

@@ -42,7 +42,10 @@ func (s *Session) decide(operations []operation) {
 	for _, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:
-			s.Snapshot.DropHolds(decision.Job)
+			if len(s.Snapshot.Holds()) > 0 { // promises are for the minimum, which has its room now
+				decision.Promises = s.takenBack(s.Snapshot.Job(decision.Job), nil)
+				s.Snapshot.DropHolds(decision.Job)
+			}
 			s.renewed[decision.Job] = true
 		case len(decision.Promises) > 0: // the books of the nodes show them now
 			s.Snapshot.DropPromised(decision.Job)

@@ -45,7 +45,7 @@ func (a *action) Execute(session *framework.Session) {
 	a.past.follow(session.Snapshot)
 	run := &run{
 		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
-		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
+		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
 		pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)

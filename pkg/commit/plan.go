@@ -17,10 +17,15 @@ import (
 
 // plan begins with the promises of a decision, and with its evictions if there are no promises.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
+	promises := &batch{kind: CallPromise, job: decision.Job}
 	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
-	promises := &batch{kind: CallPromise, job: decision.Job, patient: takesBack(decision)}
+	back := &batch{kind: CallPromise, job: decision.Job, patient: true}
 	for _, promise := range decision.Promises {
-		promises.add(Call{Kind: CallPromise, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
+		to := promises
+		if promise.Node == "" {
+			to = back
+		}
+		to.add(Call{Kind: CallPromise, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
 	}
 	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises}
 	for _, eviction := range decision.Evictions {
@@ -32,6 +37,7 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 		promises.evictions = evictions
 	}
 	m.begin(now, promises)
+	m.begin(now, back)
 	if len(promises.entries) == 0 {
 		m.begin(now, evictions)
 	}

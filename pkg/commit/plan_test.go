@@ -195,6 +195,37 @@ func TestPromiseTakenBackIsBestEffort(t *testing.T) {
 	p.end()
 }
 
+// TestRoomGivenBackBesideAPromiseHoldsNothingUp: a new plan promises room to one member and takes it from another.
+func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
+	p := play(t, Options{})
+	decision := planned("j", list("m", "n"), list("v"))
+	decision.Promises = append(decision.Promises, givenBack("j", "deaf").Promises...)
+	p.submit(decision)
+	p.expectCalls("Promise m, Promise n, Promise deaf")
+	p.replies(nil, "m", "n")
+	p.reply("deaf", errServer)
+	p.expectCalls("Evict v")
+	p.reply("v", nil)
+	p.expect("Promised m", "Promised n", "Evicted v", "Cleared j pods=1 members=2 failed=0")
+	p.pass(time.Second)
+	p.calls()
+	p.reply("deaf", nil)
+	p.said = nil
+	p.end()
+
+	p = play(t, Options{})
+	p.submit(decision)
+	p.calls()
+	p.reply("m", nil)
+	busy := apierrors.NewTooManyRequests("busy", 20)
+	p.replies(busy, "n", "deaf")
+	p.pass(20 * time.Second)
+	p.expectCalls("Promise n #2, Promise deaf #2")
+	p.replies(busy, "n", "deaf")
+	p.pass(10 * time.Second) // the promises have their deadline all the same
+	p.expect("Promised m", "PromiseFailed n refused", "EvictFailed v", "Cleared j pods=0 members=2 failed=1")
+}
+
 // TestConditionComesAfterAPromise, since it stays true: the pod waits.
 func TestConditionComesAfterAPromise(t *testing.T) {
 	p := play(t, Options{})

@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,7 +27,7 @@ func (s *Session) decide(operations []operation) {
 				Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task),
 			})
 		case model.Promised:
-			if paid { // one that cost nobody anything is made anew in each cycle
+			if paid || s.hasPaid(op.task.Job) { // one that cost nobody anything is made anew in each cycle
 				decision := decisionOf(op.task.Job)
 				decision.Promises = append(decision.Promises, model.Promise{Pod: op.task.PodRef, Node: op.task.Node})
 			}
@@ -60,6 +62,12 @@ func (s *Session) decide(operations []operation) {
 		}
 		s.options.Decide(*decision)
 	}
+}
+
+// hasPaid tells whether others were evicted for a job in earlier cycles, and room is kept for it since: what it is promised in its
+// place is kept, too, or others would have it.
+func (s *Session) hasPaid(key model.JobKey) bool {
+	return slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
 // needs returns how many of the decision's binds the job cannot do without.

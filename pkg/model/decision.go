@@ -30,7 +30,8 @@ type Promise struct {
 }
 
 // Decision is what one statement decided for one job, committed as one unit: its effect is assumed in the live state before
-// the first call leaves. Evictions and Promises come together: others end so that the job can start where it was promised to.
+// the first call leaves. Evictions come with Promises: others end so that the job can start where it was promised to. Promises
+// alone move to other room what others have ended for before.
 type Decision struct {
 	Job JobKey
 	// Needs is how many of Binds must succeed for the job to keep its minimum.

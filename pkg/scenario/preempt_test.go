@@ -45,9 +45,15 @@ func (f *fight) gang(priority int) string {
 	var lines []string
 	if f.n(0, 2) > 0 {
 		lines = append(lines, fmt.Sprintf("group %s min=%d", name, f.n(1, members)))
-		words = "group=" + name
+		if words = "group=" + name; priority == 0 && f.n(0, 1) == 0 { // nobody is evicted for it, so the solver need not know
+			lines[0] += " roles=chief:1"
+			words += " role=" + f.one("chief", "hand")
+		}
 	}
 	for i := range members {
+		if i > 0 && strings.Contains(words, "role=chief") {
+			words = strings.Replace(words, "chief", f.one("chief", "hand"), 1)
+		}
 		lines = append(lines, fmt.Sprintf("pod %s-%d %s priority=%d cpu=%d memory=%dGi labels=app=%s%s",
 			name, i, words, priority, f.n(0, 3), f.n(0, 2), f.one("x", "y", "z"), f.seldom(6, "selector=rack="+f.one("a", "b"))))
 	}

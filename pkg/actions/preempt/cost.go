@@ -76,14 +76,32 @@ type guard struct {
 	budgets []model.Budget
 	// strict tells that a plan which asks too much of a budget is none.
 	strict bool
-	// taken is by budget, of all plans that were decided in this run.
+	// taken is by budget, of all plans that were decided in this run, or before and are not carried out yet.
 	taken []int32
 	// over has the budgets of each task, once it was asked for.
 	over map[*model.Task][]int
 }
 
-func newGuard(budgets []model.Budget, strict bool) *guard {
-	return &guard{budgets: budgets, strict: strict, taken: make([]int32, len(budgets)), over: map[*model.Task][]int{}}
+func newGuard(snapshot *model.Snapshot, strict bool) *guard {
+	g := &guard{budgets: snapshot.Budgets, strict: strict, taken: make([]int32, len(snapshot.Budgets)), over: map[*model.Task][]int{}}
+	if len(g.budgets) == 0 {
+		return g
+	}
+	for _, node := range snapshot.Nodes {
+		for _, task := range node.Tasks {
+			if onItsWay(task) {
+				for _, budget := range g.of(task) {
+					g.taken[budget]++
+				}
+			}
+		}
+	}
+	return g
+}
+
+// onItsWay tells whether a pod's eviction was decided and the pod does not say so yet: its budgets do not know of it.
+func onItsWay(task *model.Task) bool {
+	return task.Status == model.Releasing && task.Pod.DeletionTimestamp == nil
 }
 
 // of returns the budgets that count the task.

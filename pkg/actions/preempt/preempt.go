@@ -47,7 +47,7 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	run := &run{
 		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
-		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot.Budgets, !a.options.Delete),
+		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
 		drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)
@@ -57,9 +57,10 @@ func (a *action) Execute(session *framework.Session) {
 		}
 		if known, ok := a.past.recall(session, job); ok {
 			run.note(job, known, false)
-			continue
+			run.giveBack(job)
+		} else if !run.try(job) {
+			run.giveBack(job)
 		}
-		run.try(job)
 	}
 	run.explain()
 	for _, f := range run.failed {
@@ -84,10 +85,33 @@ func (a *action) inTurn(session *framework.Session, refused, lapsed []*model.Job
 		}
 		return 1
 	}
-	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
+	jobs := slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
 		return cmp.Or(cmp.Compare(first(x), first(y)), session.CompareJobs(x, y))
 	})
+	for i := 0; i < len(jobs); {
+		peers := 1
+		for i+peers < len(jobs) && jobs[i+peers].Priority == jobs[i].Priority {
+			peers++
+		}
+		slices.SortStableFunc(jobs[i:i+peers], holdersFirst)
+		i += peers
+	}
+	return jobs
 }
+
+// holdersFirst puts those jobs before their peers whose promises are not enough any more: with no plan for them their room is for
+// others, before anybody is evicted for the want of it.
+func holdersFirst(a, b *model.Job) int {
+	switch x, y := slices.ContainsFunc(a.Tasks, nominated), slices.ContainsFunc(b.Tasks, nominated); {
+	case x == y:
+		return 0
+	case x:
+		return -1
+	}
+	return 1
+}
+
+func nominated(task *model.Task) bool { return task.Nominated != "" }
 
 // stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
 func stuckIn(snapshot *model.Snapshot) string {
@@ -172,8 +196,16 @@ func (r *run) note(job *model.Job, why string, again bool) {
 	r.session.Refuse(job, refusal)
 }
 
-// try makes a plan for the job and decides it, or takes down that there is none.
-func (r *run) try(job *model.Job) {
+// giveBack ends what a job without a plan was promised in earlier cycles.
+func (r *run) giveBack(job *model.Job) {
+	if slices.ContainsFunc(job.Tasks, nominated) {
+		r.session.GiveBack(job)
+		clear(r.hopeless) // what they say of the cluster is true no more
+	}
+}
+
+// try makes a plan for the job and decides it, or takes down that there is none and returns false.
+func (r *run) try(job *model.Job) bool {
 	f := &failed{job: job}
 	if job.Patient {
 		f.why = "preemptionPolicy is Never"
@@ -182,9 +214,10 @@ func (r *run) try(job *model.Job) {
 	} else if r.left <= 0 {
 		f.why, f.cut, f.missed = r.exhausted(), true, true
 	} else if r.search(f, pool) {
-		return
+		return true
 	}
 	r.failed = append(r.failed, f)
+	return false
 }
 
 // search looks for a plan and decides it; false when there is none.

@@ -93,6 +93,13 @@ func (s *State) fill(job *model.Job) {
 	}
 	job.Patient = patient(job)
 	job.Settled = settled(job)
+	job.Maimed = maimed(job)
+}
+
+// maimed tells whether the gang holds room and is below its minimum.
+func maimed(job *model.Job) bool {
+	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+	return job.Short(func(task *model.Task) bool { return task.Status.Counts() }) != nil && job.Count(holds) > 0
 }
 
 // patient tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.

@@ -143,11 +143,15 @@ func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
 }
 
 // See makes the books of all nodes show the room that the job may use: what is kept for others of its priority or above is
-// taken. Choose, Feasible and statements do so for the task's job; who reads books must ask.
+// taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum: whoever has it
+// reserved may wait for the end of that gang, which does not come without the members it lacks. Choose, Feasible and statements do so for the task's job; who reads books must ask.
 func (s *Session) See(job *model.Job) {
 	if len(s.Snapshot.Holds()) > 0 {
 		viewer := model.ViewerOf(job)
 		viewer.Gone = s.borrowers[job.Key]
+		if viewer.Gone == 0 && job.Maimed && job.Short(WithPlaced.Counts) != nil {
+			viewer.Gone = model.Onlooker
+		}
 		s.Snapshot.See(viewer)
 	}
 }

@@ -35,7 +35,7 @@ type Viewer struct {
 	Job      JobKey
 	Priority int32
 	// Gone is when the viewer will be gone again, in seconds since 1970, if it may borrow reserved room; zero if it may not.
-	// Onlooker is for who wants to know whether reserved room would do, and takes none.
+	// Onlooker is for who wants to know whether reserved room would do, and takes none, and for gangs that complete themselves.
 	Gone int64
 }
 

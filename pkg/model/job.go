@@ -78,6 +78,8 @@ type Job struct {
 	// Settled tells that there was nothing to decide when the snapshot was taken: nobody of the job waits for a node, and it
 	// has its minimum or has ended. False is always safe.
 	Settled bool
+	// Maimed tells that the gang held room and was below its minimum when the snapshot was taken.
+	Maimed bool
 	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
 	Version uint64
 }

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
@@ -141,10 +142,22 @@ func (s *stage) checkRoomOf(
 	return nil
 }
 
-// passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time.
+// maimed tells whether the job held room and was below its minimum before it was given anything.
+func maimed(o *outcome, job *model.Job) bool {
+	fresh := map[types.UID]bool{}
+	for _, pods := range o.bound() {
+		maps.Copy(fresh, pods)
+	}
+	before := func(task *model.Task) bool { return task.Status.Counts() && !fresh[task.UID] }
+	held := func(task *model.Task) bool { return before(task) && task.Status.HoldsRoom() }
+	return job.Short(before) != nil && job.Count(held) > 0
+}
+
+// passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang that has
+// begun.
 func (s *stage) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(groups.Of(pod))
-	if job.Priority > owner.Priority {
+	if job.Priority > owner.Priority || maimed(o, job) {
 		return true
 	}
 	seconds := pod.Spec.ActiveDeadlineSeconds

@@ -32,6 +32,7 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 			session.Refuse(job, refusal)
 			continue
 		}
+		session.See(job) // it may have had its minimum only in this session
 		jobs = append(jobs, job)
 		surpluses[job.Key] = &surplus{
 			job: job, hopeless: map[model.Shape]bool{},

@@ -91,8 +91,8 @@ func (r *run) exhausted() string {
 	return fmt.Sprintf("budget exhausted after %d looks at nodes, goes on in the next cycle", r.options.Budget)
 }
 
-// hopelessKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is kept
-// sees more of it than others and asks one of its own.
+// hopelessKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is kept, or
+// that has begun and is below its minimum, sees more of it than others and asks one of its own.
 type hopelessKey struct {
 	shape    model.Shape
 	priority int32
@@ -101,7 +101,7 @@ type hopelessKey struct {
 
 func (s *search) hopelessKey() (key hopelessKey, ok bool) {
 	keeps := func(hold model.Hold) bool { return hold.Job == s.job.Key }
-	if !s.uniform || len(s.job.Roles) > 0 || s.session.Afresh() || slices.ContainsFunc(s.session.Snapshot.Holds(), keeps) {
+	if !s.uniform || s.job.Maimed || len(s.job.Roles) > 0 || s.session.Afresh() || slices.ContainsFunc(s.session.Snapshot.Holds(), keeps) {
 		return key, false
 	}
 	counted := s.job.Count(func(task *model.Task) bool { return task.Status.Counts() })

@@ -139,3 +139,17 @@ func TestAReservationIsShownAtOnce(t *testing.T) {
 		t.Error("nothing is reserved")
 	}
 }
+
+// TestAnUnknownEndCostsLittleAtRest: room of which nobody knows when it is free is looked for elsewhere after an hour, and then
+// each time after twice as long, so that a day in which nothing happens costs a handful of writes.
+func TestAnUnknownEndCostsLittleAtRest(t *testing.T) {
+	w := reserving(t, "1m")
+	w.node("n1", "1")
+	w.running("first", "n1", 1)
+	w.gang("big", 1, 1)
+	w.play(t.Context(), 2*time.Minute)
+	chosen := statuses(w.play(t.Context(), 24*time.Hour), "big")
+	if n := len(chosen); n < 3 || n > 5 {
+		t.Errorf("%d writes in a day: %+v", n, chosen)
+	}
+}

@@ -209,10 +209,12 @@ func compareUnits(a, b *unit) int {
 func (r *run) settle(units []unit) {
 	for _, p := range r.pools {
 		for _, u := range units {
-			s := p.of[u.tasks[0]]
-			if s == nil {
+			// Of a whole job only some may be in this pool: what may leave for one priority need not for another.
+			in := slices.IndexFunc(u.tasks, func(task *model.Task) bool { return p.of[task] != nil })
+			if in < 0 {
 				continue
 			}
+			s := p.of[u.tasks[in]]
 			for _, task := range u.tasks {
 				delete(p.of, task)
 				if left, limited := s.roles[task.Role]; limited {
@@ -220,12 +222,13 @@ func (r *run) settle(units []unit) {
 				}
 			}
 			s.surplus -= len(u.tasks)
+			before := len(s.tasks)
 			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return slices.Contains(u.tasks, task) })
 			s.whole = s.whole && len(s.tasks) > 0
 			if s.whole {
 				s.entire = newUnit(s, s.tasks, true)
 			}
-			p.pods -= len(u.tasks)
+			p.pods -= before - len(s.tasks)
 		}
 	}
 }

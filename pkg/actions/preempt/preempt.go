@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -71,11 +72,15 @@ func (a *action) Execute(session *framework.Session) {
 		switch {
 		case f.missed:
 			a.past.missed(session, f.job)
+			session.WakeAt(session.Snapshot.Now.Add(again))
 		case !f.cut:
 			a.past.remember(f.job, f.why+stuck)
 		}
 	}
 }
+
+// again is how long those wait for another cycle who had no turn in this one, if nothing happens.
+const again = 5 * time.Second
 
 // inTurn returns all of the jobs in the order to look at them: job order, but those first who had no turn in the cycle before.
 func (a *action) inTurn(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
@@ -212,7 +217,10 @@ func (r *run) try(job *model.Job) bool {
 	} else if pool := r.pool(job); pool.pods == 0 {
 		f.why = "no lower-priority victims"
 	} else if r.left <= 0 {
-		f.why, f.cut, f.missed = r.exhausted(), true, true
+		r.session.See(job)
+		if f.same = r.foretell(r.newSearch(job, pool)); f.same == nil {
+			f.why, f.cut, f.missed = r.exhausted(), true, true
+		}
 	} else if r.search(f, pool) {
 		return true
 	}

@@ -1,0 +1,66 @@
+package preempt_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unique"
+
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+)
+
+// TestWhoHadNoTurnIsWokenFor, though nothing happens in the cluster.
+func TestWhoHadNoTurnIsWokenFor(t *testing.T) {
+	for budget, woken := range map[int64]bool{1: true, 400_000: false} {
+		snapshot := full(1, 1)
+		for _, name := range []string{"y", "z"} {
+			job := &model.Job{Key: model.JobKey{Namespace: "default", Name: name}, MinMember: 9, Priority: 10}
+			for range 9 {
+				device(job, name)
+			}
+			snapshot.Jobs = append(snapshot.Jobs, job)
+		}
+		var at time.Time
+		framework.Run(snapshot, &framework.Profile{
+			Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: budget})},
+			Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+		}, framework.Options{Wake: func(when time.Time) { at = when }})
+		if at.After(snapshot.Now) != woken {
+			t.Errorf("with a budget of %d it wakes at %v", budget, at)
+		}
+	}
+}
+
+// TestSearchesComeToAnEnd over the cycles, each question being asked once, however many jobs ask it.
+func TestSearchesComeToAnEnd(t *testing.T) {
+	snapshot := full(50, 4)
+	for i := range 200 {
+		job := &model.Job{
+			Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i)}, MinMember: 1, Priority: 10, Version: uint64(i + 2),
+		}
+		task := device(job, job.Key.Name)
+		task.Request, task.Shape = model.Resources{int64(i % 20), 0, 0, 1, 9}, unique.Make(fmt.Sprint(i%20))
+		snapshot.Jobs = append(snapshot.Jobs, job)
+	}
+	profile := &framework.Profile{
+		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 100})},
+		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+	}
+	waits := 0
+	for range 20 {
+		waits = 0
+		for _, refusal := range framework.Run(snapshot, profile, framework.Options{}) {
+			if strings.Contains(refusal.String(), "exhausted") {
+				waits++
+			}
+		}
+	}
+	if waits > 0 {
+		t.Errorf("%d jobs still wait for their turn", waits)
+	}
+}

@@ -82,7 +82,7 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	r := &run{
 		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
-		work: a.budget, searches: start.Budget,
+		work: a.budget, searches: start.Budget, places: map[model.Shape]int64{},
 	}
 	r.lookAfter(holders)
 	r.reserveForDue(waiting)
@@ -108,6 +108,10 @@ type run struct {
 	largest model.Resources
 	// stay are the pods that are not of our jobs; nil until somebody asks.
 	stay []stayer
+	// vacated is the room of each node when all pods of our jobs are gone, places how many tasks of a shape that holds; as far as
+	// somebody asked.
+	vacated []model.Resources
+	places  map[model.Shape]int64
 	// work is what planning may still look at, searches what its exact searches may.
 	work, searches int
 }

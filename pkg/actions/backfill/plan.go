@@ -35,11 +35,16 @@ func (r *run) plan(job *model.Job, outlived int64) *model.Reservation {
 	if r.found.isHopeless(r, job) {
 		return nil
 	}
+	p := &plan{run: r, job: job, trial: r.trial(job)}
+	if !p.possible() {
+		r.found.addHopeless(r, job)
+		return nil
+	}
 	var all []*model.Task
 	for _, other := range r.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
-	p := &plan{run: r, job: job, leaving: r.departures(job, all, r.now, outlived), trial: r.trial(job)}
+	p.leaving = r.departures(job, all, r.now, outlived)
 	r.work -= len(all) + len(p.leaving)
 	if least, possible := p.least(); possible {
 		p.try(least)

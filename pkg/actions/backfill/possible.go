@@ -1,0 +1,76 @@
+package backfill
+
+import (
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// possible is a cheap look before anything is planned: whether, shape by shape, there is room for as many members as the minimum
+// needs when all pods of our jobs are gone, as if each shape were alone and nothing kept for anybody.
+func (p *plan) possible() bool {
+	members := p.trial.Members()
+	p.run.work -= 1 + len(members)
+	short := int(p.job.MinMember) - p.job.Count(framework.WithPlaced.Counts)
+	if short <= 0 || short > len(members) {
+		return true // a minimum of roles, or of nobody: that is for a try to show
+	}
+	needs := map[model.Shape]int64{}
+	var shapes []*model.Task
+	for _, task := range members {
+		if needs[task.Shape] == 0 {
+			shapes = append(shapes, task)
+		}
+		needs[task.Shape]++
+	}
+	spare := int64(len(members) - short) // the minimum is reached without so many of them
+	for _, task := range shapes {
+		if spare -= max(0, needs[task.Shape]-p.run.atBest(task)); spare < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// atBest returns for how many such tasks there is room when all pods of our jobs are gone: no fewer than any job finds. It is
+// found once for all jobs of an execution, so that many that are too big cost little.
+func (r *run) atBest(task *model.Task) (places int64) {
+	if known, ok := r.places[task.Shape]; ok {
+		return known
+	}
+	if r.vacated == nil {
+		r.vacate()
+	}
+	for _, node := range r.session.Candidates(task) {
+		if places += fitsIn(r.vacated[node.Index], task.Request); places >= model.MaxAmount/2 {
+			break
+		}
+	}
+	r.work -= len(r.vacated)
+	r.places[task.Shape] = places
+	return places
+}
+
+// vacate adds up the room of each node.
+func (r *run) vacate() {
+	r.vacated = make([]model.Resources, len(r.session.Snapshot.Nodes))
+	for i, node := range r.session.Snapshot.Nodes {
+		r.vacated[i] = node.Idle.Clone()
+		for _, leaving := range node.Tasks {
+			if leaving.Status.OnNode() && leaving.Job != (model.JobKey{}) {
+				r.vacated[i].Add(leaving.Request)
+			}
+		}
+		r.work -= 1 + len(node.Tasks)
+	}
+}
+
+// fitsIn returns how many such requests there is room for.
+func fitsIn(room, request model.Resources) int64 {
+	fits := model.MaxAmount / 2
+	for i, amount := range request {
+		if amount > 0 {
+			fits = min(fits, max(0, room.At(i)/amount))
+		}
+	}
+	return fits
+}

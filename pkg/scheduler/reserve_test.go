@@ -1,10 +1,12 @@
 package scheduler
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -151,5 +153,32 @@ func TestAnUnknownEndCostsLittleAtRest(t *testing.T) {
 	chosen := statuses(w.play(t.Context(), 24*time.Hour), "big")
 	if n := len(chosen); n < 3 || n > 5 {
 		t.Errorf("%d writes in a day: %+v", n, chosen)
+	}
+}
+
+// TestARefusedBindDoesNotGiveTheReservationToAnother: while a gang starts in its room nobody else gets a reservation, so that it
+// still has its own when the binds fail.
+func TestARefusedBindDoesNotGiveTheReservationToAnother(t *testing.T) {
+	w := reserving(t, "0s")
+	w.node("n1", "1")
+	w.running("first", "n1", 600)
+	w.gang("big", 1, 1)
+	w.play(t.Context(), 2*time.Second)
+	w.refuse = func(call commit.Call) error {
+		if call.Pod.Name == "big-0" {
+			return apierrors.NewForbidden(corev1.Resource("pods"), call.Pod.Name, errors.New("not today"))
+		}
+		return nil
+	}
+	w.inPhase("first-0", corev1.PodSucceeded)
+	w.gang("other", 1, 1)
+	w.play(t.Context(), 5*time.Second)
+	if c := w.condition("big"); c.Reason != "BindFailed" || w.groups["big"].Status.Reservation == nil {
+		t.Errorf("nothing is reserved for the one that has waited, condition %+v", c)
+	}
+	w.refuse = nil
+	w.play(t.Context(), 30*time.Second)
+	if w.pods["big-0"].Spec.NodeName != "n1" || w.groups["other"].Status.Reservation == nil {
+		t.Errorf("big is on %q, reserved for other is %v", w.pods["big-0"].Spec.NodeName, w.groups["other"].Status.Reservation)
 	}
 }

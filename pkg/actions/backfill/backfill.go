@@ -102,6 +102,8 @@ type run struct {
 	now int64
 	// holders have a reservation, in job order.
 	holders []*holder
+	// starting is how many more have one, and room to start in since; their minimum is not bound yet.
+	starting int
 	// began is when the first member of a job began to run, as far as somebody asked.
 	began map[model.JobKey]int64
 	// largest is start.Largest of the snapshot; nil until somebody asks.

@@ -69,7 +69,13 @@ func (r *run) reserve(job *model.Job) {
 		return
 	}
 	var last *holder
-	if len(r.holders) >= r.reservations {
+	if r.taken() {
+		if r.starting > 0 {
+			r.session.WakeAt(time.Unix(r.now+1, 0)) // nothing else may tell when the binds have come to their end
+		}
+		if len(r.holders) == 0 {
+			return
+		}
 		last = r.lowest()
 		if last.job.Priority >= job.Priority {
 			return
@@ -87,6 +93,9 @@ func (r *run) reserve(job *model.Job) {
 	expected, _ := r.outlook(job, reservation)
 	r.hold(job, reservation, expected)
 }
+
+// taken tells whether there are as many reservations as there may be.
+func (r *run) taken() bool { return len(r.holders)+r.starting >= r.reservations }
 
 // lowest returns the holder of the lowest priority, the last one in job order among equals.
 func (r *run) lowest() *holder {

@@ -15,7 +15,9 @@ func (r *run) lookAfter(jobs []*model.Job) {
 		switch {
 		case r.session.GateJob(job, framework.WithPlaced) == nil:
 			// It has room. The reservation ends by itself when its minimum is bound, and not before: a bind may fail.
-		case r.reserveAfter == never || len(r.holders) >= r.reservations || r.idles(job):
+			// So nobody else gets one in its place either, who would have it when the bind has failed.
+			r.starting++
+		case r.reserveAfter == never || r.taken() || r.idles(job):
 			r.session.Reserve(job, nil)
 		default:
 			r.keep(job)

@@ -195,7 +195,7 @@ func (w *world) run() cycle {
 		Memory: w.memory,
 		Decide: func(decision model.Decision) {
 			w.state.Assume(decision)
-			c.binds += len(decision.Binds) + len(decision.Promises)
+			c.binds += len(decision.Binds)
 			for _, eviction := range decision.Evictions {
 				w.evicted = append(w.evicted, eviction.Pod.UID)
 			}
@@ -203,7 +203,20 @@ func (w *world) run() cycle {
 	})
 	c.session = time.Since(start) - c.snapshot
 	c.waiting = len(refusals)
+	if w.workload.Kind.evicts() {
+		c.binds = promised(snapshot, refusals)
+	}
 	return c
+}
+
+// promised counts the members of gangs that start as soon as others have gone, be it that these were evicted for another one.
+func promised(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal) (members int) {
+	for key, refusal := range refusals {
+		if refusal.Code == model.WaitingForVictims {
+			members += int(snapshot.Job(key).MinMember)
+		}
+	}
+	return members
 }
 
 // look brings the snapshot up to date and does nothing with it.

@@ -32,14 +32,19 @@ type arena struct {
 }
 
 func newArena(t *testing.T, name string, nodes int) *arena {
-	a := &arena{t: t, ns: env.Namespace(t), low: name + "-low", high: name + "-high"}
+	a := &arena{t: t, ns: env.Namespace(t)}
 	env.Nodes(t, cluster.Nodes(name, nodes, map[string]string{"cpu": "4"})...)
-	for class, value := range map[string]int32{a.low: 10, a.high: 1000} {
-		object := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Value: value}
-		env.Create(t, object)
-		t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), object) })
-	}
+	a.low, a.high = a.class(name+"-low", 10, nil), a.class(name+"-high", 1000, nil)
 	return a
+}
+
+// class makes a PriorityClass for the time of the test, and returns its name.
+func (a *arena) class(name string, value int32, policy *corev1.PreemptionPolicy) string {
+	a.t.Helper()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: policy}
+	env.Create(a.t, class)
+	a.t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(a.t.Context()), class) })
+	return name
 }
 
 // gang makes a gang that fills a node with each of its members.

@@ -13,9 +13,9 @@ func (r *run) lookAfter(jobs []*model.Job) {
 	slices.SortFunc(jobs, r.session.CompareJobs)
 	for _, job := range jobs {
 		switch {
-		case r.session.GateJob(job, framework.WithPlaced) == nil:
-			// It has room. The reservation ends by itself when its minimum is bound, and not before: a bind may fail.
-			// So nobody else gets one in its place either, who would have it when the bind has failed.
+		case r.session.GateJob(job, framework.WithPromised) == nil:
+			// It has room, or will as soon as others have left. The reservation ends by itself when its minimum is bound, and
+			// not before: a bind may fail. So nobody else gets one in its place either, who would have it when the bind has failed.
 			r.starting++
 		case r.reserveAfter == never || r.taken() || r.idles(job):
 			r.session.Reserve(job, nil)

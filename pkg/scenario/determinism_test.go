@@ -17,7 +17,9 @@ func (o *outcome) written() string {
 		if decision.Reservation != nil {
 			for _, room := range decision.Reservation.Rooms {
 				for _, i := range byName(o.snapshot.Dimensions) { // their positions depend on the order of events
-					text += fmt.Sprintln(room.Node, o.snapshot.Dimensions.Name(i), room.Request.At(i))
+					if amount := room.Request.At(i); amount != 0 { // who has a past knows more resources by name
+						text += fmt.Sprintln(room.Node, o.snapshot.Dimensions.Name(i), amount)
+					}
 				}
 			}
 			decision.Reservation = nil // else it is written as an address

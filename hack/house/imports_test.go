@@ -27,7 +27,8 @@ type rule struct {
 var rules = []rule{
 	{of: "apis"},
 	{of: "pkg/generated", ours: []string{"apis"}, client: true},
-	{of: "pkg/model", ours: []string{"apis"}},
+	{of: "pkg/isolated"},
+	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
 	{of: "pkg/start", ours: []string{"pkg/framework", "pkg/model"}},

@@ -1,0 +1,50 @@
+package isolated
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Assignment is which isolated CPUs a pod was given, as JSON in AssignedAnnotation.
+type Assignment struct {
+	// Version is 1.
+	Version int `json:"v"`
+	// Node and UID are of the node and the pod it was made for; it means nothing on another.
+	Node string `json:"node"`
+	UID  string `json:"uid"`
+	// CPUs are all ids that the pod holds.
+	CPUs Set `json:"cpus"`
+	// NUMA are the NUMA nodes they are of.
+	NUMA Set `json:"numa"`
+	// Containers are the ids of each container that was selected; those of application containers and sidecars are disjoint.
+	Containers map[string]Set `json:"containers"`
+	// Generation is that of the topology it was made from.
+	Generation int64 `json:"gen"`
+}
+
+// ParseAssignment reads AssignedAnnotation and checks that the containers' ids are among the pod's. Whether it is of this pod
+// and node is for the caller to compare.
+func ParseAssignment(text string) (*Assignment, error) {
+	a := &Assignment{}
+	if err := json.Unmarshal([]byte(text), a); err != nil {
+		return nil, fmt.Errorf("%s: %w", AssignedAnnotation, err)
+	}
+	if a.Version != 1 {
+		return nil, fmt.Errorf("%s: version %d: only 1 is known", AssignedAnnotation, a.Version)
+	}
+	if a.CPUs.Empty() {
+		return nil, fmt.Errorf("%s: no CPUs", AssignedAnnotation)
+	}
+	for name, cpus := range a.Containers {
+		if !cpus.Within(a.CPUs) {
+			return nil, fmt.Errorf("%s: container %s: CPUs %s are not the pod's", AssignedAnnotation, name, cpus.Minus(a.CPUs))
+		}
+	}
+	return a, nil
+}
+
+// Text returns the annotation's value; the same assignment is the same text.
+func (a *Assignment) Text() (string, error) {
+	text, err := json.Marshal(a)
+	return string(text), err
+}

@@ -1,0 +1,124 @@
+package isolated
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Topology is what the agent publishes of a node, as JSON in TopologyAnnotation.
+type Topology struct {
+	// Version is 1.
+	Version int `json:"v"`
+	// Generation grows by one each time that what is published changes.
+	Generation int64 `json:"gen"`
+	// BootID is the kernel's; ids that were given before it changed are still held, but may not be isolated any more.
+	BootID string `json:"bootID,omitempty"`
+	// Source says what isolated the CPUs: "isolcpus", or "override" for a list from the agent's command line.
+	Source string `json:"source"`
+	// Isolated are the CPUs that are isolated and online.
+	Isolated Set `json:"isolated"`
+	Online   Set `json:"online"`
+	// NoHzFull are those without a tick; a quality, not a condition.
+	NoHzFull Set `json:"nohzFull,omitzero"`
+	// Mode tells whether the node's allocatable CPU counts the isolated ones.
+	Mode Mode `json:"mode"`
+	// ThreadsPerCore is 1 without SMT.
+	ThreadsPerCore int        `json:"threadsPerCore"`
+	NUMA           []NUMANode `json:"numa"`
+	Kubelet        Kubelet    `json:"kubelet"`
+	// Problems are why the node must not be offered; empty when it may be. In plain words, for people.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// NUMANode lists the isolated CPUs of one NUMA node.
+type NUMANode struct {
+	ID   int `json:"id"`
+	CPUs Set `json:"cpus"`
+	// Cores are sets of threads of one physical core, by their lowest id. Threads that are not isolated are not listed.
+	Cores []Set `json:"cores"`
+	// LLC are groups that share a last-level cache, by their lowest id.
+	LLC []Set `json:"llc,omitempty"`
+}
+
+// Kubelet is what the agent found out of it.
+type Kubelet struct {
+	CPUManagerPolicy string `json:"cpuManagerPolicy,omitempty"`
+}
+
+// Mode says how a node's allocatable CPU relates to its isolated ones.
+type Mode string
+
+const (
+	// Included: allocatable counts isolated CPUs; ordinary CPU is what is left without them.
+	Included Mode = "included"
+	// Excluded: allocatable counts ordinary CPUs alone; the kubelet admits no more than it, isolated or not.
+	Excluded Mode = "excluded"
+)
+
+// ParseTopology reads TopologyAnnotation and checks what is relied on: the version, a known mode, that the NUMA nodes' CPUs are
+// disjoint and together exactly the isolated ones, and that the cores of each are so within it. Unknown fields are left out, so
+// that an agent may be newer than the scheduler.
+func ParseTopology(text string) (*Topology, error) {
+	t := &Topology{}
+	if err := json.Unmarshal([]byte(text), t); err != nil {
+		return nil, fmt.Errorf("%s: %w", TopologyAnnotation, err)
+	}
+	if err := t.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", TopologyAnnotation, err)
+	}
+	return t, nil
+}
+
+func (t *Topology) check() error {
+	switch {
+	case t.Version != 1:
+		return fmt.Errorf("version %d: only 1 is known", t.Version)
+	case t.Mode != Included && t.Mode != Excluded:
+		return fmt.Errorf("mode %q: neither %q nor %q", t.Mode, Included, Excluded)
+	case t.ThreadsPerCore < 1:
+		return fmt.Errorf("threadsPerCore %d: less than 1", t.ThreadsPerCore)
+	case !t.Isolated.Within(t.Online):
+		return fmt.Errorf("isolated %s: %s are not online", t.Isolated, t.Isolated.Minus(t.Online))
+	}
+	var all Set
+	for i := range t.NUMA {
+		node := &t.NUMA[i]
+		if both := all.Intersect(node.CPUs); !both.Empty() {
+			return fmt.Errorf("numa %d: CPUs %s are of another NUMA node, too", node.ID, both)
+		}
+		all = all.Union(node.CPUs)
+		if err := partition(node.CPUs, node.Cores); err != nil {
+			return fmt.Errorf("numa %d: cores: %w", node.ID, err)
+		}
+		if len(node.LLC) > 0 {
+			if err := partition(node.CPUs, node.LLC); err != nil {
+				return fmt.Errorf("numa %d: llc: %w", node.ID, err)
+			}
+		}
+	}
+	if all != t.Isolated {
+		return fmt.Errorf("isolated %s: NUMA nodes have %s", t.Isolated, all)
+	}
+	return nil
+}
+
+// partition returns an error when the parts overlap or are not the whole.
+func partition(whole Set, parts []Set) error {
+	var all Set
+	for _, part := range parts {
+		if both := all.Intersect(part); !both.Empty() {
+			return fmt.Errorf("CPUs %s are named twice", both)
+		}
+		all = all.Union(part)
+	}
+	if all != whole {
+		return fmt.Errorf("have %s of %s", all, whole)
+	}
+	return nil
+}
+
+// Text returns the annotation's value.
+func (t *Topology) Text() (string, error) {
+	text, err := json.Marshal(t)
+	return string(text), err
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,30 @@ func TestAnEventThatAsksForNoCycleChangesNoAnswer(t *testing.T) {
 				same(t, fmt.Sprintf("an event of kind %d asked for no cycle", event.Kind), before, after)
 			}
 			before = after
+		}
+	})
+}
+
+// Two snapshots of one version lead to the same answers, whatever time has passed; and nothing has a version of its own.
+func TestOneVersionIsOneAnswer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, s := newWorld(t), newState()
+		now := start.Add(time.Minute)
+		snapshot := s.Snapshot(now)
+		version, before := snapshot.Version, questions(snapshot)
+		for range w.number(60, "steps") {
+			now = now.Add(time.Duration(w.number(20, "seconds")) * time.Second)
+			if w.number(3, "nothing happens") > 0 {
+				s.Apply(w.step())
+			}
+			after := questions(s.Snapshot(now))
+			if snapshot.Version == version {
+				same(t, "version "+strconv.FormatUint(version, 10), before, after)
+			}
+			version, before = snapshot.Version, after
+			if s.Snapshot(now); snapshot.Version != version {
+				t.Errorf("nothing has happened, and version %d became %d", version, snapshot.Version)
+			}
 		}
 	})
 }

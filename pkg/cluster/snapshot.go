@@ -14,13 +14,31 @@ import (
 // Invariant: the snapshot shares no memory with the state that anybody changes.
 func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
+	changed := s.changed()
 	s.widen()
 	s.patchNodes()
-	s.patchTasks(now)
+	s.patchTasks()
+	stuck := s.patchStuck(now)
 	s.patchJobs()
 	s.patchHolds()
 	s.patchBudgets()
+	if changed || stuck || s.snapshot.Version == 0 {
+		s.snapshot.Version++
+	}
 	return s.snapshot
+}
+
+// changed tells whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
+func (s *State) changed() bool {
+	if len(s.dirtyPods)+len(s.dirtyJobs) > 0 || s.dirtyBudgets || s.width != s.dimensions.Len() {
+		return true
+	}
+	for _, changed := range s.dirtyNodes {
+		if changed {
+			return true
+		}
+	}
+	return false
 }
 
 // widen makes room for new dimensions in the books of every node, so that no session makes a vector longer and its undo
@@ -86,9 +104,9 @@ func (s *State) patchNode(node *model.Node, known *nodeRecord) {
 	node.Widen(s.width)
 }
 
-func (s *State) patchTasks(now time.Time) {
+func (s *State) patchTasks() {
 	for _, slot := range s.dirtyPods {
-		s.patchTask(slot, now)
+		s.patchTask(slot, s.snapshot.Now)
 	}
 	clear(s.dirtyPods)
 	s.dirtyPods = s.dirtyPods[:0]
@@ -98,15 +116,21 @@ func (s *State) patchTasks(now time.Time) {
 			s.snapshot.Update(task, func(t *model.Task) { t.Position = slot.record.task.Position })
 		}
 	}
+}
+
+// patchStuck finds those that have been leaving for too long since the last look, and tells whether there are any.
+func (s *State) patchStuck(now time.Time) (changed bool) {
 	if s.second == now.Unix() {
-		return
+		return false
 	}
 	s.second = now.Unix()
 	for _, slot := range s.releasing {
 		if task := slot.task; task.Stuck != slot.record.stuck(now) {
 			s.snapshot.Update(task, func(t *model.Task) { t.Stuck = !t.Stuck })
+			changed = true
 		}
 	}
+	return changed
 }
 
 func (s *State) patchTask(slot *podSlot, now time.Time) {

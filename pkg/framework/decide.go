@@ -54,13 +54,10 @@ func (s *Session) decide(operations []operation) {
 			decision.Promises = append(decision.Promises, s.takenBack(s.Snapshot.Job(decision.Job), decision.Promises)...)
 			s.renewed[decision.Job] = true
 		}
-		if s.options.Decide == nil {
-			continue
-		}
 		if len(decision.Binds) > 0 {
 			decision.Needs = s.needs(decision)
 		}
-		s.options.Decide(*decision)
+		s.send(*decision)
 	}
 }
 
@@ -70,9 +67,12 @@ func (s *Session) hasPaid(key model.JobKey) bool {
 	return slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
-// needs returns how many of the decision's binds the job cannot do without.
+// needs returns how many of the decision's binds the job cannot do without; all of them when the snapshot does not list it.
 func (s *Session) needs(decision *model.Decision) int {
 	job := s.Snapshot.Job(decision.Job)
+	if job == nil {
+		return len(decision.Binds)
+	}
 	counted := job.Count(func(task *model.Task) bool { return task.Status.Counts() })
 	return min(len(decision.Binds), max(0, int(job.MinMember)-(counted-len(decision.Binds))))
 }

@@ -11,8 +11,8 @@ func (s *Session) GiveBack(job *model.Job) {
 	decision := model.Decision{Job: job.Key, Promises: s.takenBack(job, nil)}
 	s.Snapshot.DropPromised(job.Key)
 	s.renewed[job.Key] = true
-	if len(decision.Promises) > 0 && s.options.Decide != nil {
-		s.options.Decide(decision)
+	if len(decision.Promises) > 0 {
+		s.send(decision)
 	}
 }
 

@@ -15,6 +15,8 @@ type Memory struct {
 	asked uint64
 	// waiting is how many jobs waited at the end of the last session.
 	waiting int
+	// rest is what the last session came to, nil when the next one may come to something else.
+	rest *rest
 }
 
 // known is what is remembered of one shape.
@@ -33,7 +35,7 @@ const maxKept = 2 << 20
 // open prepares the memory for a session; what another profile led to is forgotten.
 func (m *Memory) open(profile *Profile) {
 	if m.profile != profile || m.shapes == nil {
-		m.profile, m.shapes = profile, map[model.Shape]*known{}
+		m.profile, m.shapes, m.rest = profile, map[model.Shape]*known{}, nil
 	}
 }
 

@@ -24,9 +24,7 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 		reservation = &model.Reservation{}
 	}
 	s.Snapshot.Reserve(job, reservation)
-	if s.options.Decide != nil {
-		s.options.Decide(model.Decision{Job: job.Key, Reservation: reservation})
-	}
+	s.send(model.Decision{Job: job.Key, Reservation: reservation})
 }
 
 // Borrow shows the job room that is reserved for others from the time on at which it will be gone again, in seconds since
@@ -42,6 +40,9 @@ func (s *Session) Borrow(job *model.Job, gone int64) {
 
 // WakeAt tells that time alone may change an answer of this session at that moment, however little else happens.
 func (s *Session) WakeAt(at time.Time) {
+	if s.wake.IsZero() || at.Before(s.wake) {
+		s.wake = at
+	}
 	if s.options.Wake != nil {
 		s.options.Wake(at)
 	}

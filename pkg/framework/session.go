@@ -47,8 +47,11 @@ type Session struct {
 	renewed map[model.JobKey]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
-	memory    *Memory
-	lacks     []*model.Refusal
+	// decided tells that something was, wake when time alone may change an answer; zero is never.
+	decided bool
+	wake    time.Time
+	memory  *Memory
+	lacks   []*model.Refusal
 }
 
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
@@ -82,15 +85,31 @@ func (s *Session) Close() {
 }
 
 // Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that
-// waits, by key.
+// waits, by key; the map must not be changed. Where the last session decided nothing, and nothing has changed since, its answer
+// is given again.
 func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
+	before := options.Memory.atRest(snapshot, profile)
+	if before != nil && !options.Verify && !options.Afresh {
+		before.wakeAgain(options)
+		return before.refusals
+	}
 	s := Open(snapshot, profile, options)
-	defer s.Close()
 	s.giveBackUnkept(profile.Actions)
 	for _, action := range profile.Actions {
 		action.Execute(s)
 	}
+	s.Close()
+	s.verifyRest(before)
+	s.memory.rest = s.rest()
 	return s.refusals
+}
+
+// send sends out a decision.
+func (s *Session) send(decision model.Decision) {
+	s.decided = true
+	if s.options.Decide != nil {
+		s.options.Decide(decision)
+	}
 }
 
 // Refuse records why a job waits; nil takes the record back. The last word counts.

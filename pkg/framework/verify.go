@@ -39,3 +39,20 @@ func (s *Session) fingerprint() string {
 	}
 	return b.String()
 }
+
+// verifyRest panics when the session, in verify mode, came to anything else than what would have been said without it; nil says
+// nothing.
+func (s *Session) verifyRest(before *rest) {
+	if before == nil || s.options.Afresh {
+		return
+	}
+	if s.decided || len(before.refusals) != len(s.refusals) {
+		panic(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
+			s.decided, len(s.refusals), len(before.refusals)))
+	}
+	for key, refusal := range before.refusals {
+		if now := s.refusals[key]; now == nil || now.String() != refusal.String() {
+			panic(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Described(), now, refusal))
+		}
+	}
+}

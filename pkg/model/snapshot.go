@@ -15,7 +15,9 @@ import (
 // Invariant: it is the same, byte for byte, whatever order the events that led to it came in.
 type Snapshot struct {
 	// Now is when the snapshot was taken, the only clock of a cycle.
-	Now        time.Time
+	Now time.Time
+	// Version differs between two snapshots of one live state if anything does but the time, Held and Spared. Zero is unknown.
+	Version    uint64
 	Dimensions *Dimensions
 	// Nodes are sorted by name; SetNodes replaces them.
 	Nodes []*Node

@@ -15,6 +15,8 @@ const (
 	First Measure = "cycle"
 	// Again is the cycle after that, in which nothing has changed.
 	Again Measure = "cycle, nothing changed"
+	// OneGang is a cycle like that, but for a gang that waits: one of its members is not what it was.
+	OneGang Measure = "cycle, one waiting gang changed"
 	// Loop is what the scheduler's real loop uses of the processor when it is woken at rest by what changes no answer. It
 	// must write nothing, and run no cycle.
 	Loop Measure = "loop, woken by a heartbeat"
@@ -99,6 +101,7 @@ func Selection() []Case {
 		constrained(Zone), constrained(Host), constrained(Spread),
 		{Goals, First, hopeless, 3, 0},
 		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
+		{Goals, OneGang, hopeless, 9, 0},
 		{Goals, Loop, hopeless, 1, 5 * time.Millisecond},
 		{Goals, First, evicting(Victims, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(VictimGangs, 5000, 1000, 1000), 3, time.Second},
@@ -191,6 +194,7 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 		cases = append(cases, Case{Table: Goals, Measure: First, Workload: workload, Rounds: rounds})
 		if kind == Hopeless {
 			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},
+				Case{Table: Goals, Measure: OneGang, Workload: workload, Rounds: rounds},
 				Case{Table: Goals, Measure: Loop, Workload: workload, Rounds: 1})
 		}
 	}

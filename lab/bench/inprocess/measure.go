@@ -132,7 +132,7 @@ func (b *bench) open(workload Workload) error {
 func (b *bench) rounds(_ context.Context, c Case) (Result, error) {
 	var result Result
 	var cycles []cycle
-	if c.Measure == Again {
+	if c.Measure == Again || c.Measure == OneGang {
 		b.world.arrive()
 		defer b.world.leave()
 		b.world.run()
@@ -165,6 +165,8 @@ func (b *bench) round(c Case) (took cycle, allocated uint64, err error) {
 	case Changed:
 		w.churn(100)
 		runtime.GC()
+	case OneGang:
+		w.nudge()
 	case Again, Unchanged, Loop:
 	}
 	var before, after runtime.MemStats
@@ -173,7 +175,7 @@ func (b *bench) round(c Case) (took cycle, allocated uint64, err error) {
 	if err != nil {
 		return took, 0, err
 	}
-	if c.Measure == First || c.Measure == Again {
+	if c.Measure == First || c.Measure == Again || c.Measure == OneGang {
 		took = w.run()
 	} else {
 		took = w.look()

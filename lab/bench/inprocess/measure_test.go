@@ -10,7 +10,7 @@ func TestCyclesBindWhatHasRoom(t *testing.T) {
 	for _, kind := range Kinds() {
 		w := Workload{Kind: kind, Nodes: 50, Existing: 200, Pending: 40, GangSize: 20}
 		cases := One([]Kind{kind}, w, 2)
-		cases = append(cases, Case{Goals, Again, w, 1, 0}, Case{Goals, Unchanged, w, 1, 0}, Case{Goals, Changed, w, 1, 0})
+		cases = append(cases, Case{Goals, Again, w, 1, 0}, Case{Goals, OneGang, w, 1, 0}, Case{Goals, Unchanged, w, 1, 0}, Case{Goals, Changed, w, 1, 0})
 		results, err := Run(t.Context(), cases, Options{Out: io.Discard})
 		if err != nil {
 			t.Fatalf("%s: %v", kind, err)

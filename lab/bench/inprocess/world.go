@@ -171,6 +171,15 @@ func (w *world) churn(oneIn int) {
 	}
 }
 
+// nudge tells of a changed label of the first pod that waits.
+func (w *world) nudge() {
+	pod := *w.pending.Pods[0]
+	pod.Labels = relabel(pod.Labels, w.serial)
+	w.change(&pod.ObjectMeta)
+	w.pending.Pods[0] = &pod
+	w.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: &pod})
+}
+
 func relabel(labels map[string]string, value int) map[string]string {
 	labels = maps.Clone(labels)
 	labels["changed"] = strconv.Itoa(value)

@@ -33,12 +33,8 @@ func (*action) Name() string { return Name }
 // evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
 	a.failures.follow(session)
-	unsettled := unsettled(session)
-	if a.failures.recall(session, unsettled) {
-		return
-	}
 	var begun, promised, waiting []*model.Job
-	for _, job := range unsettled {
+	for _, job := range unsettled(session) {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended

@@ -20,29 +20,6 @@ type failures struct {
 	known map[question]failure
 	// asks has the question of each job, which is expensive to write down.
 	asks map[model.JobKey]ask
-	// told has what each job was told.
-	told map[*model.Job]told
-}
-
-// told is the refusal of one version of a job.
-type told struct {
-	version uint64
-	refusal *model.Refusal
-}
-
-// recall refuses all the jobs as before, if each of them was refused, is as it was, and nothing has changed since. With a single
-// other job among them they must all be asked again, since what it is given is missing for those behind it.
-func (f *failures) recall(session *framework.Session, jobs []*model.Job) bool {
-	for _, job := range jobs {
-		before, ok := f.told[job]
-		if !ok || before.version != job.Version || session.Afresh() || session.Snapshot.Held[job.Key] != nil {
-			return false
-		}
-	}
-	for _, job := range jobs {
-		session.Refuse(job, f.told[job].refusal)
-	}
-	return true
 }
 
 // failure is why jobs that ask one question fail.
@@ -84,7 +61,6 @@ func (f *failures) foretell(session *framework.Session, job *model.Job) *model.R
 		foretold.Needs = int64(job.MinMember)
 		refusal = &foretold
 	}
-	f.told[job] = told{version: job.Version, refusal: refusal}
 	return refusal
 }
 
@@ -95,7 +71,7 @@ func (f *failures) follow(session *framework.Session) {
 		return
 	}
 	f.snapshot, f.mark = session.Snapshot, mark
-	f.known, f.told = map[question]failure{}, map[*model.Job]told{}
+	f.known = map[question]failure{}
 	if f.asks == nil || len(f.asks) > 2*len(session.Snapshot.Jobs) {
 		f.asks = map[model.JobKey]ask{}
 	}
@@ -119,7 +95,6 @@ func (f *failures) remember(session *framework.Session, job *model.Job, refusal 
 		}
 	}
 	f.known[asked.question] = failure{fit: refusal.Has, refusal: refusal}
-	f.told[job] = told{version: job.Version, refusal: refusal}
 }
 
 // questionOf writes down what decides whether a job can start, whatever its name: its minima, and its members in their

@@ -1,0 +1,66 @@
+package framework
+
+import (
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// rest is what a session came to that decided nothing. The same snapshot leads to the same decisions, so that the next session
+// need not look for them: a large backlog of jobs that cannot start costs nothing until something changes.
+type rest struct {
+	snapshot *model.Snapshot
+	version  uint64
+	refusals map[model.JobKey]*model.Refusal
+	// wake is when time alone may change an answer; zero is never.
+	wake time.Time
+}
+
+// atRest returns what the last session came to if a session on this snapshot would come to the same, else nil. Nobody knows that
+// of a snapshot without a version.
+func (m *Memory) atRest(snapshot *model.Snapshot, profile *Profile) *rest {
+	switch {
+	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:
+	case len(snapshot.Held)+len(snapshot.Spared) > 0:
+	case !m.rest.wake.IsZero() && !snapshot.Now.Before(m.rest.wake):
+	default:
+		return m.rest
+	}
+	return nil
+}
+
+// wakeAgain asks to be woken as the session did.
+func (r *rest) wakeAgain(options Options) {
+	if options.Wake != nil && !r.wake.IsZero() {
+		options.Wake(r.wake)
+	}
+}
+
+// rest returns what the session came to, nil when the next one may come to something else although nothing changes: because of
+// what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks
+// that ask for more than nodes and their room.
+func (s *Session) rest() *rest {
+	snapshot := s.Snapshot
+	if s.decided || snapshot.Version == 0 || len(snapshot.Held)+len(snapshot.Spared) > 0 {
+		return nil
+	}
+	plain := map[model.Shape]bool{}
+	for _, job := range snapshot.Jobs {
+		refusal := s.refusals[job.Key]
+		if refusal == nil {
+			continue
+		}
+		if refusal.Expires {
+			return nil
+		}
+		for _, task := range job.Tasks {
+			if task.Status == model.Pending && !plain[task.Shape] {
+				if !s.Plain(task) {
+					return nil
+				}
+				plain[task.Shape] = true
+			}
+		}
+	}
+	return &rest{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
+}

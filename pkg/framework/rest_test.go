@@ -1,0 +1,99 @@
+package framework
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// counting is an action that counts its sessions and does in them as it is told.
+type counting struct {
+	sessions int
+	act      func(*Session)
+}
+
+func (*counting) Name() string { return "counting" }
+
+func (c *counting) Execute(session *Session) {
+	c.sessions++
+	for _, job := range session.Snapshot.Jobs {
+		session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Needs: 1})
+	}
+	if c.act != nil {
+		c.act(session)
+	}
+}
+
+// local is a filter that asks more of a node than its room.
+type local struct{ named }
+
+func (local) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
+	if scope != Local {
+		return nil, nil
+	}
+	return []NodeCheck{func(*model.Node) *model.Refusal { return nil }}, nil
+}
+
+// TestASessionAtRestIsNotRunAgain runs two sessions and something in between; only what can change an answer leads to a second
+// one, and either way the same is said.
+func TestASessionAtRestIsNotRunAgain(t *testing.T) {
+	soon := func(snapshot *model.Snapshot) { snapshot.Now = snapshot.Now.Add(time.Second) }
+	for _, c := range []struct {
+		name    string
+		act     func(*Session)
+		plugins []Plugin
+		change  func(*model.Snapshot)
+		again   bool
+	}{
+		{name: "nothing", change: func(*model.Snapshot) {}},
+		{name: "time", change: soon},
+		{name: "the cluster", change: func(s *model.Snapshot) { s.Version++ }, again: true},
+		{name: "a version is not known", change: func(s *model.Snapshot) { s.Version = 0 }, again: true},
+		{name: "a job is held back", change: func(s *model.Snapshot) {
+			s.Held = map[model.JobKey]*model.Refusal{s.Jobs[0].Key: {Code: model.BindFailed}}
+		}, again: true},
+		{name: "the time that was named has come", change: soon, act: func(s *Session) {
+			s.WakeAt(s.Snapshot.Now.Add(time.Second))
+			s.WakeAt(s.Snapshot.Now.Add(time.Minute))
+		}, again: true},
+		{name: "the time that was named has not come", change: soon, act: func(s *Session) {
+			s.WakeAt(s.Snapshot.Now.Add(2 * time.Second))
+		}},
+		{name: "something was decided", change: func(*model.Snapshot) {}, act: func(s *Session) {
+			s.Reserve(s.Snapshot.Jobs[0], nil)
+		}, again: true},
+		{name: "it came from outside", change: func(*model.Snapshot) {}, act: func(s *Session) {
+			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Expires: true})
+		}, again: true},
+		{name: "more than nodes and room is asked for", change: func(*model.Snapshot) {}, plugins: []Plugin{local{"local"}}, again: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			snapshot := house(0)
+			snapshot.Version, snapshot.Now = 1, time.Unix(1000, 0)
+			join(snapshot, "a", 1, 1, model.Resources{1})
+			action := &counting{act: c.act}
+			profile := profileOf(c.plugins...)
+			profile.Actions = []Action{action}
+			var memory Memory
+			var wakes []time.Time
+			options := Options{Memory: &memory, Wake: func(at time.Time) { wakes = append(wakes, at) }}
+			first := maps.Clone(Run(snapshot, profile, options))
+			asked := len(wakes)
+			c.change(snapshot)
+			second := Run(snapshot, profile, options)
+			if again := action.sessions == 2; again != c.again {
+				t.Errorf("%d sessions ran, want a second one: %v", action.sessions, c.again)
+			}
+			for key, refusal := range first {
+				if second[key].String() != refusal.String() {
+					t.Errorf("%s: %q, then %q", key, refusal, second[key])
+				}
+			}
+			if asked > 0 && len(wakes) == asked {
+				t.Errorf("the second time nobody asked to be woken; the first time %v", wakes)
+			}
+		})
+	}
+}

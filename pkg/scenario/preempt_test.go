@@ -145,12 +145,13 @@ func TestPreemption(t *testing.T) {
 // sight is a cluster as a solver sees it: what each pod wants and where it is, and who is gone.
 type sight struct {
 	stage *stage
-	where map[string]string // of each pod, or where it is promised to be
+	where map[string]string // of each pod
+	kept  map[string]string // where a pod was promised to be in this cycle
 	gone  map[string]bool
 }
 
 func (s *stage) sight() *sight {
-	v := &sight{stage: s, where: map[string]string{}, gone: map[string]bool{}}
+	v := &sight{stage: s, where: map[string]string{}, kept: map[string]string{}, gone: map[string]bool{}}
 	for name, pod := range s.world.pods {
 		v.where[name] = pod.Spec.NodeName
 		v.gone[name] = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
@@ -173,7 +174,7 @@ func (v *sight) follow(t *rapid.T, o *outcome) (evicted int) {
 			v.where[key(bind.Pod.Namespace, bind.Pod.Name)] = bind.Node
 		}
 		for _, promise := range d.Promises {
-			v.where[key(promise.Pod.Namespace, promise.Pod.Name)] = promise.Node
+			v.kept[key(promise.Pod.Namespace, promise.Pod.Name)] = promise.Node
 		}
 	}
 	return evicted
@@ -283,7 +284,11 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	back := slices.ContainsFunc(o.decisions, func(d model.Decision) bool {
 		return d.Job == owner && slices.ContainsFunc(d.Promises, func(p model.Promise) bool { return p.Node == "" })
 	})
-	if node := pod.Status.NominatedNodeName; node != "" && !back {
+	node, moved := v.kept[key(pod.Namespace, pod.Name)]
+	if !moved {
+		node = pod.Status.NominatedNodeName
+	}
+	if node != "" && !back {
 		return node
 	}
 	for _, task := range o.snapshot.Job(owner).Tasks {

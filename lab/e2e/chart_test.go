@@ -97,6 +97,7 @@ func TestChart(t *testing.T) {
 	installOld(t, lab, chart)
 	upgrade(t, lab, chart)
 	acceptsAllValues(t, lab)
+	assertPolicies(t, lab, nodes)
 	runAsInstalled(t, lab)
 	assertGranted(t, lab, audit)
 	assertFlows(t, c)
@@ -138,7 +139,9 @@ func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	config := "actions: allocate, preempt\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n"
 	values := filepath.Join(t.TempDir(), "values.yaml")
-	text, err := json.Marshal(map[string]any{"config": config, "scheduler": map[string]any{"bindWorkers": 32}})
+	text, err := json.Marshal(map[string]any{
+		"config": config, "scheduler": map[string]any{"bindWorkers": 32}, "isolcpu": map[string]any{"enabled": true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

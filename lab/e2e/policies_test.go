@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/demo/release"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// visitor asks the server for things, under a name.
+type visitor struct {
+	*testing.T
+	kubernetes.Interface
+}
+
+// as returns a visitor of that name whom every role allows everything, so that only policies refuse.
+func as(t *testing.T, lab *harness.Env, user string, extra map[string][]string) visitor {
+	t.Helper()
+	config := rest.CopyConfig(lab.Cluster.Config())
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:masters"}, Extra: extra}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return visitor{t, clients}
+}
+
+// isolated is a pod with one container that asks for isolated CPUs.
+func isolated(name, containers, cpu string, change ...harness.PodOption) *corev1.Pod {
+	options := []harness.PodOption{
+		harness.ScheduledBy("nobody"), harness.PodAnnotations(map[string]string{"isolcpu.tutti.dev/cpus": containers}),
+		func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi"),
+			}}
+		},
+	}
+	return env.Pod("isolated", name, append(options, change...)...)
+}
+
+func (v visitor) create(pod *corev1.Pod) error {
+	_, err := v.CoreV1().Pods(pod.Namespace).Create(v.Context(), pod, metav1.CreateOptions{})
+	return err
+}
+
+func (v visitor) patch(pod, text string, subresources ...string) error {
+	_, err := v.CoreV1().Pods("isolated").Patch(v.Context(), pod, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{},
+		subresources...)
+	return err
+}
+
+func (v visitor) patchNode(node, text string, subresources ...string) error {
+	_, err := v.CoreV1().Nodes().Patch(v.Context(), node, types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{},
+		subresources...)
+	return err
+}
+
+// bind binds a pod; legacy asks for it as the API did before pods had subresources.
+func (v visitor) bind(pod, node string, annotations map[string]string, legacy bool) error {
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "isolated", Name: pod, Annotations: annotations},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+	if !legacy {
+		return v.CoreV1().Pods("isolated").Bind(v.Context(), binding, metav1.CreateOptions{})
+	}
+	return v.CoreV1().RESTClient().Post().Namespace("isolated").Resource("bindings").Body(binding).Do(v.Context()).Error()
+}
+
+func (v visitor) resize(pod, resource, amount string) error {
+	return v.patch(pod, fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{%q:%q}}}]}}`,
+		resource, amount), "resize")
+}
+
+// refused wants an answer that a policy gave, with those words.
+func refused(t *testing.T, what string, err error, words string) {
+	t.Helper()
+	if (!apierrors.IsForbidden(err) && !apierrors.IsInvalid(err)) || !strings.Contains(err.Error(), "isolcpu-") ||
+		!strings.Contains(err.Error(), words) {
+		t.Errorf("%s: %v, want a policy's refusal with %q", what, err, words)
+	}
+}
+
+func allowed(t *testing.T, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// assertPolicies asks the server for everything that the policies of isolated CPUs are there to refuse, and for what is next to
+// it and must go on.
+func assertPolicies(t *testing.T, lab *harness.Env, nodes []*corev1.Node) {
+	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "isolated"}})
+	user := as(t, lab, "somebody", nil)
+	forged := func(p *corev1.Pod) { p.Annotations["isolcpu.tutti.dev/assigned"] = "{}" }
+	lab.Eventually(t, patience, func() error { // until the server knows of the policies
+		if err := user.create(isolated("early", "true", "1", forged)); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("a forged assignment: %v", err)
+		}
+		return nil
+	})
+	t.Run("requests", func(t *testing.T) { assertRequests(t, user) })
+	t.Run("assigned", func(t *testing.T) { assertAssigned(t, lab, user, nodes[0].Name) })
+	t.Run("resize", func(t *testing.T) { assertResize(t, user) })
+	t.Run("agent", func(t *testing.T) { assertAgent(t, lab, nodes[0].Name, nodes[1].Name) })
+	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("isolated"), client.GracePeriodSeconds(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+func assertRequests(t *testing.T, user visitor) {
+	for _, c := range []struct{ name, containers, cpu, words string }{
+		{"unknown", "other", "2", "no container is named other"},
+		{"unknown-too", "main,other", "2", "no container is named other"},
+		{"nothing", "", "2", "no container is named"},
+		{"half", "true", "1500m", "requests.cpu of main"},
+		{"zero", "main", "0", "requests.cpu of main"},
+	} {
+		refused(t, c.name, user.create(isolated(c.name, c.containers, c.cpu)), c.words)
+	}
+	allowed(t, "all", user.create(isolated("all", "true", "2")))
+	allowed(t, "by name", user.create(isolated("named", " main", "2000m")))
+	allowed(t, "init container by name", user.create(isolated("init", "first", "100m", func(p *corev1.Pod) {
+		first := p.Spec.Containers[0]
+		first.Name, first.Resources.Requests = "first", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+		p.Spec.InitContainers = []corev1.Container{first}
+	})))
+	allowed(t, "without", user.create(isolated("plain", "", "1500m", func(p *corev1.Pod) { p.Annotations = nil })))
+}
+
+func assertAssigned(t *testing.T, lab *harness.Env, user visitor, node string) {
+	assigned := map[string]string{"isolcpu.tutti.dev/assigned": `{"v":1}`}
+	text := `{"metadata":{"annotations":{"isolcpu.tutti.dev/assigned":"{}"}}}`
+	allowed(t, "create", user.create(isolated("mine", "true", "1")))
+	kubelet := as(t, lab, "system:node:"+node, nil)
+	refused(t, "patch", user.patch("mine", text), "written by the scheduler")
+	refused(t, "patch of the status", kubelet.patch("mine", text, "status"), "written by the scheduler")
+	refused(t, "another request", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/cpus":"main"}}}`), "cannot be changed")
+	refused(t, "no request", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/cpus":null}}}`), "cannot be changed")
+	refused(t, "a new policy", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/smt":"one-per-core"}}}`), "cannot be changed")
+	allowed(t, "another annotation", user.patch("mine", `{"metadata":{"annotations":{"note":"x"}}}`))
+	allowed(t, "the status", kubelet.patch("mine", `{"status":{"message":"x"}}`, "status"))
+
+	refused(t, "binding", user.bind("mine", node, assigned, false), "is for system:serviceaccount:"+release.Namespace)
+	refused(t, "legacy binding", user.bind("mine", node, assigned, true), "is for system:serviceaccount:"+release.Namespace)
+	scheduler := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-scheduler", nil)
+	allowed(t, "the scheduler's binding", scheduler.bind("mine", node, assigned, false))
+	pod, err := user.CoreV1().Pods("isolated").Get(t.Context(), "mine", metav1.GetOptions{})
+	if err != nil || pod.Annotations["isolcpu.tutti.dev/assigned"] != `{"v":1}` || pod.Spec.NodeName != node {
+		t.Errorf("after the binding: on %q, annotations %v, %v", pod.Spec.NodeName, pod.Annotations, err)
+	}
+	refused(t, "taken away", scheduler.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/assigned":null}}}`), "written by the scheduler")
+	refused(t, "replaced", scheduler.patch("mine", text), "written by the scheduler")
+	allowed(t, "create", user.create(isolated("other", "true", "1")))
+	allowed(t, "a binding without", user.bind("other", node, nil, false))
+}
+
+func assertResize(t *testing.T, user visitor) {
+	allowed(t, "create", user.create(isolated("resize", "true", "2")))
+	refused(t, "more CPUs", user.resize("resize", "cpu", "3"), "cannot be changed; its memory can")
+	allowed(t, "more memory", user.resize("resize", "memory", "2Gi"))
+	allowed(t, "create", user.create(isolated("ordinary", "", "2", func(p *corev1.Pod) { p.Annotations = nil })))
+	allowed(t, "more CPUs for an ordinary pod", user.resize("ordinary", "cpu", "3"))
+}
+
+func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
+	agent := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-agent",
+		map[string][]string{"authentication.kubernetes.io/node-name": {own}})
+	topology := `{"metadata":{"annotations":{"isolcpu.tutti.dev/topology":"{}"}}}`
+	nothingElse := "and nothing else"
+	allowed(t, "its own", agent.patchNode(own, topology))
+	allowed(t, "another text", agent.patchNode(own, `{"metadata":{"annotations":{"isolcpu.tutti.dev/topology":"x"}}}`))
+	refused(t, "another node", agent.patchNode(other, topology), "this is "+other)
+	for what, text := range map[string]string{
+		"a taint":               `{"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}`,
+		"unschedulable":         `{"spec":{"unschedulable":true}}`,
+		"a label":               `{"metadata":{"labels":{"a":"b"}}}`,
+		"a label taken":         `{"metadata":{"labels":{"kubernetes.io/hostname":null}}}`,
+		"another's annotation":  `{"metadata":{"annotations":{"a":""}}}`,
+		"a finalizer":           `{"metadata":{"finalizers":["example.com/a"]}}`,
+		"one's own and a label": `{"metadata":{"labels":{"a":"b"},"annotations":{"isolcpu.tutti.dev/topology":"y"}}}`,
+	} {
+		refused(t, what, agent.patchNode(own, text), nothingElse)
+	}
+	refused(t, "the status", agent.patchNode(own, `{"status":{"capacity":{"cpu":"64"}}}`, "status"), nothingElse)
+	refused(t, "delete", agent.CoreV1().Nodes().Delete(t.Context(), own, metav1.DeleteOptions{}), nothingElse)
+	user := as(t, lab, "somebody", nil)
+	allowed(t, "somebody else's annotation", user.patchNode(own, `{"metadata":{"annotations":{"theirs":"x"}}}`))
+	refused(t, "theirs taken", agent.patchNode(own, `{"metadata":{"annotations":{"theirs":null}}}`), nothingElse)
+	allowed(t, "a label by somebody else", user.patchNode(own, `{"metadata":{"labels":{"a":"b"}}}`))
+	lost := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-agent", nil)
+	refused(t, "an agent that is on no node", lost.patchNode(own, topology), "this is "+own)
+}

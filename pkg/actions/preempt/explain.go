@@ -96,7 +96,9 @@ func (r *run) exhausted() string {
 type hopelessKey struct {
 	shape    model.Shape
 	priority int32
-	needs    int
+	// needs and has are the numbers of the reason, which must be the job's own.
+	needs int32
+	has   int
 }
 
 func (s *search) hopelessKey() (key hopelessKey, ok bool) {
@@ -106,7 +108,7 @@ func (s *search) hopelessKey() (key hopelessKey, ok bool) {
 	}
 	counted := s.job.Count(func(task *model.Task) bool { return task.Status.Counts() })
 	return hopelessKey{
-		shape: s.trial.Members()[0].Shape, priority: s.job.Priority, needs: int(s.job.MinMember) - counted,
+		shape: s.trial.Members()[0].Shape, priority: s.job.Priority, needs: s.job.MinMember, has: counted,
 	}, true
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -60,7 +62,7 @@ func (r *run) pool(job *model.Job) *pool {
 	if r.options.Foreign {
 		for _, node := range r.session.Snapshot.Nodes {
 			for _, task := range node.Tasks {
-				if task.Job == (model.JobKey{}) && task.Priority < job.Priority && r.evictable(task) {
+				if task.Job == (model.JobKey{}) && task.Priority < job.Priority && r.evictable(task) && !ofNode(task) {
 					p.sources = append(p.sources, &source{tasks: []*model.Task{task}, whole: true, priority: task.Priority})
 				}
 			}
@@ -91,6 +93,13 @@ func appendSome(sources []*source, s *source) []*source {
 // server has lately refused to evict.
 func (r *run) evictable(task *model.Task) bool {
 	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.Spared[task.UID] == nil
+}
+
+// ofNode tells whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files: evicted, it
+// would be back at once, there and nowhere else.
+func ofNode(task *model.Task) bool {
+	controller := metav1.GetControllerOfNoCopy(task.Pod)
+	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")
 }
 
 // sourceOf returns whom a job has to give, nil for nobody.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -216,36 +214,4 @@ func TestStuckVictimsAreNotWaitedForForEver(t *testing.T) {
 	env.Eventually(t, time.Minute, func() error { return waits(t, dear, "InsufficientResources") })
 	a.letGo("cheap")
 	a.bound("dear", 1)
-}
-
-// TestALargeGangIsNotStarvedBySmallOnes: under a stream of small jobs, each of which finds room as soon as another one ends, a
-// gang that needs all of it starts after reserveAfter and the longest of them.
-func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
-	a := newArena(t, "starved", 2)
-	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
-	text := "apiVersion: config.tutti.dev/v1alpha1\nkind: SchedulerConfiguration\n" +
-		"actions: \"allocate, backfill\"\n" +
-		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s}\n" +
-		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: nodeorder\n"
-	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration}})
-	small := func(i int) {
-		a.gang(fmt.Sprintf("small-%03d", i), a.low, 1, 1, harness.PodAnnotations(map[string]string{cluster.RunFor: "3s"}))
-	}
-	for i := range 2 {
-		small(i)
-	}
-	a.bound("small", 2)
-	large := a.gang("large", a.low, 2, 2)
-	next := 2
-	env.Eventually(t, patience, func() error {
-		small(next) // one more with every look: there is always somebody who would fit
-		next++
-		return boundOf(t, a.ns, "large", 2)
-	})
-	if err := inGroupPhase(t, large, v1alpha1.PodGroupRunning); err != nil {
-		env.Eventually(t, patience, func() error { return inGroupPhase(t, large, v1alpha1.PodGroupRunning) })
-	}
 }

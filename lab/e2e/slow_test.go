@@ -55,13 +55,14 @@ func (a *arena) where(name string) (node, nominated string) {
 // TestSlowVictimsAreEvictedOnce: however often the scheduler looks while they take their time, nobody else goes, and their room
 // is for whom they were evicted.
 func TestSlowVictimsAreEvictedOnce(t *testing.T) {
-	a := newArena(t, "slow", 3)
+	a := newArena(t, "slow", 4)
+	middle := a.class("slow-middle", 100, nil)
 	env.Scheduler(t, harness.SchedulerOptions{})
 	w := a.witness()
 	a.gang("cheap", a.low, 2, 2, hasGrace)
 	a.bound("cheap", 2)
-	a.gang("other", a.low, 1, 1)
-	a.bound("other", 1)
+	a.gang("other", middle, 1, 2) // who would do as well
+	a.bound("other", 2)
 	theirs := map[string]bool{}
 	for i := range 2 {
 		node, _ := a.where(fmt.Sprintf("cheap-%d", i))
@@ -85,9 +86,13 @@ func TestSlowVictimsAreEvictedOnce(t *testing.T) {
 		}
 	}
 	w.evictions(2)
-	if err := errors.Join(a.left("other", 1), hasEvent(t, a.ns, "PodGroup", "dear", "Preempting")); err != nil {
+	if err := a.left("other", 2); err != nil {
 		t.Error(err)
 	}
+	env.Eventually(t, patience, func() error {
+		return errors.Join(hasEvent(t, a.ns, "PodGroup", "dear", "Preempting"), hasEvent(t, a.ns, "PodGroup", "cheap", "Preempted"),
+			hasEvent(t, a.ns, "Pod", "cheap-0", "Preempted"))
+	})
 }
 
 // TestALateEqualDoesNotTakePaidRoom, not even while part of it is free already and the gang that has paid still waits for the

@@ -20,7 +20,7 @@ import (
 // The tests of this file are about room that is kept for a gang which has waited for two seconds.
 
 // reserving starts a scheduler that makes reservations soon, and evicts nobody.
-func reserving(t *testing.T) {
+func reserving(t *testing.T) *harness.Scheduler {
 	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
 	text := "apiVersion: config.tutti.dev/v1alpha1\nkind: SchedulerConfiguration\n" +
@@ -30,7 +30,7 @@ func reserving(t *testing.T) {
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration}})
+	return env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration}})
 }
 
 // endsAfter gives a pod so many seconds to run; kwok lets it run on all the same.
@@ -43,7 +43,6 @@ func endsAfter(seconds int64) harness.PodOption {
 func queue(t *testing.T, name string, early ...harness.PodOption) (a *arena, large *v1alpha1.PodGroup) {
 	t.Helper()
 	a = newArena(t, name, 2)
-	reserving(t)
 	for i := range 2 {
 		a.gang(fmt.Sprintf("early-%d", i), a.low, 1, 1, early...)
 	}
@@ -64,7 +63,7 @@ func (a *arena) reserved(gang *v1alpha1.PodGroup, nodes int) error {
 	if nodes == 0 && reservation == nil || nodes > 0 && reservation != nil && len(reservation.Nodes) == nodes {
 		return nil
 	}
-	return fmt.Errorf("reservation %+v, want %d nodes; %+v", reservation, nodes, now.Status.Conditions)
+	return fmt.Errorf("reservation %+v of %+v, want one on %d nodes", reservation, now.Status.Conditions, nodes)
 }
 
 // ends lets the pods of a gang of one end, and takes them away.
@@ -79,6 +78,7 @@ func (a *arena) ends(name string) {
 // TestReservedRoomIsKept: room that is idle is not for a job that came later and may run for ever, but for the gang, which
 // starts as soon as it has all it needs.
 func TestReservedRoomIsKept(t *testing.T) {
+	reserving(t)
 	a, large := queue(t, "reserved")
 	if large.Status.Reservation.ExpectedStart != nil {
 		t.Errorf("expected start %s, and nobody knows", large.Status.Reservation.ExpectedStart)
@@ -93,7 +93,8 @@ func TestReservedRoomIsKept(t *testing.T) {
 	next := a.gang("next", a.low, 1, 1)
 	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
 	w.quiet()
-	if err := errors.Join(a.says(next, a.ns+"/large"), boundOf(t, a.ns, "next", 0), a.says(large, "room is reserved on")); err != nil {
+	err := errors.Join(boundOf(t, a.ns, "next", 0), a.says(next, a.ns+"/large"), a.says(large, "room is reserved on"))
+	if err != nil {
 		t.Error(err)
 	}
 	a.ends("early-1")
@@ -104,6 +105,7 @@ func TestReservedRoomIsKept(t *testing.T) {
 // TestReservedRoomIsLent to those who say that they will be gone before it is needed, be it the group or the pod that says so,
 // and to nobody else.
 func TestReservedRoomIsLent(t *testing.T) {
+	reserving(t)
 	a, large := queue(t, "lent", endsAfter(600))
 	expected := large.Status.Reservation.ExpectedStart
 	if expected == nil || expected.Sub(large.CreationTimestamp.Time) < 9*time.Minute {
@@ -135,8 +137,27 @@ func TestReservedRoomIsLent(t *testing.T) {
 	}
 }
 
+// TestAReservationOutlivesItsScheduler: what one has reserved the next one finds in the PodGroup, before it looks at those who
+// would take it.
+func TestAReservationOutlivesItsScheduler(t *testing.T) {
+	first := reserving(t)
+	a, large := queue(t, "outlives")
+	before := large.Status.Reservation
+	first.Kill()
+	a.ends("early-0")
+	next := a.gang("next", a.low, 1, 1)
+	reserving(t)
+	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
+	if err := a.reserved(large, 2); err != nil || !large.Status.Reservation.Since.Equal(&before.Since) {
+		t.Errorf("%v; reservation %+v, want that of before: %+v", err, large.Status.Reservation, before)
+	}
+	a.ends("early-1")
+	a.bound("large", 2)
+}
+
 // TestAReservationLapsesWithItsGang: what was kept for members that are gone is there for others.
 func TestAReservationLapsesWithItsGang(t *testing.T) {
+	reserving(t)
 	a, large := queue(t, "lapse")
 	a.ends("early-0")
 	next := a.gang("next", a.low, 1, 1)
@@ -152,6 +173,7 @@ func TestAReservationLapsesWithItsGang(t *testing.T) {
 
 // TestAReservationLapsesWithItsNode: a gang for which even the empty cluster would be too small has nothing kept.
 func TestAReservationLapsesWithItsNode(t *testing.T) {
+	reserving(t)
 	a, large := queue(t, "lost")
 	a.ends("early-0")
 	next := a.gang("next", a.low, 1, 1)

@@ -113,7 +113,8 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	env.Eventually(t, patience, func() error { return a.all("cheap", 1) })
 	env.Eventually(t, patience, func() error { return waits(t, late, "InsufficientResources") })
 	w.quiet()
-	if err := errors.Join(boundOf(t, a.ns, "late", 0), boundOf(t, a.ns, "dear", 0), waits(t, dear, "WaitingForVictims")); err != nil {
+	err := errors.Join(boundOf(t, a.ns, "late", 0), boundOf(t, a.ns, "dear", 0), waits(t, dear, "WaitingForVictims"))
+	if err != nil {
 		t.Error(err)
 	}
 	a.letGo("cheap-1")
@@ -124,8 +125,8 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	}
 }
 
-// TestVictimsThatAreCreatedAnewWaitBehind: what a Deployment and a StatefulSet make in place of their victims does not push anybody
-// out, nor is it evicted again; it starts when those who pushed it out are done.
+// TestVictimsThatAreCreatedAnewWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody out, and is
+// not evicted again; it starts when those who pushed it out are done.
 func TestVictimsThatAreCreatedAnewWaitBehind(t *testing.T) {
 	a := newArena(t, "anew", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})

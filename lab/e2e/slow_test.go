@@ -125,8 +125,8 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	}
 }
 
-// TestVictimsThatAreCreatedAnewWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody out, and is
-// not evicted again; it starts when those who pushed it out are done.
+// TestVictimsThatAreCreatedAnewWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody out,
+// and is not evicted again; it starts when those who pushed it out are done.
 func TestVictimsThatAreCreatedAnewWaitBehind(t *testing.T) {
 	a := newArena(t, "anew", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})

@@ -154,8 +154,7 @@ func (s *stage) sight() *sight {
 	v := &sight{stage: s, where: map[string]string{}, kept: map[string]string{}, gone: map[string]bool{}}
 	for name, pod := range s.world.pods {
 		v.where[name] = pod.Spec.NodeName
-		v.gone[name] = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
-			pod.DeletionTimestamp != nil && s.world.now.Unix() < pod.DeletionTimestamp.Add(30*time.Second).Unix()
+		v.gone[name] = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || s.leaves(pod)
 	}
 	return v
 }

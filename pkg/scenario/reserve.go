@@ -111,7 +111,7 @@ func (s *stage) checkRoomOf(
 	fresh, respects := o.bound()[room.Name], false
 	used := map[corev1.ResourceName]int64{}
 	for _, pod := range s.world.pods {
-		if s.nodeOf(pod) != room.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if s.nodeOf(pod) != room.Name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || s.leaves(pod) {
 			continue
 		}
 		if fresh[pod.UID] {
@@ -140,6 +140,11 @@ func (s *stage) checkRoomOf(
 		}
 	}
 	return nil
+}
+
+// leaves tells whether a pod is being deleted, and not for too long yet: whoever waits for the room gets what it has, too.
+func (s *stage) leaves(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && s.world.now.Unix() < pod.DeletionTimestamp.Add(30*time.Second).Unix()
 }
 
 // maimed tells whether the job held room and was below its minimum before it was given anything.

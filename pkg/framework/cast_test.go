@@ -58,21 +58,26 @@ func (e everything) Reserve(*model.Task, *model.Node) (bool, *model.Refusal) {
 func (e everything) Unreserve(*model.Task)       { e.note("unreserve") }
 func (e everything) BinderOf(*model.Task) string { e.note("bind"); return "" }
 
+func (everything) ReviewVictims(*model.Job, []Proposal) ([]Objection, *model.Refusal) {
+	return nil, nil
+}
+
 var (
-	_ Reserver      = everything{}
-	_ Binder        = everything{}
-	_ QueueOrderer  = everything{}
-	_ JobOrderer    = everything{}
-	_ TaskOrderer   = everything{}
-	_ JobValidator  = everything{}
-	_ QueueLimiter  = everything{}
-	_ JobGate       = everything{}
-	_ NodeFilter    = everything{}
-	_ NodeScorer    = everything{}
-	_ VictimPicker  = everything{}
-	_ Observer      = everything{}
-	_ SessionOpener = everything{}
-	_ SessionCloser = everything{}
+	_ Reserver       = everything{}
+	_ Binder         = everything{}
+	_ QueueOrderer   = everything{}
+	_ JobOrderer     = everything{}
+	_ TaskOrderer    = everything{}
+	_ JobValidator   = everything{}
+	_ QueueLimiter   = everything{}
+	_ JobGate        = everything{}
+	_ NodeFilter     = everything{}
+	_ NodeScorer     = everything{}
+	_ VictimPicker   = everything{}
+	_ VictimReviewer = everything{}
+	_ Observer       = everything{}
+	_ SessionOpener  = everything{}
+	_ SessionCloser  = everything{}
 )
 
 // always returns the same plugin for every session.

@@ -54,6 +54,17 @@ func firstDecidedTier(
 	return nil, false
 }
 
+// firstToObject is the rule of reviewers: yes when all say yes, else what the first says that does not.
+func firstToObject(reviewers []VictimReviewer, preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
+	for _, reviewer := range reviewers {
+		objections, refusal := reviewer.ReviewVictims(preemptor, slices.Clone(proposals))
+		if len(objections) > 0 || refusal != nil {
+			return objections, refusal
+		}
+	}
+	return nil, nil
+}
+
 // unitKey tells units apart: a task is in one unit only, but for a job's whole.
 type unitKey struct {
 	job   *model.Job

@@ -279,3 +279,66 @@ func TestNormalizeEnds(t *testing.T) {
 		})
 	}
 }
+
+// reviewer says one thing of every plan, and spoils the list it is given.
+type reviewer struct {
+	named
+	objections []Objection
+	refusal    *model.Refusal
+	asked      *[]string
+}
+
+func (r reviewer) ReviewVictims(_ *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
+	*r.asked = append(*r.asked, fmt.Sprintf("%s:%d", r.named, len(proposals[0].Victims)))
+	proposals[0] = Proposal{}
+	return r.objections, r.refusal
+}
+
+// TestReviewersMustAllAgree: the first that does not is heard, and nobody behind it is asked.
+func TestReviewersMustAllAgree(t *testing.T) {
+	var asked []string
+	agrees := reviewer{named: "agrees", asked: &asked}
+	objects := reviewer{named: "objects", objections: []Objection{{By: "me"}}, asked: &asked}
+	refuses := reviewer{named: "refuses", refusal: no("No"), asked: &asked}
+	for _, c := range []struct {
+		reviewers []Plugin
+		asked     string
+		objection string
+		refusal   string
+	}{
+		{nil, "[]", "", ""},
+		{[]Plugin{agrees, agrees}, "[agrees:1 agrees:1]", "", ""},
+		{[]Plugin{agrees, objects, refuses}, "[agrees:1 objects:1]", "me", ""},
+		{[]Plugin{agrees, refuses, objects}, "[agrees:1 refuses:1]", "", "No"},
+	} {
+		asked = nil
+		session := Open(house(), profileOf(c.reviewers...), Options{})
+		if got := session.Reviewed(); got != (len(c.reviewers) > 0) {
+			t.Errorf("%s: Reviewed() is %t", c.asked, got)
+		}
+		objections, refusal := session.Review(&model.Job{}, []Proposal{{Victims: make([]*model.Task, 1)}})
+		by := ""
+		for _, o := range objections {
+			by += o.By
+		}
+		if fmt.Sprint(asked) != c.asked || by != c.objection || refusal.String() != c.refusal {
+			t.Errorf("asked %v, want %s: objection %q, want %q; refusal %q, want %q", asked, c.asked, by, c.objection, refusal, c.refusal)
+		}
+	}
+}
+
+// fleeting is a filter that says of one pod that an answer from outside keeps it waiting.
+type fleeting struct {
+	says
+	of types.UID
+}
+
+func (f fleeting) Fleeting(task *model.Task) bool { return task.UID == f.of }
+
+func TestOneFleetingFilterIsEnough(t *testing.T) {
+	a, b := &model.Task{PodRef: model.PodRef{UID: "a"}}, &model.Task{PodRef: model.PodRef{UID: "b"}}
+	session := Open(house(), profileOf(says{}, fleeting{of: "a"}), Options{})
+	if !session.Fleeting(a) || session.Fleeting(b) {
+		t.Errorf("a %t, b %t, want a alone", session.Fleeting(a), session.Fleeting(b))
+	}
+}

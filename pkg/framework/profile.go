@@ -44,6 +44,7 @@ type slots struct {
 	reserve     []Reserver
 	bind        []Binder
 	victims     [][]VictimPicker
+	review      []VictimReviewer
 	observe     []Observer
 	openSession []SessionOpener
 	closeSess   []SessionCloser
@@ -78,6 +79,7 @@ func (p *Profile) slots() slots {
 	filled.reserve = flat(fill[Reserver](tiers, ""))
 	filled.bind = flat(fill[Binder](tiers, ""))
 	filled.victims = fill[VictimPicker](tiers, config.Victims)
+	filled.review = flat(fill[VictimReviewer](tiers, ""))
 	filled.observe = flat(fill[Observer](tiers, config.Observe))
 	filled.openSession = flat(fill[SessionOpener](tiers, ""))
 	filled.closeSess = flat(fill[SessionCloser](tiers, ""))
@@ -132,6 +134,7 @@ func (s *slots) questions() []question {
 		{"reserve", "first refusal", names(s.reserve)},
 		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
+		{"review", "all must agree on each plan", names(s.review)},
 		{config.Observe, "all are told", names(s.observe)},
 		{openSession, "all, in tier order", names(s.openSession)},
 		{closeSession, "all, in reverse order", names(s.closeSess)},

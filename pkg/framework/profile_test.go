@@ -127,6 +127,7 @@ requests      -                in tier order, once per pod and node
 reserve       all              first refusal
 bind          all              first that is not empty
 victims       -                intersection in the first tier that decides
+review        all              all must agree on each plan
 observe       all              all are told
 openSession   all              all, in tier order
 closeSession  all              all, in reverse order

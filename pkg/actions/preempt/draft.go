@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -35,13 +36,25 @@ type draft struct {
 	kept  int
 	// low and high are how many of the least important victims are too few, and enough; high is 0 while that is not known.
 	low, high int
+	// without are the nodes that the search leaves alone, since a reviewer has objected to evictions there; by whom.
+	without map[string]string
 }
 
 // stop ends the search for this cycle.
 func (s *search) stop(d draft) {
 	s.cut = true
-	d.version = s.job.Version
+	d.version, d.without = s.job.Version, maps.Clone(s.hearing.without)
 	s.draft = &d
+}
+
+// goOn returns the search that goes on with a draft.
+func (s *search) goOn(before *draft) *search {
+	if len(before.without) > 0 {
+		s.hearing.without = maps.Clone(before.without)
+		s = s.narrowed()
+	}
+	s.from = *before
+	return s
 }
 
 // spent tells whether the search must stop. It may take one step in any case.

@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,12 @@ func (r *run) pool(job *model.Job) *pool {
 		}
 	}
 	r.narrow(p, job)
+	p.index()
+	return p
+}
+
+// index makes who is in the sources to be found.
+func (p *pool) index() {
 	for _, s := range p.sources {
 		s.entire = newUnit(s, s.tasks, true)
 		p.pods += len(s.tasks)
@@ -79,7 +86,27 @@ func (r *run) pool(job *model.Job) *pool {
 			p.of[task] = s
 		}
 	}
-	return p
+}
+
+// without returns the pool of those who can leave without anybody leaving these nodes: a job with a member there goes no more as
+// a whole.
+func (p *pool) without(nodes map[string]string) *pool {
+	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
+	left := &pool{of: map[*model.Task]*source{}, byJob: map[*model.Job]*source{}}
+	for _, s := range p.sources {
+		if slices.ContainsFunc(s.tasks, there) {
+			part := *s
+			part.whole, part.single = false, maps.Clone(s.single)
+			maps.DeleteFunc(part.single, func(task *model.Task, _ bool) bool { return there(task) })
+			part.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return !part.single[task] })
+			s = &part
+		}
+		if len(s.tasks) > 0 {
+			left.sources = append(left.sources, s)
+		}
+	}
+	left.index()
+	return left
 }
 
 func appendSome(sources []*source, s *source) []*source {

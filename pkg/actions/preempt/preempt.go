@@ -49,7 +49,7 @@ func (a *action) Execute(session *framework.Session) {
 	run := &run{
 		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
-		drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
+		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)
 	for _, job := range a.inTurn(session, jobs, lapsed) {
@@ -68,13 +68,13 @@ func (a *action) Execute(session *framework.Session) {
 		if f.cut && f.search != nil {
 			a.past.drafts[f.job.Key] = f.search.draft
 		}
-		run.note(f.job, f.why+stuck, f.cut)
+		run.note(f.job, f.why+stuck, f.cut || f.objected)
 		switch {
 		case f.missed:
 			a.past.missed(session, f.job)
 			session.WakeAt(session.Snapshot.Now.Add(again))
-		case !f.cut:
-			a.past.remember(f.job, f.why+stuck)
+		case !f.cut && !f.objected:
+			a.past.remember(session, f.job, f.why+stuck)
 		}
 	}
 }
@@ -165,7 +165,9 @@ type run struct {
 	// exact is what exact searches of places may still look at, left what the search for victims may, in nodes.
 	exact int
 	left  int64
-	guard *guard
+	// reviews is how many plans reviewers may still be asked about.
+	reviews int
+	guard   *guard
 	// pools are by the priority of those that others are evicted for.
 	pools  map[int32]*pool
 	boards map[boardKey]*board
@@ -186,8 +188,10 @@ type failed struct {
 	// same is the job that has asked the same before, nil for most.
 	same *failed
 	why  string
-	// cut tells that the search was not finished, missed that it was not even begun.
+	// cut tells that the search was not finished, missed that the job has its turn in the next cycle.
 	cut, missed bool
+	// objected tells that a reviewer had something against its plans.
+	objected bool
 }
 
 // spend counts so many looks at nodes.
@@ -236,18 +240,28 @@ func (r *run) search(f *failed, pool *pool) bool {
 		return false
 	}
 	if before := r.drafts[f.job.Key]; before != nil && before.version == f.job.Version {
-		s.from = *before
+		s = s.goOn(before)
 		delete(r.drafts, f.job.Key)
 	}
 	found := s.find()
 	r.touch(s)
-	if found != nil && s.decide(found) {
-		return true
+	for found != nil {
+		if s.carry(found) {
+			return true
+		}
+		if !s.hearing.narrows() {
+			break
+		}
+		s = s.narrowed()
+		found = s.find()
+		r.touch(s)
 	}
 	f.search = s
-	switch {
+	switch why, objected := s.hearing.why(); {
 	case s.cut:
 		f.why, f.cut = r.exhausted(), true
+	case objected:
+		f.why, f.objected, f.missed = why, true, s.hearing.late
 	case found != nil:
 		f.why = "somebody objects to the victims found"
 	default:

@@ -14,6 +14,10 @@ type search struct {
 	job   *model.Job
 	pool  *pool
 	trial *start.Trial
+	// hearing is what reviewers have said about plans for the job.
+	hearing *hearing
+	// boards are the run's, or this search's own when its pool is.
+	boards map[boardKey]*board
 	// plain tells that shape and room alone decide where members may go; uniform that they also are all of one shape.
 	plain, uniform bool
 	// seats are where the members went in the plan that was found.
@@ -38,7 +42,9 @@ type seat struct {
 func undone() *model.Refusal { return &model.Refusal{} }
 
 func (r *run) newSearch(job *model.Job, pool *pool) *search {
-	s := &search{run: r, job: job, pool: pool, trial: start.New(r.session, job, r.largest, &r.exact)}
+	s := &search{
+		run: r, job: job, pool: pool, trial: start.New(r.session, job, r.largest, &r.exact), hearing: &hearing{}, boards: r.boards,
+	}
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.Plain(task) })
 	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
@@ -112,15 +118,10 @@ func (s *search) decide(p *plan) bool {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		if s.trial.Start(model.FutureRoom) == nil {
-			return nil
+		if refusal := s.start(statement); refusal != nil {
+			return refusal
 		}
-		for _, seat := range s.seats {
-			if refusal := statement.Promise(seat.task, seat.node); refusal != nil {
-				return refusal
-			}
-		}
-		return s.session.GateJob(s.job, framework.WithPromised)
+		return s.review(p)
 	})
 	if refusal != nil {
 		return false
@@ -136,6 +137,22 @@ func (s *search) decide(p *plan) bool {
 	}
 	s.session.Refuse(s.job, waits)
 	return true
+}
+
+// start promises the members room, their seats if the free choice does not do.
+func (s *search) start(statement *framework.Statement) *model.Refusal {
+	if s.trial.Start(model.FutureRoom) == nil {
+		return nil
+	}
+	for _, seat := range s.seats {
+		if !s.session.Plain(seat.task) && !s.session.Fits(seat.task, seat.node, model.FutureRoom) {
+			return undone() // a filter has changed its mind since the seat was taken, in an earlier cycle
+		}
+		if refusal := statement.Promise(seat.task, seat.node); refusal != nil {
+			return refusal
+		}
+	}
+	return s.session.GateJob(s.job, framework.WithPromised)
 }
 
 // agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.
@@ -161,7 +178,7 @@ func (r *run) touch(s *search) {
 		if of.job == nil {
 			continue
 		}
-		for _, task := range of.tasks {
+		for _, task := range of.job.Tasks {
 			if node := r.session.Snapshot.Node(task.Node); node != nil {
 				r.touched = append(r.touched, node)
 			}

@@ -1,0 +1,254 @@
+package preempt
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file asks those who have a say in whole plans. A plan to which they agree is decided. If they would have other victims on
+// some nodes, that is a plan if the engine and the budgets allow it and the job starts by it, and they are asked about it once
+// more; nobody is evicted whom neither the search nor they have named. Else nobody is evicted from these nodes for the job, and
+// the search begins again without them.
+
+const (
+	// reviewsPerJob is about how many plans for one job reviewers are asked in one cycle, reviewsPerCycle about how many in all:
+	// they may be outside, and everybody waits for their answers.
+	reviewsPerJob   = 32
+	reviewsPerCycle = 128
+)
+
+// hearing is what reviewers have said in this cycle about plans for one job.
+//
+// Invariant: each plan but the one they agree to adds a node to without, or one to altered, which is there only once; or it is
+// the last.
+type hearing struct {
+	// rounds is about how many plans they were asked.
+	rounds int
+	// objections are what they have against the last plan; refusal says that there shall be none, whichever.
+	objections []framework.Objection
+	refusal    *model.Refusal
+	// tired tells that there was a plan which nobody could be asked about any more, late that others had been asked about before.
+	tired, late bool
+	// without are the nodes from which nobody is evicted, by whose word; grown tells that there are more of them than the search
+	// knows of. altered are the nodes where others leave than the search has chosen.
+	without map[string]string
+	grown   bool
+	altered map[string]bool
+}
+
+// narrows tells, once, whether there are nodes to leave alone from now on.
+func (h *hearing) narrows() bool {
+	grown := h.grown
+	h.grown = false
+	return grown
+}
+
+// why says what reviewers have against plans for the job; objected is false when that is nothing.
+func (h *hearing) why() (why string, objected bool) {
+	switch {
+	case h.refusal != nil:
+		return h.refusal.String(), true
+	case h.late:
+		return fmt.Sprintf("%d plans were asked about, goes on in the next cycle", reviewsPerCycle), true
+	case h.tired:
+		return fmt.Sprintf("none of %d plans was agreed to", reviewsPerJob), true
+	case len(h.without) == 0:
+		return "", false
+	}
+	return "no plan without evictions on " + h.objectors(), true
+}
+
+// objectors names the nodes to leave alone, up to a few, and who says so, for each of them.
+func (h *hearing) objectors() string {
+	const few = 3
+	byWhom := map[string][]string{}
+	for _, node := range slices.Sorted(maps.Keys(h.without)) {
+		byWhom[h.without[node]] = append(byWhom[h.without[node]], node)
+	}
+	var parts []string
+	for _, by := range slices.Sorted(maps.Keys(byWhom)) {
+		names := byWhom[by]
+		if len(names) > few {
+			names = append(names[:few:few], fmt.Sprintf("%d more", len(names)-few))
+		}
+		parts = append(parts, fmt.Sprintf("%s, to which %s does not agree", strings.Join(names, ", "), by))
+	}
+	return strings.Join(parts, ", and on ")
+}
+
+// narrowed returns a search for the same job that leaves alone everybody on the nodes of the hearing.
+func (s *search) narrowed() *search {
+	again := s.newSearch(s.job, s.pool.without(s.hearing.without))
+	again.hearing, again.boards = s.hearing, map[boardKey]*board{}
+	return again
+}
+
+// carry decides a plan, or what reviewers make of it; false when that comes to nothing.
+func (s *search) carry(p *plan) bool {
+	var before []framework.Objection
+	for {
+		s.hearing.objections = nil
+		if s.decide(p) {
+			s.touch(s)
+			return true
+		}
+		objections := s.hearing.objections
+		if s.hearing.refusal != nil || s.hearing.tired {
+			return false
+		}
+		if len(objections) == 0 { // what they have made of the plan before is none
+			s.leaveAlone(before)
+			return false
+		}
+		if p = s.altered(p, objections); p == nil {
+			s.leaveAlone(objections)
+			return false
+		}
+		before = objections
+	}
+}
+
+// leaveAlone takes down that nobody shall be evicted from the nodes. Where some are out of the question as they are, the
+// objections to others, where only somebody else should leave, are for another plan.
+func (s *search) leaveAlone(objections []framework.Objection) {
+	never := func(o framework.Objection) bool { return len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] }
+	some := slices.ContainsFunc(objections, never)
+	for _, o := range objections {
+		if some && !never(o) {
+			continue
+		}
+		if s.hearing.without == nil {
+			s.hearing.without = map[string]string{}
+		}
+		s.hearing.without[o.Node.Name], s.hearing.grown = o.By, true
+	}
+}
+
+// altered returns the plan as the objections would have it, nil when that is none. On each node that may be once.
+func (s *search) altered(p *plan, objections []framework.Objection) *plan {
+	leave := map[*model.Task]bool{}
+	for _, u := range p.units {
+		for _, task := range u.tasks {
+			leave[task] = true
+		}
+	}
+	for _, o := range objections {
+		if len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] {
+			return nil
+		}
+		maps.DeleteFunc(leave, func(task *model.Task, _ bool) bool { return task.Node == o.Node.Name })
+		for _, task := range o.Victims {
+			leave[task] = true
+		}
+	}
+	again := s.planOf(leave)
+	if again == nil {
+		return nil
+	}
+	for _, o := range objections {
+		if s.hearing.altered == nil {
+			s.hearing.altered = map[string]bool{}
+		}
+		s.hearing.altered[o.Node.Name] = true
+	}
+	return again
+}
+
+// planOf returns the plan by which these leave and nobody else; nil when they may not, or not together.
+func (s *search) planOf(leave map[*model.Task]bool) *plan {
+	p := newPlan(s.guard)
+	left := len(leave)
+	for _, from := range s.pool.sources {
+		some := slices.DeleteFunc(slices.Clone(from.tasks), func(task *model.Task) bool { return !leave[task] })
+		left -= len(some)
+		var units []unit
+		if from.whole && len(some) > 0 && len(some) == len(from.tasks) {
+			units = []unit{from.entire}
+		} else {
+			for i, task := range some {
+				if !from.single[task] {
+					return nil
+				}
+				units = append(units, newUnit(from, some[i:i+1], false))
+			}
+		}
+		for _, u := range units {
+			if !p.admits(&u) {
+				return nil
+			}
+			s.claim(p, u)
+		}
+	}
+	if left > 0 {
+		return nil
+	}
+	return p
+}
+
+// review asks the reviewers about a plan as the session stands: the victims gone, the members promised their places. Nil means
+// that they agree, or that there is nothing to ask.
+func (s *search) review(p *plan) *model.Refusal {
+	if !s.session.Reviewed() {
+		return nil
+	}
+	proposals := s.proposals(p)
+	if len(proposals) == 0 {
+		return nil
+	}
+	h := s.hearing
+	if h.rounds >= reviewsPerJob || s.reviews <= 0 {
+		h.tired, h.late = true, h.rounds < reviewsPerJob
+		return undone()
+	}
+	h.rounds++
+	s.reviews--
+	if h.objections, h.refusal = s.session.Review(s.job, proposals); h.refusal != nil {
+		return h.refusal
+	}
+	if len(h.objections) > 0 {
+		return undone()
+	}
+	return nil
+}
+
+// proposals returns what the plan does on each node where both somebody leaves and a member of the job gets room.
+func (s *search) proposals(p *plan) []framework.Proposal {
+	byNode := map[string]*framework.Proposal{}
+	for _, task := range s.trial.Members() {
+		if !promised(task) {
+			continue
+		}
+		if byNode[task.Node] == nil {
+			byNode[task.Node] = &framework.Proposal{Node: s.session.Snapshot.Node(task.Node)}
+		}
+		byNode[task.Node].Members = append(byNode[task.Node].Members, task)
+	}
+	for _, u := range p.units {
+		for _, task := range u.tasks {
+			if proposal := byNode[task.Node]; proposal != nil {
+				proposal.Victims = append(proposal.Victims, task)
+			}
+		}
+	}
+	var proposals []framework.Proposal
+	for _, name := range slices.Sorted(maps.Keys(byNode)) {
+		proposal := byNode[name]
+		if len(proposal.Victims) == 0 {
+			continue
+		}
+		slices.SortFunc(proposal.Victims, func(a, b *model.Task) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), started(a).Compare(started(b)), cmp.Compare(a.UID, b.UID))
+		})
+		alone := newPlan(s.guard)
+		alone.cover(&unit{tasks: proposal.Victims}, 1)
+		proposal.Violations = s.guard.excess(alone.covered)
+		proposals = append(proposals, *proposal)
+	}
+	return proposals
+}

@@ -1,0 +1,64 @@
+package framework
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Proposal is what a plan of victims would do on one node.
+type Proposal struct {
+	Node *model.Node
+	// Members are those of the job that would be promised room there, in the order in which they are placed.
+	Members []*model.Task
+	// Victims are those that would leave the node, the most important first; never none.
+	Victims []*model.Task
+	// Violations is how many pods too many disruption budgets would lose by these victims alone.
+	Violations int
+}
+
+// Objection is what is wrong with the proposal for one node.
+type Objection struct {
+	Node *model.Node
+	// By is who objects, in the user's words.
+	By string
+	// Victims are those on the node that should leave it for the members in place of the ones proposed; none when nobody
+	// should.
+	Victims []*model.Task
+}
+
+// VictimReviewer has a say in a plan of victims as a whole, once it is made and before anything of it is decided. Combined: all
+// must agree; the first that does not is heard.
+type VictimReviewer interface {
+	Plugin
+	// ReviewVictims is asked once about each plan for the preemptor, about the nodes where members would take the room of
+	// victims, by name. It returns objections, one for a node at most and by name of the nodes, none when the plan may be carried
+	// out; or a refusal when no plan may be for now. This and the answers of node filters are the only places where a session may
+	// wait for somebody outside. What it answers holds for this plan alone and is not kept.
+	ReviewVictims(preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal)
+}
+
+// Reviewed tells whether anybody has a say in plans of victims.
+func (s *Session) Reviewed() bool { return len(s.slots.review) > 0 }
+
+// Review asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when all do.
+func (s *Session) Review(preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
+	return firstToObject(s.slots.review, preemptor, proposals)
+}
+
+// FleetingFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed, since
+// it asks somebody outside. Combined: one is enough.
+type FleetingFilter interface {
+	NodeFilter
+	// Fleeting tells whether such an answer keeps the task from any node. Actions ask before they remember, beyond the session,
+	// that the task has no place.
+	Fleeting(task *model.Task) bool
+}
+
+// Fleeting tells whether somebody outside keeps the task from a node for now.
+func (s *Session) Fleeting(task *model.Task) bool {
+	return slices.ContainsFunc(s.slots.nodeFilter, func(filter NodeFilter) bool {
+		fleeting, ok := filter.(FleetingFilter)
+		return ok && fleeting.Fleeting(task)
+	})
+}

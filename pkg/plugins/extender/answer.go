@@ -27,6 +27,9 @@ type answer struct {
 	// there is none.
 	left []*model.Node
 	out  map[int]*model.Refusal
+	// forNow are those out that may pass when somebody leaves them: no extender has said never, and all that have not agreed will
+	// be asked again about the plan.
+	forNow map[int]bool
 
 	scored bool
 	scores []framework.NodeScore
@@ -34,17 +37,37 @@ type answer struct {
 
 func (a *answer) check(node *model.Node) *model.Refusal { return a.out[node.Index] }
 
+// checkAhead is check when those who are leaving have left.
+func (a *answer) checkAhead(node *model.Node) *model.Refusal {
+	if a.forNow[node.Index] && slices.ContainsFunc(node.Tasks, leaving) {
+		return nil
+	}
+	return a.out[node.Index]
+}
+
+func leaving(task *model.Task) bool { return task.Status == model.Releasing && !task.Stuck }
+
+// reviewed tells whether all extenders from the i-th on that filter have a say in victims, too.
+func (a *answer) reviewed(i int) bool {
+	return !slices.ContainsFunc(a.remotes[i:], func(r *remote) bool {
+		return r.options.FilterVerb != "" && r.options.PreemptVerb == ""
+	})
+}
+
 // filter asks one extender after another. One that fails and must not keeps the pods waiting, on every node.
 func (a *answer) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
 	a.filtered, a.left = true, slices.Clone(candidates)
-	for _, r := range a.remotes {
+	for i, r := range a.remotes {
 		if len(a.left) == 0 {
 			return
 		}
 		if r.options.FilterVerb == "" {
 			continue
 		}
-		left, err := r.filter(now, a.kind, pod, a.left, a.rule)
+		reviewed := a.reviewed(i)
+		left, err := r.filter(now, a.kind, pod, a.left, func(node *model.Node, refusal *model.Refusal) {
+			a.rule(node, refusal, reviewed && refusal.Evictable)
+		})
 		switch {
 		case err == nil:
 			a.left = left
@@ -55,11 +78,14 @@ func (a *answer) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node
 	}
 }
 
-func (a *answer) rule(node *model.Node, refusal *model.Refusal) {
+func (a *answer) rule(node *model.Node, refusal *model.Refusal, forNow bool) {
 	if a.out == nil {
-		a.out = map[int]*model.Refusal{}
+		a.out, a.forNow = map[int]*model.Refusal{}, map[int]bool{}
 	}
 	a.out[node.Index] = refusal
+	if forNow {
+		a.forNow[node.Index] = true
+	}
 }
 
 // filter returns the nodes that the extender lets pass, by name, and rules the others out.

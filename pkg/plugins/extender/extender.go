@@ -1,5 +1,5 @@
-// Package extender asks HTTP extenders, the webhooks of kube-scheduler, which nodes will do, which are best, and to bind
-// pods. What goes over the wire, and what the answers mean, is as with kube-scheduler 1.37.
+// Package extender asks HTTP extenders, the webhooks of kube-scheduler, which nodes will do, which are best, whom to evict, and to
+// bind pods. What goes over the wire, and what the answers mean, is as with kube-scheduler 1.37.
 //
 // It is the only plugin that does I/O inside a cycle, and only where it is configured. So that a gang of thousands does
 // not become thousands of calls, an extender is asked once per cycle and verb about all pods that are the same to it: same
@@ -11,8 +11,12 @@
 // the node object alone, not only those with room at the moment. And it does not see in its books the pods that the same
 // cycle has placed before.
 //
-// It is not the place to carry out binds (see pkg/commit, which asks the PodBinder of this package), and extenders are not
-// asked about preemption yet.
+// About victims an extender is asked once for each plan and kind of members, with all the nodes on which members of the kind would
+// take the room of victims. To kube-scheduler these are choices, of which one is taken; to a gang they are needed together, and
+// what an extender leaves out is planned anew. A node that it refuses for now, by its filter, passes while somebody is leaving it, since it
+// has its say again when the plan is made.
+//
+// It is not the place to carry out binds (see pkg/commit, which asks the PodBinder of this package).
 package extender
 
 import (
@@ -48,6 +52,7 @@ func New(options []Options) (framework.Factory, error) {
 type plugin struct {
 	remotes []*remote
 	nodes   nodes
+	sight   sight
 	now     time.Time
 	answers map[alike]*answer
 	// byPod finds the answer again without another look at what the pod needs.
@@ -60,13 +65,21 @@ type nodes interface {
 	Candidates(task *model.Task) []*model.Node
 }
 
+// sight is what the plugin needs of a snapshot.
+type sight interface {
+	// LooksAhead tells whether pods that are about to leave are not to be seen.
+	LooksAhead() bool
+}
+
 var (
-	_ framework.NodeFilter    = (*plugin)(nil)
-	_ framework.NodeScorer    = (*plugin)(nil)
-	_ framework.Binder        = (*plugin)(nil)
-	_ framework.PodBinders    = (*plugin)(nil)
-	_ framework.SessionOpener = (*plugin)(nil)
-	_ model.RequestTranslator = (*plugin)(nil)
+	_ framework.NodeFilter     = (*plugin)(nil)
+	_ framework.FleetingFilter = (*plugin)(nil)
+	_ framework.NodeScorer     = (*plugin)(nil)
+	_ framework.VictimReviewer = (*plugin)(nil)
+	_ framework.Binder         = (*plugin)(nil)
+	_ framework.PodBinders     = (*plugin)(nil)
+	_ framework.SessionOpener  = (*plugin)(nil)
+	_ model.RequestTranslator  = (*plugin)(nil)
 )
 
 // Name returns "extender".
@@ -74,7 +87,7 @@ func (p *plugin) Name() string { return Name }
 
 // OpenSession keeps what the plugin asks of the session.
 func (p *plugin) OpenSession(session *framework.Session) {
-	p.nodes, p.now = session, session.Snapshot.Now
+	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
 }
 
 // alike is what pods have in common that are the same to every extender.
@@ -151,14 +164,29 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	if scope != framework.Global {
 		return nil, nil
 	}
+	known := p.filtered(task)
+	switch {
+	case known.refused != nil || known.out == nil:
+		return nil, known.refused
+	case len(known.forNow) > 0 && p.sight.LooksAhead():
+		return []framework.NodeCheck{known.checkAhead}, nil
+	}
+	return []framework.NodeCheck{known.check}, nil
+}
+
+// Fleeting tells whether an extender keeps such a pod from a node.
+func (p *plugin) Fleeting(task *model.Task) bool {
+	known := p.filtered(task)
+	return known.refused != nil || known.out != nil
+}
+
+// filtered returns what is known of the task's kind, what the filters say included.
+func (p *plugin) filtered(task *model.Task) *answer {
 	known := p.answerFor(task)
 	if !known.filtered {
 		known.filter(p.now, task.Pod, p.nodes.Candidates(task))
 	}
-	if known.refused != nil || known.out == nil {
-		return nil, known.refused
-	}
-	return []framework.NodeCheck{known.check}, nil
+	return known
 }
 
 // ScoresFor asks the extenders, each about the nodes that all have left.

@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// URLPrefix is where the extender is; a call goes to the prefix, a slash and the verb.
 	URLPrefix string
-	// FilterVerb, PrioritizeVerb and BindVerb are what it is asked for; empty is not asked.
-	FilterVerb, PrioritizeVerb, BindVerb string
+	// FilterVerb, PrioritizeVerb, PreemptVerb and BindVerb are what it is asked for; empty is not asked.
+	FilterVerb, PrioritizeVerb, PreemptVerb, BindVerb string
 	// Weight multiplies the scores of prioritize.
 	Weight int64
 	TLS    TLS
@@ -106,6 +106,7 @@ func readOne[R Reader[R]](item R) Options {
 		URLPrefix:        item.String("urlPrefix", ""),
 		FilterVerb:       item.String("filterVerb", ""),
 		PrioritizeVerb:   item.String("prioritizeVerb", ""),
+		PreemptVerb:      item.String("preemptVerb", ""),
 		BindVerb:         item.String("bindVerb", ""),
 		Weight:           item.Int("weight", 0, 0, mostWeight),
 		Timeout:          item.Duration("httpTimeout", defaultTimeout, time.Millisecond),
@@ -130,10 +131,9 @@ func readOne[R Reader[R]](item R) Options {
 		item.Require("weight")
 		item.Refuse("weight", "be at least 1 when there is a prioritizeVerb")
 	}
-	if o.FilterVerb == "" && o.PrioritizeVerb == "" && o.BindVerb == "" {
-		item.Refuse("urlPrefix", "come with a filterVerb, a prioritizeVerb or a bindVerb")
+	if o.FilterVerb == "" && o.PrioritizeVerb == "" && o.PreemptVerb == "" && o.BindVerb == "" {
+		item.Refuse("urlPrefix", "come with a filterVerb, a prioritizeVerb, a preemptVerb or a bindVerb")
 	}
-	item.Refuse("preemptVerb", "be left out: extenders are not asked about preemption yet")
 	return o
 }
 

@@ -31,6 +31,7 @@ func TestReadArguments(t *testing.T) {
       - urlPrefix: https://gpu.example.com:8888/scheduler
         filterVerb: filter
         prioritizeVerb: prioritize
+        preemptVerb: preempt
         bindVerb: bind
         weight: 5
         enableHTTPS: true
@@ -55,8 +56,8 @@ func TestReadArguments(t *testing.T) {
 	}
 	want := []Options{
 		{
-			URLPrefix: "https://gpu.example.com:8888/scheduler", FilterVerb: "filter", PrioritizeVerb: "prioritize", BindVerb: "bind",
-			Weight: 5, Timeout: 30 * time.Second, MaxResponseBytes: 1 << 20, NodeCacheCapable: true, Ignorable: true,
+			URLPrefix: "https://gpu.example.com:8888/scheduler", FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt",
+			BindVerb: "bind", Weight: 5, Timeout: 30 * time.Second, MaxResponseBytes: 1 << 20, NodeCacheCapable: true, Ignorable: true,
 			TLS:              TLS{ServerName: "gpu", CAFile: "/etc/ca.crt", CertFile: "/etc/tls.crt", KeyFile: "/etc/tls.key"},
 			ManagedResources: []ManagedResource{{"example.com/gpu-mem", true}, {"example.com/nic", false}},
 			DistinguishBy:    []string{"a", "b"},
@@ -111,12 +112,10 @@ func TestReadArgumentsRefuses(t *testing.T) {
 		{`{extenders: [{urlPrefix: "http://x?a=b", filterVerb: f}]}`,
 			`argument extenders[0].urlPrefix must end in a path, since the verb is put behind it, not "http://x?a=b"`},
 		{`{extenders: [{urlPrefix: http://x}]}`,
-			`argument extenders[0].urlPrefix must come with a filterVerb, a prioritizeVerb or a bindVerb, not "http://x"`},
+			`argument extenders[0].urlPrefix must come with a filterVerb, a prioritizeVerb, a preemptVerb or a bindVerb, not "http://x"`},
 		{`{extenders: [{urlPrefix: http://x, prioritizeVerb: p}]}`, `argument extenders[0].weight is missing`},
 		{`{extenders: [{urlPrefix: http://x, prioritizeVerb: p, weight: 0}]}`,
 			`argument extenders[0].weight must be at least 1 when there is a prioritizeVerb, not "0"`},
-		{`{extenders: [{urlPrefix: http://x, filterVerb: f, preemptVerb: p}]}`,
-			`argument extenders[0].preemptVerb must be left out: extenders are not asked about preemption yet, not "p"`},
 		{`{extenders: [{urlPrefix: http://x, fliterVerb: f, filterVerb: f}]}`,
 			`unknown argument "fliterVerb" in extenders[0]; did you mean "filterVerb"?`},
 		{`{extenders: [{urlPrefix: http://x, filterVerb: f, httpTimeout: 5}]}`,

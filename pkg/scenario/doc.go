@@ -26,6 +26,7 @@
 //
 //	story TITLE       a new story; lines as cluster
 //	config            the scheduler's configuration, YAML; only before the first cycle of a story, or after a restart
+//	extender          what the story's extender is told from now on (below); a configuration says EXTENDER for where it is
 //	cluster           lines that add or change objects: node, group, pod, class, namespace (below)
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
@@ -44,6 +45,13 @@
 //	advance DURATION  time passes
 //	restart           another scheduler takes over, which knows nothing but the objects
 //	explain           who answers which question
+//
+// The extender, whose verbs are filter and preempt, takes all nodes and agrees to all victims but where it is told otherwise. What
+// it is asked about victims is written "ask about victims: POD; on NODE VICTIM ...; on NODE ...".
+//
+//	filter n1 busy        n1 does not do for now, and why; never n1 old   nor ever
+//	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   nobody should
+//	fail preempt          it fails when asked so
 //
 // A pod that is made running began to run when it was made. What a cycle reserves is written "reserve: for JOB MEMBERS on NODE,
 // ...; since TIME, expected start TIME", and "reserve: nothing for JOB" when it ends.

@@ -42,7 +42,7 @@ func RunOnly(actions string) func(t *testing.T, path string) {
 func play(t *testing.T, path string, newStage func() *stage) {
 	t.Helper()
 	p := &player{newStage: newStage, stage: newStage()}
-	defer func() { p.stage.close() }()
+	defer func() { p.stage.end() }()
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		answer, err := p.play(d)
 		if err != nil {
@@ -85,7 +85,7 @@ func (p *player) begin(d *datadriven.TestData) error {
 	if err := p.end(); err != nil {
 		return fmt.Errorf("at its end: %w", err)
 	}
-	p.stage.close()
+	p.stage.end()
 	p.stage, p.last = p.newStage(), nil
 	_, p.title, _ = strings.Cut(d.FullCmd(), " ")
 	return p.stage.world.apply(d.Input)
@@ -98,7 +98,7 @@ func (p *player) cycle(unconfirmed bool) (string, error) {
 		return "", err
 	}
 	p.last = outcome
-	answer := outcome.String()
+	answer := p.stage.conceal(outcome.String())
 	if unconfirmed {
 		return answer, nil
 	}
@@ -156,6 +156,8 @@ func (p *player) happen(d *datadriven.TestData) error {
 			}
 		}
 		return err
+	case "extender":
+		return p.stage.command(d.Input)
 	case "cluster":
 		return p.stage.world.apply(d.Input)
 	case "confirm":

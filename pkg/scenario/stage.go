@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -36,6 +37,8 @@ type stage struct {
 	close func()
 	// aim makes plugins that are shared look at this stage; nil when they are its own.
 	aim func()
+	// webhook is the story's extender; nil when it has none.
+	webhook *webhook
 	// reserved are the volumes and devices set aside for binds on their way.
 	reserved reservations
 	// memory is handed on from cycle to cycle, as the live loop does.
@@ -87,7 +90,11 @@ func (s *stage) open() error {
 		return err
 	}
 	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
-	configuration, warnings, err := config.Decode("story", s.configuration, catalogue.Known())
+	text := s.configuration
+	if s.webhook != nil {
+		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
+	}
+	configuration, warnings, err := config.Decode("story", text, catalogue.Known())
 	if err != nil {
 		return err
 	}
@@ -122,6 +129,8 @@ type outcome struct {
 	decisions []model.Decision
 	refusals  map[model.JobKey]*model.Refusal
 	snapshot  *model.Snapshot
+	// asked is what the story's extender was asked about victims.
+	asked string
 }
 
 // cycle runs one session, assumes what it decides as the live loop does, and checks the outcome.
@@ -130,6 +139,7 @@ func (s *stage) cycle() (*outcome, error) {
 		return nil, err
 	}
 	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
+	o.asked = s.takeAsked()
 	s.cycles++
 	s.refusals = o.refusals
 	if err := s.state.View().Check(); err != nil {
@@ -153,6 +163,7 @@ func (s *stage) holdToAfresh(o *outcome) error {
 		}
 	}
 	said, afresh := o.said(), s.session(framework.Options{Afresh: true}).said()
+	s.takeAsked()
 	if said != afresh {
 		return fmt.Errorf("what is remembered changes the answer:\n%s\ninstead of\n%s", said, afresh)
 	}
@@ -250,6 +261,7 @@ func (s *stage) reject(names []string, options map[string]string) error {
 // String writes the outcome as stories record it.
 func (o *outcome) String() string {
 	var b strings.Builder
+	b.WriteString(o.asked)
 	for _, decision := range o.decisions {
 		writeDecision(&b, decision)
 	}

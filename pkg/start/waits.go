@@ -9,9 +9,12 @@ import (
 
 // Waits returns why a job waits that others were evicted for: until they are gone. It names them, up to a few.
 func Waits(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
+	names := leaving(snapshot, job)
+	if names == "" {
+		return &model.Refusal{Code: model.WaitingForVictims, Detail: "the pods that were evicted for it are gone"}
+	}
 	return &model.Refusal{
-		Code:   model.WaitingForVictims,
-		Detail: "starts once the pods that were evicted for it are gone: " + leaving(snapshot, job),
+		Code: model.WaitingForVictims, Detail: "starts once the pods that were evicted for it are gone: " + names,
 	}
 }
 

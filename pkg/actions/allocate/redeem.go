@@ -1,6 +1,8 @@
 package allocate
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/start"
 )
@@ -23,11 +25,16 @@ func (r *run) redeem(job *model.Job) bool {
 		session.Refuse(job, refusal)
 		return true
 	}
-	if trial.Start(model.IdleRoom) == nil {
+	refusal := trial.Start(model.IdleRoom)
+	if refusal == nil {
 		return true
 	}
 	if trial.Stands() {
-		session.Refuse(job, start.Waits(session.Snapshot, job))
+		waits := start.Waits(session.Snapshot, job)
+		if slices.ContainsFunc(job.Tasks, session.Fleeting) { // whoever it is may agree without a sign, and be the only one in the way
+			waits.Expires, waits.Note = true, refusal.String()
+		}
+		session.Refuse(job, waits)
 		return true
 	}
 	session.Lapse(job)

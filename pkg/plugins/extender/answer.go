@@ -37,16 +37,6 @@ type answer struct {
 
 func (a *answer) check(node *model.Node) *model.Refusal { return a.out[node.Index] }
 
-// checkAhead is check when those who are leaving have left.
-func (a *answer) checkAhead(node *model.Node) *model.Refusal {
-	if a.forNow[node.Index] && slices.ContainsFunc(node.Tasks, leaving) {
-		return nil
-	}
-	return a.out[node.Index]
-}
-
-func leaving(task *model.Task) bool { return task.Status == model.Releasing && !task.Stuck }
-
 // reviewed tells whether all extenders from the i-th on that filter have a say in victims, too.
 func (a *answer) reviewed(i int) bool {
 	return !slices.ContainsFunc(a.remotes[i:], func(r *remote) bool {

@@ -13,8 +13,9 @@
 //
 // About victims an extender is asked once for each plan and kind of members, with all the nodes on which members of the kind would
 // take the room of victims. To kube-scheduler these are choices, of which one is taken; to a gang they are needed together, and
-// what an extender leaves out is planned anew. A node that it refuses for now, by its filter, passes while somebody is leaving it, since it
-// has its say again when the plan is made.
+// what an extender leaves out is planned anew. A node that it refuses for now, by its filter, passes while somebody is leaving it,
+// since it has its say again when the plan is made; and for some seconds more for whom they have left, since its books may be
+// behind.
 //
 // It is not the place to carry out binds (see pkg/commit, which asks the PodBinder of this package).
 package extender
@@ -43,14 +44,16 @@ func New(options []Options) (framework.Factory, error) {
 			return nil, err
 		}
 	}
+	behind := &behind{since: map[visit]time.Time{}}
 	return func() framework.Plugin {
-		return &plugin{remotes: remotes, answers: map[alike]*answer{}, byPod: map[*corev1.Pod]*answer{}}
+		return &plugin{remotes: remotes, behind: behind, answers: map[alike]*answer{}, byPod: map[*corev1.Pod]*answer{}}
 	}, nil
 }
 
 // plugin is one session's. An answer is asked for when somebody needs it, and kept until the session ends.
 type plugin struct {
 	remotes []*remote
+	behind  *behind
 	nodes   nodes
 	sight   sight
 	now     time.Time
@@ -169,7 +172,7 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	case known.refused != nil || known.out == nil:
 		return nil, known.refused
 	case len(known.forNow) > 0 && p.sight.LooksAhead():
-		return []framework.NodeCheck{known.checkAhead}, nil
+		return []framework.NodeCheck{p.ahead(known, task)}, nil
 	}
 	return []framework.NodeCheck{known.check}, nil
 }

@@ -1,0 +1,248 @@
+package preempt_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+)
+
+// judge is a reviewer with a rule for some nodes: who should leave them, if anybody. It agrees about the others.
+type judge struct {
+	rules map[string][]*model.Task
+	// asked are the jobs it was asked about, wrong what should not have been asked.
+	asked []string
+	wrong string
+}
+
+func (*judge) Name() string { return "judge" }
+
+func (j *judge) ReviewVictims(preemptor *model.Job, proposals []framework.Proposal) (objections []framework.Objection, _ *model.Refusal) {
+	j.asked = append(j.asked, preemptor.Key.Name)
+	for _, p := range proposals {
+		there := func(task *model.Task) bool { return task.Node == p.Node.Name }
+		if len(p.Victims) == 0 || len(p.Members) == 0 || slices.ContainsFunc(p.Victims, func(task *model.Task) bool {
+			return !there(task) || task.Status != model.Releasing
+		}) || slices.ContainsFunc(p.Members, func(task *model.Task) bool {
+			return !there(task) || task.Status != model.Promised || task.Job != preemptor.Key
+		}) {
+			j.wrong = fmt.Sprintf("%+v", p)
+		}
+		if rule, ok := j.rules[p.Node.Name]; ok && !sameTasks(rule, p.Victims) {
+			objections = append(objections, framework.Objection{Node: p.Node, By: "the judge", Victims: rule})
+		}
+	}
+	return objections, nil
+}
+
+func sameTasks(a, b []*model.Task) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(task *model.Task) bool { return !slices.Contains(b, task) })
+}
+
+// drawRules draws nodes that nobody may be evicted from, and nodes where others should leave than the search would choose.
+func drawRules(t *rapid.T, p *problem, others bool) map[string][]*model.Task {
+	rules := map[string][]*model.Task{}
+	for _, node := range p.snapshot.Nodes {
+		switch kind := rapid.IntRange(0, 4).Draw(t, "rule"); {
+		case kind == 0:
+			rules[node.Name] = nil
+		case kind == 1 && others && len(node.Tasks) > 0:
+			rules[node.Name] = rapid.SliceOfNDistinct(rapid.SampledFrom(node.Tasks), 1, -1, rapid.ID[*model.Task]).Draw(t, "others")
+		}
+	}
+	return rules
+}
+
+// reviewed is what a cycle did for the gang.
+type reviewed struct {
+	outcome
+	// nodes are where its members were promised room.
+	nodes map[string]bool
+}
+
+func playReviewed(p *problem, action framework.Action, j *judge) reviewed {
+	profile := profileOf(action)
+	profile.Tiers = append(profile.Tiers, framework.Tier{{New: func() framework.Plugin { return j }}})
+	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
+	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+		o.binds += len(d.Binds)
+		for _, promise := range d.Promises {
+			o.promises++
+			o.nodes[promise.Node] = true
+		}
+		for _, eviction := range d.Evictions {
+			o.victims[eviction.Pod.UID] = true
+		}
+	}})
+	o.why = refusals[p.gang.Key]
+	return o
+}
+
+// hold sees that what was decided is a plan like any other, and one that the judge agrees to; and, where the judge only forbids
+// nodes, that one was found if there is one that leaves these nodes alone.
+func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
+	if j.wrong != "" {
+		t.Fatalf("it was asked about %s", j.wrong)
+	}
+	if o.binds > 0 {
+		return
+	}
+	if len(o.victims) == 0 {
+		if complete && len(j.asked) > 0 && p.plannable(j) {
+			t.Fatalf("nothing found: %s", o.why)
+		}
+		if len(j.asked) > 0 && o.promises == 0 && !o.why.Expires {
+			t.Fatalf("the judge is not asked again: %s", o.why)
+		}
+		return
+	}
+	costs, allowed := p.billOf(o.victims)
+	if !allowed || costs.violations > 0 || !p.starts(o.victims) || o.promises < int(p.gang.MinMember) {
+		t.Fatalf("%v is no plan: %+v, allowed %t, %d promises", o.victims, costs, allowed, o.promises)
+	}
+	for _, node := range p.snapshot.Nodes {
+		var gone []*model.Task
+		for _, task := range node.Tasks {
+			if o.victims[task.UID] {
+				gone = append(gone, task)
+			}
+		}
+		if rule, ok := j.rules[node.Name]; ok && o.nodes[node.Name] && len(gone) > 0 && !sameTasks(rule, gone) {
+			t.Fatalf("on %s %v leave, the judge would have %v", node.Name, gone, rule)
+		}
+	}
+}
+
+// plannable tells whether there is a plan that evicts nobody from a node for which there is a rule.
+func (p *problem) plannable(j *judge) bool {
+	found := false
+	p.sets(func(set map[types.UID]bool, costs bill) {
+		if found || costs.violations > 0 || costs.pods == 0 {
+			return
+		}
+		for _, job := range p.others {
+			for _, task := range job.Tasks {
+				if _, ruled := j.rules[task.Node]; ruled && set[task.UID] {
+					return
+				}
+			}
+		}
+		found = p.starts(set)
+	})
+	return found
+}
+
+// TestReviewedPlans on small clusters, searched in both ways, with a budget that suffices and with one that cuts the search short.
+func TestReviewedPlans(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		maker         func(preempt.Options) framework.Action
+		others, short bool
+	}{
+		{"small", preempt.New, false, false},
+		{"small, other victims", preempt.New, true, false},
+		{"small, cut short", preempt.New, false, true},
+		{"large, other victims", preempt.NewForLarge, true, false},
+		{"large, cut short", preempt.NewForLarge, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			altered, dropped, cycles := 0, 0, 0
+			rapid.Check(t, func(t *rapid.T) {
+				p := draw(t, taste{nodes: 6, pods: 12, members: 4, budgets: true, mixed: true})
+				j := &judge{rules: drawRules(t, p, c.others)}
+				options := preempt.DefaultOptions()
+				if c.short {
+					options.Budget = int64(rapid.IntRange(1, 60).Draw(t, "budget"))
+				}
+				action := c.maker(options)
+				o := playReviewed(p, action, j)
+				rounds := 1
+				for ; o.why != nil && strings.Contains(o.why.Note, "exhausted"); rounds++ {
+					if rounds > 5000 {
+						t.Fatal("the search has no end")
+					}
+					j.asked = nil
+					o = playReviewed(p, action, j)
+				}
+				cycles = max(cycles, rounds)
+				o.hold(t, p, j, c.name == "small")
+				if len(j.asked) > 1 && len(o.victims) > 0 {
+					dropped++
+				}
+				for node := range o.nodes {
+					if j.rules[node] != nil && len(j.asked) > 1 {
+						altered++
+					}
+				}
+			})
+			t.Logf("%d plans after objections, %d altered, up to %d cycles", dropped, altered, cycles)
+			if dropped == 0 || c.others && altered == 0 || c.short && cycles < 2 {
+				t.Error("this tests nothing")
+			}
+		})
+	}
+}
+
+// TestReviewersAreNotAskedForEver: about so many plans for one job, and about so many in a cycle. Who had no turn is first in the
+// next one, and the answers of this one are forgotten.
+func TestReviewersAreNotAskedForEver(t *testing.T) {
+	snapshot := full(60, 1)
+	j := &judge{rules: map[string][]*model.Task{}}
+	for _, node := range snapshot.Nodes {
+		j.rules[node.Name] = nil
+	}
+	for i := range 6 {
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: fmt.Sprint("z", i)}, MinMember: 1, Priority: 10, Version: 1}
+		device(job, job.Key.Name)
+		snapshot.Jobs = append(snapshot.Jobs, job)
+	}
+	profile := &framework.Profile{
+		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return j }}}},
+	}
+	count := func() map[string]int {
+		counts := map[string]int{}
+		for _, name := range j.asked {
+			counts[name]++
+		}
+		j.asked = nil
+		return counts
+	}
+	var woken time.Time
+	refusals := framework.Run(snapshot, profile, framework.Options{Wake: func(when time.Time) { woken = when }})
+	if got, want := count(), (map[string]int{"z0": 32, "z1": 32, "z2": 32, "z3": 32}); !maps.Equal(got, want) {
+		t.Errorf("it was asked %v, want %v", got, want)
+	}
+	for name, want := range map[string]string{
+		"z0": "preemption: none of 32 plans was agreed to", "z5": "preemption: 128 plans were asked about, goes on in the next cycle",
+	} {
+		refusal := refusals[model.JobKey{Namespace: "default", Name: name}]
+		if refusal.Note != want || !refusal.Expires {
+			t.Errorf("%s: %s, expires %t; want %s", name, refusal.Note, refusal.Expires, want)
+		}
+	}
+	if !woken.After(snapshot.Now) {
+		t.Error("nobody is woken for who had no turn")
+	}
+	framework.Run(snapshot, profile, framework.Options{})
+	if got, want := count(), (map[string]int{"z4": 32, "z5": 32, "z0": 32, "z1": 32}); !maps.Equal(got, want) {
+		t.Errorf("in the next cycle it was asked %v, want %v", got, want)
+	}
+	clear(j.rules)
+	evicted := 0
+	framework.Run(snapshot, profile, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
+	if evicted != 6 {
+		t.Errorf("%d pods are evicted once it agrees, want 6", evicted)
+	}
+}

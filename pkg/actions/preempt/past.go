@@ -103,10 +103,10 @@ func (p *past) recall(session *framework.Session, job *model.Job) (why string, o
 	return before.why, true
 }
 
-// remember keeps why there is no plan. Volumes and devices are bound to objects that are in no snapshot, and what is answered from
-// outside depends on anything, so nobody would notice when these change.
-func (p *past) remember(session *framework.Session, job *model.Job, why string) {
-	if !slices.ContainsFunc(job.Tasks, wantsObjects) && !slices.ContainsFunc(job.Tasks, session.Fleeting) {
+// remember keeps why there is no plan. Volumes and devices are bound to objects that are in no snapshot, so nobody would notice
+// when these change.
+func (p *past) remember(job *model.Job, why string) {
+	if !slices.ContainsFunc(job.Tasks, wantsObjects) {
 		p.known[job.Key] = failure{version: job.Version, why: why}
 	}
 }

@@ -68,13 +68,13 @@ func (a *action) Execute(session *framework.Session) {
 		if f.cut && f.search != nil {
 			a.past.drafts[f.job.Key] = f.search.draft
 		}
-		run.note(f.job, f.why+stuck, f.cut || f.objected)
+		run.note(f.job, f.why+stuck, f.cut || f.fleeting)
 		switch {
 		case f.missed:
 			a.past.missed(session, f.job)
 			session.WakeAt(session.Snapshot.Now.Add(again))
-		case !f.cut && !f.objected:
-			a.past.remember(session, f.job, f.why+stuck)
+		case !f.cut && !f.fleeting:
+			a.past.remember(f.job, f.why+stuck)
 		}
 	}
 }
@@ -190,8 +190,8 @@ type failed struct {
 	why  string
 	// cut tells that the search was not finished, missed that the job has its turn in the next cycle.
 	cut, missed bool
-	// objected tells that a reviewer had something against its plans.
-	objected bool
+	// fleeting tells that somebody outside has a part in it, who may say something else when nothing has changed.
+	fleeting bool
 }
 
 // spend counts so many looks at nodes.
@@ -236,6 +236,7 @@ func (r *run) try(job *model.Job) bool {
 func (r *run) search(f *failed, pool *pool) bool {
 	r.session.See(f.job)
 	s := r.newSearch(f.job, pool)
+	f.fleeting = slices.ContainsFunc(f.job.Tasks, r.session.Fleeting)
 	if f.same = r.foretell(s); f.same != nil {
 		return false
 	}
@@ -261,7 +262,7 @@ func (r *run) search(f *failed, pool *pool) bool {
 	case s.cut:
 		f.why, f.cut = r.exhausted(), true
 	case objected:
-		f.why, f.objected, f.missed = why, true, s.hearing.late
+		f.why, f.fleeting, f.missed = why, true, s.hearing.late
 	case found != nil:
 		f.why = "somebody objects to the victims found"
 	default:

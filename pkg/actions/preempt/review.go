@@ -95,7 +95,6 @@ func (s *search) carry(p *plan) bool {
 	for {
 		s.hearing.objections = nil
 		if s.decide(p) {
-			s.touch(s)
 			return true
 		}
 		objections := s.hearing.objections
@@ -182,7 +181,7 @@ func (s *search) planOf(leave map[*model.Task]bool) *plan {
 			if !p.admits(&u) {
 				return nil
 			}
-			s.claim(p, u)
+			p.add(u)
 		}
 	}
 	if left > 0 {

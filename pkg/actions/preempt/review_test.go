@@ -167,21 +167,22 @@ func TestReviewedPlans(t *testing.T) {
 				}
 				action := c.maker(options)
 				o := playReviewed(p, action, j)
-				rounds := 1
+				rounds, asked := 1, len(j.asked)
 				for ; o.why != nil && strings.Contains(o.why.Note, "exhausted"); rounds++ {
 					if rounds > 5000 {
 						t.Fatal("the search has no end")
 					}
 					j.asked = nil
 					o = playReviewed(p, action, j)
+					asked += len(j.asked)
 				}
 				cycles = max(cycles, rounds)
 				o.hold(t, p, j, c.name == "small")
-				if len(j.asked) > 1 && len(o.victims) > 0 {
+				if asked > 1 && len(o.victims) > 0 {
 					dropped++
 				}
 				for node := range o.nodes {
-					if j.rules[node] != nil && len(j.asked) > 1 {
+					if j.rules[node] != nil && asked > 1 {
 						altered++
 					}
 				}
@@ -244,5 +245,111 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 	framework.Run(snapshot, profile, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
 	if evicted != 6 {
 		t.Errorf("%d pods are evicted once it agrees, want 6", evicted)
+	}
+}
+
+// waverer would always have the other of two pods leave the first node, and agrees about every other node.
+type waverer struct{ asked []string }
+
+func (*waverer) Name() string { return "waverer" }
+
+func (w *waverer) ReviewVictims(_ *model.Job, proposals []framework.Proposal) (objections []framework.Objection, _ *model.Refusal) {
+	for _, p := range proposals {
+		w.asked = append(w.asked, fmt.Sprint(p.Node.Name, p.Victims))
+		if p.Node.Name == "n00000" {
+			i := slices.IndexFunc(p.Node.Tasks, func(task *model.Task) bool { return !slices.Contains(p.Victims, task) })
+			objections = append(objections, framework.Objection{Node: p.Node, By: "the waverer", Victims: p.Node.Tasks[i : i+1]})
+		}
+	}
+	return objections, nil
+}
+
+// TestAPlanIsAlteredOnceOnANode, since two who differ would go on for ever.
+func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
+	snapshot, w := full(2, 1), &waverer{}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10, Version: 1}
+	device(job, "z")
+	snapshot.Jobs = append(snapshot.Jobs, job)
+	var evicted []string
+	framework.Run(snapshot, &framework.Profile{
+		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
+		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return w }}}},
+	}, framework.Options{Verify: true, Decide: func(d model.Decision) {
+		for _, eviction := range d.Evictions {
+			evicted = append(evicted, eviction.Node)
+		}
+	}})
+	if len(w.asked) != 3 || !slices.Equal(evicted, []string{"n00001"}) {
+		t.Errorf("it was asked about %v, and from %v somebody is evicted", w.asked, evicted)
+	}
+}
+
+// moody is a filter that keeps everybody off some nodes, for the time being.
+type moody map[string]bool
+
+func (moody) Name() string { return "moody" }
+
+func (m moody) Fleeting(*model.Task) bool { return len(m) > 0 }
+
+func (m moody) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+	if scope != framework.Global {
+		return nil, nil
+	}
+	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+		if m[node.Name] {
+			return &model.Refusal{Code: model.NodesFiltered, Detail: "moody"}
+		}
+		return nil
+	}}, nil
+}
+
+// TestASearchThatGoesOnHeedsFilters that have changed their mind since: they need no change in the cluster to do so.
+func TestASearchThatGoesOnHeedsFilters(t *testing.T) {
+	snapshot, m := full(4, 1), moody{}
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 2, Priority: 10, Version: 1}
+	device(job, "z0")
+	device(job, "z1")
+	snapshot.Jobs = append(snapshot.Jobs, job)
+	profile := &framework.Profile{
+		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
+		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return m }}}},
+	}
+	var evicted []string
+	for range 50 {
+		framework.Run(snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
+			for _, eviction := range d.Evictions {
+				evicted = append(evicted, eviction.Node)
+			}
+		}})
+		m["n00000"] = true // where the first member has its seat by now
+		if len(evicted) > 0 {
+			break
+		}
+	}
+	if len(evicted) != 2 || slices.Contains(evicted, "n00000") {
+		t.Errorf("two pods were to be evicted, and none from the first node: %v", evicted)
+	}
+}
+
+// TestWhomOthersOutsideKeepWaitingIsAskedAgain, since nothing in the cluster tells when they change their minds.
+func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
+	for _, moods := range []moody{{}, {"n00000": true}} {
+		snapshot := full(1, 1)
+		snapshot.Nodes[0].Tasks[0].Priority = 20 // of eight seven may go, and eight are needed
+		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 8, Priority: 10, Version: 1}
+		for i := range 8 {
+			device(job, fmt.Sprint("z", i))
+		}
+		snapshot.Jobs = append(snapshot.Jobs, job)
+		tier := framework.Tier{{New: priority.New}, {New: gang.New}}
+		if len(moods) > 0 {
+			tier = append(tier, framework.Member{New: func() framework.Plugin { return moods }})
+		}
+		why := framework.Run(snapshot, &framework.Profile{
+			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []framework.Tier{tier},
+		}, framework.Options{})[job.Key]
+		if why.Expires != (len(moods) > 0) {
+			t.Errorf("with %d nodes barred from outside it expires: %t: %s", len(moods), why.Expires, why)
+		}
 	}
 }

@@ -178,7 +178,7 @@ func (r *run) touch(s *search) {
 		if of.job == nil {
 			continue
 		}
-		for _, task := range of.job.Tasks {
+		for _, task := range of.tasks {
 			if node := r.session.Snapshot.Node(task.Node); node != nil {
 				r.touched = append(r.touched, node)
 			}

@@ -31,7 +31,7 @@ func (r *run) redeem(job *model.Job) bool {
 	}
 	if trial.Stands() {
 		waits := start.Waits(session.Snapshot, job)
-		if slices.ContainsFunc(job.Tasks, session.Fleeting) { // whoever it is may agree without a sign, and be the only one in the way
+		if slices.ContainsFunc(trial.Members(), session.Fleeting) { // whoever it is may agree without a sign, and be the only one in the way
 			waits.Expires, waits.Note = true, refusal.String()
 		}
 		session.Refuse(job, waits)

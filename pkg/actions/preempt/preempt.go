@@ -236,7 +236,7 @@ func (r *run) try(job *model.Job) bool {
 func (r *run) search(f *failed, pool *pool) bool {
 	r.session.See(f.job)
 	s := r.newSearch(f.job, pool)
-	f.fleeting = slices.ContainsFunc(f.job.Tasks, r.session.Fleeting)
+	f.fleeting = slices.ContainsFunc(s.trial.Members(), r.session.Fleeting)
 	if f.same = r.foretell(s); f.same != nil {
 		return false
 	}

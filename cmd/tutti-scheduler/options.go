@@ -82,7 +82,7 @@ func (o *options) addFlags(command *cobra.Command) {
 		"where /debug/pprof is served, to whoever can connect; 0 turns it off")
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
-		"how long one decision's binds are sent again when the answer is a passing failure, from the first on")
+		"how long after its first bind a gang must have its minimum; after that, those that are bound are deleted")
 
 	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(logging)

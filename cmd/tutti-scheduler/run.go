@@ -134,15 +134,25 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		return nil, err
 	}
 	p.sources = append(p.sources, kube.HasSynced)
-	p.driver = commit.NewDriver(writer, commit.DriverOptions{
-		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: kube,
-	}, p.mailbox.Reply)
-	machine := commit.New(commit.Options{Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline})
+	machine := o.wireCommit(p, writer, kube)
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: measured,
-		Reservations: kube,
+		Reservations: kube, BindDeadline: o.bindDeadline,
 	})
 	return p, nil
+}
+
+// requestTimeout bounds each write of a decision.
+const requestTimeout = 10 * time.Second
+
+// wireCommit makes what decides about writes, and what carries them out.
+func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.Preparer) *commit.Machine {
+	p.driver = commit.NewDriver(writer, commit.DriverOptions{
+		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: requestTimeout,
+	}, p.mailbox.Reply)
+	return commit.New(commit.Options{
+		Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline, RequestTimeout: requestTimeout + time.Second,
+	})
 }
 
 // preparers is how many requests about volumes and claims are under way at most, however many pods are being prepared: those

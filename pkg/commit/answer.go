@@ -21,6 +21,10 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 		m.prepared(now, e, reply.Err)
 		return m.take()
 	}
+	if e.call.Kind == CallRead {
+		m.read(now, e, reply.Err, v)
+		return m.take()
+	}
 	switch v.class {
 	case unknown:
 		e.maybe = true
@@ -118,7 +122,7 @@ func (m *Machine) tooLate(now time.Time, e *entry) {
 	if e.message != "" {
 		message += ": " + e.message
 	}
-	e.refused = e.call.Attempt > 0
+	e.refused = e.call.Attempt > 0 && e.call.Kind != CallBind
 	m.giveUp(now, e, message)
 }
 
@@ -131,7 +135,7 @@ func (m *Machine) expire(now time.Time, b *batch) {
 	}
 	b.expired = true
 	for _, e := range b.entries {
-		if e.state != sent && e.state != final && e.call.Kind != CallRelease {
+		if e.state != sent && e.state != final && e.call.Kind != CallRelease && e.call.Kind != CallRead {
 			m.tooLate(now, e)
 		}
 	}
@@ -153,6 +157,8 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 		m.marked(now, e)
 	case CallEvict, CallDelete:
 		m.answer(now, e, Outcome{Kind: Evicted})
+	case CallUndo:
+		m.answer(now, e, Outcome{Kind: Undone})
 	default:
 		m.unlink(now, e)
 	}
@@ -175,17 +181,24 @@ func (m *Machine) bound(now time.Time, e *entry) {
 // fail ends an entry whose last attempt did not take effect, or that has none any more. gone tells that the object does
 // not exist, as does e.cancelled; leaving that it is being deleted.
 //
-// Invariant: a bind of which an earlier attempt may have taken effect fails only when its pod does not exist.
+// Invariant: a bind of which an earlier attempt may have taken effect fails only when its pod does not exist, or was read
+// without a node, or on another one, after that attempt had come to its end.
 func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message string) {
 	gone = gone || e.cancelled
 	outcome := Outcome{Gone: gone || leaving, Message: message}
 	switch e.call.Kind {
 	case CallBind, CallPrepare:
-		outcome.Kind = BindFailed
+		outcome.Kind, outcome.Refused = BindFailed, e.refused
 		if e.maybe && !gone {
-			outcome.Kind, outcome.Prepared = BindUncertain, e.holds
+			m.ask(now, e, outcome)
+			return
 		}
 		m.failBind(now, e, outcome)
+	case CallRead:
+		outcome.Kind = BindFailed
+		m.failBind(now, e, outcome)
+	case CallUndo:
+		m.failUndo(now, e, gone, outcome)
 	case CallPromise:
 		m.failPromise(now, e, outcome)
 	case CallEvict, CallMark, CallDelete:
@@ -232,6 +245,7 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 		m.promised(now, b)
 	case CallEvict:
 		m.cleared(now, b)
+	case CallUndo:
 	default:
 		m.report(now, Outcome{
 			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.succeeded, Failed: b.failed, Uncertain: b.uncertain,

@@ -139,7 +139,12 @@ func TestMachineNamesTheBinder(t *testing.T) {
 		t.Fatalf("calls %+v", calls)
 	}
 	outcomes := m.Reply(at, Reply{ID: calls[0].ID, Err: fmt.Errorf("bound already: %w", errBinderRefused)})
-	if len(outcomes) == 0 || outcomes[0].Kind != BindUncertain {
-		t.Errorf("outcomes %+v, want a bind that may have taken effect", outcomes)
+	calls = m.Calls(at)
+	if len(outcomes) != 0 || len(calls) != 1 || calls[0].Kind != CallRead || calls[0].Node != "n" {
+		t.Fatalf("outcomes %+v, calls %+v, want a look at the pod", outcomes, calls)
+	}
+	outcomes = m.Reply(at, Reply{ID: calls[0].ID})
+	if len(outcomes) != 2 || outcomes[0].Kind != Bound || outcomes[0].Binder != "http://x" {
+		t.Errorf("outcomes %+v, want a bind that has taken effect", outcomes)
 	}
 }

@@ -20,6 +20,10 @@ const (
 	CallPrepare Kind = iota
 	// CallRelease gives back what was set aside for a pod that will not be bound; see Preparer.
 	CallRelease
+	// CallRead asks on which node a pod is, when the answer to a bind was lost: one GET on pods, of what a quorum of etcd says.
+	CallRead
+	// CallUndo deletes a pod that was bound for a gang which did not start, or starts anew: one DELETE on pods.
+	CallUndo
 	// CallBind binds a pod to a node: one POST on pods/binding.
 	CallBind
 	// CallPromise says in a pod's status on which node room is kept for it, or that none is any more: one PATCH on pods/status.
@@ -40,7 +44,7 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"Prepare", "Release", "Bind", "Promise", "Evict", "Mark", "Delete", "GroupStatus", "PodCondition", "Event",
+	"Prepare", "Release", "Read", "Undo", "Bind", "Promise", "Evict", "Mark", "Delete", "GroupStatus", "PodCondition", "Event",
 }
 
 // String returns the kind's name.
@@ -53,6 +57,9 @@ func (k Kind) String() string {
 
 // prepares tells whether a call of this kind goes to the Preparer.
 func (k Kind) prepares() bool { return k <= CallRelease }
+
+// urgent tells whether a call of this kind goes before all that tell about decisions, and needs no patience.
+func (k Kind) urgent() bool { return k <= CallBind }
 
 // decides tells whether a call of this kind carries out a decision, rather than telling about it.
 func (k Kind) decides() bool { return k <= CallDelete }
@@ -71,10 +78,12 @@ type Call struct {
 	Attempt int
 	// Job is whose decision this is; the zero key for writes.
 	Job model.JobKey
-	// Pod is the pod to prepare, to bind, to promise room to or to evict; for a pod condition, the pod it is about.
+	// Pod is the pod to prepare, to bind, to read, to delete, to promise room to or to evict; for a pod condition, the pod it is
+	// about.
 	Pod model.PodRef
-	// Node is where CallPrepare and CallBind will have the pod, where CallPromise keeps room for it, empty when it does so no
-	// more, and where the pod of an eviction runs; empty for the other kinds, but that CallRelease may have it.
+	// Node is where CallPrepare and CallBind will have the pod, and CallRead asks whether it is, where CallPromise keeps room for
+	// it, empty when it does so no more, and where the pod of an undo or of an eviction is; empty for the other kinds, but that
+	// CallRelease may have it.
 	Node string
 	// Binder names who is asked to bind the pod; empty is the API server.
 	Binder string
@@ -85,9 +94,10 @@ type Call struct {
 // Reply is the answer to one call, plain data.
 type Reply struct {
 	ID CallID
-	// Err is nil when the API server confirmed the call, else what the client returned. An *errors.StatusError of
-	// apimachinery is read for its code, reason and Retry-After; ErrNotLeading says that nothing was sent; of any other
-	// error it is assumed that the call may have taken effect.
+	// Err is nil when the API server confirmed the call, a CallRead that the pod is on Call.Node; else what the client returned.
+	// An *errors.StatusError of apimachinery is read for its code, reason and Retry-After; ErrNotLeading says that nothing was
+	// sent; ErrNotBound and ErrElsewhere are answers to a CallRead; of any other error it is assumed that the call may have
+	// taken effect.
 	Err error
 }
 
@@ -144,14 +154,14 @@ type OutcomeKind int8
 
 // The outcomes. Every submitted bind ends in exactly one of Bound, BindFailed and BindUncertain, every promise in exactly one
 // of Promised and PromiseFailed, or in Lapsed when it takes an earlier one back, every eviction in exactly one of Evicted and
-// EvictFailed.
+// EvictFailed, and every pod of an undo in exactly one of Undone and UndoFailed.
 const (
 	// Bound: the API server confirmed the bind.
 	Bound OutcomeKind = iota
 	// BindFailed: the pod was not bound by us and no attempt of ours is under way. What was set aside for it is given back.
 	BindFailed
-	// BindUncertain: an attempt of ours may or may not have taken effect, and asking again cannot tell. The watch will:
-	// until then the pod must stay assumed.
+	// BindUncertain: an attempt of ours may or may not have taken effect, and the API server does not let us read what became of
+	// it. The watch will tell: until then the pod must stay assumed.
 	BindUncertain
 	// Committed: all binds of one decision have an answer.
 	Committed
@@ -176,11 +186,15 @@ const (
 	Pointless
 	// Released: what GiveBack asked for is done.
 	Released
+	// Undone: a pod that was bound is being deleted, or gone already.
+	Undone
+	// UndoFailed: the API server refused to delete a pod that was bound.
+	UndoFailed
 )
 
 var outcomeNames = [...]string{
 	"Bound", "BindFailed", "BindUncertain", "Committed", "Evicted", "EvictFailed", "Cleared", "Promised", "PromiseFailed",
-	"Lapsed", "WriteFailed", "Pointless", "Released",
+	"Lapsed", "WriteFailed", "Pointless", "Released", "Undone", "UndoFailed",
 }
 
 // String returns the kind's name.
@@ -198,7 +212,8 @@ type Outcome struct {
 	Job model.JobKey
 	// Pod is the pod the outcome is about; zero for Committed and Cleared and for a group's WriteFailed.
 	Pod model.PodRef
-	// Node is where the bind would have the pod, where room is kept for it, or where a victim runs; empty for other outcomes.
+	// Node is where the bind would have the pod, where room is kept for it, or where a pod is that is deleted or evicted; empty
+	// for other outcomes.
 	Node string
 	// Prepared tells, of a BindUncertain and of a Bound by a binder of its own, that something is still set aside for the pod:
 	// to be confirmed or given back once it is known what became of the bind.
@@ -208,7 +223,8 @@ type Outcome struct {
 	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
 	Gone bool
 	// Refused tells of an EvictFailed or PromiseFailed that it is this very call which the API server refused, or did not
-	// confirm in time, rather than another one of the decision.
+	// confirm in time, rather than another one of the decision; and of a BindFailed that this very bind was refused, or could
+	// not be prepared, so that pod or node are at fault.
 	Refused bool
 	// Overtaken tells of a PromiseFailed or Lapsed that a newer decision about the pod has taken its place.
 	Overtaken bool

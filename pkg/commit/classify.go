@@ -17,6 +17,12 @@ import (
 // ErrNotLeading is the reply to a call that was not sent, because the Lease did not hold any more when its turn came.
 var ErrNotLeading = errors.New("not leading")
 
+// ErrNotBound and ErrElsewhere are replies to a CallRead: the pod has no node, or another one.
+var (
+	ErrNotBound  = errors.New("the pod has no node")
+	ErrElsewhere = errors.New("the pod is on another node")
+)
+
 // class is what the answer to an attempt means for the next.
 type class int8
 
@@ -51,6 +57,8 @@ func classify(kind Kind, err error) verdict {
 		return verdict{class: done}
 	case errors.Is(err, ErrNotLeading) || neverSent(err):
 		return verdict{class: rejected}
+	case errors.Is(err, ErrNotBound) || errors.Is(err, ErrElsewhere):
+		return verdict{class: done} // that is an answer, too
 	case errors.Is(err, errBinderRefused):
 		// As with kube-scheduler the pod is placed anew, and whoever filters nodes for its binder is asked again.
 		return verdict{class: refused}

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -101,7 +102,10 @@ var errBinderRefused = errors.New("refused")
 
 // Do implements API.
 func (c *Client) Do(ctx context.Context, call Call) error {
-	if call.Kind != CallBind || call.Binder == "" {
+	switch {
+	case call.Kind == CallRead:
+		return c.read(ctx, call)
+	case call.Kind != CallBind || call.Binder == "":
 		return c.send(ctx, call)
 	}
 	binder := c.binder(call.Binder)
@@ -155,13 +159,35 @@ func (c *Client) send(ctx context.Context, call Call) error {
 	if err != nil {
 		return err
 	}
+	if err := do(ctx, request).Error(); err != nil {
+		return fmt.Errorf("%s: %w", call.Kind, err)
+	}
+	return nil
+}
+
+func do(ctx context.Context, request *rest.Request) rest.Result {
 	if deadline, ok := ctx.Deadline(); ok {
 		// The server then gives up when we do, so that a request rarely takes effect after nobody waits for it.
 		request.Timeout(max(time.Until(deadline).Truncate(time.Millisecond), time.Millisecond))
 	}
 	// Without this, a Retry-After would be slept out here, on a worker, where the machine cannot see it.
-	if err := request.MaxRetries(0).Do(ctx).Error(); err != nil {
+	return request.MaxRetries(0).Do(ctx)
+}
+
+// read asks where a pod is. Without a resourceVersion the server answers from a quorum of etcd, so that a bind which has taken
+// effect is seen.
+func (c *Client) read(ctx context.Context, call Call) error {
+	pod := &corev1.Pod{}
+	err := do(ctx, c.core.Get().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name)).Into(pod)
+	switch {
+	case err != nil:
 		return fmt.Errorf("%s: %w", call.Kind, err)
+	case pod.UID != call.Pod.UID:
+		return fmt.Errorf("%s: %w", call.Kind, apierrors.NewNotFound(corev1.Resource("pods"), call.Pod.Name))
+	case pod.Spec.NodeName == "":
+		return ErrNotBound
+	case pod.Spec.NodeName != call.Node:
+		return fmt.Errorf("%w: %s", ErrElsewhere, pod.Spec.NodeName)
 	}
 	return nil
 }
@@ -176,7 +202,7 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 		return c.evict(call), nil
 	case CallMark:
 		return c.podCondition(call.Write.Condition)
-	case CallDelete:
+	case CallUndo, CallDelete:
 		return c.delete(call), nil
 	case CallGroupStatus:
 		return c.groupStatus(call.Write.Group)

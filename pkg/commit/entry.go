@@ -34,6 +34,7 @@ import (
 //	                         ready, as CallRelease ──► sent ──► final: BindFailed
 //
 // A bind with nothing set aside is parked at once. The entry of an eviction that deletes carries CallMark and then CallDelete.
+// A bind that gets no further attempt, and of which one may have taken effect, carries CallRead until it is known; see read.go.
 type state int8
 
 const (
@@ -66,8 +67,11 @@ type entry struct {
 	maybe     bool
 	// cancelled: the pod was deleted, there is no further attempt.
 	cancelled bool
-	// refused tells that there is no further attempt because the API server refused one, or confirmed none in time.
+	// refused tells that there is no further attempt because the API server refused one, or, but for a bind, confirmed none in
+	// time.
 	refused bool
+	// sentAt is when the last attempt was sent; bindSentAt, of a bind that is being read, when the last of its binds was.
+	sentAt, bindSentAt time.Time
 	// overtaken tells of a promise that a newer decision about the pod has ended it.
 	overtaken bool
 	// victim is what the calls of an eviction carry out; nil for other calls.
@@ -99,7 +103,7 @@ const (
 // Invariant: open is the number of entries without a final answer, unready that of those that are neither parked nor final
 // in stagePreBind.
 type batch struct {
-	// kind is CallBind, CallPromise or CallEvict.
+	// kind is CallBind, CallPromise, CallEvict or CallUndo.
 	kind  Kind
 	stage stage
 	job   model.JobKey
@@ -112,8 +116,9 @@ type batch struct {
 	promises, evictions *batch
 	// aborted is why nothing more of the batch is to be sent; empty while all goes well.
 	aborted string
-	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent.
-	deadline time.Time
+	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent. It is no later
+	// than until, zero for any.
+	deadline, until time.Time
 	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
 	expired, patient bool
 	// succeeded, failed and uncertain count the final answers.

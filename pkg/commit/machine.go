@@ -55,10 +55,16 @@ func New(options Options) *Machine {
 
 // Submit takes a decision over, as one unit. Its effect must be assumed already.
 func (m *Machine) Submit(now time.Time, decision model.Decision) {
+	m.SubmitUntil(now, decision, time.Time{})
+}
+
+// SubmitUntil is Submit of a decision that completes a start begun before: its binds get no further attempt after that moment.
+// The zero time is none.
+func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time.Time) {
 	m.overtake(now, decision)
 	m.plan(now, decision)
 
-	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs}
+	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs, until: until}
 	for _, bind := range decision.Binds {
 		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
 		binds.entries[len(binds.entries)-1].holds = bind.Prepare
@@ -186,7 +192,7 @@ func (m *Machine) land(e *entry) {
 	switch kind := e.call.Kind; {
 	case kind.prepares():
 		m.preparing--
-	case kind != CallBind:
+	case !kind.urgent():
 		m.others--
 	}
 }
@@ -225,7 +231,7 @@ func (m *Machine) pick(now time.Time) *entry {
 		m.favoured = true
 		return e
 	}
-	for kind := CallBind; kind < kinds; kind++ {
+	for kind := CallRead; kind < kinds; kind++ {
 		if e := m.queues[kind].first; e != nil {
 			return e
 		}
@@ -254,6 +260,7 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	e.state = sent
 	e.call.ID = m.lastID
 	e.call.Attempt++
+	e.sentAt = now
 	m.sent[e.call.ID] = e
 	m.counts.Sent[e.call.Kind]++
 	if e.call.Attempt > 1 {
@@ -265,11 +272,14 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 		return e.call
 	case kind == CallBind:
 		m.favoured = false
-	default:
+	case !kind.urgent():
 		m.others++
 	}
 	if b := e.batch; b != nil && b.deadline.IsZero() && !b.patient {
 		b.deadline = now.Add(m.options.BindDeadline)
+		if !b.until.IsZero() && b.until.Before(b.deadline) {
+			b.deadline = b.until
+		}
 		m.deadlines.add(b.deadline, b)
 	}
 	return e.call

@@ -399,12 +399,12 @@ func TestBindAnswers(t *testing.T) {
 		fresh, afterLostAway string
 	}{
 		"confirmed":     {nil, "Bound a", "Bound a"},
-		"assigned":      {errTaken, "BindFailed a", "BindUncertain a"},
-		"being deleted": {errLeave, "BindFailed a gone", "BindUncertain a gone"},
+		"assigned":      {errTaken, "BindFailed a refused", "BindUncertain a"},
+		"being deleted": {errLeave, "BindFailed a refused gone", "BindUncertain a gone"},
 		"other pod":     {errUID, "BindFailed a gone", "BindFailed a gone"},
 		"not found":     {errGone, "BindFailed a gone", "BindFailed a gone"},
-		"forbidden":     {errDenied, "BindFailed a", "BindUncertain a"},
-		"bad request":   {apierrors.NewBadRequest("x"), "BindFailed a", "BindUncertain a"},
+		"forbidden":     {errDenied, "BindFailed a refused", "BindUncertain a"},
+		"bad request":   {apierrors.NewBadRequest("x"), "BindFailed a refused", "BindUncertain a"},
 		"wrapped":       {fmt.Errorf("bind: %w", errUID), "BindFailed a gone", "BindFailed a gone"},
 	}
 	for name, test := range tests {
@@ -425,6 +425,9 @@ func TestBindAnswers(t *testing.T) {
 				want := test.fresh
 				if lost {
 					want = test.afterLostAway
+				}
+				if p.calls() == "Read a" { // and if nobody lets us read what became of it, nobody knows
+					p.reply("a", errDenied)
 				}
 				if len(p.said) != 2 || p.said[0] != want {
 					t.Errorf("after %v: got %q, want %q", earlier, p.said, want)
@@ -450,17 +453,19 @@ func TestBindDeadline(t *testing.T) {
 	p.replies(apierrors.NewTooManyRequests("busy", 10), "rejected")
 	p.replies(apierrors.NewTooManyRequests("busy", 10), "lost")
 	p.expect()
-	if p.now = p.now.Add(time.Second); p.calls() != "" {
+	if p.now = p.now.Add(time.Second); p.calls() != "Read lost" {
 		t.Error("sent after the deadline")
 	}
 	if at, ok := p.NextWake(); !ok || at.After(p.now) {
 		t.Errorf("wakes at %s, %t, want at once: outcomes are waiting", at, ok)
 	}
 	p.pass(0)
-	p.expect("BindFailed rejected", "BindUncertain lost", "BindFailed waits", "BindFailed unsent")
+	p.expect("BindFailed rejected", "BindFailed waits", "BindFailed unsent")
 	p.reply("late", errServer) // no further attempt
 	p.reply("waits", nil)
-	p.expect("BindUncertain late", "Committed j needs=5 bound=0 failed=3 uncertain=2")
+	p.expectCalls("Read late")
+	p.replies(nil, "lost", "late")
+	p.expect("Bound lost", "Bound late", "Committed j needs=5 bound=2 failed=3 uncertain=0")
 	p.end()
 }
 

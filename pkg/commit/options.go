@@ -13,6 +13,9 @@ type Options struct {
 	PrepareTimeout time.Duration
 	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s.
 	BindDeadline time.Duration
+	// RequestTimeout is how long after it was sent a call may still take effect: what the Driver's Timeout bounds, and a little
+	// more; 11 s. Only then does a CallRead that finds a pod without node show that it was not bound.
+	RequestTimeout time.Duration
 	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
 	// by up to a quarter depending on the UID; 100 ms and 2 s.
 	Backoff, MaxBackoff time.Duration
@@ -27,6 +30,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Preparing, 4096)
 	orDefault(&o.PrepareTimeout, 10*time.Minute)
 	orDefault(&o.BindDeadline, 30*time.Second)
+	orDefault(&o.RequestTimeout, 11*time.Second)
 	orDefault(&o.Backoff, 100*time.Millisecond)
 	orDefault(&o.MaxBackoff, 2*time.Second)
 	orDefault(&o.Patience, time.Second)

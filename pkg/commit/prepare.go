@@ -40,6 +40,7 @@ func (m *Machine) prepared(now time.Time, e *entry, err error) {
 	case e.batch.aborted != "":
 		m.giveUp(now, e, e.batch.aborted)
 	case err != nil:
+		e.refused = true
 		m.giveUp(now, e, e.message)
 	default:
 		m.land(e)
@@ -126,7 +127,7 @@ func (m *Machine) abort(now time.Time, b *batch, message string) {
 	m.forgetDeadline(b)
 	for _, e := range b.entries {
 		switch {
-		case e.state == final || e.call.Kind == CallRelease:
+		case e.state == final || e.call.Kind == CallRelease || e.call.Kind == CallRead:
 		case e.state != sent:
 			m.giveUp(now, e, message)
 		case e.call.Kind == CallPrepare:

@@ -86,7 +86,7 @@ func TestOneThatIsNotPreparedFailsAll(t *testing.T) {
 	p.reply("flies", nil) // it was faster
 	p.expectCalls("Release flies")
 	p.replies(nil, "flies", "fails")
-	p.expect("BindFailed flies", "BindFailed fails", "Committed j needs=4 bound=0 failed=4 uncertain=0")
+	p.expect("BindFailed flies", "BindFailed fails refused", "Committed j needs=4 bound=0 failed=4 uncertain=0")
 	p.end()
 }
 
@@ -117,7 +117,7 @@ func TestSurplusFailsAlone(t *testing.T) {
 	p.reply("b", nil)
 	p.expectCalls("Bind b, Bind c")
 	p.replies(nil, "a", "b", "c")
-	p.expect("BindFailed a", "Bound b", "Bound c", "Committed j needs=0 bound=2 failed=1 uncertain=0")
+	p.expect("BindFailed a refused", "Bound b", "Bound c", "Committed j needs=0 bound=2 failed=1 uncertain=0")
 
 	p.submit(decision)
 	p.calls()
@@ -184,7 +184,7 @@ func TestBindThatFailsGivesBack(t *testing.T) {
 	p.expectCalls("Release a")
 	p.pass(time.Minute) // past the deadline: what is given back is not given up
 	p.replies(nil, "a", "b")
-	p.expect("BindFailed a", "Bound b", "Committed j needs=2 bound=1 failed=1 uncertain=0")
+	p.expect("BindFailed a refused", "Bound b", "Committed j needs=2 bound=1 failed=1 uncertain=0")
 	p.end()
 }
 
@@ -195,8 +195,12 @@ func TestUncertainBindKeepsWhatIsSetAside(t *testing.T) {
 	p.reply("a", nil)
 	p.calls()
 	p.reply("a", errLost)
-	p.now = p.now.Add(time.Hour)
-	outcomes := p.Tick(p.now)
+	p.pass(time.Hour)
+	read := p.Calls(p.now)
+	if len(read) != 1 || read[0].Kind != CallRead {
+		t.Fatalf("calls %+v, want a look at the pod", read)
+	}
+	outcomes := p.Reply(p.now, Reply{ID: read[0].ID, Err: errDenied})
 	if len(outcomes) == 0 || outcomes[0].Kind != BindUncertain || !outcomes[0].Prepared {
 		t.Fatalf("got %+v, want an uncertain bind with something set aside", outcomes)
 	}

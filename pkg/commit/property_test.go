@@ -23,8 +23,11 @@ type world struct {
 	nodes    map[types.UID]string
 	deleted  map[types.UID]bool
 	inFlight []Call
-	// frozen are binds whose reply was lost and that the server may still carry out.
+	// frozen are binds whose reply was lost and that the server may still carry out, as long as a request may take.
 	frozen []Call
+	sentAt map[CallID]time.Time
+	// undoing counts the pods of undos without outcome, by pod.
+	undoing map[types.UID]int
 
 	// open counts the submitted binds, promises and evictions without outcome, by decision, kind and pod.
 	open  map[string]int
@@ -105,6 +108,7 @@ func (w *world) send() {
 		busy[t] = true
 	}
 	for _, call := range calls {
+		w.sentAt[call.ID] = w.now
 		var job int
 		fmt.Sscanf(call.Job.Name, "j%d", &job)
 		if call.Kind == CallBind && job <= w.before[call.Pod.UID] {
@@ -178,6 +182,17 @@ func (w *world) carryOut(call Call) error {
 		return nil
 	case w.deleted[uid]:
 		return errGone
+	case call.Kind == CallRead:
+		switch w.nodes[uid] {
+		case call.Node:
+			return nil
+		case "":
+			return ErrNotBound
+		}
+		return ErrElsewhere
+	case call.Kind == CallUndo:
+		w.deleted[uid] = true
+		return nil
 	case call.Kind == CallPromise:
 		w.plans.nominated[uid] = call.Node
 		return nil
@@ -238,13 +253,43 @@ func (w *world) answer() {
 	w.send()
 }
 
-// thaw lets the server carry out a bind that nobody waits for any more.
+// thaw lets the server carry out a bind that nobody waits for any more, if it may still do so.
 func (w *world) thaw() {
 	if len(w.frozen) == 0 {
 		return
 	}
-	w.carryOut(w.frozen[0])
+	if w.mayThaw(w.frozen[0]) {
+		w.carryOut(w.frozen[0])
+	}
 	w.frozen = w.frozen[1:]
+}
+
+func (w *world) mayThaw(call Call) bool { return w.now.Before(w.sentAt[call.ID].Add(requestTimeout)) }
+
+// requestTimeout is for how long the server works at a request that nobody waits for.
+const requestTimeout = 11 * time.Second
+
+// undo takes back what is bound of some pods.
+func (w *world) undo() {
+	var bound []model.Bind
+	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, 3, rapid.ID).Draw(w.t, "undo") {
+		pod := pod(fmt.Sprintf("p%d", n))
+		if w.bound[pod.UID] > 0 && w.undoing[pod.UID] == 0 {
+			bound = append(bound, model.Bind{Pod: pod, Node: w.nodes[pod.UID]})
+			w.undoing[pod.UID]++
+		}
+	}
+	w.machine.Undo(w.now, model.JobKey{Namespace: "ns", Name: "undo"}, bound)
+	w.send()
+}
+
+func (w *world) judgeUndo(o Outcome) {
+	if w.undoing[o.Pod.UID]--; w.undoing[o.Pod.UID] < 0 {
+		w.t.Fatalf("a second outcome: %+v", o)
+	}
+	if o.Kind == Undone && !w.deleted[o.Pod.UID] {
+		w.t.Fatalf("%s is said to be deleted, and is not", o.Pod)
+	}
 }
 
 func (w *world) remove() {
@@ -265,6 +310,8 @@ func (w *world) judge(outcomes []Outcome) {
 	for _, o := range outcomes {
 		switch o.Kind {
 		case WriteFailed, Pointless:
+		case Undone, UndoFailed:
+			w.judgeUndo(o)
 		case Committed:
 			if want, owed := w.committed[o.Job.Name]; !owed || o.Bound+o.Failed+o.Uncertain != want {
 				w.t.Fatalf("%+v: want %d binds, owed %t", o, want, owed)
@@ -307,7 +354,7 @@ func (w *world) judgeBind(o Outcome) {
 			w.t.Fatalf("reported as failed, is on %s: %s (%s)", o.Node, o.Pod, o.Message)
 		}
 		for _, call := range w.frozen {
-			if call.Pod.UID == uid && call.Node == o.Node && !w.deleted[uid] && w.nodes[uid] == "" {
+			if call.Pod.UID == uid && call.Node == o.Node && !w.deleted[uid] && w.nodes[uid] == "" && w.mayThaw(call) {
 				w.t.Fatalf("reported as failed, can still be bound: %s (%s)", o.Pod, o.Message)
 			}
 		}
@@ -367,15 +414,20 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			nodes: map[types.UID]string{}, deleted: map[types.UID]bool{},
 			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
 			committed: map[string]int{}, aside: map[string]string{}, needs: map[string]int{}, begun: map[string]bool{},
-			spare: map[string]int{}, plans: newPlans(),
+			spare: map[string]int{}, plans: newPlans(), sentAt: map[CallID]time.Time{}, undoing: map[types.UID]int{},
 			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
 		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second})
-		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass, w.giveBack}
+		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass, w.giveBack, w.undo}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()
 		}
 		w.drain()
+		for uid, n := range w.undoing {
+			if n != 0 {
+				t.Fatalf("undo of %s: %d without outcome", uid, n)
+			}
+		}
 		for k, n := range w.open {
 			if n != 0 {
 				t.Fatalf("%s: %d without outcome", k, n)

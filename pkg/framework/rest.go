@@ -21,7 +21,7 @@ type rest struct {
 func (m *Memory) atRest(snapshot *model.Snapshot, profile *Profile) *rest {
 	switch {
 	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:
-	case len(snapshot.Held)+len(snapshot.Spared) > 0:
+	case snapshot.Passing():
 	case !m.rest.wake.IsZero() && !snapshot.Now.Before(m.rest.wake):
 	default:
 		return m.rest
@@ -41,7 +41,7 @@ func (r *rest) wakeAgain(options Options) {
 // that ask for more than nodes and their room.
 func (s *Session) rest() *rest {
 	snapshot := s.Snapshot
-	if s.decided || snapshot.Version == 0 || len(snapshot.Held)+len(snapshot.Spared) > 0 {
+	if s.decided || snapshot.Version == 0 || snapshot.Passing() {
 		return nil
 	}
 	plain := map[model.Shape]bool{}

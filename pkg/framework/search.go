@@ -230,8 +230,14 @@ func addScore(sums []int64, score NodeScore, candidates []*model.Node) {
 	}
 }
 
+// checks returns what the plugins want to hold of a node for the task, and, while that is asked for, that it is not avoided.
 func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
 	var all []NodeCheck
+	if s.avoiding && scope == Global {
+		if avoided := s.Snapshot.Avoided[task.Job]; len(avoided) > 0 {
+			all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
+		}
+	}
 	for _, filter := range s.slots.nodeFilter {
 		checks, refusal := filter.FilterFor(task, scope)
 		if refusal != nil {

@@ -52,6 +52,8 @@ type Session struct {
 	wake    time.Time
 	memory  *Memory
 	lacks   []*model.Refusal
+	// avoiding tells that nodes which jobs avoid are no nodes for them.
+	avoiding bool
 }
 
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
@@ -189,6 +191,17 @@ func (s *Session) seeFor(task *model.Task) {
 
 // Afresh tells that nothing may be remembered, so that what is can be held to it. For tests.
 func (s *Session) Afresh() bool { return s.options.Afresh }
+
+// Avoiding tells whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these nodes ruled out for
+// it; whoever gets false from it may look again without, since a node that refused once may be the only one there is.
+func (s *Session) Avoiding(job *model.Job, find func() bool) bool {
+	if len(s.Snapshot.Avoided[job.Key]) == 0 {
+		return false
+	}
+	s.avoiding = true
+	defer func() { s.avoiding = false }()
+	return find()
+}
 
 // OrderMoves tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
 // shares and order by them.

@@ -16,7 +16,7 @@ import (
 type Snapshot struct {
 	// Now is when the snapshot was taken, the only clock of a cycle.
 	Now time.Time
-	// Version differs between two snapshots of one live state if anything does but the time, Held and Spared. Zero is unknown.
+	// Version differs between two snapshots of one live state if anything does but the time, Held, Avoided and Spared. Zero is unknown.
 	Version    uint64
 	Dimensions *Dimensions
 	// Nodes are sorted by name; SetNodes replaces them.
@@ -25,6 +25,9 @@ type Snapshot struct {
 	Jobs []*Job
 	// Held says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
 	Held map[JobKey]*Refusal
+	// Avoided says on which nodes, by name, members of a job are not placed for now if there are others, and why: a bind to them
+	// has failed. Nil avoids none.
+	Avoided map[JobKey]map[string]*Refusal
 	// Spared are pods that the API server has lately refused to evict, and why. Nil spares none.
 	Spared map[types.UID]*Refusal
 	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
@@ -44,6 +47,9 @@ type Snapshot struct {
 	// moved are the tasks that Move was called for, until somebody takes note.
 	moved map[*Task]struct{}
 }
+
+// Passing tells whether jobs are held, nodes avoided or pods spared, which time alone will end.
+func (s *Snapshot) Passing() bool { return len(s.Held)+len(s.Avoided)+len(s.Spared) > 0 }
 
 // Node returns the node of that name, nil when there is none.
 func (s *Snapshot) Node(name string) *Node {

@@ -130,10 +130,10 @@ func TestGangThatIsNotPreparedGivesAllBackAndIsTriedAgain(t *testing.T) {
 		return nil
 	}
 	calls := order(k.play(t.Context(), 900*time.Millisecond))
-	if strings.Contains(calls, "Bind") || strings.Count(calls, "Release") != 3 {
-		t.Errorf("calls: %s, want no bind and everything given back", calls)
+	if strings.Contains(calls, "Bind") || strings.Count(calls, "Release") != 6 {
+		t.Errorf("calls: %s, want no bind and everything given back, twice: at once and after a tenth of a second", calls)
 	}
-	if len(k.held) != 0 || !slices.Equal(k.said, []string{"abandon mpi-2"}) {
+	if len(k.held) != 0 || !slices.Equal(k.said, []string{"abandon mpi-2", "abandon mpi-2"}) {
 		t.Errorf("held %v, said %q", k.held, k.said)
 	}
 	condition := k.condition("mpi")
@@ -152,6 +152,7 @@ func TestWhatIsSetAsideIsKeptWhileABindIsInDoubt(t *testing.T) {
 	k.node("n1", "8")
 	k.gang("mpi", 1, 1)
 	lost := true
+	k.refuseRead = forbidden
 	k.refuse = func(commit.Call) error {
 		if lost {
 			return errors.New("connection reset")

@@ -8,10 +8,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// How long a job is left alone after the API server refused one of its binds for good; doubled with each further one.
+// How long a job is left alone after the API server refused one of its binds for good: hardly at all the first time, since another
+// node may do, then firstHold, doubled with each further one.
 const (
+	noHold      = 100 * time.Millisecond
 	firstHold   = time.Second
 	longestHold = time.Minute
+)
+
+// How long a job is left alone whose pods had to be deleted; doubled with each further time.
+const (
+	firstRest   = 30 * time.Second
+	longestRest = 10 * time.Minute
 )
 
 // backoff holds back jobs whose binds fail, so that a refusal that repeats does not become a storm of calls.
@@ -22,25 +30,61 @@ type hold struct {
 	job     types.UID
 	refusal *model.Refusal
 	until   time.Time
-	delay   time.Duration
+	// delay is how long the last hold was, rest how long the last one after pods were deleted; zero when there was none.
+	delay, rest time.Duration
 }
 
 // failed holds the job back, longer than the last time. Failures while it is held back, such as those of the other members
 // of one decision, are the same failure.
 func (b backoff) failed(key model.JobKey, job types.UID, refusal *model.Refusal, now time.Time) {
-	last, known := b[key]
-	if known && last.job == job && last.until.After(now) {
+	last := b[key]
+	if last.job != job {
+		last = hold{}
+	}
+	if last.until.After(now) {
 		return
 	}
-	if last.job != job {
-		last.delay = 0
+	delay := noHold
+	if last.delay > 0 {
+		delay = min(longestHold, max(firstHold, 2*last.delay))
 	}
-	delay := min(longestHold, max(firstHold, 2*last.delay))
-	b[key] = hold{job: job, refusal: refusal, until: now.Add(delay), delay: delay}
+	b[key] = hold{job: job, refusal: refusal, until: now.Add(delay), delay: delay, rest: last.rest}
 }
 
-// succeeded forgets the job's failures.
-func (b backoff) succeeded(key model.JobKey) { delete(b, key) }
+// undone holds the job back after its pods were deleted, longer than the last time.
+func (b backoff) undone(key model.JobKey, job types.UID, refusal *model.Refusal, now time.Time) {
+	last := b[key]
+	if last.job != job {
+		last = hold{}
+	}
+	rest := min(longestRest, max(firstRest, 2*last.rest))
+	b[key] = hold{job: job, refusal: refusal, until: now.Add(rest), delay: last.delay, rest: rest}
+}
+
+// resting tells whether the job is left alone since its pods had to be deleted.
+func (b backoff) resting(key model.JobKey, job types.UID, now time.Time) bool {
+	last := b[key]
+	return last.job == job && last.rest > 0 && last.until.After(now)
+}
+
+// reason returns why the last bind of the job failed, nil when none did lately.
+func (b backoff) reason(key model.JobKey, job types.UID) *model.Refusal {
+	if last := b[key]; last.job == job {
+		return last.refusal
+	}
+	return nil
+}
+
+// succeeded forgets that binds of the job have failed, but not that its pods had to be deleted.
+func (b backoff) succeeded(key model.JobKey) {
+	last := b[key]
+	if last.rest == 0 {
+		delete(b, key)
+		return
+	}
+	last.delay = 0
+	b[key] = last
+}
 
 // held returns the jobs of the snapshot that are held back at the moment, and when the first of them is not any more. It
 // drops jobs that are gone, and what has been forgiven for long.
@@ -51,13 +95,11 @@ func (b backoff) held(
 	for key, hold := range b {
 		job := snapshot.Job(key)
 		switch {
-		case job == nil || job.UID != hold.job || now.Sub(hold.until) > longestHold:
+		case job == nil || job.UID != hold.job || now.Sub(hold.until) > max(longestHold, 2*hold.rest):
 			delete(b, key)
 		case hold.until.After(now):
 			refusals[key] = hold.refusal
-			if wake.IsZero() || hold.until.Before(wake) {
-				wake = hold.until
-			}
+			wake = sooner(wake, hold.until)
 		}
 	}
 	return refusals, wake

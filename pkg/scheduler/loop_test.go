@@ -43,6 +43,8 @@ type world struct {
 	// listens.
 	refusePlan func(commit.Call) error
 	drop       func(commit.Call) bool
+	// refuseUndo answers the deletion of a pod that was bound, refuseRead a look at a pod, with an error; nil answers all with yes.
+	refuseUndo, refuseRead func(commit.Call) error
 }
 
 // tester is a test, or one of many attempts at a property.
@@ -94,7 +96,19 @@ func (w *world) serve(call commit.Call) error {
 			w.t.Errorf("pod %s is bound twice", call.Pod)
 		}
 		pod.Spec.NodeName, pod.Status.NominatedNodeName = call.Node, ""
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now()).Rfc3339Copy(),
+		}}
 		w.pod(pod)
+	case commit.CallRead:
+		return w.read(call)
+	case commit.CallUndo:
+		if w.refuseUndo != nil {
+			if err := w.refuseUndo(call); err != nil {
+				return err
+			}
+		}
+		w.gone(string(call.Pod.UID))
 	case commit.CallPromise, commit.CallEvict, commit.CallMark, commit.CallDelete:
 		return w.servePlan(call)
 	case commit.CallPodCondition:
@@ -105,6 +119,23 @@ func (w *world) serve(call commit.Call) error {
 		group := w.groups[call.Write.Group.Name].DeepCopy()
 		group.Status = call.Write.Group.Status
 		w.group(group)
+	}
+	return nil
+}
+
+func (w *world) read(call commit.Call) error {
+	if w.refuseRead != nil {
+		if err := w.refuseRead(call); err != nil {
+			return err
+		}
+	}
+	switch pod := w.pods[call.Pod.UID]; {
+	case pod == nil:
+		return apierrors.NewNotFound(corev1.Resource("pods"), call.Pod.Name)
+	case pod.Spec.NodeName == "":
+		return commit.ErrNotBound
+	case pod.Spec.NodeName != call.Node:
+		return commit.ErrElsewhere
 	}
 	return nil
 }
@@ -296,29 +327,5 @@ func TestCountsFollowAtMostOnceASecond(t *testing.T) {
 	}
 	if status := w.groups["wide"].Status; status.Running != 50 || status.Phase != v1alpha1.PodGroupRunning {
 		t.Errorf("status %+v", status)
-	}
-}
-
-func TestBindOfUnknownFateIsTriedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", "8")
-	w.refuse = func(call commit.Call) error {
-		if call.Pod.Name == "mpi-1" {
-			return errors.New("connection lost")
-		}
-		return nil
-	}
-	w.gang("mpi", 3, 3)
-	w.play(t.Context(), 40*time.Second) // past the bind deadline: the answers are lost for good
-	w.refuse = nil
-	if n := kinds(w.play(t.Context(), 15*time.Second))[commit.CallBind]; n != 0 {
-		t.Errorf("%d binds while the first one's fate is unknown", n)
-	}
-	w.play(t.Context(), 30*time.Second)
-	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue {
-		t.Errorf("condition %+v long after the connection came back", c)
-	}
-	if len(w.loop.doubts) != 0 {
-		t.Error("doubts are kept at rest")
 	}
 }

@@ -32,6 +32,8 @@ const (
 type reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
+	// seen tells whether a job's group has had its minimum bound and has members left since, where its status is behind.
+	seen   func(*model.Job) (whole, known bool)
 	pass   int
 	writes []commit.Write
 	wake   time.Time
@@ -82,8 +84,8 @@ type sentCondition struct {
 	condition corev1.PodCondition
 }
 
-func newReporter() *reporter {
-	return &reporter{groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}}
+func newReporter(seen func(*model.Job) (whole, known bool)) *reporter {
+	return &reporter{groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, seen: seen}
 }
 
 // report returns what is to be written about the jobs, and when to look again at the latest; a zero time means that
@@ -126,7 +128,11 @@ func (r *reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 	if sent.holds(now) {
 		current = sent.status
 	}
-	wanted := groupStatus(job, current, refusal, metav1.NewTime(now).Rfc3339Copy())
+	was, known := r.seen(job)
+	if !known {
+		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
+	}
+	wanted := groupStatus(job, current, was, refusal, metav1.NewTime(now).Rfc3339Copy())
 	if equality.Semantic.DeepEqual(wanted, current) {
 		if r.keep(sent.record, equality.Semantic.DeepEqual(current, job.Group.Status), now) {
 			sent.pass = r.pass

@@ -15,6 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // The tests of this file are about what happens around the start of a gang: its end, refusals by the API server, and what
@@ -158,3 +159,9 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func assigned(call commit.Call) error {
+	return apierrors.NewConflict(corev1.Resource("pods/binding"), call.Pod.Name, errors.New("pod is already assigned to node"))
+}
+
+func jobKey(name string) model.JobKey { return model.JobKey{Namespace: "default", Name: name} }

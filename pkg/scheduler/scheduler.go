@@ -64,6 +64,8 @@ type Scheduler struct {
 	backoff  backoff
 	doubts   doubts
 	spared   spared
+	avoided  avoided
+	starts   *starts
 	refusals map[model.JobKey]*model.Refusal
 	// memory is handed on from session to session.
 	memory  framework.Memory
@@ -79,6 +81,8 @@ type Options struct {
 	Clock clock.WithTicker
 	// Period is the longest time between two cycles; at least a second.
 	Period time.Duration
+	// BindDeadline is how long after the first bind of a gang it must have its minimum, or is undone; 30 s when it is zero.
+	BindDeadline time.Duration
 	// Verify checks the invariants after every statement; for tests.
 	Verify bool
 	// Reservations are told what became of binds; nil when nothing is ever set aside.
@@ -95,9 +99,10 @@ func New(
 	if options.Reservations == nil {
 		options.Reservations = nothingSetAside{}
 	}
+	starts := newStarts(options.BindDeadline)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(), backoff: backoff{}, doubts: doubts{}, spared: spared{},
+		reporter: newReporter(starts.known), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
 	}
 }
 
@@ -152,6 +157,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 	if letters.lead && !s.leading {
 		s.leading = true
+		s.starts.lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
 	}
@@ -165,11 +171,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	if s.unchanged(now) {
 		return
 	}
-	snapshot := s.state.Snapshot(now)
-	held, release := s.backoff.held(snapshot, now)
-	snapshot.Held = held
-	spared, sparedUntil := s.spared.now(s.state, now)
-	snapshot.Spared = spared
+	snapshot, pass := s.look(ctx, now)
 	decided, reserved, gaveBack := 0, 0, false
 	expires := now.Add(anyway)
 	var outcomes []commit.Outcome
@@ -183,7 +185,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
-			s.machine.Submit(now, decision)
+			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 			}
@@ -196,8 +198,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 	})
 	s.last = lastCycle{decided: decided+reserved > 0, expires: expires}
-	s.last.expireBy(release, !release.IsZero())
-	s.last.expireBy(sparedUntil, !sparedUntil.IsZero())
+	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
@@ -211,6 +212,20 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.options.Metrics.cycle(took, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
 		"decided", decided, "waiting", len(s.refusals))
+}
+
+// look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
+func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
+	over, pass := s.endStarts(ctx, s.state.Snapshot(now), now)
+	snapshot = s.state.Snapshot(now)
+	var until time.Time
+	snapshot.Held, until = s.backoff.held(snapshot, now)
+	maps.Copy(snapshot.Held, over)
+	pass = sooner(pass, until)
+	snapshot.Avoided, until = s.avoided.now(snapshot, now)
+	pass = sooner(pass, until)
+	snapshot.Spared, until = s.spared.now(s.state, now)
+	return snapshot, sooner(pass, until)
 }
 
 // lastCycle is what the next one needs to know of it.
@@ -252,103 +267,11 @@ func (s *Scheduler) wake(now time.Time) {
 	s.cycle.soon(now, quiet, patience)
 }
 
-// settle acts on what has become final.
-func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
-	now := s.options.Clock.Now()
-	for _, outcome := range outcomes {
-		s.options.Metrics.outcome(outcome)
-		switch outcome.Kind {
-		case commit.Bound:
-			s.bound(outcome, now)
-		case commit.Pointless:
-			s.options.Reservations.Abandon(outcome.Pod.UID)
-		case commit.Released:
-			if s.state.Forget(outcome.Pod.UID) {
-				s.wake(now)
-			}
-		case commit.BindFailed:
-			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.state.Forget(outcome.Pod.UID)
-			if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
-				s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
-			}
-			s.wake(now)
-		case commit.BindUncertain:
-			klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.doubts.add(outcome, now)
-		case commit.Committed:
-			if outcome.Failed == 0 {
-				s.backoff.succeeded(outcome.Job)
-			}
-		case commit.WriteFailed:
-			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
-			s.reporter.failed(outcome.Write, now)
-		default:
-			s.settlePlan(ctx, outcome, now)
-		}
-	}
-}
-
-// bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.
-func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
-	if outcome.Binder == "" {
-		s.options.Reservations.Confirm(outcome.Pod.UID)
-	} else {
-		s.doubts.add(outcome, now)
-	}
-	s.machine.Write(now, scheduledEvent(outcome, now))
-}
-
-// resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
-func (s *Scheduler) resolve(doubt doubt, now time.Time) {
-	switch {
-	case !s.state.Assumed(doubt.pod.UID):
-		s.options.Reservations.Confirm(doubt.pod.UID)
-	case doubt.holds:
-		s.machine.GiveBack(now, doubt.pod) // until then it stays assumed
-	case s.state.Forget(doubt.pod.UID):
-		s.wake(now)
-	}
-}
-
-// giveBackStranded frees the devices that members of jobs without room hold since a start that came to no end.
-func (s *Scheduler) giveBackStranded(snapshot *model.Snapshot, now time.Time) {
-	for _, job := range snapshot.Jobs {
-		refusal := s.refusals[job.Key]
-		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
-			continue
-		}
-		for _, task := range job.Waiting() {
-			if (task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0) && s.options.Reservations.Strand(task.Pod) {
-				s.machine.GiveBack(now, task.PodRef)
-			}
-		}
-	}
-}
-
-// nothingSetAside is where nothing ever is.
-type nothingSetAside struct{}
-
-func (nothingSetAside) Confirm(types.UID) {}
-func (nothingSetAside) Abandon(types.UID) {}
-
-func (nothingSetAside) Strand(*corev1.Pod) bool { return false }
-
-func bindFailed(outcome commit.Outcome) *model.Refusal {
-	return &model.Refusal{
-		Code:   model.BindFailed,
-		Detail: "pod " + outcome.Pod.Name + " could not be bound to " + outcome.Node + ": " + outcome.Message,
-	}
-}
-
-func scheduledEvent(outcome commit.Outcome, now time.Time) commit.Write {
-	return podEvent(outcome.Pod, "Normal", reasonScheduled, "Bound to "+outcome.Node, now)
-}
-
 // report writes what there is to tell and was not told.
 func (s *Scheduler) report(now time.Time) {
 	s.reports.clear()
 	writes, wake := s.reporter.report(s.state.Snapshot(now).Jobs, s.refusals, now)
+	s.starts.told(writes)
 	for _, write := range writes {
 		s.machine.Write(now, write)
 	}

@@ -13,9 +13,10 @@ import (
 )
 
 // groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when
-// nobody refused it) and of the status it has, or is about to have.
+// nobody refused it), of the status it has, or is about to have, and of whether it was whole: had its minimum bound, and has had
+// members left since.
 func groupStatus(
-	job *model.Job, current v1alpha1.PodGroupStatus, refusal *model.Refusal, now metav1.Time,
+	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.ObservedGeneration = job.Group.Generation
@@ -27,8 +28,13 @@ func groupStatus(
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Reservation = groups.Reservation(job).DeepCopy()
 
-	wasScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
-	condition := scheduled(job, refusal, wasScheduled)
+	condition := scheduled(job, refusal, wasWhole)
+	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
+		condition = &metav1.Condition{
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonAnew,
+			Message: "of the members that were bound none is left; it starts anew",
+		}
+	}
 	if condition != nil && !job.Ended() { // what was said of a job that has ended stays true
 		condition.ObservedGeneration = job.Group.Generation
 		if job.Remark != "" {
@@ -79,10 +85,11 @@ func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1al
 	}
 }
 
-// The reasons of a True condition; those of a False one are the codes of refusals.
+// The reasons of a True condition; those of a False one are the codes of refusals, but for reasonAnew.
 const (
 	reasonScheduled = "Scheduled"
 	reasonDegraded  = "Degraded"
+	reasonAnew      = "StartsAnew"
 )
 
 // scheduled returns the condition Scheduled, or nil while there is nothing new to say, as between a decision and its

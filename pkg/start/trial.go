@@ -37,8 +37,15 @@ func (t *Trial) Cut() bool { return t.cut }
 // Otherwise each member takes its best node. If that fails and members must share a domain, domain by domain, so that a small
 // first choice does not make a feasible gang fail; if they differ in shape and are few, in every combination, so that an early
 // member does not stand where only a later one could. The refusal is that of the free choice, which the user would expect;
-// it leaves no trace. On future room members are promised, not placed.
+// it leaves no trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
 func (t *Trial) Start(room model.Room) *model.Refusal {
+	if t.session.Avoiding(t.job, func() bool { return t.start(room) == nil }) {
+		return nil
+	}
+	return t.start(room)
+}
+
+func (t *Trial) start(room model.Room) *model.Refusal {
 	t.session.See(t.job)
 	if t.startTogether(room) {
 		return nil

@@ -50,6 +50,18 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 	}
 }
 
+// choose returns the best node for the task, one that its job avoids only when there is no other.
+func choose(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.Tally) {
+	found := session.Avoiding(job, func() bool {
+		node, tally = session.Choose(task, model.IdleRoom, nil)
+		return node != nil
+	})
+	if !found {
+		node, tally = session.Choose(task, model.IdleRoom, nil)
+	}
+	return node, tally
+}
+
 // placeNext places the next member that finds room. When there is none any more it records why the others wait and
 // returns false.
 func (s *surplus) placeNext(session *framework.Session) bool {
@@ -59,7 +71,7 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 		refusal := task.Refused
 		if refusal == nil && !s.hopeless[task.Shape] {
 			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
-				node, tally := session.Choose(task, model.IdleRoom, nil)
+				node, tally := choose(session, s.job, task)
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}

@@ -1,0 +1,79 @@
+package commit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func (p *player) undo(job string, pods ...string) {
+	p.Undo(p.now, model.JobKey{Namespace: "ns", Name: job}, binds(job, pods...).Binds)
+}
+
+func TestUndoGoesBeforeBindsAndEndsWithEachPod(t *testing.T) {
+	p := play(t, Options{Workers: 2})
+	p.submit(binds("k", "x", "y"))
+	p.undo("j", "a", "b", "gone")
+	p.expectCalls("Undo a, Undo b")
+	p.reply("a", nil)
+	p.expectCalls("Undo gone")
+	p.replies(errGone, "gone")
+	p.replies(errUID, "b")
+	p.expect("Undone a", "Undone gone gone", "Undone b gone")
+	p.calls()
+	p.replies(nil, "x", "y")
+	p.said = nil
+	p.end()
+}
+
+// TestUndoIsTriedUntilItIsAnswered: there is no deadline for it, or a gang would run in part.
+func TestUndoIsTriedUntilItIsAnswered(t *testing.T) {
+	p := play(t, Options{})
+	p.undo("j", "a", "b")
+	for _, err := range []error{errServer, errLost, errBusy, ErrNotLeading, errRotated, errServer, errServer} {
+		p.calls()
+		p.replies(err, "a", "b")
+		p.pass(time.Minute)
+	}
+	p.expect()
+	p.undo("j", "a") // is on its way already
+	p.calls()
+	p.reply("a", nil)
+	p.reply("b", errDenied)
+	p.expect("Undone a", "UndoFailed b")
+	p.end()
+}
+
+func TestUndoOfAPodThatGoesByItself(t *testing.T) {
+	p := play(t, Options{})
+	p.undo("j", "flying", "resting")
+	p.calls()
+	p.reply("resting", errServer)
+	p.cancel("resting")
+	p.cancel("flying")
+	p.expect("Undone resting gone")
+	p.reply("flying", errServer)
+	p.expect("Undone flying gone")
+	p.end()
+}
+
+// TestStartGoesOnUntilItsOwnDeadline: what completes a start has what is left of its time, and no more.
+func TestStartGoesOnUntilItsOwnDeadline(t *testing.T) {
+	p := play(t, Options{})
+	p.SubmitUntil(p.now, binds("j", "a"), p.now.Add(10*time.Second))
+	p.calls()
+	p.reply("a", errBusy)
+	p.pass(9 * time.Second)
+	p.expectCalls("Bind a #2")
+	p.reply("a", errBusy)
+	p.expect()
+	p.pass(time.Second)
+	p.expect("BindFailed a", "Committed j needs=1 bound=0 failed=1 uncertain=0")
+	p.SubmitUntil(p.now, binds("k", "b"), p.now.Add(time.Hour)) // never longer than any other
+	p.calls()
+	p.pass(30 * time.Second)
+	p.reply("b", errBusy)
+	p.expect("BindFailed b", "Committed k needs=1 bound=0 failed=1 uncertain=0")
+	p.end()
+}

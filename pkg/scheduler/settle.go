@@ -1,0 +1,118 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file acts on what has become final of binds and of what was set aside for them; see plans.go for promises and evictions,
+// starts.go for starts that are undone.
+
+// settle acts on what has become final.
+func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
+	now := s.options.Clock.Now()
+	for _, outcome := range outcomes {
+		s.options.Metrics.outcome(outcome)
+		switch outcome.Kind {
+		case commit.Bound:
+			s.bound(outcome, now)
+		case commit.Pointless:
+			s.options.Reservations.Abandon(outcome.Pod.UID)
+		case commit.Released:
+			if s.state.Forget(outcome.Pod.UID) {
+				s.wake(now)
+			}
+		case commit.BindFailed:
+			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.state.Forget(outcome.Pod.UID)
+			if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
+				s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
+				if outcome.Refused {
+					s.avoided.add(outcome, job.UID, now)
+				}
+			}
+			s.wake(now)
+		case commit.BindUncertain:
+			klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.doubts.add(outcome, now)
+		case commit.Committed:
+			if outcome.Failed == 0 {
+				s.backoff.succeeded(outcome.Job)
+			}
+			s.committed(outcome, now)
+		case commit.UndoFailed:
+			klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.state.ForgetEviction(outcome.Pod.UID)
+			s.wake(now)
+		case commit.WriteFailed:
+			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
+			s.reporter.failed(outcome.Write, now)
+		case commit.Undone:
+		default:
+			s.settlePlan(ctx, outcome, now)
+		}
+	}
+}
+
+// bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.
+func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
+	if outcome.Binder == "" {
+		s.options.Reservations.Confirm(outcome.Pod.UID)
+	} else {
+		s.doubts.add(outcome, now)
+	}
+	s.machine.Write(now, scheduledEvent(outcome, now))
+}
+
+// resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
+func (s *Scheduler) resolve(doubt doubt, now time.Time) {
+	switch {
+	case !s.state.Assumed(doubt.pod.UID):
+		s.options.Reservations.Confirm(doubt.pod.UID)
+	case doubt.holds:
+		s.machine.GiveBack(now, doubt.pod) // until then it stays assumed
+	case s.state.Forget(doubt.pod.UID):
+		s.wake(now)
+	}
+}
+
+// giveBackStranded frees the devices that members of jobs without room hold since a start that came to no end.
+func (s *Scheduler) giveBackStranded(snapshot *model.Snapshot, now time.Time) {
+	for _, job := range snapshot.Jobs {
+		refusal := s.refusals[job.Key]
+		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
+			continue
+		}
+		for _, task := range job.Waiting() {
+			if (task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0) && s.options.Reservations.Strand(task.Pod) {
+				s.machine.GiveBack(now, task.PodRef)
+			}
+		}
+	}
+}
+
+// nothingSetAside is where nothing ever is.
+type nothingSetAside struct{}
+
+func (nothingSetAside) Confirm(types.UID) {}
+func (nothingSetAside) Abandon(types.UID) {}
+
+func (nothingSetAside) Strand(*corev1.Pod) bool { return false }
+
+func bindFailed(outcome commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.BindFailed,
+		Detail: "pod " + outcome.Pod.Name + " could not be bound to " + outcome.Node + ": " + outcome.Message,
+	}
+}
+
+func scheduledEvent(outcome commit.Outcome, now time.Time) commit.Write {
+	return podEvent(outcome.Pod, "Normal", reasonScheduled, "Bound to "+outcome.Node, now)
+}

@@ -1,0 +1,263 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file ends interrupted starts: gangs of which some members are bound, fewer than the minimum, and that were never bound as
+// a whole. Allocate places the others before anything else; when the time is over that counts from the first bind, the members
+// that are bound are deleted. Everything it goes by is in the API: the group's condition Scheduled says that it was whole, the
+// condition PodScheduled of its pods since when they are bound. So it is all the same who began the start, this process or one
+// before it.
+
+// reasonUndone is the reason of the event about a start that is undone.
+const reasonUndone = "StartUndone"
+
+// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
+const longestRepair = 10 * time.Second
+
+// starts is what this process knows of starts beside what the API says.
+type starts struct {
+	// deadline is how long after its first bind a start may take, repair how long at least after this process began to lead.
+	deadline, repair time.Duration
+	// leads is since when this process leads.
+	leads time.Time
+	// begun are the interrupted starts.
+	begun map[model.JobKey]begun
+	// seen says of groups whose status is behind whether they are whole: their minimum was bound, and members are left since.
+	seen map[model.JobKey]sighting
+}
+
+// begun is an interrupted start. This process reckons its times once: a clock that jumps later does not change them.
+type begun struct {
+	group types.UID
+	// due is until when it may be completed.
+	due time.Time
+}
+
+type sighting struct {
+	group types.UID
+	whole bool
+}
+
+func newStarts(deadline time.Duration) *starts {
+	if deadline <= 0 {
+		deadline = 30 * time.Second
+	}
+	return &starts{
+		deadline: deadline, repair: min(deadline, longestRepair), begun: map[model.JobKey]begun{}, seen: map[model.JobKey]sighting{},
+	}
+}
+
+// lead takes note of when this process begins to lead, and of groups that are whole although nobody has said so.
+func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
+	s.leads = now
+	for _, job := range snapshot.Jobs {
+		if job.Group != nil && !saidWhole(job) && job.Short(bound) == nil {
+			s.see(job, true)
+		}
+	}
+}
+
+func (s *starts) see(job *model.Job, whole bool) { s.seen[job.Key] = sighting{job.UID, whole} }
+
+func saidWhole(job *model.Job) bool {
+	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
+}
+
+// known tells whether the group is whole, if its status is behind.
+func (s *starts) known(job *model.Job) (whole, known bool) {
+	seen, ok := s.seen[job.Key]
+	return seen.whole, ok && seen.group == job.UID
+}
+
+// whole tells whether the group has had its minimum bound, and members are left since.
+func (s *starts) whole(job *model.Job) bool {
+	if whole, known := s.known(job); known {
+		return whole
+	}
+	return saidWhole(job)
+}
+
+// told takes note of what is about to be written about groups.
+func (s *starts) told(writes []commit.Write) {
+	for _, write := range writes {
+		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
+			s.seen[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = sighting{group.UID, true}
+		}
+	}
+}
+
+// follow takes note of groups that have lost all they had before their status says so, and drops what is not needed any more.
+func (s *starts) follow(snapshot *model.Snapshot) {
+	for key, seen := range s.seen {
+		job := snapshot.Job(key)
+		if job == nil || job.UID != seen.group || job.Group == nil || saidWhole(job) == seen.whole || seen.whole && !left(job) {
+			delete(s.seen, key)
+		}
+	}
+	for key, start := range s.begun {
+		if job := snapshot.Job(key); job == nil || job.UID != start.group || job.Group == nil || s.whole(job) || !left(job) {
+			delete(s.begun, key)
+		}
+	}
+	for _, job := range snapshot.Jobs {
+		if !job.Settled && job.Group != nil && saidWhole(job) && !left(job) {
+			s.see(job, false)
+		}
+	}
+}
+
+// left tells whether the group has members that are bound or about to be, or have done their work.
+func left(job *model.Job) bool {
+	return job.Count(func(task *model.Task) bool { return bound(task) || task.Status == model.Binding }) > 0
+}
+
+// due returns until when an interrupted start may be completed; ok is false when the job is none.
+func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
+	if job.Group == nil || !job.Maimed || s.whole(job) {
+		return at, false
+	}
+	start, known := s.begun[job.Key]
+	if !known || start.group != job.UID {
+		first := firstBound(job)
+		if first.IsZero() {
+			return at, false // nobody has bound them: they were created with their nodes
+		}
+		start = begun{group: job.UID, due: now.Add(s.deadline - min(s.deadline, max(0, now.Sub(first))))}
+		if repaired := s.leads.Add(s.repair); start.due.Before(repaired) {
+			start.due = repaired
+		}
+		s.begun[job.Key] = start
+	}
+	return start.due, true
+}
+
+// firstBound returns when the first of the members was bound that are on a node, as the API server took it down; zero when there
+// is none.
+func firstBound(job *model.Job) (first time.Time) {
+	for _, task := range job.Tasks {
+		if boundByUs(task) {
+			first = sooner(first, podScheduled(task.Pod).LastTransitionTime.Time)
+		}
+	}
+	return first
+}
+
+// boundByUs tells whether a task is on a node because somebody bound it there. A pod that was created with its node is not
+// marked so by the API server.
+func boundByUs(task *model.Task) bool {
+	if task.Status != model.Bound && task.Status != model.Running {
+		return false
+	}
+	condition := podScheduled(task.Pod)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+func binding(task *model.Task) bool { return task.Status == model.Binding }
+
+// endStarts undoes the starts whose time is over, as soon as no bind of theirs is under way, and says which jobs are not to be
+// given room for that, and when to look again. The snapshot is out of date after it.
+func (s *Scheduler) endStarts(
+	ctx context.Context, snapshot *model.Snapshot, now time.Time,
+) (over map[model.JobKey]*model.Refusal, wake time.Time) {
+	s.starts.follow(snapshot)
+	over = map[model.JobKey]*model.Refusal{}
+	for _, job := range snapshot.Jobs {
+		due, ok := s.starts.due(job, now)
+		switch {
+		case !ok:
+		case due.After(now):
+			wake = sooner(wake, due)
+		case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
+		case job.Count(binding) > 0:
+			over[job.Key] = s.undone(job)
+		default:
+			s.undo(ctx, job, boundByUs, s.undone(job), now)
+		}
+	}
+	return over, wake
+}
+
+// undone returns why the job is not started after all.
+func (s *Scheduler) undone(job *model.Job) *model.Refusal {
+	why := s.backoff.reason(job.Key, job.UID)
+	if why == nil {
+		why = s.refusals[job.Key]
+	}
+	detail := fmt.Sprintf("the start was undone, since only %d of %d were bound in time", job.Count(boundByUs), job.MinMember)
+	if text := why.String(); text != "" {
+		detail += ": " + strings.TrimPrefix(text, "the start was undone, ")
+	}
+	return &model.Refusal{Code: model.BindFailed, Detail: detail}
+}
+
+// undo deletes members of a job and leaves it alone for a while.
+func (s *Scheduler) undo(
+	ctx context.Context, job *model.Job, which func(*model.Task) bool, why *model.Refusal, now time.Time,
+) {
+	var members []model.Bind
+	decision := model.Decision{Job: job.Key}
+	for _, task := range job.Tasks {
+		if which(task) {
+			members = append(members, model.Bind{Pod: task.PodRef, Node: task.Node})
+			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, Delete: true})
+		}
+	}
+	klog.FromContext(ctx).Info("Start undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
+	s.backoff.undone(job.Key, job.UID, why, now)
+	delete(s.starts.begun, job.Key)
+	s.state.Assume(decision)
+	s.machine.Undo(now, job.Key, members)
+	event := jobEvent(job, reasonUndone, now)
+	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
+	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, counted(len(members), "pod"), fewOf(members))
+	s.machine.Write(now, commit.Write{Event: event})
+}
+
+// fewOf names up to three pods and where they are.
+func fewOf(binds []model.Bind) string {
+	const most = 3
+	var names []string
+	for _, bind := range binds[:min(most, len(binds))] {
+		names = append(names, bind.Pod.Name+" on "+bind.Node)
+	}
+	text := strings.Join(names, ", ")
+	if len(binds) > most {
+		text += fmt.Sprintf(" and %d more", len(binds)-most)
+	}
+	return text
+}
+
+// committed takes note of a gang whose minimum is bound, as the API server has confirmed, so that one that loses a member before
+// its status says so is not taken for an interrupted start.
+func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
+	if outcome.Needs == 0 || outcome.Bound < outcome.Needs {
+		return
+	}
+	job := s.state.Snapshot(now).Job(outcome.Job)
+	if job == nil || job.Group == nil || job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
+		return
+	}
+	for _, task := range job.Tasks {
+		if _, doubted := s.doubts[task.UID]; doubted {
+			return
+		}
+	}
+	s.starts.see(job, true)
+}
+
+// until returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own.
+func (s *starts) until(key model.JobKey) time.Time { return s.begun[key].due }

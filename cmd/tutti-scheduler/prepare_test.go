@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
 // slow answers after a while, and to what nobody waits for any more not at all.
@@ -28,7 +30,7 @@ func (s slow) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func preparingClient(t *testing.T, takes time.Duration) *http.Client {
 	t.Helper()
-	client, err := rest.HTTPClientFor(prepareConfig(&rest.Config{Host: "http://server", Transport: slow{takes}}))
+	client, err := rest.HTTPClientFor(prepareConfig(&rest.Config{Host: "http://server", Transport: slow{takes}}, func() bool { return true }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,4 +77,20 @@ func TestWithoutAnAnswerAPlaceIsGivenUp(t *testing.T) {
 			t.Errorf("took %s, want two times %s", took, prepareTimeout)
 		}
 	})
+}
+
+// TestNobodyPreparesWithoutTheLease: a volume or a claim is read, and not written.
+func TestNobodyPreparesWithoutTheLease(t *testing.T) {
+	client, err := rest.HTTPClientFor(prepareConfig(&rest.Config{Host: "http://server", Transport: slow{}}, func() bool { return false }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := client.Get("http://server/"); err != nil {
+		t.Error(err)
+	} else {
+		response.Body.Close()
+	}
+	if _, err := client.Post("http://server/", "", nil); !errors.Is(err, commit.ErrNotLeading) {
+		t.Errorf("error %v, want that nothing was sent", err)
+	}
 }

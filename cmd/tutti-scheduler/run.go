@@ -46,7 +46,19 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	process, err := o.wire(ctx, restConfig)
+	var held *lease
+	if o.leaderElect {
+		namespace := o.leaderNamespace
+		if namespace == "" && o.kubeconfig != "" {
+			namespace = "tutti-system"
+		}
+		var stop func()
+		if held, stop, err = newLease(restConfig, namespace); err != nil {
+			return err
+		}
+		defer stop()
+	}
+	process, err := o.wire(ctx, restConfig, held)
 	if err != nil {
 		return err
 	}
@@ -77,13 +89,23 @@ type process struct {
 	driver    *commit.Driver
 	loop      *scheduler.Scheduler
 
+	// pods reads pods and the like, client PodGroups.
+	pods    *kubernetes.Clientset
 	client  *versioned.Clientset
 	sources []cache.InformerSynced
 	synced  atomic.Bool
+
+	schedulerNames []string
+	// lease is nil when there is no election.
+	lease *lease
 }
 
-// wire makes the parts and joins them; nothing runs yet and nothing is asked of the API server.
-func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, error) {
+// mayWrite tells whether this process leads, and will for as long as a request may take.
+func (p *process) mayWrite() bool { return p.lease == nil || p.lease.MayWrite() }
+
+// wire makes the parts and joins them; nothing runs yet and nothing is asked of the API server. held is nil when there is no
+// election.
+func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease) (*process, error) {
 	readConfig := rest.CopyConfig(restConfig)
 	readConfig.ContentType = "application/vnd.kubernetes.protobuf"
 	readConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -105,10 +127,10 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		informers: informers.NewSharedInformerFactory(client, 0),
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
-		client:    groupClient,
+		pods:      client, client: groupClient, schedulerNames: o.schedulerNames, lease: held,
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions()})
-	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig))
+	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, p.mayWrite))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
@@ -143,71 +165,16 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 }
 
 // requestTimeout bounds each write of a decision.
-const requestTimeout = 10 * time.Second
+const requestTimeout = 5 * time.Second
 
 // wireCommit makes what decides about writes, and what carries them out.
 func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.Preparer) *commit.Machine {
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{
-		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: requestTimeout,
+		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: requestTimeout, MayWrite: p.mayWrite,
 	}, p.mailbox.Reply)
 	return commit.New(commit.Options{
 		Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline, RequestTimeout: requestTimeout + time.Second,
 	})
-}
-
-// preparers is how many requests about volumes and claims are under way at most, however many pods are being prepared: those
-// mostly wait for others.
-const preparers = 32
-
-// prepareTimeout bounds one of them, from the moment it has its place, so that one without an answer does not keep it. What it
-// waited for the place is no fault of the API server, and must not fail a gang with many volumes.
-const prepareTimeout = 30 * time.Second
-
-// prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once.
-func prepareConfig(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/prepare"
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &fewAtOnce{next: next, slots: make(chan struct{}, preparers)}
-	})
-	return config
-}
-
-// fewAtOnce lets requests wait until there is a slot.
-type fewAtOnce struct {
-	next  http.RoundTripper
-	slots chan struct{}
-}
-
-// RoundTrip carries out a request.
-func (f *fewAtOnce) RoundTrip(request *http.Request) (*http.Response, error) {
-	select {
-	case f.slots <- struct{}{}:
-	case <-request.Context().Done():
-		return nil, request.Context().Err()
-	}
-	defer func() { <-f.slots }()
-	ctx, cancel := context.WithTimeout(request.Context(), prepareTimeout)
-	response, err := f.next.RoundTrip(request.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	response.Body = &boundedBody{ReadCloser: response.Body, end: cancel}
-	return response, nil
-}
-
-// boundedBody is an answer that is read under a context of its own, which ends with it.
-type boundedBody struct {
-	io.ReadCloser
-	end context.CancelFunc
-}
-
-// Close ends the reading.
-func (b *boundedBody) Close() error {
-	b.end()
-	return b.ReadCloser.Close()
 }
 
 func watch(p *process) ([]cache.InformerSynced, error) {
@@ -230,20 +197,19 @@ func instance() string {
 
 // manager serves health and metrics and holds the Lease.
 func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager, error) {
-	namespace := o.leaderNamespace
-	if namespace == "" && o.kubeconfig != "" {
-		namespace = "tutti-system"
+	options := ctrl.Options{
+		HealthProbeBindAddress: o.healthAddress,
+		PprofBindAddress:       o.pprofAddress,
+		Metrics:                server.Options{BindAddress: o.metricsAddress},
 	}
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		LeaderElection:          o.leaderElect,
-		LeaderElectionID:        "tutti-scheduler",
-		LeaderElectionNamespace: namespace,
+	if p.lease != nil {
+		options.LeaderElection, options.LeaderElectionID = true, leaseName
+		options.LeaderElectionResourceLockInterface = p.lease
+		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leaseDuration), new(renewDeadline), new(retryPeriod)
 		// The manager gives the Lease up after all that runs has ended, requests under way included.
-		LeaderElectionReleaseOnCancel: true,
-		HealthProbeBindAddress:        o.healthAddress,
-		PprofBindAddress:              o.pprofAddress,
-		Metrics:                       server.Options{BindAddress: o.metricsAddress},
-	})
+		options.LeaderElectionReleaseOnCancel = true
+	}
+	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
@@ -298,11 +264,43 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	close(read)
 	select {
 	case <-elected:
-		p.mailbox.Lead()
+		if p.inherit(ctx) == nil {
+			p.mailbox.Lead()
+		}
 	case <-ctx.Done():
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// inherit returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
+// written is known. Only the end of ctx makes it fail.
+func (p *process) inherit(ctx context.Context) error {
+	if p.lease == nil {
+		return nil
+	}
+	log := klog.FromContext(ctx)
+	pause, inherited := p.lease.takeOver()
+	if pause > 0 {
+		log.Info("The last leader's Lease has expired: waiting for what it may have sent", "pause", pause)
+		timer := p.lease.clock.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if !inherited {
+		return nil
+	}
+	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		err := cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
+		if err != nil {
+			log.Info("Reading what the last leader wrote has failed", "reason", err.Error())
+		}
+		return err == nil, nil
+	})
 }
 
 // haveSynced tells whether all that was there at the start has been delivered.

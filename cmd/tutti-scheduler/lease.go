@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+)
+
+// The times of the Lease. A leader gives up when it could not renew it for renewDeadline, and sends nothing from then on; what it
+// has sent by then ends within requestTimeout, and so within the Lease.
+const (
+	leaseName     = "tutti-scheduler"
+	leaseDuration = 15 * time.Second
+	renewDeadline = leaseDuration - requestTimeout
+	retryPeriod   = 2 * time.Second
+)
+
+// inClusterNamespace is where a pod reads which namespace it is in.
+const inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// lease is the lock of the election, and knows what the election does not tell: until when it holds, and from when on its holder
+// may write. The election and the workers call it, many at once.
+//
+// Invariant: MayWrite is false from requestTimeout before the end of the Lease as this process knows it, so that no request of one
+// leader is under way when the next one begins.
+type lease struct {
+	resourcelock.Interface
+	clock clock.Clock
+
+	mu sync.Mutex
+	// renewed is when the last renewal was sent that the API server confirmed; zero while the Lease is not held.
+	renewed time.Time
+	// before is who held the Lease when it was last read, empty when nobody did.
+	before string
+	// found tells that there was a Lease before this process came to hold it.
+	found bool
+	// begins is from when on this process may write.
+	begins time.Time
+}
+
+// newLease returns the lock; nothing is asked of the API server yet. stop ends its telling of events.
+func newLease(config *rest.Config, namespace string) (l *lease, stop func(), err error) {
+	config = rest.AddUserAgent(config, "leader-election")
+	config.Timeout = renewDeadline / 2 // so that one request without answer does not end the leadership
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("client for the Lease: %w", err)
+	}
+	if namespace == "" {
+		text, err := os.ReadFile(inClusterNamespace)
+		if err != nil {
+			return nil, nil, fmt.Errorf("namespace of the Lease: %w; say --leader-elect-namespace outside a cluster", err)
+		}
+		namespace = strings.TrimSpace(string(text))
+	}
+	identity := instance() + "_" + string(uuid.NewUUID())
+	events := record.NewBroadcaster()
+	events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, leaseName, client.CoreV1(), client.CoordinationV1(),
+		resourcelock.ResourceLockConfig{
+			Identity:      identity,
+			EventRecorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: identity}),
+		})
+	if err != nil {
+		events.Shutdown()
+		return nil, nil, fmt.Errorf("lease %s/%s: %w", namespace, leaseName, err)
+	}
+	return &lease{Interface: lock, clock: clock.RealClock{}}, events.Shutdown, nil
+}
+
+// Get reads the Lease.
+func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	held, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.before = held.HolderIdentity
+		l.found = true
+		if held.HolderIdentity != l.Identity() {
+			l.renewed = time.Time{}
+		}
+	}
+	return held, raw, err
+}
+
+// Create makes the Lease.
+func (l *lease) Create(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
+	sent := l.clock.Now()
+	err := l.Interface.Create(ctx, held)
+	l.wrote(held, sent, err)
+	return err
+}
+
+// Update acquires the Lease, renews it or gives it up.
+func (l *lease) Update(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
+	if held.HolderIdentity != l.Identity() {
+		l.mu.Lock()
+		l.renewed = time.Time{} // whatever becomes of it, nothing is written any more
+		l.mu.Unlock()
+	}
+	sent := l.clock.Now()
+	err := l.Interface.Update(ctx, held)
+	l.wrote(held, sent, err)
+	return err
+}
+
+// wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.
+func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, err error) {
+	if err != nil || held.HolderIdentity != l.Identity() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.renewed.IsZero() {
+		l.begins = sent
+		if l.before != "" && l.before != l.Identity() {
+			// It has expired, rather than been given up by who had nothing under way any more. The election has seen that by this
+			// machine's clock; the margin is for what its last holder may have sent by its own.
+			l.begins = sent.Add(requestTimeout)
+		}
+	}
+	l.renewed, l.before = sent, l.Identity()
+}
+
+// MayWrite tells whether the Lease will hold for as long as a request may take. It asks both the time that has passed and the clock
+// on the wall: the first stands still while a machine sleeps, the second may be set back.
+func (l *lease) MayWrite() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	if l.renewed.IsZero() || now.Before(l.begins) {
+		return false
+	}
+	passed := max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0)))
+	return passed < leaseDuration-requestTimeout
+}
+
+// takeOver returns how long to wait before this process may lead, and whether somebody else may have led before: what that one
+// has written is then to be read once more.
+func (l *lease) takeOver() (wait time.Duration, inherited bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(0, l.begins.Sub(l.clock.Now())), l.found
+}

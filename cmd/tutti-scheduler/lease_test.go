@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// table is a Lease in memory. A write takes as long as it says, and fails when err is set.
+type table struct {
+	resourcelock.Interface
+	clock *clocktesting.FakeClock
+	held  *resourcelock.LeaderElectionRecord
+	takes time.Duration
+	err   error
+}
+
+var errNoLease = errors.New("not found")
+
+func (*table) Identity() string { return "me" }
+
+func (t *table) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	if t.held == nil {
+		return nil, nil, errNoLease
+	}
+	return t.held, nil, nil
+}
+
+func (t *table) write(held resourcelock.LeaderElectionRecord) error {
+	t.clock.Step(t.takes)
+	if t.err != nil {
+		return t.err
+	}
+	t.held = &held
+	return nil
+}
+
+func (t *table) Create(_ context.Context, held resourcelock.LeaderElectionRecord) error {
+	return t.write(held)
+}
+
+func (t *table) Update(_ context.Context, held resourcelock.LeaderElectionRecord) error {
+	return t.write(held)
+}
+
+func newTable() (*table, *lease) {
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	t := &table{clock: clock}
+	return t, &lease{Interface: t, clock: clock}
+}
+
+func by(identity string) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: identity}
+}
+
+// acquire is what the election does.
+func (l *lease) acquire(t *testing.T) {
+	t.Helper()
+	if _, _, err := l.Get(t.Context()); errors.Is(err, errNoLease) {
+		if err := l.Create(t.Context(), by("me")); err != nil {
+			t.Fatal(err)
+		}
+	} else if err := l.Update(t.Context(), by("me")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNobodyWritesWithoutTheLease(t *testing.T) {
+	table, lease := newTable()
+	if lease.MayWrite() {
+		t.Error("writes before the election")
+	}
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other"}
+	if _, _, err := lease.Get(t.Context()); err != nil || lease.MayWrite() {
+		t.Errorf("writes while another one leads, %v", err)
+	}
+}
+
+// TestWritesEndBeforeTheLease: what is sent last is answered, or given up, while the Lease still holds.
+func TestWritesEndBeforeTheLease(t *testing.T) {
+	table, lease := newTable()
+	table.takes = time.Second
+	lease.acquire(t)
+	sent := table.clock.Now().Add(-time.Second)
+	for table.clock.Since(sent) < 2*leaseDuration {
+		want := table.clock.Since(sent)+requestTimeout < leaseDuration
+		if got := lease.MayWrite(); got != want {
+			t.Fatalf("%s after the renewal was sent: may write is %t", table.clock.Since(sent), got)
+		}
+		table.clock.Step(100 * time.Millisecond)
+	}
+	table.err = errors.New("no answer")
+	if err := lease.Update(t.Context(), by("me")); err == nil || lease.MayWrite() {
+		t.Error("writes after a renewal without answer")
+	}
+	table.err = nil
+	if err := lease.Update(t.Context(), by("me")); err != nil || !lease.MayWrite() {
+		t.Errorf("does not write after a renewal, %v", err)
+	}
+}
+
+func TestNothingIsWrittenAfterTheLeaseWasGivenUp(t *testing.T) {
+	table, lease := newTable()
+	lease.acquire(t)
+	table.err = errors.New("no answer") // it may be given up all the same
+	if err := lease.Update(t.Context(), by("")); err == nil || lease.MayWrite() {
+		t.Error("writes after the Lease was given up")
+	}
+}
+
+func TestClockOnTheWallThatJumps(t *testing.T) {
+	// A fake clock has no other time; that time has passed which the monotonic one does not know of is told by the wall.
+	table, lease := newTable()
+	lease.acquire(t)
+	table.clock.SetTime(table.clock.Now().Add(time.Hour))
+	if lease.MayWrite() {
+		t.Error("writes after an hour of sleep")
+	}
+}
+
+// TestTakingOver: after a Lease that has expired its last holder's requests are waited for, after one that was given up none are.
+func TestTakingOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		before    *resourcelock.LeaderElectionRecord
+		pause     time.Duration
+		inherited bool
+	}{
+		"nobody has led":    {nil, 0, false},
+		"given up":          {&resourcelock.LeaderElectionRecord{}, 0, true},
+		"expired":           {&resourcelock.LeaderElectionRecord{HolderIdentity: "other"}, requestTimeout, true},
+		"held by us before": {&resourcelock.LeaderElectionRecord{HolderIdentity: "me"}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, lease := newTable()
+			table.held = c.before
+			lease.acquire(t)
+			if pause, inherited := lease.takeOver(); pause != c.pause || inherited != c.inherited {
+				t.Errorf("pause %s, inherited %t, want %s, %t", pause, inherited, c.pause, c.inherited)
+			}
+			if got := lease.MayWrite(); got != (c.pause == 0) {
+				t.Errorf("may write is %t at once", got)
+			}
+			table.clock.Step(2 * time.Second)
+			if err := lease.Update(t.Context(), by("me")); err != nil {
+				t.Fatal(err)
+			}
+			table.clock.Step(c.pause - 2*time.Second)
+			if pause, _ := lease.takeOver(); pause != 0 || !lease.MayWrite() {
+				t.Errorf("another pause of %s", pause)
+			}
+		})
+	}
+}

@@ -247,6 +247,7 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 		m.cleared(now, b)
 	case CallUndo:
 	default:
+		m.unlist(b)
 		m.report(now, Outcome{
 			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.succeeded, Failed: b.failed, Uncertain: b.uncertain,
 		})

@@ -22,7 +22,7 @@ func (m *Machine) Counts() Counts {
 }
 
 func (m *Machine) readyLength() int {
-	n := 0
+	n := m.turns.length
 	for kind := range m.queues {
 		n += m.queues[kind].length
 	}

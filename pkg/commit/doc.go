@@ -13,6 +13,9 @@
 // What others are evicted for is written down before they are: a decision's promises of room, in the status of the pods that
 // they are made to. Its evictions follow when all of them are confirmed, and end with the first that is refused.
 //
+// What is bound of a gang is taken back when its owner says so, by deleting the pods: see Machine.Undo. An answer that was lost is
+// sought by reading the pod, and the newest minimum of a gang holds until its first bind is sent: see Machine.Recheck.
+//
 // It is not the place to decide what is bound or written (see the session and the scheduler's loop), nor to keep what is
 // assumed (see pkg/cluster): an Outcome says what happened, its reader acts on it.
 package commit

@@ -121,6 +121,10 @@ type batch struct {
 	deadline, until time.Time
 	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
 	expired, patient bool
+	// ready are the binds to be sent, served counts those that went out in this turn; see turns, whose links the others are.
+	ready         fifo
+	served        int
+	before, after *batch
 	// succeeded, failed and uncertain count the final answers.
 	succeeded, failed, uncertain int
 	// victims are the evictions that took effect.

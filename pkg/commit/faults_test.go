@@ -106,6 +106,10 @@ func subjects() map[string]subject {
 			"409 other UID": "Evicted a gone", "409 assigned": again, "409 being deleted": again,
 			"404": "Evicted a gone", "422": "EvictFailed a refused", "422 other UID": "Evicted a gone", "403": "EvictFailed a refused",
 		})},
+		"Mark": {func(p *player) { p.submit(deletion) }, "Mark a", "Evicted a", with(map[string]string{
+			"409 other UID": "Evicted a gone", "409 assigned": again, "409 being deleted": again,
+			"404": "Evicted a gone", "422": "EvictFailed a refused", "422 other UID": "Evicted a gone", "403": "EvictFailed a refused",
+		})},
 		"GroupStatus": {func(p *player) { p.write(group("a", 1)) }, "GroupStatus a=1", "", with(map[string]string{
 			"409 other UID": "WriteFailed  gone", "409 assigned": again, "409 being deleted": again,
 			"404": "WriteFailed  gone", "422": "WriteFailed ", "422 other UID": "WriteFailed  gone", "403": "WriteFailed ",
@@ -143,7 +147,7 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 					p.reply("a", nil)
 					want = s.success
 				}
-				p.settlePreparing()
+				p.follow()
 				if got := strings.Join(p.said, ", "); got != want && !strings.HasPrefix(got, want+", ") {
 					t.Errorf("outcomes %q, want %q", got, want)
 				}
@@ -173,10 +177,10 @@ func (p *player) awaitRetry(wait time.Duration) {
 	p.t.Fatal("not tried again")
 }
 
-// settlePreparing gives back what was set aside.
-func (p *player) settlePreparing() {
+// follow answers what follows: what was set aside is given back, who was marked is deleted.
+func (p *player) follow() {
 	p.pass(time.Second)
-	if p.calls() == "Release a" {
+	if calls := p.calls(); calls == "Release a" || calls == "Delete a" {
 		p.reply("a", nil)
 	}
 }

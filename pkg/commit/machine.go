@@ -24,12 +24,15 @@ type Machine struct {
 	// lines are the live entries by target, in the order in which they go out: the first is ready, sent or resting, the
 	// others are waiting.
 	lines     map[target][]*entry
-	queues    [kinds]fifo
+	queues    [kinds]fifo // but of those in turns
+	turns     turns
 	sent      map[CallID]*entry
 	resting   schedule[*entry]
 	deadlines schedule[*batch]
 	// plans are the evictions of decisions without a final answer.
 	plans []*batch
+	// starts are the binds of decisions without a final answer, by job.
+	starts map[model.JobKey][]*batch
 	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
 	outcomes   []Outcome
 	outcomesAt time.Time
@@ -46,10 +49,13 @@ type Machine struct {
 
 // New returns a machine without work.
 func New(options Options) *Machine {
+	options = options.withDefaults()
 	return &Machine{
-		options: options.withDefaults(),
+		options: options,
+		turns:   turns{helping: options.Helping},
 		lines:   map[target][]*entry{},
 		sent:    map[CallID]*entry{},
+		starts:  map[model.JobKey][]*batch{},
 	}
 }
 
@@ -69,6 +75,7 @@ func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time
 		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
 		binds.entries[len(binds.entries)-1].holds = bind.Prepare
 	}
+	m.list(binds)
 	if !m.prepare(now, binds) {
 		m.begin(now, binds)
 	}
@@ -150,14 +157,14 @@ func (m *Machine) makeReady(now time.Time, e *entry) {
 		return
 	}
 	e.state, e.since = ready, now
-	m.queues[e.call.Kind].push(e)
+	m.enqueue(e)
 }
 
 // withdraw takes an entry out of what its state has put it into; it keeps its place in its line.
 func (m *Machine) withdraw(e *entry) {
 	switch e.state {
 	case ready:
-		m.queues[e.call.Kind].remove(e)
+		m.dequeue(e, false)
 	case sent:
 		m.land(e)
 	case resting:
@@ -232,7 +239,7 @@ func (m *Machine) pick(now time.Time) *entry {
 		return e
 	}
 	for kind := CallRead; kind < kinds; kind++ {
-		if e := m.queues[kind].first; e != nil {
+		if e := m.head(kind); e != nil {
 			return e
 		}
 	}
@@ -255,7 +262,7 @@ func (m *Machine) impatient(now time.Time) *entry {
 }
 
 func (m *Machine) send(now time.Time, e *entry) Call {
-	m.queues[e.call.Kind].remove(e)
+	m.dequeue(e, true)
 	m.lastID++
 	e.state = sent
 	e.call.ID = m.lastID
@@ -270,13 +277,13 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	case kind.prepares():
 		m.preparing++
 		return e.call
-	case kind == CallBind:
+	case kind.takesTurns():
 		m.favoured = false
 	case !kind.urgent():
 		m.others++
 	}
 	if b := e.batch; b != nil && b.deadline.IsZero() && !b.patient {
-		b.deadline = now.Add(m.options.BindDeadline)
+		b.deadline = now.Add(Deadline(m.options.BindDeadline, len(b.entries)))
 		if !b.until.IsZero() && b.until.Before(b.deadline) {
 			b.deadline = b.until
 		}
@@ -293,7 +300,7 @@ func (m *Machine) advance(now time.Time) {
 	rested := m.resting.due(now)
 	for _, e := range slices.Backward(rested) {
 		e.state = ready
-		m.queues[e.call.Kind].pushFront(e) // it has been waiting longest
+		m.enqueueFirst(e) // it has been waiting longest
 	}
 }
 

@@ -206,9 +206,9 @@ func (m *Machine) atRest() error {
 	switch {
 	case !m.Idle():
 		return fmt.Errorf("not idle: %d lines, %d outcomes", len(m.lines), len(m.outcomes))
-	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing+len(m.plans) != 0:
-		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight, %d plans",
-			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others, len(m.plans))
+	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing+len(m.plans)+len(m.starts) != 0:
+		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight, %d plans, %d starts",
+			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others, len(m.plans), len(m.starts))
 	}
 	if at, ok := m.NextWake(); ok {
 		return fmt.Errorf("wants to wake at %s", at)

@@ -11,7 +11,8 @@ type Options struct {
 	Preparing int
 	// PrepareTimeout is how long after its submission a decision may take to be prepared; 10 min.
 	PrepareTimeout time.Duration
-	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s.
+	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s, and more for many calls: see
+	// Deadline.
 	BindDeadline time.Duration
 	// RequestTimeout is how long after it was sent a call may still take effect: what the Driver's Timeout bounds, and a little
 	// more; 11 s. Only then does a CallRead that finds a pod without node show that it was not bound.
@@ -21,6 +22,8 @@ type Options struct {
 	Backoff, MaxBackoff time.Duration
 	// Patience is how long anything but a bind lets binds pass before one slot is its own; 1 s.
 	Patience time.Duration
+	// Helping is how many binds of one decision go out before another decision has its turn; 256.
+	Helping int
 	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
 	EventAttempts, MaxEvents int
 }
@@ -34,9 +37,16 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.Backoff, 100*time.Millisecond)
 	orDefault(&o.MaxBackoff, 2*time.Second)
 	orDefault(&o.Patience, time.Second)
+	orDefault(&o.Helping, 256)
 	orDefault(&o.EventAttempts, 3)
 	orDefault(&o.MaxEvents, 10_000)
 	return o
+}
+
+// Deadline returns how long so many binds of one decision may take, where few may take base: a second more for each hundred, so
+// that a large gang is not undone because the API server needs its time for it.
+func Deadline(base time.Duration, binds int) time.Duration {
+	return base + time.Duration(binds/100)*time.Second
 }
 
 func orDefault[T int | time.Duration](field *T, value T) {

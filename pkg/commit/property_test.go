@@ -43,6 +43,8 @@ type world struct {
 	needs     map[string]int
 	begun     map[string]bool
 	preparing int
+	// ended are the jobs that were said to need more than they have before their first bind.
+	ended map[string]bool
 	// spare is how many more of a decision's binds may fail before the first one is sent, if any is to be.
 	spare map[string]int
 	plans plans
@@ -147,6 +149,9 @@ func (w *world) judgeFirstBind(job model.JobKey) {
 		return
 	}
 	w.begun[job.Name] = true
+	if w.ended[job.Name] {
+		w.t.Fatalf("%s begins to be bound although it needs more by then", job)
+	}
 	if w.spare[job.Name] < 0 {
 		w.t.Fatalf("%s begins to be bound although too many of it have failed", job)
 	}
@@ -283,6 +288,14 @@ func (w *world) undo() {
 	w.send()
 }
 
+// recheck says that a job needs more than it has.
+func (w *world) recheck() {
+	job := model.JobKey{Namespace: "ns", Name: fmt.Sprintf("j%d", rapid.IntRange(1, w.jobs+1).Draw(w.t, "job"))}
+	w.ended[job.Name] = !w.begun[job.Name] && w.needs[job.Name] > 0
+	w.judge(w.machine.Recheck(w.now, job, -1, "changed"))
+	w.send()
+}
+
 func (w *world) judgeUndo(o Outcome) {
 	if w.undoing[o.Pod.UID]--; w.undoing[o.Pod.UID] < 0 {
 		w.t.Fatalf("a second outcome: %+v", o)
@@ -414,11 +427,12 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			nodes: map[types.UID]string{}, deleted: map[types.UID]bool{},
 			open: map[string]int{}, bound: map[types.UID]int{}, before: map[types.UID]int{},
 			committed: map[string]int{}, aside: map[string]string{}, needs: map[string]int{}, begun: map[string]bool{},
-			spare: map[string]int{}, plans: newPlans(), sentAt: map[CallID]time.Time{}, undoing: map[types.UID]int{},
+			spare: map[string]int{}, plans: newPlans(), sentAt: map[CallID]time.Time{}, undoing: map[types.UID]int{}, ended: map[string]bool{},
 			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
-		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second})
-		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass, w.giveBack, w.undo}
+		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second,
+			Helping: rapid.IntRange(1, 4).Draw(t, "helping")})
+		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass, w.giveBack, w.undo, w.recheck}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()
 		}

@@ -11,18 +11,20 @@ func (p *player) undo(job string, pods ...string) {
 	p.Undo(p.now, model.JobKey{Namespace: "ns", Name: job}, binds(job, pods...).Binds)
 }
 
-func TestUndoGoesBeforeBindsAndEndsWithEachPod(t *testing.T) {
-	p := play(t, Options{Workers: 2})
-	p.submit(binds("k", "x", "y"))
+func TestUndoTakesTurnsWithBindsAndEndsWithEachPod(t *testing.T) {
+	p := play(t, Options{Workers: 3, Helping: 2})
 	p.undo("j", "a", "b", "gone")
-	p.expectCalls("Undo a, Undo b")
+	p.submit(binds("k", "x", "y"))
+	p.expectCalls("Undo a, Undo b, Bind x")
 	p.reply("a", nil)
+	p.expectCalls("Bind y")
+	p.reply("x", nil)
+	p.said = p.said[:1]
 	p.expectCalls("Undo gone")
 	p.replies(errGone, "gone")
 	p.replies(errUID, "b")
 	p.expect("Undone a", "Undone gone gone", "Undone b gone")
-	p.calls()
-	p.replies(nil, "x", "y")
+	p.replies(nil, "y")
 	p.said = nil
 	p.end()
 }
@@ -75,5 +77,22 @@ func TestStartGoesOnUntilItsOwnDeadline(t *testing.T) {
 	p.pass(30 * time.Second)
 	p.reply("b", errBusy)
 	p.expect("BindFailed b", "Committed k needs=1 bound=0 failed=1 uncertain=0")
+	p.end()
+}
+
+// TestLargeGangHasMoreTime: that the server needs long for ten thousand binds is no reason to undo them.
+func TestLargeGangHasMoreTime(t *testing.T) {
+	p := play(t, Options{Workers: 1})
+	p.submit(binds("j", gangOf("j", 250)...))
+	p.calls()
+	p.pass(31 * time.Second)
+	p.expect()
+	p.pass(time.Second)
+	if got := len(p.said); got != 249 {
+		t.Errorf("%d outcomes after 32 s, want all but the one under way", got)
+	}
+	p.said = nil
+	p.reply("j0", nil)
+	p.said = nil
 	p.end()
 }

@@ -36,6 +36,8 @@ const (
 	EvictionRefused Code = "EvictionRefused"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
+	// MembersLost: the group has lost members, could not be completed in time, and starts anew, as it wants.
+	MembersLost Code = "MembersLost"
 )
 
 // Refusal says why a question was answered with no. It is a value, not an error: nothing went wrong. A nil *Refusal means

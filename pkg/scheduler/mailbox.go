@@ -18,7 +18,9 @@ type Mailbox struct {
 
 // letters is what came in since the last look, each kind in its order.
 type letters struct {
-	events  []cluster.Event
+	events []cluster.Event
+	// groups are the events about PodGroups; no order between them and the others matters.
+	groups  []cluster.Event
 	replies []commit.Reply
 	lead    bool
 }
@@ -28,7 +30,13 @@ func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
 
 // Event delivers what a watch saw.
 func (m *Mailbox) Event(event cluster.Event) {
-	m.put(func(l *letters) { l.events = append(l.events, event) })
+	m.put(func(l *letters) {
+		if event.Kind == cluster.KindGroup {
+			l.groups = append(l.groups, event)
+		} else {
+			l.events = append(l.events, event)
+		}
+	})
 }
 
 // Reply delivers the answer to a call.
@@ -50,6 +58,15 @@ func (m *Mailbox) put(write func(*letters)) {
 	case m.ready <- struct{}{}:
 	default:
 	}
+}
+
+// takeGroups takes the events about PodGroups and leaves the rest.
+func (m *Mailbox) takeGroups() []cluster.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.content.groups
+	m.content.groups = nil
+	return taken
 }
 
 // takeReplies takes the replies and leaves the rest.

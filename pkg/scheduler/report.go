@@ -176,7 +176,7 @@ func (r *reporter) keep(sent record, shown bool, now time.Time) bool {
 // interval returns for how long after the last write this difference may wait.
 func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 	if current.Phase != wanted.Phase || current.ObservedGeneration != wanted.ObservedGeneration ||
-		reasonChanged(current, wanted) || roomChanged(current.Reservation, wanted.Reservation) {
+		reasonChanged(current, wanted) || (current.DegradedSince == nil) != (wanted.DegradedSince == nil) || roomChanged(current.Reservation, wanted.Reservation) {
 		return 0
 	}
 	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&

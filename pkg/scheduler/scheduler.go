@@ -140,17 +140,8 @@ func (s *Scheduler) step(ctx context.Context) {
 // receive empties the mailbox into the state machines.
 func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	letters := s.mailbox.take()
-	for _, event := range letters.events {
-		effect := s.state.Apply(event)
-		if effect.Schedule {
-			s.wake(now)
-		}
-		if effect.Report {
-			s.reports.soon(now, reportEvery, reportEvery)
-		}
-		if event.Kind == cluster.KindPod && event.Deleted {
-			s.settle(ctx, s.machine.Cancel(now, event.Pod.UID))
-		}
+	for _, event := range slices.Concat(letters.groups, letters.events) {
+		s.settle(ctx, s.hear(event, now))
 	}
 	for _, reply := range letters.replies {
 		s.settle(ctx, s.machine.Reply(now, reply))
@@ -172,7 +163,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		return
 	}
 	snapshot, pass := s.look(ctx, now)
-	decided, reserved, gaveBack := 0, 0, false
+	decided, reserved, gaveBack, regrouped := 0, 0, false, false
 	expires := now.Add(anyway)
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
@@ -186,6 +177,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
+			late, again := s.hearGroups(snapshot, now)
+			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 			}
@@ -202,7 +195,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.cycle.notAfter(s.last.expires)
-	if gaveBack { // room that is free, and a job that may be planned for anew: no watch will tell
+	if gaveBack || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
 	}
 	s.settle(ctx, outcomes)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -20,17 +21,21 @@ import (
 // a whole. Allocate places the others before anything else; when the time is over that counts from the first bind, the members
 // that are bound are deleted. Everything it goes by is in the API: the group's condition Scheduled says that it was whole, the
 // condition PodScheduled of its pods since when they are bound. So it is all the same who began the start, this process or one
-// before it.
+// before it. Gangs that were whole are left alone, but for those that want to be restarted when they have lost members for good.
 
-// reasonUndone is the reason of the event about a start that is undone.
-const reasonUndone = "StartUndone"
+// The reasons of the events about a start that is undone, and about a gang that is restarted.
+const (
+	reasonUndone    = "StartUndone"
+	reasonRestarted = "Restarted"
+)
 
 // longestRepair is for how long after it began to lead a process completes starts whose time is over already.
 const longestRepair = 10 * time.Second
 
 // starts is what this process knows of starts beside what the API says.
 type starts struct {
-	// deadline is how long after its first bind a start may take, repair how long at least after this process began to lead.
+	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair how
+	// long any may take at least after this process began to lead.
 	deadline, repair time.Duration
 	// leads is since when this process leads.
 	leads time.Time
@@ -136,7 +141,8 @@ func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 		if first.IsZero() {
 			return at, false // nobody has bound them: they were created with their nodes
 		}
-		start = begun{group: job.UID, due: now.Add(s.deadline - min(s.deadline, max(0, now.Sub(first))))}
+		deadline := commit.Deadline(s.deadline, int(job.MinMember))
+		start = begun{group: job.UID, due: now.Add(deadline - min(deadline, max(0, now.Sub(first))))}
 		if repaired := s.leads.Add(s.repair); start.due.Before(repaired) {
 			start.due = repaired
 		}
@@ -176,19 +182,38 @@ func (s *Scheduler) endStarts(
 	s.starts.follow(snapshot)
 	over = map[model.JobKey]*model.Refusal{}
 	for _, job := range snapshot.Jobs {
-		due, ok := s.starts.due(job, now)
+		if !job.Maimed || job.Group == nil {
+			continue
+		}
+		end, due := s.undone, time.Time{}
+		which, ok := boundByUs, false
+		if due, ok = s.starts.due(job, now); !ok && s.starts.whole(job) {
+			end, which = restarted, onNode
+			due, ok = groups.RestartAt(job)
+		}
 		switch {
 		case !ok:
 		case due.After(now):
 			wake = sooner(wake, due)
 		case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
 		case job.Count(binding) > 0:
-			over[job.Key] = s.undone(job)
+			over[job.Key] = end(job)
 		default:
-			s.undo(ctx, job, boundByUs, s.undone(job), now)
+			s.undo(ctx, job, which, end(job), now)
 		}
 	}
 	return over, wake
+}
+
+// onNode tells whether a task is on a node.
+func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+
+// restarted returns why what is left of a gang is deleted, which was whole.
+func restarted(job *model.Job) *model.Refusal {
+	lost := job.Group.Status.DegradedSince
+	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
+		"restarted as onMemberLoss says: it has lost members, and only %d of %d have been left since %s",
+		job.Count(bound), job.MinMember, lost.UTC().Format(time.RFC3339))}
 }
 
 // undone returns why the job is not started after all.
@@ -216,13 +241,16 @@ func (s *Scheduler) undo(
 			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, Delete: true})
 		}
 	}
-	klog.FromContext(ctx).Info("Start undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
+	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
 	s.backoff.undone(job.Key, job.UID, why, now)
 	delete(s.starts.begun, job.Key)
 	s.state.Assume(decision)
 	s.machine.Undo(now, job.Key, members)
 	event := jobEvent(job, reasonUndone, now)
 	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
+	if why.Code == model.MembersLost {
+		event.Reason, event.Action = reasonRestarted, "Restarting"
+	}
 	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, counted(len(members), "pod"), fewOf(members))
 	s.machine.Write(now, commit.Write{Event: event})
 }

@@ -19,6 +19,7 @@ func groupStatus(
 	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
+	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = job.Group.Generation
 	status.Members = int32(len(job.Tasks))
 	status.Placed = count(job, bound)

@@ -41,6 +41,7 @@ type PodGroup struct {
 // stopping it. The queue may be changed, since it is only shown. The priority class may not, like a pod's.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",message="the roles need more members together than minMember; raise minMember or lower that of a role",fieldPath=".minMember",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.memberLossTimeoutSeconds) || has(self.onMemberLoss) && self.onMemberLoss == 'Restart'",message="memberLossTimeoutSeconds is for onMemberLoss: Restart; nothing ends the wait of others",fieldPath=".memberLossTimeoutSeconds",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it anew",fieldPath=".priorityClassName",reason=FieldValueForbidden
 type PodGroupSpec struct {
 	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
@@ -84,7 +85,33 @@ type PodGroupSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
+
+	// OnMemberLoss says what becomes of a group that was started, has lost members since and is below its minimum. It is
+	// completed before any other group starts, as soon as there are members and room for them. Wait, which is also what
+	// leaving it out means, waits for that and leaves the members alone that are left. Restart waits for
+	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them anew, and the group starts
+	// again as a whole.
+	// +optional
+	// +kubebuilder:validation:Enum=Wait;Restart
+	OnMemberLoss MemberLossPolicy `json:"onMemberLoss,omitempty"`
+
+	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300
+	// when it is left out. It is for onMemberLoss: Restart.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
+
+// MemberLossPolicy is what becomes of a group that has lost members.
+type MemberLossPolicy string
+
+const (
+	// MemberLossWait leaves the members alone that are left.
+	MemberLossWait MemberLossPolicy = "Wait"
+
+	// MemberLossRestart deletes them after a time, so that the group starts anew as a whole.
+	MemberLossRestart MemberLossPolicy = "Restart"
+)
 
 // Role is a named part of a group with its own minimum.
 type Role struct {
@@ -167,6 +194,11 @@ type PodGroupStatus struct {
 	// while members are missing, nor once the minimum is bound.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+
+	// DegradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
+	// set otherwise.
+	// +optional
+	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
 
 	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
 	// +optional

@@ -67,3 +67,39 @@ func TestReservationOfAStartedGroupIsNotShown(t *testing.T) {
 		t.Error("it is shown of a group that has started")
 	}
 }
+
+func TestDegradedSince(t *testing.T) {
+	before, now := metav1.NewTime(time.Unix(100, 0)), metav1.NewTime(time.Unix(200, 0))
+	with := func(statuses ...model.Status) *model.Job {
+		job := &model.Job{MinMember: 2}
+		for _, status := range statuses {
+			job.Tasks = append(job.Tasks, &model.Task{Position: model.Position{Status: status}})
+		}
+		return job
+	}
+	for name, c := range map[string]struct {
+		job    *model.Job
+		placed int32
+		before *metav1.Time
+		whole  bool
+		want   *metav1.Time
+	}{
+		"lost a member":                      {with(model.Running), 2, nil, true, &now},
+		"lost it before":                     {with(model.Running), 1, &before, true, &before},
+		"another one comes":                  {with(model.Running, model.Binding), 1, &before, true, &before},
+		"complete again":                     {with(model.Running, model.Bound), 1, &before, true, nil},
+		"lost surplus":                       {with(model.Running, model.Running), 3, nil, true, nil},
+		"its minimum was raised":             {with(model.Running), 1, nil, true, nil},
+		"an interrupted start":               {with(model.Running), 2, nil, false, nil},
+		"nothing is left":                    {with(model.Pending), 2, &before, true, nil},
+		"one has succeeded, one was lost":    {with(model.Succeeded, model.Pending), 2, nil, true, &now},
+		"ended, one of them without success": {with(model.Succeeded, model.Failed), 2, nil, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := v1alpha1.PodGroupStatus{Placed: c.placed, DegradedSince: c.before}
+			if got := DegradedSince(c.job, status, c.whole, now); !got.Equal(c.want) {
+				t.Errorf("degraded since %v, want %v", got, c.want)
+			}
+		})
+	}
+}

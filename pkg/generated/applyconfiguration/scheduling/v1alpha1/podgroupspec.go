@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	schedulingv1alpha1 "github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -40,6 +41,15 @@ type PodGroupSpecApplyConfiguration struct {
 	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
 	// gone in time, and lets the scheduler say when a group that waits for its room will start.
 	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
+	// OnMemberLoss says what becomes of a group that was started, has lost members since and is below its minimum. It is
+	// completed before any other group starts, as soon as there are members and room for them. Wait, which is also what
+	// leaving it out means, waits for that and leaves the members alone that are left. Restart waits for
+	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them anew, and the group starts
+	// again as a whole.
+	OnMemberLoss *schedulingv1alpha1.MemberLossPolicy `json:"onMemberLoss,omitempty"`
+	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300
+	// when it is left out. It is for onMemberLoss: Restart.
+	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
 
 // PodGroupSpecApplyConfiguration constructs a declarative configuration of the PodGroupSpec type for use with
@@ -98,5 +108,21 @@ func (b *PodGroupSpecApplyConfiguration) WithPreemptionPolicy(value v1.Preemptio
 // If called multiple times, the ExpectedRunSeconds field is set to the value of the last call.
 func (b *PodGroupSpecApplyConfiguration) WithExpectedRunSeconds(value int64) *PodGroupSpecApplyConfiguration {
 	b.ExpectedRunSeconds = &value
+	return b
+}
+
+// WithOnMemberLoss sets the OnMemberLoss field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OnMemberLoss field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithOnMemberLoss(value schedulingv1alpha1.MemberLossPolicy) *PodGroupSpecApplyConfiguration {
+	b.OnMemberLoss = &value
+	return b
+}
+
+// WithMemberLossTimeoutSeconds sets the MemberLossTimeoutSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MemberLossTimeoutSeconds field is set to the value of the last call.
+func (b *PodGroupSpecApplyConfiguration) WithMemberLossTimeoutSeconds(value int64) *PodGroupSpecApplyConfiguration {
+	b.MemberLossTimeoutSeconds = &value
 	return b
 }

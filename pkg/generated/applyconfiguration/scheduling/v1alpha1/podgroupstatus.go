@@ -33,6 +33,9 @@ type PodGroupStatusApplyConfiguration struct {
 	// WaitingSince is since when the group has had the members it needs and has waited for room for them. It is not set
 	// while members are missing, nor once the minimum is bound.
 	WaitingSince *v1.Time `json:"waitingSince,omitempty"`
+	// DegradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
+	// set otherwise.
+	DegradedSince *v1.Time `json:"degradedSince,omitempty"`
 	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
 	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
 	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
@@ -107,6 +110,14 @@ func (b *PodGroupStatusApplyConfiguration) WithFailed(value int32) *PodGroupStat
 // If called multiple times, the WaitingSince field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithWaitingSince(value v1.Time) *PodGroupStatusApplyConfiguration {
 	b.WaitingSince = &value
+	return b
+}
+
+// WithDegradedSince sets the DegradedSince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DegradedSince field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithDegradedSince(value v1.Time) *PodGroupStatusApplyConfiguration {
+	b.DegradedSince = &value
 	return b
 }
 

@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// refuseBinds has the server refuse to bind the pods of a namespace whose names end so, until allow is called or the test ends.
+func refuseBinds(t *testing.T, namespace, suffix string) (allow func()) {
+	t.Helper()
+	name := "refuse-" + namespace
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}},
+				},
+			}}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "namespace", Expression: fmt.Sprintf("request.namespace == %q", namespace)}},
+			Validations: []admissionv1.Validation{{
+				Expression: fmt.Sprintf("!request.name.endsWith(%q)", suffix), Message: "this one is not to be bound",
+			}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	allow = func() {
+		for _, object := range []client.Object{binding, policy} {
+			if err := env.Client.Delete(context.Background(), object); err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+	}
+	t.Cleanup(allow)
+	env.Create(t, policy, binding, env.Pod(namespace, "probe"+suffix, harness.ScheduledBy("nobody")))
+	env.Eventually(t, patience, func() error { // until the server knows of the policy
+		err := env.Clientset.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: "probe" + suffix}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "not to be bound") {
+			return fmt.Errorf("a bind that is to be refused: %v", err)
+		}
+		return nil
+	})
+	return allow
+}
+
+// uids are the pods of a namespace that have a node, by name.
+func uids(t *testing.T, namespace string) map[string]types.UID {
+	t.Helper()
+	pods, err := env.Pods(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := map[string]types.UID{}
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			bound[pod.Name] = pod.UID
+		}
+	}
+	return bound
+}
+
+// TestStartThatCannotBeCompletedIsUndone: the server refuses to bind one member for ever; within the deadline nothing is bound any
+// more, and it is said why.
+func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
+	env.Nodes(t, cluster.Nodes("undone", 2, map[string]string{"cpu": "3"})...)
+	ns := env.Namespace(t)
+	refuseBinds(t, ns, "-1")
+	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--bind-deadline=4s"}})
+	gang := group(ns, "mpi", 3)
+	env.Create(t, gang)
+	env.Create(t, members(ns, "mpi", "", 3)...)
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 2) })
+	began := time.Now()
+	env.Eventually(t, patience, func() error {
+		pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
+		if err != nil || len(pods) != 1 || pods[0].Name != "mpi-1" || pods[0].Spec.NodeName != "" {
+			return fmt.Errorf("%d pods are left, want the one that cannot be bound; %v", len(pods), err)
+		}
+		return nil
+	})
+	if took := time.Since(began); took > 8*time.Second {
+		t.Errorf("undone after %s, the deadline is 4 s", took)
+	}
+	env.Eventually(t, patience, func() error { return waits(t, gang, "BindFailed") })
+	message := meta.FindStatusCondition(gang.Status.Conditions, v1alpha1.ConditionScheduled).Message
+	if !strings.Contains(message, "the start was undone") || !strings.Contains(message, "mpi-1") ||
+		!strings.Contains(message, "this one is not to be bound") {
+		t.Errorf("the reason is %q", message)
+	}
+	env.Eventually(t, patience, func() error { return hasEvent(t, ns, "PodGroup", "mpi", "StartUndone") })
+}
+
+// TestSchedulerKilledInTheMiddleOfAGang: the next one completes what it finds, with the members that are bound.
+func TestSchedulerKilledInTheMiddleOfAGang(t *testing.T) {
+	env.Nodes(t, cluster.Nodes("killed", 2, map[string]string{"cpu": "3"})...)
+	ns := env.Namespace(t)
+	allow := refuseBinds(t, ns, "-1")
+	first := env.Scheduler(t, harness.SchedulerOptions{Name: "killed-first"})
+	gang := group(ns, "mpi", 3)
+	env.Create(t, gang)
+	env.Create(t, members(ns, "mpi", "", 3)...)
+	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 2) })
+	before := uids(t, ns)
+	first.Kill()
+	allow()
+	second := env.Scheduler(t, harness.SchedulerOptions{Name: "killed-second"})
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, gang, v1alpha1.PodGroupRunning) })
+	after := uids(t, ns)
+	for name, uid := range before {
+		if after[name] != uid {
+			t.Errorf("pod %s is another one than before", name)
+		}
+	}
+	if err := boundOf(t, ns, "mpi", 3); err != nil {
+		t.Error(err)
+	}
+	second.Kill()
+}

@@ -1,0 +1,116 @@
+package commit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func gangOf(job string, members int) []string {
+	var names []string
+	for i := range members {
+		names = append(names, fmt.Sprintf("%s%d", job, i))
+	}
+	return names
+}
+
+// jobs returns the job of each bind, without digits.
+func jobsOf(calls []Call) string {
+	var b strings.Builder
+	for _, call := range calls {
+		b.WriteString(call.Job.Name)
+	}
+	return b.String()
+}
+
+func TestLargeGangKeepsASmallOneWaitingForAHelpingOnly(t *testing.T) {
+	p := play(t, Options{Workers: 20, Helping: 4})
+	p.submit(binds("l", gangOf("l", 10)...))
+	p.submit(binds("s", gangOf("s", 3)...))
+	p.submit(binds("m", gangOf("m", 5)...))
+	if got, want := jobsOf(p.Calls(p.now)), "llllsssmmmmllllmll"; got != want {
+		t.Errorf("binds of %s, want %s", got, want)
+	}
+}
+
+func TestGangsOfAHelpingAreBoundWithoutABreak(t *testing.T) {
+	p := play(t, Options{Workers: 1})
+	p.submit(binds("a", gangOf("a", 3)...))
+	p.submit(binds("b", gangOf("b", 3)...))
+	var got string
+	for range 6 {
+		calls := p.Calls(p.now)
+		got += jobsOf(calls)
+		p.heard(p.Reply(p.now, Reply{ID: calls[0].ID}))
+	}
+	if got != "aaabbb" {
+		t.Errorf("binds of %s", got)
+	}
+	p.said = nil
+	p.end()
+}
+
+// TestWhatIsSentAgainGoesFirst among those of its gang, and its gang where it was.
+func TestWhatIsSentAgainGoesFirst(t *testing.T) {
+	p := play(t, Options{Workers: 2, Helping: 100})
+	p.submit(binds("a", "a0", "a1", "a2"))
+	p.submit(binds("b", "b0"))
+	p.expectCalls("Bind a0, Bind a1")
+	p.reply("a0", errServer)
+	p.pass(time.Second)
+	p.expectCalls("Bind a0 #2")
+	p.replies(nil, "a1", "a0")
+	p.expectCalls("Bind a2, Bind b0")
+	p.replies(nil, "a2", "b0")
+	p.said = nil
+	p.end()
+}
+
+// TestTurnsHoldWhatWasPut: whatever is pushed and taken out, everything has its turn once, and no decision has much more than a
+// helping in a row while another waits.
+func TestTurnsHoldWhatWasPut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		waiting := turns{helping: rapid.IntRange(1, 4).Draw(t, "helping")}
+		batches := []*batch{{}, {}, {}}
+		var held []*entry
+		streak, of := 0, (*batch)(nil)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1:
+				e := &entry{batch: rapid.SampledFrom(batches).Draw(t, "batch")}
+				waiting.push(e)
+				held = append(held, e)
+			case 2:
+				if len(held) > 0 {
+					i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+					waiting.remove(held[i], false)
+					held = slices.Delete(held, i, i+1)
+				}
+			default:
+				e := waiting.next()
+				if (e == nil) != (len(held) == 0) {
+					t.Fatalf("next is %v, %d are held", e, len(held))
+				}
+				if e == nil {
+					continue
+				}
+				others := slices.ContainsFunc(held, func(other *entry) bool { return other.batch != e.batch })
+				if e.batch != of || !others {
+					streak, of = 0, e.batch
+				}
+				if streak++; streak > 2*waiting.helping && others {
+					t.Fatalf("%d in a row while others wait, a helping is %d", streak, waiting.helping)
+				}
+				waiting.remove(e, true)
+				held = slices.DeleteFunc(held, func(other *entry) bool { return other == e })
+			}
+			if waiting.length != len(held) {
+				t.Fatalf("length %d, held %d", waiting.length, len(held))
+			}
+		}
+	})
+}

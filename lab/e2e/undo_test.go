@@ -104,12 +104,18 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("undone after %s, the deadline is 4 s", took)
 	}
-	env.Eventually(t, patience, func() error { return waits(t, gang, "BindFailed") })
-	message := meta.FindStatusCondition(gang.Status.Conditions, v1alpha1.ConditionScheduled).Message
-	if !strings.Contains(message, "the start was undone") || !strings.Contains(message, "mpi-1") ||
-		!strings.Contains(message, "this one is not to be bound") {
-		t.Errorf("the reason is %q", message)
-	}
+	env.Eventually(t, patience, func() error {
+		if err := waits(t, gang, "BindFailed"); err != nil {
+			return err
+		}
+		message := meta.FindStatusCondition(gang.Status.Conditions, v1alpha1.ConditionScheduled).Message
+		for _, part := range []string{"the start was undone", "mpi-1", "this one is not to be bound"} {
+			if !strings.Contains(message, part) {
+				return fmt.Errorf("the reason is %q, want %q in it", message, part)
+			}
+		}
+		return nil
+	})
 	env.Eventually(t, patience, func() error { return hasEvent(t, ns, "PodGroup", "mpi", "StartUndone") })
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,33 @@ func TestSchedulerKilledInTheMiddleOfAGang(t *testing.T) {
 		t.Error(err)
 	}
 	second.Kill()
+}
+
+// TestNextLeaderWaitsForTheLastOnesRequests: after a crash the Lease runs out, and what its holder may have sent has its time; after a
+// regular end nobody waits.
+func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
+	env.Nodes(t, cluster.Nodes("led", 1, map[string]string{"cpu": "9"})...)
+	ns := env.Namespace(t)
+	elected := []string{"--leader-elect=true", "--leader-elect-namespace=" + ns}
+	first := env.Scheduler(t, harness.SchedulerOptions{Name: "led-first", Args: elected})
+	start := func(name string) time.Duration {
+		env.Create(t, group(ns, name, 3))
+		env.Create(t, members(ns, name, "", 3)...)
+		began := time.Now()
+		env.Eventually(t, patience, func() error { return boundOf(t, ns, name, 3) })
+		return time.Since(began)
+	}
+	start("one")
+	second := env.Scheduler(t, harness.SchedulerOptions{Name: "led-second", Args: elected})
+	first.Kill()
+	if took := start("two"); took < 15*time.Second || took > 30*time.Second {
+		t.Errorf("the next leader began %s after a crash, want 15 s of the Lease and 5 s more, or little else", took)
+	}
+	env.Scheduler(t, harness.SchedulerOptions{Name: "led-third", Args: elected})
+	if err := second.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if took := start("three"); took > 10*time.Second {
+		t.Errorf("the next leader began %s after a regular end", took)
+	}
 }

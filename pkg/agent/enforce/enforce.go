@@ -4,11 +4,11 @@
 // caller at a time drives it. What it knows it learns from the runtime alone, so that a restart loses nothing: Synchronize builds
 // it anew. It believes no scheduler: whoever made an assignment, no two pods get the same CPU here.
 //
-//	            Create of a container           the sandbox has stopped and none of its
-//	            with isolated CPUs              containers runs, or it is removed
-//	 CPU free ─────────────────────► CPU held ─────────────────────────────────────────► CPU free
-//	                                 by a pod's sandbox; containers of it
-//	                                 stop and start again without giving it up
+//	           Create of a container           the sandbox has stopped and none of its
+//	           with isolated CPUs              containers runs, or it is removed
+//	CPU free ─────────────────────► CPU held ─────────────────────────────────────────► CPU free
+//	                                by a pod's sandbox; containers of it
+//	                                stop and start again without giving it up
 //
 // Invariant: the CPUs that sandboxes of different pods hold are disjoint.
 // Invariant: no container is placed on isolated CPUs that its pod does not hold, and no ordinary one on any.
@@ -63,7 +63,8 @@ type Placement struct {
 
 // Change is a container that should be on other CPUs than it is.
 type Change struct {
-	Container string
+	// Container is its id, Name what its pod calls it.
+	Container, Name string
 	Placement Placement
 	// Pod is whose container it is.
 	Pod Pod

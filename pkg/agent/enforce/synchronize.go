@@ -130,5 +130,5 @@ func (m *Machine) Told(change *Change) {
 }
 
 func (c *container) change(placed Placement) Change {
-	return Change{Container: c.id, Placement: placed, Pod: c.sandbox.pod, Cgroup: c.cgroup}
+	return Change{Container: c.id, Name: c.name, Placement: placed, Pod: c.sandbox.pod, Cgroup: c.cgroup}
 }

@@ -65,7 +65,7 @@ type Placement struct {
 type Change struct {
 	// Container is its id, Name what its pod calls it.
 	Container, Name string
-	Placement Placement
+	Placement       Placement
 	// Pod is whose container it is.
 	Pod Pod
 	// Cgroup is where to see for oneself.

@@ -21,8 +21,24 @@ var ErrStuck = errors.New("the container runtime does not answer")
 // Link is one connection to the runtime.
 type Link struct {
 	stub stub.Stub
-	once sync.Once
-	lost chan struct{}
+	// synchronized and lost are closed once, when they come true.
+	synchronized, lost chan struct{}
+	heard, gone        sync.Once
+}
+
+// session is the plugin as one connection sees it: the hooks, and whether the runtime has told of everything over it.
+type session struct {
+	*Hooks
+	link *Link
+}
+
+// Synchronize passes on what runs, and remembers that it was said.
+func (s *session) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	updates, err := s.Hooks.Synchronize(ctx, pods, containers)
+	if err == nil {
+		s.link.heard.Do(func() { close(s.link.synchronized) })
+	}
+	return updates, err
 }
 
 // Connect registers the plugin at the runtime's socket. The runtime then calls Synchronize, in its own time. An error that is not
@@ -36,8 +52,8 @@ func (h *Hooks) Connect(ctx context.Context, socket string, timer clock.Clock, l
 	if err != nil {
 		return nil, fmt.Errorf("NRI: %w", err)
 	}
-	link := &Link{lost: make(chan struct{})}
-	link.stub, err = stub.New(h,
+	link := &Link{synchronized: make(chan struct{}), lost: make(chan struct{})}
+	link.stub, err = stub.New(&session{Hooks: h, link: link},
 		stub.WithPluginName(Name), stub.WithPluginIdx(Index), stub.WithConnection(conn), stub.WithLogger(logger{h.options.Log}),
 		stub.WithOnClose(link.close), stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true, KeepConnected: true}),
 	)
@@ -61,6 +77,9 @@ func (h *Hooks) Connect(ctx context.Context, socket string, timer clock.Clock, l
 	}
 }
 
+// Synchronized is closed when the runtime has told of all that runs.
+func (l *Link) Synchronized() <-chan struct{} { return l.synchronized }
+
 // Lost is closed when the connection is.
 func (l *Link) Lost() <-chan struct{} { return l.lost }
 
@@ -72,7 +91,7 @@ func (l *Link) UpdateContainers(updates []*api.ContainerUpdate) ([]*api.Containe
 	return l.stub.UpdateContainers(updates)
 }
 
-func (l *Link) close() { l.once.Do(func() { close(l.lost) }) }
+func (l *Link) close() { l.gone.Do(func() { close(l.lost) }) }
 
 // logger writes what the stub says.
 type logger struct{ to klog.Logger }

@@ -65,8 +65,6 @@ type Options struct {
 	Cgroups fs.FS
 	// Report is told of what people should read; it must not wait.
 	Report func(Report)
-	// Synchronized is called when the runtime has told of everything that it has; it must not wait.
-	Synchronized func()
 	Metrics      *Metrics
 	Log          klog.Logger
 	Clock        clock.PassiveClock
@@ -128,9 +126,6 @@ func (h *Hooks) Synchronize(_ context.Context, pods []*api.PodSandbox, container
 	}
 	h.options.Log.Info("Synchronized with the container runtime",
 		"pods", len(pods), "containers", len(containers), "moved", len(moves), "conflicts", len(conflicts))
-	if h.options.Synchronized != nil {
-		h.options.Synchronized()
-	}
 	return h.updates(moves), nil
 }
 

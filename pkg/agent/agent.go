@@ -50,12 +50,13 @@ type Agent struct {
 	options Options
 	hooks   *hooks.Hooks
 	reports chan hooks.Report
-	link    *hooks.Link
 	// warned are the warnings that were logged last.
 	warned []string
 
 	mu   sync.Mutex
 	life *Life
+	// link is the connection to the runtime; nil without one. Run's goroutine alone sets it.
+	link *hooks.Link
 	// busy is when the duty under way began; zero while it rests.
 	busy time.Time
 }
@@ -125,8 +126,10 @@ func (a *Agent) hear() {
 	}
 	select {
 	case <-a.link.Lost():
-		a.link = nil
-		a.tell(func(l *Life, now time.Time) { l.Lost(now) })
+		a.tell(func(l *Life, now time.Time) {
+			a.link = nil
+			l.Lost(now)
+		})
 		return
 	default:
 	}
@@ -237,11 +240,11 @@ func (a *Agent) dial(ctx context.Context) error {
 	link, err := a.hooks.Connect(ctx, a.options.Socket, a.options.Clock, connectTimeout)
 	var struggling bool
 	a.tell(func(l *Life, now time.Time) {
+		a.link = link
 		l.Dialed(now, err)
 		struggling = l.Struggling()
 	})
 	if err == nil {
-		a.link = link
 		return nil
 	}
 	if struggling {

@@ -70,7 +70,7 @@ func newRuntime(t *testing.T) *runtime {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Stop)
-	<-r.synchronizing // the validator, which is a plugin as well
+	<-r.synchronizing // Start itself synchronizes what the runtime has built in
 	return r
 }
 

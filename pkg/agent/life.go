@@ -170,7 +170,9 @@ func same(a, b *isolated.Topology) bool {
 }
 
 // Wanted returns what should be published, and what stands there.
-func (l *Life) Wanted() (topology *isolated.Topology, published string) { return l.wanted, l.node.Published }
+func (l *Life) Wanted() (topology *isolated.Topology, published string) {
+	return l.wanted, l.node.Published
+}
 
 // Published takes in that the annotation stands there as text now.
 func (l *Life) Published(now time.Time, text string, err error) {

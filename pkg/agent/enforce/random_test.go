@@ -68,7 +68,8 @@ func (r *runtime) drawPod(t *rapid.T, i int) Pod {
 func (r *runtime) step(t *rapid.T) {
 	pod := &r.pods[rapid.IntRange(0, len(r.pods)-1).Draw(t, "pod")]
 	name := rapid.SampledFrom([]string{"main", "proxy"}).Draw(t, "name")
-	switch rapid.SampledFrom([]string{"create", "create", "update", "stop", "teardown", "remove", "restart", "shrink"}).Draw(t, "step") {
+	steps := []string{"create", "create", "update", "stop", "remove", "restart", "shrink"}
+	switch rapid.SampledFrom(steps).Draw(t, "step") {
 	case "create":
 		r.next++
 		c := &Container{ID: fmt.Sprint("c", r.next), Sandbox: pod.Sandbox, Name: name, Created: int64(r.next)}
@@ -87,7 +88,7 @@ func (r *runtime) step(t *rapid.T) {
 			delete(r.containers, c.ID)
 			r.machine.Stop(c.ID)
 		}
-	case "teardown", "remove":
+	case "remove":
 		for _, id := range slices.Sorted(maps.Keys(r.containers)) {
 			if r.containers[id].Sandbox == pod.Sandbox {
 				delete(r.containers, id)

@@ -33,7 +33,9 @@ type session struct {
 }
 
 // Synchronize passes on what runs, and remembers that it was said.
-func (s *session) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+func (s *session) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) (
+	[]*api.ContainerUpdate, error,
+) {
 	updates, err := s.Hooks.Synchronize(ctx, pods, containers)
 	if err == nil {
 		s.link.heard.Do(func() { close(s.link.synchronized) })
@@ -46,7 +48,7 @@ func (s *session) Synchronize(ctx context.Context, pods []*api.PodSandbox, conta
 //
 // A request that the plugin does not answer, or that finds its connection broken, fails: a container does not start without its
 // CPUs. A plugin that was slow stays connected, so that the next request fails or succeeds by what it says. Runtimes older than
-// the policy ignore it; then Required is what is left.
+// the policy ignore it; then the runtime's validator is what is left.
 func (h *Hooks) Connect(ctx context.Context, socket string, timer clock.Clock, limit time.Duration) (*Link, error) {
 	conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, "unix", socket)
 	if err != nil {

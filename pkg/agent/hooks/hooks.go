@@ -24,13 +24,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Name is the plugin's, as pods require it in Required; Index is its place among the node's plugins.
+// Name is the plugin's, as the scheduler writes it among those that a pod requires; Index is its place among the node's plugins.
 const (
 	Name  = "isolcpu"
 	Index = "10"
-	// Required is the annotation whose list of plugins the runtime's validator wants to have seen a container. The scheduler
-	// writes it.
-	Required = "required-plugins.noderesource.dev/pod"
 )
 
 // What a container with isolated CPUs finds in its environment: their ids, to pin its threads to, and their NUMA nodes, both in
@@ -64,10 +61,10 @@ type Options struct {
 	// Cgroups is the tree of control groups, to see where containers are; nil to believe the runtime.
 	Cgroups fs.FS
 	// Report is told of what people should read; it must not wait.
-	Report func(Report)
-	Metrics      *Metrics
-	Log          klog.Logger
-	Clock        clock.PassiveClock
+	Report  func(Report)
+	Metrics *Metrics
+	Log     klog.Logger
+	Clock   clock.PassiveClock
 }
 
 // Hooks are the plugin. Make it with New.
@@ -109,7 +106,8 @@ func (h *Hooks) Configure(_ context.Context, _, runtime, version string) (api.Ev
 	return 0, nil
 }
 
-// Synchronize takes over all that runs, and answers with the containers that must move.
+// Synchronize takes over all that runs, and answers with the containers that must move. Whether the runtime could, it does not
+// say: the next Check asks for the same once more, and hears what failed.
 func (h *Hooks) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	defer h.took("Synchronize", h.options.Clock.Now())
 	known := make([]enforce.Pod, len(pods))

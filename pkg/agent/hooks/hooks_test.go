@@ -182,7 +182,7 @@ func TestKubeletChangesResources(t *testing.T) {
 func TestWhatRunsIsMovedOnce(t *testing.T) {
 	r := newRuntime(t)
 	old, new := pod(t, "s1", "u1", "main:4-5"), pod(t, "s2", "u2")
-	delete(old.Annotations, Required) // started when nobody required it
+	delete(old.Annotations, required) // started when nobody required it
 	mustCreate(t, r, old, "c1", "main")
 	mustCreate(t, r, new, "c2", "main")
 	mustCreate(t, r, new, "c3", "proxy")
@@ -320,11 +320,11 @@ func TestDrift(t *testing.T) {
 
 func TestWhereControlGroupsAre(t *testing.T) {
 	for path, want := range map[string]string{
-		"kubepods-burstable-podu.slice:cri-containerd:c": "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podu.slice/cri-containerd-c.scope",
-		"/kubepods/podu/c":    "kubepods/podu/c",
-		"../../etc":           "etc",
-		"":                    "",
-		"system.slice:crio:c": "system.slice/crio-c.scope",
+		"a-b-c.slice:cri-containerd:d": "a.slice/a-b.slice/a-b-c.slice/cri-containerd-d.scope",
+		"/kubepods/podu/c":             "kubepods/podu/c",
+		"../../etc":                    "etc",
+		"":                             "",
+		"system.slice:crio:c":          "system.slice/crio-c.scope",
 	} {
 		if got := directoryOf(path); got != want {
 			t.Errorf("%q: %q, want %q", path, got, want)

@@ -179,7 +179,8 @@ func (r *runtime) change(id string, resources *api.LinuxResources) error {
 func (r *runtime) stop(id string) {
 	c := r.containers[id]
 	c.State = api.ContainerState_CONTAINER_STOPPED
-	if _, err := r.StopContainer(context.Background(), &api.StopContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c}); err != nil {
+	request := &api.StopContainerRequest{Pod: r.pods[c.PodSandboxId], Container: c}
+	if _, err := r.StopContainer(context.Background(), request); err != nil {
 		r.t.Error(err)
 	}
 }
@@ -258,6 +259,9 @@ func newHooks(t *testing.T, change func(*Options)) (*Hooks, *reports) {
 	return h, told
 }
 
+// required is what the scheduler writes on pods with isolated CPUs.
+const required = "required-plugins.noderesource.dev/pod"
+
 var view = enforce.View{
 	Online: isolated.Of(0, 1, 2, 3, 4, 5, 6, 7), Isolated: isolated.Of(4, 5, 6, 7),
 	NUMA: []isolated.NUMANode{{ID: 0, CPUs: isolated.Of(4, 5)}, {ID: 1, CPUs: isolated.Of(6, 7)}},
@@ -284,6 +288,6 @@ func pod(t *testing.T, sandbox, uid string, given ...string) *api.PodSandbox {
 		t.Fatal(err)
 	}
 	p.Annotations[isolated.AssignedAnnotation], p.Annotations[isolated.RequestAnnotation] = text, "true"
-	p.Annotations[Required] = `["` + Name + `"]`
+	p.Annotations[required] = `["` + Name + `"]`
 	return p
 }

@@ -236,3 +236,20 @@ func TestLook(t *testing.T) {
 		t.Errorf("%+v, %v", local, err)
 	}
 }
+
+// TestReportsBecomeEvents of the pods that they are about; what handlers report meanwhile waits for nobody.
+func TestReportsBecomeEvents(t *testing.T) {
+	m := newMachine(t, "none")
+	report := hooks.Report{Namespace: "jobs", Pod: "worker-0", UID: "u", Reason: hooks.Refused, Message: "container main: overlap"}
+	m.agent.report(report)
+	m.until("writes an event", func() bool { return slices.Contains(m.asked(), "create events") })
+	events, err := m.client.CoreV1().Events("jobs").List(context.Background(), meta.ListOptions{})
+	if err != nil || len(events.Items) != 1 || events.Items[0].Message != report.Message ||
+		events.Items[0].InvolvedObject.Name != "worker-0" {
+		t.Errorf("events %+v, %v", events.Items, err)
+	}
+	idle := New(Options{Clock: clock.RealClock{}}, hooks.Options{Node: "n1", Clock: clock.RealClock{}})
+	for range 2 * cap(idle.reports) {
+		idle.report(report) // the test hangs if this waits
+	}
+}

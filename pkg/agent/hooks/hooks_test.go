@@ -372,7 +372,11 @@ func TestMany(t *testing.T) {
 		h, _ := newHooks(t, nil)
 		var took []time.Duration
 		for i := range 1000 {
-			p := pod(t, fmt.Sprint("s", i), fmt.Sprint("u", i), "main:4-5")
+			// One has CPUs of its own, every second one asks for the same in vain, the others are ordinary.
+			p := pod(t, fmt.Sprint("s", i), fmt.Sprint("u", i))
+			if i%2 == 0 {
+				p = pod(t, p.Id, p.Uid, "main:4-5")
+			}
 			c := &api.Container{Id: fmt.Sprint("c", i), PodSandboxId: p.Id, Name: "main"}
 			began := time.Now()
 			_, _, _ = h.CreateContainer(context.Background(), p, c)

@@ -17,7 +17,7 @@ func (s *State) Assume(decision model.Decision) {
 			continue
 		}
 		after := *before
-		after.bind = bind.Node
+		after.bind, after.given = bind.Node, bind.Isolated
 		s.assume(slot, &after)
 	}
 	for _, eviction := range decision.Evictions {
@@ -50,7 +50,7 @@ func (s *State) Forget(pod types.UID) bool {
 		return false
 	}
 	after := *before
-	after.bind, after.evicted = "", false
+	after.bind, after.given, after.evicted = "", nil, false
 	s.assume(slot, &after)
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -24,6 +25,8 @@ type record struct {
 	task model.Task
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
+	// given are the isolated CPUs that the pod is bound with; nil when there are none.
+	given *isolated.Assignment
 	// evicted tells that an eviction is assumed.
 	evicted bool
 	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
@@ -101,7 +104,7 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.Gated = len(pod.Spec.SchedulingGates) > 0
-	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) &&
+	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier.task.Pod, pod) &&
 		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
 		t.Request, t.Refused, t.Supposed = earlier.task.Request, earlier.task.Refused, earlier.task.Supposed
@@ -117,7 +120,7 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	}
 	if before != nil {
 		if pod.Spec.NodeName == "" {
-			r.bind = before.bind
+			r.bind, r.given = before.bind, before.given
 		}
 		if pod.DeletionTimestamp == nil {
 			r.evicted = before.evicted
@@ -134,6 +137,7 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 func (r *record) settle() {
 	t := &r.task
 	t.Position, t.Nominated = r.position(), ""
+	t.Isolated = r.isolated()
 	switch {
 	case t.Status != model.Pending || t.Job == (model.JobKey{}):
 	case r.promise != nil:
@@ -230,7 +234,7 @@ func change(before, after *record) Effect {
 	expected := a.Node == b.Node && started(a.Status) && started(b.Status)
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
-	asks := a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
+	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
 		a.Supposed != b.Supposed || a.Nominated != b.Nominated ||
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)

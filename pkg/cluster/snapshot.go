@@ -97,7 +97,7 @@ func (s *State) addNode(name string, known *nodeRecord) *model.Node {
 }
 
 func (s *State) patchNode(node *model.Node, known *nodeRecord) {
-	node.Object, node.Refused = known.object, known.refused
+	node.Object, node.Refused, node.Isolated = known.object, known.refused, known.isolated
 	node.Idle.Sub(node.Allocatable)
 	node.Idle.Add(known.allocatable)
 	node.Allocatable = known.allocatable.Clone()
@@ -113,7 +113,8 @@ func (s *State) patchTasks() {
 	for _, task := range s.snapshot.TakeMoved() {
 		slot := s.pods[task.UID]
 		if slot != nil && slot.task == task && slot.record != nil && task.Position != slot.record.task.Position {
-			s.snapshot.Update(task, func(t *model.Task) { t.Position = slot.record.task.Position })
+			known := &slot.record.task
+			s.snapshot.Update(task, func(t *model.Task) { t.Position, t.Isolated = known.Position, known.Isolated })
 		}
 	}
 }

@@ -133,7 +133,11 @@ func (s *Session) explain(
 	lack := make([]int, s.Snapshot.Dimensions.Len()) // how many nodes lack it, for they are many
 	for _, node := range answer.candidates {
 		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-			lack[lacking]++
+			if told := s.tellLack(task, node, lacking, room); told != nil {
+				tally.Count(told)
+			} else {
+				lack[lacking]++
+			}
 			continue
 		}
 		refusal := order.checks.check(node)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -20,6 +21,9 @@ type operation struct {
 	before model.Position
 	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
+	// assigned are the isolated CPUs that the task was given, annotations how the pod is told; nil when it was given none.
+	assigned    *isolated.Assignment
+	annotations map[string]string
 	// departed tells that the task is only supposed to have ended.
 	departed bool
 	// outright tells, of an eviction, that the pod is to be deleted.
@@ -90,11 +94,15 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	}
 	op := operation{task: task}
 	if status == model.Placed {
-		var refusal *model.Refusal
+		refusal := st.session.assign(&op, task, node)
+		if refusal != nil {
+			return refusal
+		}
 		if op.prepare, refusal = st.session.reserve(task, node); refusal != nil {
 			return refusal
 		}
 		op.reserved = len(st.session.slots.reserve) > 0
+		task.Isolated = op.assigned
 	}
 	st.session.move(op, model.Position{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {
@@ -229,6 +237,9 @@ func (s *Session) move(op operation, to model.Position) {
 func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		was := s.Snapshot.Move(op.task, op.before)
+		if op.assigned != nil {
+			op.task.Isolated = nil
+		}
 		switch {
 		case op.departed:
 		case was.Status == model.Releasing:

@@ -34,7 +34,11 @@ func (s *Session) fingerprint() string {
 	}
 	for _, job := range s.Snapshot.Jobs {
 		for _, task := range job.Tasks {
-			fmt.Fprintf(&b, "%s %s %s\n", task.UID, task.Status, task.Node)
+			fmt.Fprintf(&b, "%s %s %s", task.UID, task.Status, task.Node)
+			if task.Isolated != nil {
+				fmt.Fprintf(&b, " %s", task.Isolated.CPUs)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()

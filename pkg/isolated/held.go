@@ -34,13 +34,13 @@ func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
 // OrdinaryBeside returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of its
 // other containers and its overhead, and what containers with ids of their own have come to ask for beyond these.
 func OrdinaryBeside(pod *corev1.Pod, held *Assignment) int64 {
-	overhead := pod.Spec.Overhead.Cpu().MilliValue()
+	overhead := milli(pod.Spec.Overhead.Cpu())
 	if whole, set := podLevel(&pod.Spec); set {
-		return max(0, whole.MilliValue()-1000*int64(held.CPUs.Len())) + overhead
+		return max(0, milli(&whole)-1000*int64(held.CPUs.Len())) + overhead
 	}
 	granted := grantedTo(&pod.Status)
 	return overhead + peak(&pod.Spec, func(c *corev1.Container) int64 {
-		request := max(c.Resources.Requests.Cpu().MilliValue(), granted[c.Name])
+		request := max(milli(c.Resources.Requests.Cpu()), granted[c.Name])
 		return max(0, request-1000*int64(held.Containers[c.Name].Len()))
 	})
 }
@@ -51,9 +51,9 @@ func grantedTo(status *corev1.PodStatus) map[string]int64 {
 	for _, statuses := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
 		for i := range statuses {
 			s := &statuses[i]
-			amount := s.AllocatedResources.Cpu().MilliValue()
+			amount := milli(s.AllocatedResources.Cpu())
 			if s.Resources != nil {
-				amount = max(amount, s.Resources.Requests.Cpu().MilliValue())
+				amount = max(amount, milli(s.Resources.Requests.Cpu()))
 			}
 			if amount > 0 {
 				if granted == nil {
@@ -73,11 +73,9 @@ func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var required []string
-	if given := pod.Annotations[RequiredPluginsAnnotation]; given != "" {
-		if err := json.Unmarshal([]byte(given), &required); err != nil {
-			return nil, fmt.Errorf("%s: %w", RequiredPluginsAnnotation, err)
-		}
+	required, err := requiredPlugins(pod)
+	if err != nil {
+		return nil, err
 	}
 	if !slices.Contains(required, requiredPlugin) {
 		required = append(required, requiredPlugin)
@@ -87,4 +85,14 @@ func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
 		return nil, err
 	}
 	return map[string]string{AssignedAnnotation: text, RequiredPluginsAnnotation: string(list)}, nil
+}
+
+// requiredPlugins returns what the user requires of the runtime.
+func requiredPlugins(pod *corev1.Pod) (required []string, err error) {
+	if given := pod.Annotations[RequiredPluginsAnnotation]; given != "" {
+		if err := json.Unmarshal([]byte(given), &required); err != nil {
+			return nil, fmt.Errorf("%s: %w", RequiredPluginsAnnotation, err)
+		}
+	}
+	return required, nil
 }

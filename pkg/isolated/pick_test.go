@@ -77,7 +77,8 @@ func TestPickOfTwoSockets(t *testing.T) {
 		{all, 13, Policies{SMT: OnePerCore}, ""},
 		{all, 9, Policies{SMT: OnePerCore, NUMA: NUMARequired}, ""},
 		{all, 16, required, "8-15,24-31"},
-		{"4-7,20-22,24", 1, Policies{}, "24"}, // NUMA 0 breaks nothing either, but more would be left there
+		{"4-7,20-22,24", 1, Policies{}, "24"},         // NUMA 0 breaks nothing either, but more would be left there
+		{"4-5,8-10,20-21,24-25", 1, Policies{}, "10"}, // fewer would be left in NUMA 0, but a core be broken
 		{all, 0, Policies{}, ""},
 		{"", 1, Policies{}, ""},
 	} {

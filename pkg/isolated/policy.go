@@ -55,7 +55,8 @@ func oneOf[T ~string](annotations map[string]string, key string, values ...T) (T
 	return values[0], fmt.Errorf("%s is %q, and must be one of %s", key, text, strings.Join(names, ", "))
 }
 
-func policiesOf(annotations map[string]string) (p Policies, err error) {
+// PoliciesOf returns how the ids of a pod are chosen; the error is for the user.
+func PoliciesOf(annotations map[string]string) (p Policies, err error) {
 	if p.SMT, err = oneOf(annotations, SMTAnnotation, PreferFullCore, RequireFullCore, OnePerCore); err != nil {
 		return p, err
 	}

@@ -37,11 +37,14 @@ type part struct {
 }
 
 // Charge is how many ids the pod holds: those it runs on, and those that must stay idle beside them.
-func (r *Request) Charge() int {
-	if r.SMT == OnePerCore {
-		return r.Count * threadsOfOnePerCore
+func (r *Request) Charge() int { return r.Count * r.PerCPU() }
+
+// PerCPU is how many ids are held for each CPU that a pod runs on.
+func (p Policies) PerCPU() int {
+	if p.SMT == OnePerCore {
+		return threadsOfOnePerCore
 	}
-	return r.Count
+	return 1
 }
 
 // threadsOfOnePerCore is how many threads a core must have for OnePerCore: what a pod is charged must not depend on the node.
@@ -64,7 +67,10 @@ func Split(pod *corev1.Pod) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, err := policiesOf(pod.Annotations)
+	if _, err := requiredPlugins(pod); err != nil {
+		return nil, err
+	}
+	policies, err := PoliciesOf(pod.Annotations)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +83,7 @@ func Split(pod *corev1.Pod) (*Request, error) {
 			if selected[c.Name] != isolated {
 				return 0
 			}
-			return c.Resources.Requests.Cpu().MilliValue()
+			return milli(c.Resources.Requests.Cpu())
 		}
 	}
 	r.Count = int(peak(&pod.Spec, of(true)) / 1000)
@@ -90,7 +96,7 @@ func Split(pod *corev1.Pod) (*Request, error) {
 	if r.Charge() > Limit {
 		return nil, fmt.Errorf("%d isolated CPUs: at most %d are supported", r.Charge(), Limit)
 	}
-	r.Ordinary += pod.Spec.Overhead.Cpu().MilliValue()
+	r.Ordinary += milli(pod.Spec.Overhead.Cpu())
 	return r, nil
 }
 
@@ -153,6 +159,15 @@ func partsOf(spec *corev1.PodSpec, selected map[string]bool) ([]part, error) {
 func integral(amount *resource.Quantity) bool {
 	most := resource.NewQuantity(Limit, resource.DecimalSI)
 	return amount.Sign() > 0 && amount.Cmp(*most) <= 0 && amount.CmpInt64(amount.Value()) == 0
+}
+
+// milli returns an amount in thousandths, at most so many that they can be added up.
+func milli(amount *resource.Quantity) int64 {
+	const most = 1 << 50
+	if amount.Cmp(*resource.NewMilliQuantity(most, resource.DecimalSI)) > 0 {
+		return most
+	}
+	return max(0, amount.MilliValue())
 }
 
 func restarts(c *corev1.Container) bool {

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/tutti-sched/tutti/pkg/isolated"
+
 // Bind is the decision to run a pod on a node.
 type Bind struct {
 	Pod  PodRef
@@ -9,6 +11,12 @@ type Bind struct {
 	Prepare bool
 	// Binder names who binds the pod; empty is the API server.
 	Binder string
+	// Isolated are the isolated CPUs that the pod is given; nil when none. Annotations say so, and are written to the pod in one
+	// transaction with the node; ResourceVersion is the version of the pod that was read, and the only one that may be bound.
+	// Both are empty for pods that are given none.
+	Isolated        *isolated.Assignment
+	Annotations     map[string]string
+	ResourceVersion string
 }
 
 // Eviction is the decision to end a pod for the sake of a job.

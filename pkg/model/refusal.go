@@ -130,7 +130,7 @@ func (c Cause) String() string {
 	case 1:
 		nodes, lack = "node", "lacks"
 	}
-	if c.Code == InsufficientResources {
+	if c.Code == InsufficientResources && !strings.Contains(c.Detail, " ") { // else it is more than the name of a resource
 		return fmt.Sprintf("%d %s %s %s", c.Nodes, nodes, lack, c.Detail)
 	}
 	return fmt.Sprintf("%d %s: %s", c.Nodes, nodes, c.Detail)

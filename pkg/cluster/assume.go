@@ -55,6 +55,18 @@ func (s *State) Forget(pod types.UID) bool {
 	return true
 }
 
+// Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before the
+// watch has shown it.
+func (s *State) Outdated(pod types.UID, version string) {
+	slot, before := s.find(pod)
+	if before == nil || before.task.Pod.ResourceVersion != version || before.finished() {
+		return
+	}
+	after := *before
+	after.outdated = true
+	s.assume(slot, &after)
+}
+
 // Assumed tells whether a bind of the pod is assumed, and the watch has not said yet what became of it.
 func (s *State) Assumed(pod types.UID) bool {
 	record := s.record(pod)

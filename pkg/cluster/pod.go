@@ -27,6 +27,10 @@ type record struct {
 	bind string
 	// given are the isolated CPUs that the pod is bound with; nil when there are none.
 	given *isolated.Assignment
+	// invalid says what is wrong with what the pod asks for, and outdated that the API server has a newer version of it, which the
+	// watch is yet to show. Either holds the task.
+	invalid  *model.Refusal
+	outdated bool
 	// evicted tells that an eviction is assumed.
 	evicted bool
 	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
@@ -107,9 +111,9 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier.task.Pod, pod) &&
 		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
-		t.Request, t.Refused, t.Supposed = earlier.task.Request, earlier.task.Refused, earlier.task.Supposed
+		t.Request, r.invalid, t.Supposed = earlier.task.Request, earlier.invalid, earlier.task.Supposed
 	} else {
-		t.Request, t.Refused = s.request(pod)
+		t.Request, r.invalid = s.request(pod)
 		t.Supposed = supposedOf(pod)
 	}
 	t.ByClass = s.devices.asks(t.Request)
@@ -138,6 +142,9 @@ func (r *record) settle() {
 	t := &r.task
 	t.Position, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
+	if t.Refused = r.invalid; t.Refused == nil && r.outdated {
+		t.Refused = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}
+	}
 	switch {
 	case t.Status != model.Pending || t.Job == (model.JobKey{}):
 	case r.promise != nil:

@@ -30,7 +30,7 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	case done:
 		m.succeed(now, e)
 	default:
-		e.refused = v.class == refused
+		e.refused, e.outdated = v.class == refused, v.outdated
 		m.fail(now, e, v.class == gone, v.leaving, e.message)
 	}
 	return m.take()
@@ -182,8 +182,11 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 	switch e.call.Kind {
 	case CallBind, CallPrepare:
 		outcome.Kind = BindFailed
+		if e.outdated {
+			outcome.Outdated = e.call.ResourceVersion
+		}
 		if e.maybe && !gone {
-			outcome.Kind, outcome.Prepared = BindUncertain, e.holds
+			outcome.Kind, outcome.Prepared, outcome.Outdated = BindUncertain, e.holds, ""
 		}
 		m.failBind(now, e, outcome)
 	case CallPromise:

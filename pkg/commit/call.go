@@ -78,6 +78,10 @@ type Call struct {
 	Node string
 	// Binder names who is asked to bind the pod; empty is the API server.
 	Binder string
+	// Annotations are written to the pod that CallBind binds, in one transaction with its node, and ResourceVersion is the only
+	// version of the pod that it binds; empty when there are none and when any will do.
+	Annotations     map[string]string
+	ResourceVersion string
 	// Write is what CallMark and the kinds that decide nothing write; zero for the others.
 	Write Write
 }
@@ -207,6 +211,9 @@ type Outcome struct {
 	Binder string
 	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
 	Gone bool
+	// Outdated is, of a BindFailed, the version of the pod that it was decided on and that is not the pod's any more; empty when
+	// it failed for another reason.
+	Outdated string
 	// Refused tells of an EvictFailed or PromiseFailed that it is this very call which the API server refused, or did not
 	// confirm in time, rather than another one of the decision.
 	Refused bool

@@ -68,6 +68,8 @@ type entry struct {
 	cancelled bool
 	// refused tells that there is no further attempt because the API server refused one, or confirmed none in time.
 	refused bool
+	// outdated tells of a bind that the pod is not in the version any more that it was decided on.
+	outdated bool
 	// overtaken tells of a promise that a newer decision about the pod has ended it.
 	overtaken bool
 	// victim is what the calls of an eviction carry out; nil for other calls.

@@ -60,7 +60,10 @@ func (m *Machine) Submit(now time.Time, decision model.Decision) {
 
 	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs}
 	for _, bind := range decision.Binds {
-		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
+		binds.add(Call{
+			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder,
+			Annotations: bind.Annotations, ResourceVersion: bind.ResourceVersion,
+		})
 		binds.entries[len(binds.entries)-1].holds = bind.Prepare
 	}
 	if !m.prepare(now, binds) {

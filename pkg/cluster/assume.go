@@ -51,6 +51,9 @@ func (s *State) Forget(pod types.UID) bool {
 	}
 	after := *before
 	after.bind, after.given, after.evicted = "", nil, false
+	if before.fixed() {
+		after = *s.newRecord(after.task.Pod, &after, nil) // it may have come to ask for something else
+	}
 	s.assume(slot, &after)
 	return true
 }

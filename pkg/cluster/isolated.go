@@ -23,11 +23,15 @@ func (r *record) isolated() *isolated.Assignment {
 	}
 }
 
-// samePool tells whether two versions of a pod with equal annotations are charged for the same CPUs: one that asks for isolated
-// ones and was bound without any takes ordinary ones.
-func samePool(a, b *corev1.Pod) bool {
-	return a.Spec.NodeName == b.Spec.NodeName || !isolated.Asks(b)
+// samePool tells whether a later version of a pod with equal annotations is charged for the same CPUs: one that asks for isolated
+// ones and was bound without any takes ordinary ones, and one with a bind on its way is charged for what it is given.
+func samePool(before *record, after *corev1.Pod) bool {
+	return !before.fixed() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.Asks(after))
 }
+
+// fixed tells whether a pod with a bind on its way is charged for what it was given then, isolated CPUs or none, whatever it has
+// come to ask for.
+func (r *record) fixed() bool { return r.bind != "" && (r.given != nil || isolated.Asks(r.task.Pod)) }
 
 // sameCPUs tells whether two versions of a pod hold the same isolated CPUs.
 func sameCPUs(a, b *isolated.Assignment) bool {

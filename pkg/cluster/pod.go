@@ -108,7 +108,7 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.Gated = len(pod.Spec.SchedulingGates) > 0
-	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier.task.Pod, pod) &&
+	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier, pod) &&
 		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
 		t.Request, r.invalid, t.Supposed = earlier.task.Request, earlier.invalid, earlier.task.Supposed
@@ -124,7 +124,9 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	}
 	if before != nil {
 		if pod.Spec.NodeName == "" {
-			r.bind, r.given = before.bind, before.given
+			if r.bind, r.given = before.bind, before.given; r.fixed() {
+				t.Request = before.task.Request
+			}
 		}
 		if pod.DeletionTimestamp == nil {
 			r.evicted = before.evicted

@@ -31,6 +31,8 @@ type house struct {
 	pods    map[types.UID]*corev1.Pod
 	// coming are binds on their way.
 	coming map[types.UID]model.Bind
+	// lost tells that nobody carries out what is decided.
+	lost bool
 }
 
 func newHouse(t testing.TB) *house {
@@ -136,6 +138,9 @@ func (h *house) session(body func(*framework.Session)) {
 	s := framework.Open(h.state.Snapshot(h.now), h.profile, framework.Options{
 		Verify: true, Memory: &h.memory,
 		Decide: func(decision model.Decision) {
+			if h.lost {
+				return
+			}
 			h.state.Assume(decision)
 			for _, bind := range decision.Binds {
 				h.coming[bind.Pod.UID] = bind
@@ -269,7 +274,9 @@ func (h *house) step(random *rand.Rand, step int) {
 			h.tell(h.randomPod(random, fmt.Sprintf("p-%d", step)))
 		}
 	case 3, 4:
+		h.lost = random.IntN(4) == 0
 		h.place()
+		h.lost = false
 	case 5:
 		h.try(random)
 	case 6, 7, 8:
@@ -391,6 +398,13 @@ func (h *house) check(step int) {
 	}
 	node := snapshot.Node("a")
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
+	for _, job := range snapshot.Jobs {
+		for _, task := range job.Tasks {
+			if task.Isolated != nil && !task.Status.OnNode() {
+				h.t.Fatalf("step %d: pod %s is %s, and holds %s", step, task, task.Status, task.Isolated.CPUs)
+			}
+		}
+	}
 	sum, charged := 0, int64(0)
 	for _, task := range node.Tasks {
 		charged += task.Request.At(position)

@@ -73,9 +73,11 @@ func (o *options) restConfig() (*rest.Config, error) {
 type process struct {
 	informers informers.SharedInformerFactory
 	groups    groupinformers.SharedInformerFactory
-	mailbox   *scheduler.Mailbox
-	driver    *commit.Driver
-	loop      *scheduler.Scheduler
+	// leases is of the namespace of the agents' Leases; nil when these are not looked at.
+	leases  informers.SharedInformerFactory
+	mailbox *scheduler.Mailbox
+	driver  *commit.Driver
+	loop    *scheduler.Scheduler
 
 	client  *versioned.Clientset
 	sources []cache.InformerSynced
@@ -107,7 +109,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		mailbox:   scheduler.NewMailbox(),
 		client:    groupClient,
 	}
-	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions()})
+	state := cluster.New(cluster.Options{
+		SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.leaseNamespace != "",
+	})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
@@ -129,6 +133,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 	measured, err := scheduler.NewMetrics(metrics.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if o.leaseNamespace != "" {
+		p.leases = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 	}
 	if p.sources, err = watch(p); err != nil {
 		return nil, err
@@ -206,7 +213,11 @@ func watch(p *process) ([]cache.InformerSynced, error) {
 		return nil, err
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
-	return append(ours, others...), err
+	if err != nil || p.leases == nil {
+		return append(ours, others...), err
+	}
+	leases, err := cluster.WatchLeases(p.leases, p.mailbox.Event)
+	return slices.Concat(ours, others, leases), err
 }
 
 // instance names this replica in events: the pod's name inside a cluster.
@@ -278,6 +289,10 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	go tendMemory(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
+	if p.leases != nil {
+		p.leases.Start(ctx.Done())
+		defer p.leases.Shutdown()
+	}
 	defer p.informers.Shutdown()
 	defer p.groups.Shutdown()
 	if wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, p.haveSynced) != nil {

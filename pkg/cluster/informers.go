@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -71,6 +72,13 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 		{"device classes", resource.DeviceClasses().Informer(), nil, pushing(push,
 			func(class *resourceapi.DeviceClass) Event { return Event{Kind: KindDeviceClass, DeviceClass: class} })},
 	})
+}
+
+// WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch
+// hold.
+func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+	return register([]watched{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, pushing(push,
+		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
 }
 
 // watched is one informer and what is done with what it sees.

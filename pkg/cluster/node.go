@@ -32,11 +32,17 @@ func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
 	if deleted {
 		s.dirtyNodes[object.Name] = true
 		delete(s.nodes, object.Name)
+		s.leases.offers(object.Name, nil)
 		return Effect{Schedule: true}
 	}
 	before, after := s.nodes[object.Name], s.newNode(object)
 	s.nodes[object.Name] = after
 	changed := before == nil || !sameOffer(before, after)
+	s.leases.offers(object.Name, after.isolated)
+	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
+		s.conflicts.dirty[object.Name] = struct{}{}
+		s.leases.dirty = true // it may be another node
+	}
 	s.dirtyNodes[object.Name] = s.dirtyNodes[object.Name] || changed
 	return Effect{Schedule: changed}
 }

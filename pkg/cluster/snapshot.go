@@ -17,12 +17,13 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	changed := s.changed()
 	s.widen()
 	s.patchNodes()
+	expired := s.patchLeases(now)
 	s.patchTasks()
 	stuck := s.patchStuck(now)
 	s.patchJobs()
 	s.patchHolds()
 	s.patchBudgets()
-	if changed || stuck || s.snapshot.Version == 0 {
+	if changed || expired || stuck || s.snapshot.Version == 0 {
 		s.snapshot.Version++
 	}
 	return s.snapshot

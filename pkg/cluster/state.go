@@ -18,6 +18,8 @@ type Options struct {
 	Dimensions *model.Dimensions
 	// Translators change requests and capacities, in this order.
 	Translators []model.RequestTranslator
+	// AgentLeases tells that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
+	AgentLeases bool
 }
 
 // State is the cluster as the watches tell it, with the effect of our own decisions on top.
@@ -40,6 +42,9 @@ type State struct {
 	// reserved is the room kept for groups that have waited for long.
 	reserved map[model.JobKey]*reserved
 	budgets  map[types.NamespacedName]model.Budget
+	// leases are those of nodes' agents, conflicts what is wrong with who holds isolated CPUs.
+	leases    leases
+	conflicts conflicts
 
 	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
@@ -77,7 +82,7 @@ func New(options Options) *State {
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
-		snapshot: &model.Snapshot{Dimensions: dimensions},
+		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
 	}
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true
@@ -101,6 +106,8 @@ func (s *State) Apply(event Event) Effect {
 		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
 	case event.Kind == KindBudget && event.Budget != nil:
 		return s.applyBudget(event.Budget, event.Deleted)
+	case event.Kind == KindLease && event.Lease != nil:
+		return s.applyLease(event.Lease, event.Deleted)
 	case event.Kind == KindOther:
 		return Effect{Schedule: true}
 	}
@@ -142,6 +149,9 @@ func (s *State) NextWake(now time.Time) (time.Time, bool) {
 		if at := slot.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
+	}
+	if at := s.leases.nextExpiry(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
 	}
 	return next, !next.IsZero()
 }

@@ -2,9 +2,12 @@ package scheduler
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,6 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -98,4 +102,84 @@ func TestIsolatedPodIsBoundInTheVersionThatWasSeen(t *testing.T) {
 		}
 	}
 	t.Errorf("it is not bound when the change is seen: %v", kinds(calls))
+}
+
+// TestAgentThatIsGoneGetsNoIsolatedPods: those that run stay, and the next one starts as soon as the agent is back.
+func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
+	w := newIsolatedWorld(t)
+	w.loop.state = cluster.New(cluster.Options{
+		SchedulerNames: []string{"tutti"}, AgentLeases: true, Translators: w.loop.profile.Translators(),
+	})
+	renew := func() {
+		seconds, at := int32(40), metav1.NewMicroTime(w.clock.Now())
+		lease := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "tutti-system", Name: "isolcpu-n1", UID: "lease"},
+			Spec:       coordinationv1.LeaseSpec{RenewTime: &at, LeaseDurationSeconds: &seconds},
+		}
+		w.meta(lease)
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindLease, Lease: lease})
+	}
+	w.isolatedPod("p", "2")
+	if n := kinds(w.play(t.Context(), time.Second))[commit.CallBind]; n != 0 {
+		t.Fatalf("%d binds without an agent", n)
+	}
+	if refusal := w.loop.refusals[model.JobKey{Namespace: "default", Name: "p", Single: true}]; refusal == nil ||
+		!strings.Contains(refusal.String(), "isolcpu agent not ready") {
+		t.Errorf("it waits because %s", refusal)
+	}
+	renew()
+	if n := kinds(w.play(t.Context(), time.Second))[commit.CallBind]; n != 1 {
+		t.Errorf("%d binds when the agent is there, want 1", n)
+	}
+	w.play(t.Context(), 45*time.Second)
+	w.isolatedPod("q", "2")
+	calls := kinds(w.play(t.Context(), time.Second))
+	if calls[commit.CallBind] != 0 || calls[commit.CallEvict]+calls[commit.CallDelete] != 0 {
+		t.Errorf("calls %v after the agent has gone", calls)
+	}
+	renew()
+	if n := kinds(w.play(t.Context(), time.Second))[commit.CallBind]; n != 1 {
+		t.Errorf("%d binds when the agent is back, want 1", n)
+	}
+}
+
+// TestConflictsAreToldOnce, by an event and a measurement, and nobody is evicted.
+func TestConflictsAreToldOnce(t *testing.T) {
+	w := newIsolatedWorld(t)
+	registry := prometheus.NewRegistry()
+	measured, err := NewMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.loop.options.Metrics = measured
+	w.isolatedPod("p", "2")
+	bound := w.pods["p"].DeepCopy()
+	bound.Spec.NodeName = "n1"
+	w.pod(bound)
+	told := 0
+	for _, call := range w.play(t.Context(), 2*time.Second) {
+		if call.Kind == commit.CallEvent && call.Write.Event.Reason == reasonConflict {
+			told++
+			if note := call.Write.Event.Note; !strings.Contains(note, "without any on n1") {
+				t.Errorf("the event says %q", note)
+			}
+		} else if call.Kind != commit.CallEvent {
+			t.Errorf("call %+v", call)
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() == "isolcpu_conflicts_total" {
+			for _, metric := range family.GetMetric() {
+				counted[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
+			}
+		}
+	}
+	if told != 1 || len(counted) != 1 || counted["unassigned"] != 1 {
+		t.Errorf("%d events, measured %v", told, counted)
+	}
 }

@@ -14,6 +14,8 @@ type Metrics struct {
 	cycles   prometheus.Histogram
 	waiting  *prometheus.GaugeVec
 	outcomes *prometheus.CounterVec
+	// conflicts has the name that the agent's measurements begin with, too.
+	conflicts *prometheus.CounterVec
 }
 
 // NewMetrics makes the measurements and registers them. It returns an error when a name is taken.
@@ -32,8 +34,12 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "tutti_outcomes_total",
 			Help: "What became of decisions and writes, by outcome; Committed and Cleared count whole decisions, the others single pods.",
 		}, []string{"outcome"}),
+		conflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "isolcpu_conflicts_total",
+			Help: "Bound pods that came to hold isolated CPUs which they should not have, or lack those they asked for, by kind.",
+		}, []string{"kind"}),
 	}
-	for _, collector := range []prometheus.Collector{m.cycles, m.waiting, m.outcomes} {
+	for _, collector := range []prometheus.Collector{m.cycles, m.waiting, m.outcomes, m.conflicts} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -50,6 +56,13 @@ func (m *Metrics) cycle(took time.Duration, refusals map[model.JobKey]*model.Ref
 	for _, refusal := range refusals {
 		m.waiting.WithLabelValues(string(refusal.Code)).Inc()
 	}
+}
+
+func (m *Metrics) conflict(kind string) {
+	if m == nil {
+		return
+	}
+	m.conflicts.WithLabelValues(kind).Inc()
 }
 
 func (m *Metrics) outcome(outcome commit.Outcome) {

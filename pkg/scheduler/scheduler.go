@@ -122,6 +122,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	for _, doubt := range s.doubts.expired(now) {
 		s.resolve(doubt, now)
 	}
+	s.reportConflicts(ctx, now)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}

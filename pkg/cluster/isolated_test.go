@@ -94,19 +94,19 @@ func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	events := []Event{
 		{Kind: KindNode, Node: isolating("n", 1)},
-		{Kind: KindPod, Pod: pod("first", holding("8-9", 1))},
-		{Kind: KindPod, Pod: pod("second", holding("9-10", 2))},
-		{Kind: KindPod, Pod: pod("outside", holding("11-12", 3))},
-		{Kind: KindPod, Pod: pod("third", holding("11", 4))},
+		{Kind: KindPod, Pod: pod("x", holding("8-9", 1))},
+		{Kind: KindPod, Pod: pod("b", holding("9-10", 2))},
+		{Kind: KindPod, Pod: pod("y", holding("11-12", 3))},
+		{Kind: KindPod, Pod: pod("c", holding("11", 4))},
 		{Kind: KindPod, Pod: pod("none", on("n"), annotation(isolated.RequestAnnotation, "true"))},
 		{Kind: KindPod, Pod: pod("stolen", holding("8", 5), func(p *corev1.Pod) { p.UID = "other" })},
 		{Kind: KindPod, Pod: pod("plain", on("n"))},
 		{Kind: KindPod, Pod: pod("waits", annotation(isolated.RequestAnnotation, "true"))},
 	}
 	want := []string{
-		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod stolen on node n", "outside-set outside: it holds CPUs 12, which are not isolated",
-		"overlap second: it holds CPUs 9, which pod ns/first was given before",
-		"overlap third: it holds CPUs 11, which pod ns/outside was given before",
+		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod stolen on node n", "outside-set y: it holds CPUs 12, which are not isolated",
+		"overlap b: it holds CPUs 9, which pod ns/x was given before",
+		"overlap c: it holds CPUs 11, which pod ns/y was given before",
 		"unassigned none: it asks for isolated CPUs, and was bound without any",
 	}
 	for seed := range uint64(20) {
@@ -121,11 +121,11 @@ func TestConflicts(t *testing.T) {
 		if again := s.TakeConflicts(); again != nil {
 			t.Errorf("told twice: %v", again)
 		}
-		s.Apply(Event{Kind: KindPod, Pod: pod("first", holding("8-9", 1), revised(7), phase(corev1.PodRunning))})
+		s.Apply(Event{Kind: KindPod, Pod: pod("x", holding("8-9", 1), revised(7), phase(corev1.PodRunning))})
 		smaller := isolating("n", 8)
 		smaller.Annotations[isolated.TopologyAnnotation] = strings.NewReplacer(`"8-11"`, `"8-10"`, `,"11"]`, `]`).Replace(eightToEleven)
 		s.Apply(Event{Kind: KindNode, Node: smaller})
-		if got := told(s.TakeConflicts()); len(got) != 1 || !strings.HasPrefix(got[0], "outside-set third") {
+		if got := told(s.TakeConflicts()); len(got) != 1 || !strings.HasPrefix(got[0], "outside-set c") {
 			t.Errorf("after CPU 11 is not isolated any more: %q", got)
 		}
 	}

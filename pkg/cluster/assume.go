@@ -17,7 +17,10 @@ func (s *State) Assume(decision model.Decision) {
 			continue
 		}
 		after := *before
-		after.bind, after.given = bind.Node, bind.Isolated
+		after.bind, after.given = bind.Node, nil
+		if bind.Isolated != nil {
+			after.given = bind.Isolated.Assignment
+		}
 		s.assume(slot, &after)
 	}
 	for _, eviction := range decision.Evictions {

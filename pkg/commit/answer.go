@@ -182,8 +182,8 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 	switch e.call.Kind {
 	case CallBind, CallPrepare:
 		outcome.Kind = BindFailed
-		if e.outdated {
-			outcome.Outdated = e.call.ResourceVersion
+		if e.outdated && e.call.Isolated != nil {
+			outcome.Outdated = e.call.Isolated.ResourceVersion
 		}
 		if e.maybe && !gone {
 			outcome.Kind, outcome.Prepared, outcome.Outdated = BindUncertain, e.holds, ""

@@ -78,10 +78,9 @@ type Call struct {
 	Node string
 	// Binder names who is asked to bind the pod; empty is the API server.
 	Binder string
-	// Annotations are written to the pod that CallBind binds, in one transaction with its node, and ResourceVersion is the only
-	// version of the pod that it binds; empty when there are none and when any will do.
-	Annotations     map[string]string
-	ResourceVersion string
+	// Isolated is what CallBind writes in one transaction with the node, and of which version of the pod; nil when there is nothing
+	// but the node, for any version.
+	Isolated *model.Isolation
 	// Write is what CallMark and the kinds that decide nothing write; zero for the others.
 	Write Write
 }

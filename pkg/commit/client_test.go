@@ -123,7 +123,9 @@ func TestBindCarriesAnnotations(t *testing.T) {
 	s, client := serve(t, success)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	call := Call{Kind: CallBind, Pod: pod("a"), Node: "n", Annotations: map[string]string{"x/y": "z"}, ResourceVersion: "7"}
+	call := Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: &model.Isolation{
+		Annotations: map[string]string{"x/y": "z"}, ResourceVersion: "7",
+	}}
 	if err := client.Do(ctx, call); err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,7 @@ func (m *Machine) Submit(now time.Time, decision model.Decision) {
 	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs}
 	for _, bind := range decision.Binds {
 		binds.add(Call{
-			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder,
-			Annotations: bind.Annotations, ResourceVersion: bind.ResourceVersion,
+			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
 		})
 		binds.entries[len(binds.entries)-1].holds = bind.Prepare
 	}

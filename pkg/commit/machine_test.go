@@ -443,10 +443,10 @@ func TestBindOfAnOutdatedPodSaysSo(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		m, now := New(Options{}), time.Unix(1_700_000_000, 0)
 		decision := binds("j", "a")
-		decision.Binds[0].ResourceVersion, decision.Binds[0].Annotations = "7", map[string]string{"x": "y"}
+		decision.Binds[0].Isolated = &model.Isolation{ResourceVersion: "7"}
 		m.Submit(now, decision)
 		call := m.Calls(now)[0]
-		if call.ResourceVersion != "7" || call.Annotations["x"] != "y" {
+		if call.Isolated != decision.Binds[0].Isolated {
 			t.Fatalf("call %+v", call)
 		}
 		want := Outcome{Kind: BindFailed, Outdated: "7"}

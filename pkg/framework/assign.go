@@ -22,7 +22,7 @@ func (s *Session) assign(op *operation, task *model.Task, node *model.Node) *mod
 		if err != nil {
 			return &model.Refusal{Code: model.InvalidRequest, Detail: err.Error()}
 		}
-		op.assigned, op.annotations = assigned, annotations
+		op.isolation = &model.Isolation{Assignment: assigned, Annotations: annotations, ResourceVersion: task.Pod.ResourceVersion}
 		return nil
 	}
 	return nil
@@ -30,11 +30,9 @@ func (s *Session) assign(op *operation, task *model.Task, node *model.Node) *mod
 
 // bindOf is the decision about a task that an operation has placed.
 func (s *Session) bindOf(op *operation) model.Bind {
-	bind := model.Bind{Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task)}
-	if op.assigned != nil {
-		bind.Isolated, bind.Annotations, bind.ResourceVersion = op.assigned, op.annotations, op.task.Pod.ResourceVersion
+	return model.Bind{
+		Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task), Isolated: op.isolation,
 	}
-	return bind
 }
 
 // tellLack returns the refusal of a node that lacks one resource, in more words if somebody has them.

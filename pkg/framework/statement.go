@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -21,9 +20,8 @@ type operation struct {
 	before model.Position
 	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
-	// assigned are the isolated CPUs that the task was given, annotations how the pod is told; nil when it was given none.
-	assigned    *isolated.Assignment
-	annotations map[string]string
+	// isolation has the isolated CPUs that the task was given; nil when it was given none.
+	isolation *model.Isolation
 	// departed tells that the task is only supposed to have ended.
 	departed bool
 	// outright tells, of an eviction, that the pod is to be deleted.
@@ -102,7 +100,9 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 			return refusal
 		}
 		op.reserved = len(st.session.slots.reserve) > 0
-		task.Isolated = op.assigned
+		if op.isolation != nil {
+			task.Isolated = op.isolation.Assignment
+		}
 	}
 	st.session.move(op, model.Position{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {
@@ -237,7 +237,7 @@ func (s *Session) move(op operation, to model.Position) {
 func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		was := s.Snapshot.Move(op.task, op.before)
-		if op.assigned != nil {
+		if op.isolation != nil {
 			op.task.Isolated = nil
 		}
 		switch {

@@ -11,11 +11,16 @@ type Bind struct {
 	Prepare bool
 	// Binder names who binds the pod; empty is the API server.
 	Binder string
-	// Isolated are the isolated CPUs that the pod is given; nil when none. Annotations say so, and are written to the pod in one
-	// transaction with the node; ResourceVersion is the version of the pod that was read, and the only one that may be bound.
-	// Both are empty for pods that are given none.
-	Isolated        *isolated.Assignment
-	Annotations     map[string]string
+	// Isolated is what it means to give the pod isolated CPUs; nil when it is given none.
+	Isolated *Isolation
+}
+
+// Isolation is what goes out with a bind that gives a pod isolated CPUs.
+type Isolation struct {
+	Assignment *isolated.Assignment
+	// Annotations are written to the pod in one transaction with its node.
+	Annotations map[string]string
+	// ResourceVersion is the version of the pod that was read, and the only one that may be bound.
 	ResourceVersion string
 }
 

@@ -207,7 +207,10 @@ func (s *stage) take(decision model.Decision) error {
 		case s.world.nodes[bind.Node] == nil:
 			return fmt.Errorf("pod %s is bound to %q, which is no node", bind.Pod, bind.Node)
 		}
-		s.coming[pod.UID], s.given[pod.UID] = bind.Node, bind.Annotations
+		s.coming[pod.UID] = bind.Node
+		if bind.Isolated != nil {
+			s.given[pod.UID] = bind.Isolated.Annotations
+		}
 	}
 	if err := s.takeEvictions(decision); err != nil {
 		return err
@@ -314,7 +317,7 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 			}
 			fmt.Fprintf(b, "%s %s → %s", comma, key(bind.Pod.Namespace, bind.Pod.Name), bind.Node)
 			if bind.Isolated != nil {
-				fmt.Fprintf(b, " on %s", bind.Isolated.CPUs)
+				fmt.Fprintf(b, " on %s", bind.Isolated.Assignment.CPUs)
 			}
 		}
 		b.WriteByte('\n')

@@ -74,7 +74,7 @@ func TestIsolatedPodIsBoundInTheVersionThatWasSeen(t *testing.T) {
 	seen, binds := w.pods["p"].ResourceVersion, 0
 	w.refuse = func(call commit.Call) error {
 		binds++
-		if call.ResourceVersion != seen {
+		if call.Isolated.ResourceVersion != seen {
 			return nil
 		}
 		return apierrors.NewConflict(corev1.Resource("pods"), "p", errors.New(
@@ -94,8 +94,8 @@ func TestIsolatedPodIsBoundInTheVersionThatWasSeen(t *testing.T) {
 	calls := w.play(t.Context(), 200*time.Millisecond)
 	for _, call := range calls {
 		if call.Kind == commit.CallBind {
-			a, err := isolated.ParseAssignment(call.Annotations[isolated.AssignedAnnotation])
-			if err != nil || a.CPUs.String() != "8-9" || a.UID != "p" || a.Node != "n1" || call.ResourceVersion == seen {
+			a, err := isolated.ParseAssignment(call.Isolated.Annotations[isolated.AssignedAnnotation])
+			if err != nil || a.CPUs.String() != "8-9" || a.UID != "p" || a.Node != "n1" || call.Isolated.ResourceVersion == seen {
 				t.Errorf("%+v, %v", call, err)
 			}
 			return

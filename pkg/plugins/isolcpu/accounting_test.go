@@ -2,6 +2,7 @@ package isolcpu_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -177,8 +178,8 @@ func (h *house) confirm(uid types.UID) {
 	delete(h.coming, uid)
 	pod := h.pods[uid].DeepCopy()
 	pod.Spec.NodeName, pod.Status.Phase = bind.Node, corev1.PodRunning
-	for name, value := range bind.Annotations {
-		pod.Annotations[name] = value
+	if bind.Isolated != nil {
+		maps.Copy(pod.Annotations, bind.Isolated.Annotations)
 	}
 	h.tell(pod)
 }

@@ -108,10 +108,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
 		client:    groupClient,
+		leases:    o.leaseInformers(client),
 	}
-	state := cluster.New(cluster.Options{
-		SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: o.leaseNamespace != "",
-	})
+	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: p.leases != nil})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
@@ -134,13 +133,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if o.leaseNamespace != "" {
-		p.leases = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
-	}
-	if p.sources, err = watch(p); err != nil {
+	if p.sources, err = watch(p, kube.HasSynced); err != nil {
 		return nil, err
 	}
-	p.sources = append(p.sources, kube.HasSynced)
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{
 		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: kube,
 	}, p.mailbox.Reply)
@@ -150,6 +145,14 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config) (*process, 
 		Reservations: kube,
 	})
 	return p, nil
+}
+
+// leaseInformers returns the factory for the Leases of agents, nil when they are not looked at.
+func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedInformerFactory {
+	if o.leaseNamespace == "" {
+		return nil
+	}
+	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
 // preparers is how many requests about volumes and claims are under way at most, however many pods are being prepared: those
@@ -207,17 +210,19 @@ func (b *boundedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func watch(p *process) ([]cache.InformerSynced, error) {
+// watch returns the sources of what the mailbox is told of, and one more.
+func watch(p *process, more cache.InformerSynced) ([]cache.InformerSynced, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
+	all := append(slices.Concat(ours, others), more)
 	if err != nil || p.leases == nil {
-		return append(ours, others...), err
+		return all, err
 	}
 	leases, err := cluster.WatchLeases(p.leases, p.mailbox.Event)
-	return slices.Concat(ours, others, leases), err
+	return append(all, leases...), err
 }
 
 // instance names this replica in events: the pod's name inside a cluster.

@@ -167,18 +167,18 @@ func TestLeases(t *testing.T) {
 	if at, ok := s.NextWake(start); !ok || !at.Equal(start.Add(40*time.Second)) {
 		t.Errorf("wakes at %v, %v; want after 40 s", at, ok)
 	}
-	mark := s.snapshot.Journal.Mark()
+	mark, before := s.snapshot.Journal.Mark(), s.snapshot.Version
 	for i := range 5 {
 		now := start.Add(time.Duration(10*i+10) * time.Second)
 		if effect := renew(now); effect.Schedule || effect.Report || stale(now) {
 			t.Errorf("renewing is news: %+v", effect)
 		}
 	}
-	if mark != s.snapshot.Journal.Mark() {
-		t.Error("renewing is in the journal")
+	if mark != s.snapshot.Journal.Mark() || s.snapshot.Version != before {
+		t.Error("renewing is in the journal, or makes another snapshot")
 	}
 	end := start.Add(90 * time.Second)
-	if stale(end.Add(-time.Millisecond)) || !stale(end) || mark == s.snapshot.Journal.Mark() {
+	if stale(end.Add(-time.Millisecond)) || !stale(end) || mark == s.snapshot.Journal.Mark() || s.snapshot.Version == before {
 		t.Error("it does not expire when it should")
 	}
 	if _, ok := s.NextWake(end); ok {

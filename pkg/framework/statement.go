@@ -88,6 +88,9 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	st.session.lookFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+		if refusal := st.session.tellLack(task, node, lacking, room); refusal != nil {
+			return refusal
+		}
 		return st.session.lacking(lacking)
 	}
 	op := operation{task: task}

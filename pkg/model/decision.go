@@ -1,6 +1,10 @@
 package model
 
-import "github.com/tutti-sched/tutti/pkg/isolated"
+import (
+	"fmt"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
 
 // Bind is the decision to run a pod on a node.
 type Bind struct {
@@ -22,6 +26,11 @@ type Isolation struct {
 	Annotations map[string]string
 	// ResourceVersion is the version of the pod that was read, and the only one that may be bound.
 	ResourceVersion string
+}
+
+// String says which CPUs, and which version of the pod.
+func (i *Isolation) String() string {
+	return fmt.Sprintf("%v of version %s with %v", *i.Assignment, i.ResourceVersion, i.Annotations)
 }
 
 // Eviction is the decision to end a pod for the sake of a job.

@@ -31,7 +31,7 @@ func (p *plugin) ask(task *model.Task) (q question, ok bool) {
 }
 
 // FilterFor returns, for a task that asks for isolated CPUs, whether nodes have any to give and whether they are the right ones;
-// for every task, where a kubelet counts the isolated ones against ordinary CPU, whether it admits the pod.
+// for every task, where a kubelet may count isolated ones against ordinary CPU, whether it admits the pod.
 func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
 	if p.charged < 0 {
 		return nil, nil
@@ -42,7 +42,7 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 		return []framework.NodeCheck{q.offered}, nil
 	case scope == framework.Local && asks:
 		return []framework.NodeCheck{q.fits}, nil
-	case scope == framework.Local && p.seen.excluded && task.Request.At(model.CPU) > 0:
+	case scope == framework.Local && (p.seen.excluded || p.overdrawn) && task.Request.At(model.CPU) > 0:
 		q.plugin, q.task = p, task
 		return []framework.NodeCheck{q.admitted}, nil
 	}
@@ -97,15 +97,16 @@ func (q *question) fragmented(node *model.Node, most int) *model.Refusal {
 }
 
 // admitted tells whether the kubelet of a node will admit the pod: it adds up the CPU requests of all pods, isolated or not. Where
-// allocatable CPU counts the isolated ones that follows from the two pools.
+// allocatable CPU counts the isolated ones that follows from the two pools, but where one of them is overdrawn, such as by pods on
+// CPUs that are not isolated any more.
 func (q *question) admitted(node *model.Node) *model.Refusal {
-	if node.Isolated == nil || node.Isolated.Mode != isolated.Excluded {
-		return nil
-	}
 	p, room := q.plugin, q.plugin.room()
 	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.charged)
-	held := node.Allocatable.At(p.charged) - node.Free(p.charged, room)
-	if asked > 0 && asked > node.Free(model.CPU, room)-1000*held {
+	left := node.Free(model.CPU, room) + 1000*node.Free(p.charged, room)
+	if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded {
+		left -= 1000 * node.Allocatable.At(p.charged)
+	}
+	if asked > 0 && asked > left {
 		return p.refusals.room("kubelet admission limit", true)
 	}
 	return nil

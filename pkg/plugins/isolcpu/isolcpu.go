@@ -9,6 +9,8 @@
 package isolcpu
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -51,6 +53,8 @@ type plugin struct {
 	snapshot *model.Snapshot
 	// charged is the dimension of isolated CPUs; -1 while nobody has asked for any.
 	charged int
+	// overdrawn tells that on some node pods hold more isolated CPUs than it has.
+	overdrawn bool
 	// seen is known from session to session.
 	seen     *sight
 	refusals refusals
@@ -80,6 +84,7 @@ func (p *plugin) OpenSession(session *framework.Session) {
 	p.snapshot = session.Snapshot
 	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
 		p.charged = position
+		p.overdrawn = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
 	}
 	p.seen.look(p.snapshot)
 }

@@ -1,6 +1,7 @@
 package isolcpu_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -32,6 +33,8 @@ type house struct {
 	pods    map[types.UID]*corev1.Pod
 	// coming are binds on their way.
 	coming map[types.UID]model.Bind
+	// memoryOf is how much memory the node has; none when empty.
+	memoryOf string
 	// lost tells that nobody carries out what is decided.
 	lost bool
 }
@@ -87,6 +90,7 @@ func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 		},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse(allocatable), corev1.ResourcePods: resource.MustParse("110"),
+			corev1.ResourceMemory: resource.MustParse(cmp.Or(h.memoryOf, "0")),
 		}},
 	}})
 }

@@ -3,16 +3,17 @@ package isolcpu_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/core/v1/helper/qos"
 	"k8s.io/kubernetes/pkg/scheduler"
 	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -89,23 +90,32 @@ func TestBothDirectionsOfFit(t *testing.T) {
 	h.admitAll("14")
 }
 
-// TestQualityOfServiceIsUntouched: what a pod asks of the isolated pool changes nothing in its spec.
+// TestQualityOfServiceIsUntouched: a pod that was bound with isolated CPUs is what its twin without the annotation is.
 func TestQualityOfServiceIsUntouched(t *testing.T) {
-	pod := newPod("p", "2", isolated.RequestAnnotation, "true")
-	pod.Spec.Containers[0].Resources.Limits = pod.Spec.Containers[0].Resources.Requests
-	before := pod.Spec.DeepCopy()
-	h := newHouse(t)
-	h.tell(pod)
-	h.place()
-	h.confirm("p")
-	if !sameResources(before, &h.pods["p"].Spec) || !sameResources(before, &cluster.StripPod(pod).Spec) {
-		t.Errorf("the spec was %+v, and is %+v", before, h.pods["p"].Spec)
+	for limits, want := range map[string]corev1.PodQOSClass{"cpu=2,memory=1Gi": corev1.PodQOSGuaranteed, "memory=1Gi": corev1.PodQOSBurstable} {
+		pod, twin := newPod("p", "2", isolated.RequestAnnotation, "true"), newPod("q", "2")
+		for _, one := range []*corev1.Pod{pod, twin} {
+			resources := &one.Spec.Containers[0].Resources
+			resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Gi")
+			resources.Limits = corev1.ResourceList{}
+			for limit := range strings.SplitSeq(limits, ",") {
+				name, amount, _ := strings.Cut(limit, "=")
+				resources.Limits[corev1.ResourceName(name)] = resource.MustParse(amount)
+			}
+		}
+		h := newHouse(t)
+		h.roomy()
+		h.tell(pod)
+		h.place()
+		h.confirm("p")
+		if got := qos.ComputePodQOS(h.pods["p"]); got != want || got != qos.ComputePodQOS(twin) {
+			t.Errorf("with limits %s it is %s, want %s", limits, got, want)
+		}
 	}
 }
 
-// sameResources compares the resources of all containers.
-func sameResources(a, b *corev1.PodSpec) bool {
-	return slices.EqualFunc(a.Containers, b.Containers, func(x, y corev1.Container) bool {
-		return x.Resources.Requests.Cpu().Equal(*y.Resources.Requests.Cpu()) && x.Resources.Limits.Cpu().Equal(*y.Resources.Limits.Cpu())
-	})
+// roomy gives the node memory, too.
+func (h *house) roomy() {
+	h.memoryOf = "8Gi"
+	h.node("14", "8-11", "12-15", isolated.Included)
 }

@@ -14,7 +14,7 @@ type nodeRecord struct {
 	refused     *model.Refusal
 }
 
-func (s *State) newNode(object *corev1.Node) *nodeRecord {
+func (s *State) readNode(object *corev1.Node) *nodeRecord {
 	allocatable, refused := s.capacity(object)
 	if refused == nil && !tooOld(object) {
 		s.devices.countElsewhere(&allocatable)

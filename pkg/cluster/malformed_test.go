@@ -100,7 +100,9 @@ func TestPanicOverAGroupCostsItAlone(t *testing.T) {
 	// Nothing that reads a group is known to panic.
 	s.overlook(Event{Kind: KindGroup, Group: s.groups[model.JobKey{Namespace: "ns", Name: "g"}]}, "why not")
 	snapshot := snap(t, s, start)
-	refusal := func(name string) *model.Refusal { return snapshot.Job(model.JobKey{Namespace: "ns", Name: name}).Refused }
+	refusal := func(name string) *model.Refusal {
+		return snapshot.Job(model.JobKey{Namespace: "ns", Name: name}).Refused
+	}
 	if got := refusal("g"); got == nil || got.Code != model.Malformed || got.Detail != "PodGroup ns/g could not be read: why not" {
 		t.Errorf("refused: %v", got)
 	}

@@ -28,8 +28,8 @@ type odd struct {
 const good = `
 node good cpu=8 memory=8Gi labels=for=fine taints=for=fine:NoSchedule
 group fine/fine min=2
-pod fine/fine-1 group=fine cpu=1 selector=for=fine tolerate=for=fine:NoSchedule
-pod fine/fine-2 group=fine cpu=1 selector=for=fine tolerate=for=fine:NoSchedule
+pod fine/fine-1 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostname ports=81 selector=for=fine tolerate=for=fine:NoSchedule
+pod fine/fine-2 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostname ports=82 selector=for=fine tolerate=for=fine:NoSchedule
 `
 
 // suffer plays three cycles of a cluster with odd objects in it, and returns who was caught panicking, and what could not be
@@ -95,8 +95,10 @@ func (o *odd) name() {
 	if o.pod.Spec.NodeName != "" {
 		o.pod.Spec.NodeName = "odd"
 	}
-	if o.node.Labels["for"] == "fine" {
-		o.node.Labels["for"] = ""
+	for key, value := range o.node.Labels {
+		if value == "fine" || value == "good" {
+			o.node.Labels[key] = ""
+		}
 	}
 	tolerates := func(toleration corev1.Toleration) bool { return toleration.Key == "" || toleration.Key == "for" }
 	var tolerations []corev1.Toleration

@@ -50,6 +50,8 @@ type Effect struct {
 	Schedule bool
 	// Report tells that something which a status shows has changed.
 	Report bool
+	// Malformed says which object could not be read, and why; empty when it was.
+	Malformed string
 }
 
 func (e Effect) or(other Effect) Effect {

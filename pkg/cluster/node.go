@@ -17,7 +17,7 @@ type nodeRecord struct {
 	isolated *isolated.Topology
 }
 
-func (s *State) newNode(object *corev1.Node) *nodeRecord {
+func (s *State) readNode(object *corev1.Node) *nodeRecord {
 	allocatable, refused := s.capacity(object)
 	if refused == nil && !tooOld(object) {
 		s.devices.countElsewhere(&allocatable)

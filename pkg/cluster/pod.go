@@ -87,9 +87,9 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// newRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
+// readRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
 // worked out for an earlier version is taken over where it must be the same. Either may be nil.
-func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
+func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 	r := &record{}
 	t := &r.task
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
@@ -122,10 +122,17 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	} else {
 		t.Shape = shapeOf(s.dimensions, t.Request, pod)
 	}
+	r.assume(before)
+	return r
+}
+
+// assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing.
+func (r *record) assume(before *record) {
+	pod := r.task.Pod
 	if before != nil {
 		if pod.Spec.NodeName == "" {
 			if r.bind, r.given = before.bind, before.given; r.fixed() {
-				t.Request = before.task.Request
+				r.task.Request = before.task.Request
 			}
 		}
 		if pod.DeletionTimestamp == nil {
@@ -136,7 +143,6 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		}
 	}
 	r.settle()
-	return r
 }
 
 // settle works out where the pod is, and where it is promised to be, from what it says and what is assumed.

@@ -59,6 +59,10 @@ type State struct {
 	// dirtyBudgets tells that a budget is not what it was.
 	dirtyBudgets bool
 
+	// unread says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
+	unread    map[model.JobKey]*model.Refusal
+	malformed string
+
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
 	width    int
@@ -81,6 +85,7 @@ func New(options Options) *State {
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*reserved{},
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
+		unread:     map[model.JobKey]*model.Refusal{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
 	}
@@ -92,7 +97,16 @@ func New(options Options) *State {
 
 // Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
 // repeated ones are recognised.
+//
+// Invariant I25: an object that cannot be read costs its own job, and nobody else.
 func (s *State) Apply(event Event) Effect {
+	s.malformed = ""
+	effect := attempt(func() Effect { return s.take(event) }, func(why string) Effect { return s.overlook(event, why) })
+	effect.Malformed = s.malformed
+	return effect
+}
+
+func (s *State) take(event Event) Effect {
 	switch {
 	case event.Kind == KindPod && event.Pod != nil:
 		return s.applyPod(event.Pod, event.Deleted)

@@ -10,12 +10,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// counter gives each task the lowest CPU that nobody on the node holds.
-type counter struct{ binder string }
+// dealer gives each task the lowest CPU that nobody on the node holds.
+type dealer struct{ binder string }
 
-func (counter) Name() string { return "counter" }
+func (dealer) Name() string { return "dealer" }
 
-func (counter) Assign(_ *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
+func (dealer) Assign(_ *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
 	held := node.HeldCPUs(false)
 	for id := range 4 {
 		if !held.Has(id) {
@@ -25,9 +25,9 @@ func (counter) Assign(_ *model.Task, node *model.Node) (*isolated.Assignment, *m
 	return nil, no("all are held")
 }
 
-func (counter) TellLack(*model.Task, *model.Node, int, model.Room) *model.Refusal { return nil }
+func (dealer) TellLack(*model.Task, *model.Node, int, model.Room) *model.Refusal { return nil }
 
-func (c counter) BinderOf(*model.Task) string { return c.binder }
+func (d dealer) BinderOf(*model.Task) string { return d.binder }
 
 // TestAssignedIsUndone: CPUs are a task's from when it is placed on, and nobody's when that never happened; a promise gives none.
 func TestAssignedIsUndone(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAssignedIsUndone(t *testing.T) {
 		task.Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}}
 	}
 	var decided []model.Decision
-	s := Open(snapshot, profileOf(counter{}), Options{Verify: true, Decide: func(d model.Decision) { decided = append(decided, d) }})
+	s := Open(snapshot, profileOf(dealer{}), Options{Verify: true, Decide: func(d model.Decision) { decided = append(decided, d) }})
 	node, before := snapshot.Nodes[0], dump(snapshot)
 	held := func() string { return node.HeldCPUs(false).String() }
 	s.Try(func(statement *Statement) *model.Refusal {
@@ -78,7 +78,7 @@ func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 	snapshot := house(4)
 	job := join(snapshot, "a", 1, 1, model.Resources{1})
 	job.Tasks[0].Pod = &corev1.Pod{}
-	s := Open(snapshot, profileOf(counter{binder: "webhook"}), Options{Verify: true})
+	s := Open(snapshot, profileOf(dealer{binder: "webhook"}), Options{Verify: true})
 	refusal := s.Try(func(statement *Statement) *model.Refusal { return statement.Place(job.Tasks[0], snapshot.Nodes[0]) })
 	if refusal == nil || refusal.Code != model.NodesFiltered || job.Tasks[0].Isolated != nil {
 		t.Errorf("%v, with %v", refusal, job.Tasks[0].Isolated)

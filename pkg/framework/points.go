@@ -141,7 +141,8 @@ type Reserver interface {
 	// the task cannot be placed there.
 	Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal)
 	// Unreserve takes back what Reserve set aside, because the placement is undone in the session. After a decision it is no
-	// longer the session's: who carries the decision out gives it back when that fails.
+	// longer the session's: who carries the decision out gives it back when that fails. After a panic it is also called for a task
+	// for which nothing, or not all, was set aside.
 	Unreserve(task *model.Task)
 }
 

@@ -85,6 +85,9 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	if node.Refused != nil {
 		return node.Refused
 	}
+	if alone := st.session.leftAlone(task.Job); alone != nil {
+		return alone
+	}
 	st.session.lookFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
@@ -204,14 +207,17 @@ func (st *Statement) usable() *model.Refusal {
 
 // reserve asks all reservers, or none in the end.
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
+	s.reserving = task
 	for i, reserver := range s.slots.reserve {
 		needed, refusal := reserver.Reserve(task, node)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
+			s.reserving = nil
 			return false, refusal
 		}
 		prepare = prepare || needed
 	}
+	s.reserving = nil
 	return prepare, nil
 }
 

@@ -36,6 +36,12 @@ const (
 	EvictionRefused Code = "EvictionRefused"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
+	// Quarantined: a plugin or an action has panicked over the job, which is left alone for a while.
+	Quarantined Code = "Quarantined"
+	// CycleFailed: a cycle ended before the job had its turn, since somebody has panicked.
+	CycleFailed Code = "CycleFailed"
+	// Malformed: an object of the job could not be read.
+	Malformed Code = "Malformed"
 )
 
 // Refusal says why a question was answered with no. It is a value, not an error: nothing went wrong. A nil *Refusal means

@@ -39,7 +39,7 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 
 // openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
 // aim was called for.
-func openLens(t *testing.T) func() *stage {
+func openLens(t testing.TB) func() *stage {
 	t.Helper()
 	view := &lens{SharedLister: newStage().state.View()}
 	kube, stop, err := openKube(view, nil)

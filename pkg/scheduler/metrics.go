@@ -16,6 +16,8 @@ type Metrics struct {
 	outcomes *prometheus.CounterVec
 	// conflicts has the name that the agent's measurements begin with, too.
 	conflicts *prometheus.CounterVec
+	panics    *prometheus.CounterVec
+	failing   prometheus.Gauge
 }
 
 // NewMetrics makes the measurements and registers them. It returns an error when a name is taken.
@@ -38,8 +40,16 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "isolcpu_conflicts_total",
 			Help: "Bound pods that came to hold isolated CPUs which they should not have, or lack those they asked for, by kind.",
 		}, []string{"kind"}),
+		panics: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tutti_quarantined_total",
+			Help: "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read.",
+		}, []string{"where"}),
+		failing: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tutti_cycle_failing",
+			Help: "1 when the last cycle ended before all jobs had their turn, because of a panic that could not be laid on one job.",
+		}),
 	}
-	for _, collector := range []prometheus.Collector{m.cycles, m.waiting, m.outcomes, m.conflicts} {
+	for _, collector := range []prometheus.Collector{m.cycles, m.waiting, m.outcomes, m.panics, m.failing, m.conflicts} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -70,4 +80,20 @@ func (m *Metrics) outcome(outcome commit.Outcome) {
 		return
 	}
 	m.outcomes.WithLabelValues(outcome.Kind.String()).Inc()
+}
+
+func (m *Metrics) panicked(where string) {
+	if m != nil {
+		m.panics.WithLabelValues(where).Inc()
+	}
+}
+
+func (m *Metrics) failed(failing bool) {
+	switch {
+	case m == nil:
+	case failing:
+		m.failing.Set(1)
+	default:
+		m.failing.Set(0)
+	}
 }

@@ -64,6 +64,7 @@ type Scheduler struct {
 	backoff  backoff
 	doubts   doubts
 	spared   spared
+	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
 	// memory is handed on from session to session.
 	memory  framework.Memory
@@ -138,6 +139,10 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	letters := s.mailbox.take()
 	for _, event := range letters.events {
 		effect := s.state.Apply(event)
+		if effect.Malformed != "" {
+			s.options.Metrics.panicked("cluster")
+			klog.FromContext(ctx).Error(nil, "Malformed object", "reason", effect.Malformed)
+		}
 		if effect.Schedule {
 			s.wake(now)
 		}
@@ -163,7 +168,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.unchanged(now) {
+	if s.stalled(now) || s.unchanged(now) {
 		return
 	}
 	snapshot := s.state.Snapshot(now)
@@ -177,6 +182,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory,
+		Caught: func(caught framework.Caught) { s.caught(ctx, caught, now) },
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
 				expires = at
@@ -201,6 +207,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(sparedUntil, !sparedUntil.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
+	s.afterPanics(now)
 	s.cycle.notAfter(s.last.expires)
 	if gaveBack { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)

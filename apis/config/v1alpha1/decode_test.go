@@ -134,6 +134,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add("actions: allocate\ntiers: [{plugins: [{name: nodeorder, arguments: {a: \"2\", b: 0x1, c: ''}}]}]\n" +
 		"configurations: [{name: allocate, arguments: {d: 10m}}]\n")
 	f.Add("tiers: &a [*a]\n<<: *a\n? [x]\n: y\n--- !!bool z\n")
+	f.Add("a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\ntiers: *c\nactions: *b\n")
+	f.Add("tiers:\n- plugins: &p\n  - name: gang\n    arguments: &m\n      <<: *m\n- plugins: *p\nactions: !!binary aaaa\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		config, warnings, err := Decode("f", []byte(text), known())
 		again, warningsAgain, errAgain := Decode("f", []byte(text), known())

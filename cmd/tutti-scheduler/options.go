@@ -27,6 +27,7 @@ type options struct {
 	pprofAddress    string
 	bindWorkers     int
 	bindDeadline    time.Duration
+	leaseNamespace  string
 }
 
 // newCommand returns the command with its flags.
@@ -83,6 +84,9 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long after its first bind a gang must have its minimum; after that, those that are bound are deleted")
+	flags.StringVar(&o.leaseNamespace, "agent-lease-namespace", "",
+		"namespace of the Leases of tutti-agents: a node whose agent lets its own expire is given no pods with isolated CPUs; "+
+			"without it, Leases are not looked at")
 
 	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(logging)

@@ -85,9 +85,11 @@ func (o *options) restConfig() (*rest.Config, error) {
 type process struct {
 	informers informers.SharedInformerFactory
 	groups    groupinformers.SharedInformerFactory
-	mailbox   *scheduler.Mailbox
-	driver    *commit.Driver
-	loop      *scheduler.Scheduler
+	// leases is of the namespace of the agents' Leases; nil when these are not looked at.
+	leases  informers.SharedInformerFactory
+	mailbox *scheduler.Mailbox
+	driver  *commit.Driver
+	loop    *scheduler.Scheduler
 
 	// pods reads pods and the like, client PodGroups.
 	pods    *kubernetes.Clientset
@@ -128,8 +130,9 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
 		pods:      client, client: groupClient, schedulerNames: o.schedulerNames, lease: held,
+		leases: o.leaseInformers(client),
 	}
-	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions()})
+	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: p.leases != nil})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, p.mayWrite))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
@@ -152,16 +155,23 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(p); err != nil {
+	if p.sources, err = watch(p, kube.HasSynced); err != nil {
 		return nil, err
 	}
-	p.sources = append(p.sources, kube.HasSynced)
 	machine := o.wireCommit(p, writer, kube)
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: measured,
 		Reservations: kube, BindDeadline: o.bindDeadline,
 	})
 	return p, nil
+}
+
+// leaseInformers returns the factory for the Leases of agents, nil when they are not looked at.
+func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedInformerFactory {
+	if o.leaseNamespace == "" {
+		return nil
+	}
+	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
 // requestTimeout bounds each write of a decision.
@@ -177,13 +187,19 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 	})
 }
 
-func watch(p *process) ([]cache.InformerSynced, error) {
+// watch returns the sources of what the mailbox is told of, and one more.
+func watch(p *process, more cache.InformerSynced) ([]cache.InformerSynced, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
-	return append(ours, others...), err
+	all := append(slices.Concat(ours, others), more)
+	if err != nil || p.leases == nil {
+		return all, err
+	}
+	leases, err := cluster.WatchLeases(p.leases, p.mailbox.Event)
+	return append(all, leases...), err
 }
 
 // instance names this replica in events: the pod's name inside a cluster.
@@ -254,6 +270,10 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	go tendMemory(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
+	if p.leases != nil {
+		p.leases.Start(ctx.Done())
+		defer p.leases.Shutdown()
+	}
 	defer p.informers.Shutdown()
 	defer p.groups.Shutdown()
 	if wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, p.haveSynced) != nil {

@@ -1,3 +1,3 @@
 .PHONY: build
-build: ## Build the scheduler into bin/.
+build: ## Build the scheduler and the node agent into bin/.
 	go build -trimpath -o $(BIN)/ ./cmd/...

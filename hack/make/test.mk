@@ -18,3 +18,13 @@ SEED ?=
 
 soak: ## Run the random tests with the counts that are claimed (CHECKS=10000 SEED=1), and write docs/soak.md.
 	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh
+
+# How long each fuzz target looks for something new. What one has found is kept in testdata/fuzz beside it, and played by `make unit`.
+FUZZTIME ?= 1m
+
+.PHONY: fuzz
+fuzz: ## Let every fuzz target look for inputs that break something, one after the other (FUZZTIME=1m each).
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis pkg cmd | while IFS=: read -r file _ function; do \
+		echo "fuzz: $$(dirname "$$file") $${function#func }"; \
+		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1; \
+	done

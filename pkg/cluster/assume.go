@@ -17,7 +17,10 @@ func (s *State) Assume(decision model.Decision) {
 			continue
 		}
 		after := *before
-		after.bind = bind.Node
+		after.bind, after.given = bind.Node, nil
+		if bind.Isolated != nil {
+			after.given = bind.Isolated.Assignment
+		}
 		s.assume(slot, &after)
 	}
 	for _, eviction := range decision.Evictions {
@@ -50,9 +53,24 @@ func (s *State) Forget(pod types.UID) bool {
 		return false
 	}
 	after := *before
-	after.bind, after.evicted = "", false
+	after.bind, after.given, after.evicted = "", nil, false
+	if before.fixed() {
+		after = *s.newRecord(after.task.Pod, &after, nil) // it may have come to ask for something else
+	}
 	s.assume(slot, &after)
 	return true
+}
+
+// Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before the
+// watch has shown it.
+func (s *State) Outdated(pod types.UID, version string) {
+	slot, before := s.find(pod)
+	if before == nil || before.task.Pod.ResourceVersion != version || before.finished() {
+		return
+	}
+	after := *before
+	after.outdated = true
+	s.assume(slot, &after)
 }
 
 // Assumed tells whether a bind of the pod is assumed, and the watch has not said yet what became of it.

@@ -231,6 +231,7 @@ func dump(snapshot *model.Snapshot) string {
 		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s promised %s kept %s %s\n", n.Name, n.Object.UID,
 			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable), vector(n.Idle), vector(n.Releasing),
 			vector(n.Promised), vector(n.Kept), n.Refused)
+		fmt.Fprintln(&b, "  isolated", n.Isolated != nil, n.Stale)
 		for _, task := range n.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)
 		}
@@ -257,6 +258,9 @@ func dump(snapshot *model.Snapshot) string {
 		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
 	}
 	for _, task := range tasksIn(snapshot) {
+		if task.Isolated != nil {
+			fmt.Fprintln(&b, task.UID, "holds", task.Isolated.CPUs)
+		}
 		fmt.Fprintf(&b, "task %s %s %s on %q nominated %q of %s role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
 			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.Role, task.Priority, task.Created.UTC(),
 			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,6 +21,8 @@ const (
 	KindPriorityClass
 	KindDeviceClass
 	KindBudget
+	// KindLease is the Lease of a node's agent.
+	KindLease
 	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
 	// as a claim or a storage class.
 	KindOther
@@ -38,6 +41,7 @@ type Event struct {
 	PriorityClass *schedulingv1.PriorityClass
 	DeviceClass   *resourceapi.DeviceClass
 	Budget        *policyv1.PodDisruptionBudget
+	Lease         *coordinationv1.Lease
 }
 
 // Effect says whom an event concerns.
@@ -46,6 +50,8 @@ type Effect struct {
 	Schedule bool
 	// Report tells that something which a status shows has changed.
 	Report bool
+	// Malformed says which object could not be read, and why; empty when it was.
+	Malformed string
 }
 
 func (e Effect) or(other Effect) Effect {

@@ -19,6 +19,7 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	}
 	key := groups.Key(group)
 	before := s.groups[key]
+	delete(s.unread, key)
 	s.dirtyJobs[key] = struct{}{}
 	if deleted {
 		delete(s.groups, key)
@@ -76,6 +77,9 @@ func (s *State) fill(job *model.Job) {
 		job.Refused = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
 	default:
 		groups.Fill(job, group)
+		if unread := s.unread[key]; unread != nil {
+			job.Refused = unread
+		}
 		class := group.Spec.PriorityClassName
 		value, ok := s.classes[class]
 		switch {

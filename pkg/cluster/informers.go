@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -73,6 +74,13 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 	})
 }
 
+// WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch
+// hold.
+func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+	return register([]watched{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, pushing(push,
+		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
+}
+
 // watched is one informer and what is done with what it sees.
 type watched struct {
 	name      string
@@ -102,7 +110,7 @@ func register(all []watched) ([]cache.InformerSynced, error) {
 func strip[T any](f func(T) T) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if typed, ok := object.(T); ok {
-			return f(typed), nil
+			return attempt(func() T { return f(typed) }, func(string) T { return typed }), nil // who takes it in will see why
 		}
 		return object, nil
 	}

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -12,14 +13,16 @@ type nodeRecord struct {
 	object      *corev1.Node
 	allocatable model.Resources
 	refused     *model.Refusal
+	// isolated are its isolated CPUs; nil when it has none.
+	isolated *isolated.Topology
 }
 
-func (s *State) newNode(object *corev1.Node) *nodeRecord {
+func (s *State) readNode(object *corev1.Node) *nodeRecord {
 	allocatable, refused := s.capacity(object)
 	if refused == nil && !tooOld(object) {
 		s.devices.countElsewhere(&allocatable)
 	}
-	return &nodeRecord{object: object, allocatable: allocatable, refused: refused}
+	return &nodeRecord{object: object, allocatable: allocatable, refused: refused, isolated: topologyOf(object)}
 }
 
 func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
@@ -29,13 +32,32 @@ func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
 	if deleted {
 		s.dirtyNodes[object.Name] = true
 		delete(s.nodes, object.Name)
+		s.leases.offers(object.Name, nil)
 		return Effect{Schedule: true}
 	}
 	before, after := s.nodes[object.Name], s.newNode(object)
 	s.nodes[object.Name] = after
 	changed := before == nil || !sameOffer(before, after)
+	s.leases.offers(object.Name, after.isolated)
+	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
+		s.conflicts.dirty[object.Name] = struct{}{}
+		s.leases.dirty = true // it may be another node
+	}
 	s.dirtyNodes[object.Name] = s.dirtyNodes[object.Name] || changed
 	return Effect{Schedule: changed}
+}
+
+// topologyOf returns the node's isolated CPUs; nil when it has none, or when they cannot be read.
+func topologyOf(object *corev1.Node) *isolated.Topology {
+	text, there := object.Annotations[isolated.TopologyAnnotation]
+	if !there {
+		return nil
+	}
+	topology, err := isolated.ParseTopology(text)
+	if err != nil || topology.Isolated.Empty() {
+		return nil
+	}
+	return topology
 }
 
 // sameOffer tells whether nothing changed that a pod could mind; a heartbeat does not.

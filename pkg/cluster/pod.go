@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -24,6 +25,12 @@ type record struct {
 	task model.Task
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
+	// given are the isolated CPUs that the pod is bound with; nil when there are none.
+	given *isolated.Assignment
+	// invalid says what is wrong with what the pod asks for, and outdated that the API server has a newer version of it, which the
+	// watch is yet to show. Either holds the task.
+	invalid  *model.Refusal
+	outdated bool
 	// evicted tells that an eviction is assumed.
 	evicted bool
 	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
@@ -80,9 +87,9 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// newRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
+// readRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
 // worked out for an earlier version is taken over where it must be the same. Either may be nil.
-func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
+func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 	r := &record{}
 	t := &r.task
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
@@ -101,12 +108,12 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.Gated = len(pod.Spec.SchedulingGates) > 0
-	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) &&
+	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier, pod) &&
 		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
-		t.Request, t.Refused, t.Supposed = earlier.task.Request, earlier.task.Refused, earlier.task.Supposed
+		t.Request, r.invalid, t.Supposed = earlier.task.Request, earlier.invalid, earlier.task.Supposed
 	} else {
-		t.Request, t.Refused = s.request(pod)
+		t.Request, r.invalid = s.request(pod)
 		t.Supposed = supposedOf(pod)
 	}
 	t.ByClass = s.devices.asks(t.Request)
@@ -115,9 +122,18 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 	} else {
 		t.Shape = shapeOf(s.dimensions, t.Request, pod)
 	}
+	r.assume(before)
+	return r
+}
+
+// assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing.
+func (r *record) assume(before *record) {
+	pod := r.task.Pod
 	if before != nil {
 		if pod.Spec.NodeName == "" {
-			r.bind = before.bind
+			if r.bind, r.given = before.bind, before.given; r.fixed() {
+				r.task.Request = before.task.Request
+			}
 		}
 		if pod.DeletionTimestamp == nil {
 			r.evicted = before.evicted
@@ -127,13 +143,16 @@ func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
 		}
 	}
 	r.settle()
-	return r
 }
 
 // settle works out where the pod is, and where it is promised to be, from what it says and what is assumed.
 func (r *record) settle() {
 	t := &r.task
 	t.Position, t.Nominated = r.position(), ""
+	t.Isolated = r.isolated()
+	if t.Refused = r.invalid; t.Refused == nil && r.outdated {
+		t.Refused = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}
+	}
 	switch {
 	case t.Status != model.Pending || t.Job == (model.JobKey{}):
 	case r.promise != nil:
@@ -230,7 +249,7 @@ func change(before, after *record) Effect {
 	expected := a.Node == b.Node && started(a.Status) && started(b.Status)
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
-	asks := a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
+	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
 		a.Supposed != b.Supposed || a.Nominated != b.Nominated ||
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)

@@ -60,7 +60,8 @@ func questions(snapshot *model.Snapshot) string {
 	var b strings.Builder
 	for _, n := range snapshot.Nodes {
 		fmt.Fprintln(&b, n.Name, n.Object.Labels, n.Object.Spec.Taints, n.Object.Spec.Unschedulable,
-			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Refused)
+			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Refused,
+			n.Isolated != nil, n.Stale, n.HeldCPUs(false), n.HeldCPUs(true))
 	}
 	for _, hold := range snapshot.Holds() {
 		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request))

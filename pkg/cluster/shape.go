@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -23,6 +24,7 @@ func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.
 	b.WriteString(amounts(dimensions, request))
 	supposed := supposedOf(pod)
 	part(&b, "supposed", supposed, supposed != model.Supposed{})
+	part(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.Asks(pod))
 	spec := &pod.Spec
 	part(&b, "node", spec.NodeName, spec.NodeName != "")
 	part(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)

@@ -42,6 +42,7 @@ func (s *State) mark(slot *podSlot) {
 func (s *State) set(slot *podSlot, after *record) {
 	before := slot.record
 	slot.record = after
+	s.conflicts.suspect(before, after)
 	if before != nil {
 		s.unlist(slot, &before.task)
 	}

@@ -17,12 +17,13 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	changed := s.changed()
 	s.widen()
 	s.patchNodes()
+	expired := s.patchLeases(now)
 	s.patchTasks()
 	stuck := s.patchStuck(now)
 	s.patchJobs()
 	s.patchHolds()
 	s.patchBudgets()
-	if changed || stuck || s.snapshot.Version == 0 {
+	if changed || expired || stuck || s.snapshot.Version == 0 {
 		s.snapshot.Version++
 	}
 	return s.snapshot
@@ -97,7 +98,7 @@ func (s *State) addNode(name string, known *nodeRecord) *model.Node {
 }
 
 func (s *State) patchNode(node *model.Node, known *nodeRecord) {
-	node.Object, node.Refused = known.object, known.refused
+	node.Object, node.Refused, node.Isolated = known.object, known.refused, known.isolated
 	node.Idle.Sub(node.Allocatable)
 	node.Idle.Add(known.allocatable)
 	node.Allocatable = known.allocatable.Clone()
@@ -113,7 +114,8 @@ func (s *State) patchTasks() {
 	for _, task := range s.snapshot.TakeMoved() {
 		slot := s.pods[task.UID]
 		if slot != nil && slot.task == task && slot.record != nil && task.Position != slot.record.task.Position {
-			s.snapshot.Update(task, func(t *model.Task) { t.Position = slot.record.task.Position })
+			known := &slot.record.task
+			s.snapshot.Update(task, func(t *model.Task) { t.Position, t.Isolated = known.Position, known.Isolated })
 		}
 	}
 }

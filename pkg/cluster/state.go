@@ -18,6 +18,8 @@ type Options struct {
 	Dimensions *model.Dimensions
 	// Translators change requests and capacities, in this order.
 	Translators []model.RequestTranslator
+	// AgentLeases tells that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
+	AgentLeases bool
 }
 
 // State is the cluster as the watches tell it, with the effect of our own decisions on top.
@@ -40,6 +42,9 @@ type State struct {
 	// reserved is the room kept for groups that have waited for long.
 	reserved map[model.JobKey]*reserved
 	budgets  map[types.NamespacedName]model.Budget
+	// leases are those of nodes' agents, conflicts what is wrong with who holds isolated CPUs.
+	leases    leases
+	conflicts conflicts
 
 	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
@@ -53,6 +58,10 @@ type State struct {
 	dirtyJobs  map[model.JobKey]struct{}
 	// dirtyBudgets tells that a budget is not what it was.
 	dirtyBudgets bool
+
+	// unread says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
+	unread    map[model.JobKey]*model.Refusal
+	malformed string
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
@@ -76,8 +85,9 @@ func New(options Options) *State {
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*reserved{},
 		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
+		unread:     map[model.JobKey]*model.Refusal{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
-		snapshot: &model.Snapshot{Dimensions: dimensions},
+		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
 	}
 	for _, name := range options.SchedulerNames {
 		s.schedulers[name] = true
@@ -87,7 +97,16 @@ func New(options Options) *State {
 
 // Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
 // repeated ones are recognised.
+//
+// Invariant I25: an object that cannot be read costs its own job, and nobody else.
 func (s *State) Apply(event Event) Effect {
+	s.malformed = ""
+	effect := attempt(func() Effect { return s.take(event) }, func(why string) Effect { return s.overlook(event, why) })
+	effect.Malformed = s.malformed
+	return effect
+}
+
+func (s *State) take(event Event) Effect {
 	switch {
 	case event.Kind == KindPod && event.Pod != nil:
 		return s.applyPod(event.Pod, event.Deleted)
@@ -101,6 +120,8 @@ func (s *State) Apply(event Event) Effect {
 		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
 	case event.Kind == KindBudget && event.Budget != nil:
 		return s.applyBudget(event.Budget, event.Deleted)
+	case event.Kind == KindLease && event.Lease != nil:
+		return s.applyLease(event.Lease, event.Deleted)
 	case event.Kind == KindOther:
 		return Effect{Schedule: true}
 	}
@@ -142,6 +163,9 @@ func (s *State) NextWake(now time.Time) (time.Time, bool) {
 		if at := slot.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
+	}
+	if at := s.leases.nextExpiry(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
 	}
 	return next, !next.IsZero()
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -94,6 +95,9 @@ func (w *world) stepNode() Event {
 				Names: []string{fmt.Sprintf("image%d", i)}, SizeBytes: int64(1 + w.number(2, "size")),
 			})
 		}
+	}
+	if w.chance(3, "isolated") {
+		n.Annotations = map[string]string{isolated.TopologyAnnotation: eightToEleven}
 	}
 	if w.chance(10, "bare node") {
 		n.Status.Allocatable = nil
@@ -185,6 +189,10 @@ func (w *world) stepPod() Event {
 		if p.Spec.NodeName == "" {
 			p.Status.Phase = corev1.PodPending
 			p.Spec.NodeName, p.Status.NominatedNodeName = w.name("n", 4), "" // one write does both
+			if w.chance(3, "assigned") {
+				annotation(isolated.AssignedAnnotation, fmt.Sprintf(
+					`{"v":1,"node":%q,"uid":%q,"cpus":"%d","containers":{}}`, p.Spec.NodeName, p.UID, w.number(3, "id")))(p)
+			}
 		}
 	case 7:
 		nominated(w.name("n", 5))(p)
@@ -232,6 +240,9 @@ func (w *world) draw(name string) *corev1.Pod {
 		if w.chance(3, "option") {
 			option(p)
 		}
+	}
+	if w.chance(4, "asks") {
+		annotation(isolated.RequestAnnotation, "true")(p)
 	}
 	if w.chance(3, "affinity") {
 		p.Spec.Affinity = w.drawAffinity()

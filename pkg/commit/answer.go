@@ -34,7 +34,7 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	case done:
 		m.succeed(now, e)
 	default:
-		e.refused = v.class == refused
+		e.refused, e.outdated = v.class == refused, v.outdated
 		m.fail(now, e, v.class == gone, v.leaving, e.message)
 	}
 	return m.take()
@@ -189,6 +189,9 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 	switch e.call.Kind {
 	case CallBind, CallPrepare:
 		outcome.Kind, outcome.Refused = BindFailed, e.refused
+		if e.outdated && e.call.Isolated != nil {
+			outcome.Outdated = e.call.Isolated.ResourceVersion
+		}
 		if e.maybe && !gone {
 			m.ask(now, e, outcome)
 			return

@@ -87,6 +87,9 @@ type Call struct {
 	Node string
 	// Binder names who is asked to bind the pod; empty is the API server.
 	Binder string
+	// Isolated is what CallBind writes in one transaction with the node, and of which version of the pod; nil when there is nothing
+	// but the node, for any version.
+	Isolated *model.Isolation
 	// Write is what CallMark and the kinds that decide nothing write; zero for the others.
 	Write Write
 }
@@ -222,6 +225,9 @@ type Outcome struct {
 	Binder string
 	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
 	Gone bool
+	// Outdated is, of a BindFailed, the version of the pod that it was decided on and that is not the pod's any more; empty when
+	// it failed for another reason.
+	Outdated string
 	// Refused tells of an EvictFailed or PromiseFailed that it is this very call which the API server refused, or did not
 	// confirm in time, rather than another one of the decision; and of a BindFailed that this very bind was refused, or could
 	// not be prepared, so that pod or node are at fault.

@@ -48,6 +48,8 @@ type verdict struct {
 	busy bool
 	// leaving tells of a refusal that the pod is being deleted.
 	leaving bool
+	// outdated tells of a refusal that the pod is not in the version any more that was to be bound.
+	outdated bool
 }
 
 func classify(kind Kind, err error) verdict {
@@ -82,6 +84,7 @@ func classify(kind Kind, err error) verdict {
 		v.class = gone
 	case code == http.StatusConflict:
 		v.class, v.leaving = conflict(kind, err)
+		v.outdated = v.class == refused && strings.Contains(err.Error(), "ResourceVersion in precondition")
 	case code == http.StatusInternalServerError && kind == CallEvict && strings.Contains(err.Error(), severalBudgets):
 	case code == http.StatusUnauthorized:
 		v.class = rejected // a token that is being rotated
@@ -95,8 +98,7 @@ func classify(kind Kind, err error) verdict {
 // pods which more than one disruption budget covers.
 const severalBudgets = "more than one PodDisruptionBudget"
 
-// conflict reads a 409. None of our calls carries a resource version, so it is about the UID or, for a bind, about what
-// the pod is by now; the server tells these apart by its words alone, which for a deletion are others than for a bind.
+// conflict reads a 409. It is about the UID or, for a bind, about what the pod is by now; the server tells these apart by its words alone, which for a deletion are others than for a bind.
 func conflict(kind Kind, err error) (c class, leaving bool) {
 	text := err.Error()
 	switch {

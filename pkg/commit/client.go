@@ -215,13 +215,17 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 	}
 }
 
-// bind names the UID, so that a later pod of the same name is never bound.
+// bind names the UID, so that a later pod of the same name is never bound. Annotations are merged into the pod's in the
+// transaction that sets its node.
 func (c *Client) bind(call Call) *rest.Request {
-	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").
-		Body(&corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name, UID: call.Pod.UID},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: call.Node},
-		})
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name, UID: call.Pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: call.Node},
+	}
+	if call.Isolated != nil {
+		binding.Annotations, binding.ResourceVersion = call.Isolated.Annotations, call.Isolated.ResourceVersion
+	}
+	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").Body(binding)
 }
 
 // promise writes down where room is kept for a pod, as kube-scheduler does for whoever it has evicted others for: autoscalers

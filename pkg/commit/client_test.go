@@ -118,6 +118,23 @@ func TestBindNamesUIDAndNode(t *testing.T) {
 	}
 }
 
+// TestBindCarriesAnnotations: what is written with the node, and the only version of the pod that may have it.
+func TestBindCarriesAnnotations(t *testing.T) {
+	s, client := serve(t, success)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	call := Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: &model.Isolation{
+		Annotations: map[string]string{"x/y": "z"}, ResourceVersion: "7",
+	}}
+	if err := client.Do(ctx, call); err != nil {
+		t.Fatal(err)
+	}
+	binding := decode(t, s.only(t).body, &corev1.Binding{})
+	if binding.UID != "uid-a" || binding.ResourceVersion != "7" || binding.Annotations["x/y"] != "z" {
+		t.Errorf("binding: got %+v", binding)
+	}
+}
+
 func TestEvictionNamesUID(t *testing.T) {
 	s, client := serve(t, success)
 	if err := client.Do(t.Context(), Call{Kind: CallEvict, Pod: pod("a")}); err != nil {

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -124,7 +125,18 @@ func (d *Driver) do(ctx context.Context, call Call) error {
 	if !d.options.MayWrite() {
 		return ErrNotLeading
 	}
-	return d.api.Do(ctx, call)
+	return answered(func() error { return d.api.Do(ctx, call) })
+}
+
+// answered makes a panic of an API or a Preparer an error: nobody knows then what took effect, as when a reply is lost, and it
+// costs the job whose call it was.
+func answered(ask func() error) (err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("panic: %v", what)
+		}
+	}()
+	return ask()
 }
 
 func (d *Driver) prepare(ctx context.Context, call Call) error {
@@ -136,9 +148,9 @@ func (d *Driver) prepare(ctx context.Context, call Call) error {
 	case call.Kind == CallRelease:
 		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 		defer cancel()
-		return d.options.Preparer.Release(ctx, call.Pod.UID)
+		return answered(func() error { return d.options.Preparer.Release(ctx, call.Pod.UID) })
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.options.PrepareTimeout)
 	defer cancel()
-	return d.options.Preparer.Prepare(ctx, call.Pod.UID)
+	return answered(func() error { return d.options.Preparer.Prepare(ctx, call.Pod.UID) })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // stageAPI is an API whose calls wait until they are let go.
@@ -124,4 +125,34 @@ func TestDriverAsksBeforeEachRequest(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// clumsy panics whatever it is asked.
+type clumsy struct{}
+
+func (clumsy) Do(context.Context, Call) error { panic("dropped") }
+
+func (clumsy) Prepare(context.Context, types.UID) error { panic("dropped") }
+
+func (clumsy) Release(context.Context, types.UID) error { panic("dropped") }
+
+func TestDriverAnswersForWhoPanics(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	replies := make(chan Reply, 10)
+	driver := NewDriver(clumsy{}, DriverOptions{Workers: 1, Preparer: clumsy{}}, func(r Reply) { replies <- r })
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { driver.Run(ctx) })
+	for _, kind := range []Kind{CallBind, CallPrepare, CallRelease, CallEvict} {
+		driver.Send(Call{ID: 1, Kind: kind})
+		reply := <-replies
+		if reply.Err == nil || reply.Err.Error() != "panic: dropped" {
+			t.Errorf("%v: %v", kind, reply.Err)
+		}
+		if kind == CallBind && classify(kind, reply.Err).class != unknown {
+			t.Error("a bind whose caller panicked counts as known")
+		}
+	}
+	cancel()
+	running.Wait()
 }

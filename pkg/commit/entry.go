@@ -72,6 +72,8 @@ type entry struct {
 	refused bool
 	// sentAt is when the last attempt was sent; bindSentAt, of a bind that is being read, when the last of its binds was.
 	sentAt, bindSentAt time.Time
+	// outdated tells of a bind that the pod is not in the version any more that it was decided on.
+	outdated bool
 	// overtaken tells of a promise that a newer decision about the pod has ended it.
 	overtaken bool
 	// victim is what the calls of an eviction carry out; nil for other calls.

@@ -72,7 +72,9 @@ func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time
 
 	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs, until: until}
 	for _, bind := range decision.Binds {
-		binds.add(Call{Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder})
+		binds.add(Call{
+			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
+		})
 		binds.entries[len(binds.entries)-1].holds = bind.Prepare
 	}
 	m.list(binds)

@@ -439,6 +439,36 @@ func TestBindAnswers(t *testing.T) {
 	}
 }
 
+// TestBindOfAnOutdatedPodSaysSo: the version that was decided on is told, unless the bind may have caused the newer one.
+func TestBindOfAnOutdatedPodSaysSo(t *testing.T) {
+	stale := apierrors.NewConflict(bindings, "a",
+		errors.New("Precondition failed: ResourceVersion in precondition: 7, ResourceVersion in object meta: 8"))
+	for _, lost := range []bool{false, true} {
+		m, now := New(Options{}), time.Unix(1_700_000_000, 0)
+		decision := binds("j", "a")
+		decision.Binds[0].Isolated = &model.Isolation{ResourceVersion: "7"}
+		m.Submit(now, decision)
+		call := m.Calls(now)[0]
+		if call.Isolated != decision.Binds[0].Isolated {
+			t.Fatalf("call %+v", call)
+		}
+		want := Outcome{Kind: BindFailed, Outdated: "7"}
+		if lost {
+			m.Reply(now, Reply{ID: call.ID, Err: errLost})
+			now = now.Add(5 * time.Second)
+			call, want = m.Calls(now)[0], Outcome{Kind: Bound}
+		}
+		outcomes := m.Reply(now, Reply{ID: call.ID, Err: stale})
+		if lost {
+			outcomes = m.Reply(now, Reply{ID: m.Calls(now)[0].ID}) // the pod is read on its node
+		}
+		got := outcomes[0]
+		if got.Kind != want.Kind || got.Outdated != want.Outdated {
+			t.Errorf("lost before: %v: %s %q, want %s %q", lost, got.Kind, got.Outdated, want.Kind, want.Outdated)
+		}
+	}
+}
+
 func TestBindDeadline(t *testing.T) {
 	p := play(t, Options{Workers: 4})
 	p.write(condition("waits", "x"))

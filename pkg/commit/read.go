@@ -40,7 +40,7 @@ func (m *Machine) read(now time.Time, e *entry, err error, v verdict) {
 		}
 		m.failBind(now, e, e.outcome)
 	case v.class == refused:
-		e.outcome.Kind, e.outcome.Prepared, e.outcome.Refused = BindUncertain, e.holds, false
+		e.outcome.Kind, e.outcome.Prepared, e.outcome.Refused, e.outcome.Outdated = BindUncertain, e.holds, false, ""
 		e.outcome.Message += "; " + err.Error()
 		m.failBind(now, e, e.outcome)
 	default:

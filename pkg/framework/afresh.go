@@ -63,7 +63,9 @@ func (s *Session) chooseAfresh(
 	for i, node := range all.candidates {
 		refusal := all.checks.check(node)
 		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-			refusal = s.lacking(lacking)
+			if refusal = s.tellLack(task, node, lacking, room); refusal == nil {
+				refusal = s.lacking(lacking)
+			}
 		}
 		why.Count(refusal)
 		if refusal == nil && (within == nil || within(node)) && (best == nil || all.scores[i] > bestScore) {

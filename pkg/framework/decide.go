@@ -23,9 +23,7 @@ func (s *Session) decide(operations []operation) {
 		switch op.task.Status {
 		case model.Placed:
 			decision := decisionOf(op.task.Job)
-			decision.Binds = append(decision.Binds, model.Bind{
-				Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task),
-			})
+			decision.Binds = append(decision.Binds, s.bindOf(&op))
 		case model.Promised:
 			if paid || s.hasPaid(op.task.Job) { // one that cost nobody anything is made anew in each cycle
 				decision := decisionOf(op.task.Job)

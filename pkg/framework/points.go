@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -140,8 +141,22 @@ type Reserver interface {
 	// the task cannot be placed there.
 	Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal)
 	// Unreserve takes back what Reserve set aside, because the placement is undone in the session. After a decision it is no
-	// longer the session's: who carries the decision out gives it back when that fails.
+	// longer the session's: who carries the decision out gives it back when that fails. After a panic it is also called for a task
+	// for which nothing, or not all, was set aside.
 	Unreserve(task *model.Task)
+}
+
+// Assigner gives tasks isolated CPUs of the node that they are placed on, so that no other task is given the same. Combined: the
+// first answer.
+type Assigner interface {
+	Plugin
+	// Assign is called before a task is placed on idle room of the node; what it returns is the task's until the placement is
+	// undone, and written with the bind. It is nil when the task is to have none. A refusal means that the task cannot be placed
+	// there. A task that is only promised room is given nothing.
+	Assign(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal)
+	// TellLack says in more words what it means that the node lacks the resource at that position for the task; nil when there
+	// are none. Asked for explanations alone.
+	TellLack(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal
 }
 
 // Binder knows who binds a pod if not the API server does so itself. Combined: the first that is not empty.

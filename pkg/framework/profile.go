@@ -42,6 +42,7 @@ type slots struct {
 	requests    []translator
 	binders     []PodBinders
 	reserve     []Reserver
+	assign      []Assigner
 	bind        []Binder
 	victims     [][]VictimPicker
 	review      []VictimReviewer
@@ -77,6 +78,7 @@ func (p *Profile) slots() slots {
 	filled.requests = flat(fill[translator](tiers, config.Requests))
 	filled.binders = flat(fill[PodBinders](tiers, ""))
 	filled.reserve = flat(fill[Reserver](tiers, ""))
+	filled.assign = flat(fill[Assigner](tiers, ""))
 	filled.bind = flat(fill[Binder](tiers, ""))
 	filled.victims = fill[VictimPicker](tiers, config.Victims)
 	filled.review = flat(fill[VictimReviewer](tiers, ""))
@@ -132,6 +134,7 @@ func (s *slots) questions() []question {
 		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},
 		{config.Requests, "in tier order, once per pod and node", names(s.requests)},
 		{"reserve", "first refusal", names(s.reserve)},
+		{"assign", "first answer", names(s.assign)},
 		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},

@@ -125,6 +125,7 @@ nodeFilter    all              first refusal
 nodeScore     all              sum of weight × score
 requests      -                in tier order, once per pod and node
 reserve       all              first refusal
+assign        -                first answer
 bind          all              first that is not empty
 victims       -                intersection in the first tier that decides
 review        all              all must agree on each plan

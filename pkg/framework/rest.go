@@ -41,7 +41,7 @@ func (r *rest) wakeAgain(options Options) {
 // that ask for more than nodes and their room.
 func (s *Session) rest() *rest {
 	snapshot := s.Snapshot
-	if s.decided || snapshot.Version == 0 || snapshot.Passing() {
+	if s.decided || s.panics > 0 || snapshot.Version == 0 || snapshot.Passing() {
 		return nil
 	}
 	plain := map[model.Shape]bool{}

@@ -15,6 +15,11 @@ func (s *Session) Choose(
 	task *model.Task, room model.Room, within func(*model.Node) bool,
 ) (*model.Node, *model.Tally) {
 	s.lookFor(task, room)
+	if alone := s.leftAlone(task.Job); alone != nil {
+		tally := &model.Tally{}
+		tally.CountAll(alone, len(s.Snapshot.Nodes))
+		return nil, tally
+	}
 	if s.options.Afresh {
 		return s.chooseAfresh(task, room, within)
 	}
@@ -64,6 +69,9 @@ func (s *Session) best(
 // Feasible returns every node with that kind of room for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
 	s.lookFor(task, room)
+	if s.leftAlone(task.Job) != nil {
+		return nil
+	}
 	if s.options.Afresh {
 		return s.feasibleAfresh(task, room)
 	}
@@ -84,6 +92,9 @@ func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
 // Fits tells whether the node has that kind of room for the task and passes every filter.
 func (s *Session) Fits(task *model.Task, node *model.Node, room model.Room) bool {
 	s.lookFor(task, room)
+	if s.leftAlone(task.Job) != nil {
+		return false
+	}
 	if s.options.Afresh {
 		return slices.Contains(s.feasibleAfresh(task, room), node)
 	}
@@ -95,6 +106,9 @@ func (s *Session) Fits(task *model.Task, node *model.Node, room model.Room) bool
 // Plain tells whether, as the session stands, nothing but the task's shape and the room on each node decides where it may
 // go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) Plain(task *model.Task) bool {
+	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+		return false
+	}
 	s.Snapshot.LookAhead(false) // who is about to leave may keep others away still
 	for _, scope := range []Scope{Local, Global} {
 		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
@@ -106,6 +120,9 @@ func (s *Session) Plain(task *model.Task) bool {
 
 // Candidates returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) Candidates(task *model.Task) []*model.Node {
+	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+		return nil
+	}
 	known := s.memory.known(task.Shape, len(s.Snapshot.Nodes))
 	known.static.follow(s, task)
 	return known.static.candidates
@@ -133,7 +150,11 @@ func (s *Session) explain(
 	lack := make([]int, s.Snapshot.Dimensions.Len()) // how many nodes lack it, for they are many
 	for _, node := range answer.candidates {
 		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-			lack[lacking]++
+			if told := s.tellLack(task, node, lacking, room); told != nil {
+				tally.Count(told)
+			} else {
+				lack[lacking]++
+			}
 			continue
 		}
 		refusal := order.checks.check(node)

@@ -20,6 +20,9 @@ type Options struct {
 	Wake func(at time.Time)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Memory
+	// Caught receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
+	// cycle goes on. Nil lets panics through.
+	Caught func(Caught)
 	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
 	Afresh bool
@@ -36,6 +39,7 @@ type Session struct {
 	Snapshot *model.Snapshot
 
 	options  Options
+	profile  *Profile
 	slots    slots
 	log      []operation
 	depth    int
@@ -54,32 +58,63 @@ type Session struct {
 	lacks   []*model.Refusal
 	// avoiding tells that nodes which jobs avoid are no nodes for them.
 	avoiding bool
+
+	// quarantined are the jobs that nobody is asked about any more, since somebody has panicked over them, and panics is how often
+	// that has happened in this cycle.
+	quarantined map[model.JobKey]*model.Refusal
+	panics      int
+	// at is the position of the action that is executed. turn is the job that somebody was asked about last, compared are two of
+	// them while they are compared, reserving is whom something is set aside for at the moment: whoever panics does so over them.
+	at        int
+	turn      model.JobKey
+	compared  [2]*model.Job
+	reserving *model.Task
+	// sending tells that a decision is being sent out.
+	sending bool
 }
 
 // Open starts a session: plugins are made, slots filled, openers called in tier order.
 func Open(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
+	s := newSession(snapshot, profile, options)
+	s.open()
+	return s
+}
+
+// newSession returns a session without plugins.
+func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Session {
 	s := &Session{
 		Snapshot: snapshot,
 		options:  options,
-		slots:    profile.slots(),
+		profile:  profile,
 		memory:   options.Memory,
 		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{},
+		quarantined: map[model.JobKey]*model.Refusal{},
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
 	}
 	s.memory.open(profile)
 	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.waiting)
+	for key, held := range snapshot.Held {
+		if held.Code == model.Quarantined {
+			s.quarantined[key] = held
+		}
+	}
 	snapshot.Number()
+	return s
+}
+
+func (s *Session) open() {
+	s.slots = s.profile.slots()
 	for _, opener := range s.slots.openSession {
 		opener.OpenSession(s)
 	}
-	return s
 }
 
 // Close ends the session: what has lapsed is given back, and closers are called in reverse tier order. What was promised and not placed lapses with it.
 func (s *Session) Close() {
 	s.giveBackLapsed()
+	s.turn = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		closer.CloseSession(s)
 	}
@@ -95,22 +130,43 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		before.wakeAgain(options)
 		return before.refusals
 	}
-	s := Open(snapshot, profile, options)
-	s.giveBackUnkept(profile.Actions)
-	for _, action := range profile.Actions {
-		action.Execute(s)
+	s := newSession(snapshot, profile, options)
+	for {
+		caught := s.catch(s.run)
+		if caught == nil {
+			break
+		}
+		next := s.goOn(caught)
+		if next == nil {
+			return s.refusals
+		}
+		s = next
+	}
+	if s.panics == 0 {
+		s.verifyRest(before)
+	}
+	return s.refusals
+}
+
+// run executes the actions that are left.
+func (s *Session) run() {
+	s.open()
+	s.giveBackUnkept(s.profile.Actions)
+	for ; s.at < len(s.profile.Actions); s.at++ {
+		s.turn = model.JobKey{}
+		s.profile.Actions[s.at].Execute(s)
 	}
 	s.Close()
-	s.verifyRest(before)
 	s.memory.rest = s.rest()
-	return s.refusals
 }
 
 // send sends out a decision.
 func (s *Session) send(decision model.Decision) {
 	s.decided = true
 	if s.options.Decide != nil {
+		s.sending = true
 		s.options.Decide(decision)
+		s.sending = false
 	}
 }
 
@@ -131,21 +187,39 @@ func (s *Session) CompareQueues(a, b *model.Queue) int {
 	return firstNonZero(s.slots.queueOrder, QueueOrderer.CompareQueues, model.CompareQueues, a, b)
 }
 
-// CompareJobs orders two jobs, in total.
+// CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
-	return firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
+	switch alone, other := s.leftAlone(a.Key) != nil, s.leftAlone(b.Key) != nil; {
+	case alone && other:
+		return model.CompareJobs(a, b)
+	case alone:
+		return 1
+	case other:
+		return -1
+	}
+	s.compared = [2]*model.Job{a, b}
+	order := firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
+	s.compared = [2]*model.Job{}
+	return order
 }
 
 // CompareTasks orders two tasks of one job, in total.
 func (s *Session) CompareTasks(a, b *model.Task) int {
+	if s.turn = a.Job; s.leftAlone(a.Job) != nil {
+		return model.CompareTasks(a, b)
+	}
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
 }
 
 // ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that it is held back,
 // else the first validator's refusal.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
+	s.turn = job.Key
 	if job.Refused != nil {
 		return job.Refused
+	}
+	if alone := s.leftAlone(job.Key); alone != nil {
+		return alone
 	}
 	if held := s.Snapshot.Held[job.Key]; held != nil {
 		return held
@@ -160,6 +234,11 @@ func (s *Session) LimitQueue(queue *model.Queue) *model.Refusal {
 
 // GateJob returns why the job may not start as it stands now, nil when it may.
 func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
+	if job != nil { // else the snapshot does not list it
+		if s.turn = job.Key; s.leftAlone(job.Key) != nil {
+			return s.leftAlone(job.Key)
+		}
+	}
 	return firstRefusal(s.slots.jobGate, func(g JobGate) *model.Refusal { return g.GateJob(job, standing) })
 }
 
@@ -179,6 +258,7 @@ func (s *Session) See(job *model.Job) {
 
 // lookFor makes books and filters show what the task may use: on future room, without those who are about to leave.
 func (s *Session) lookFor(task *model.Task, room model.Room) {
+	s.turn = task.Job
 	s.seeFor(task)
 	s.Snapshot.LookAhead(room == model.FutureRoom)
 }

@@ -20,6 +20,8 @@ type operation struct {
 	before model.Position
 	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
+	// isolation has the isolated CPUs that the task was given; nil when it was given none.
+	isolation *model.Isolation
 	// departed tells that the task is only supposed to have ended.
 	departed bool
 	// outright tells, of an eviction, that the pod is to be deleted.
@@ -83,18 +85,30 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 	if node.Refused != nil {
 		return node.Refused
 	}
+	if alone := st.session.leftAlone(task.Job); alone != nil {
+		return alone
+	}
 	st.session.lookFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions
 	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+		if refusal := st.session.tellLack(task, node, lacking, room); refusal != nil {
+			return refusal
+		}
 		return st.session.lacking(lacking)
 	}
 	op := operation{task: task}
 	if status == model.Placed {
-		var refusal *model.Refusal
+		refusal := st.session.assign(&op, task, node)
+		if refusal != nil {
+			return refusal
+		}
 		if op.prepare, refusal = st.session.reserve(task, node); refusal != nil {
 			return refusal
 		}
 		op.reserved = len(st.session.slots.reserve) > 0
+		if op.isolation != nil {
+			task.Isolated = op.isolation.Assignment
+		}
 	}
 	st.session.move(op, model.Position{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {
@@ -193,14 +207,17 @@ func (st *Statement) usable() *model.Refusal {
 
 // reserve asks all reservers, or none in the end.
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
+	s.reserving = task
 	for i, reserver := range s.slots.reserve {
 		needed, refusal := reserver.Reserve(task, node)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
+			s.reserving = nil
 			return false, refusal
 		}
 		prepare = prepare || needed
 	}
+	s.reserving = nil
 	return prepare, nil
 }
 
@@ -229,6 +246,9 @@ func (s *Session) move(op operation, to model.Position) {
 func (s *Session) undo(checkpoint int) {
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		was := s.Snapshot.Move(op.task, op.before)
+		if op.isolation != nil {
+			op.task.Isolated = nil
+		}
 		switch {
 		case op.departed:
 		case was.Status == model.Releasing:

@@ -5,6 +5,16 @@ import (
 	"strings"
 )
 
+// broken is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
+type broken string
+
+// letThrough panics again with what is not to be caught. The stack of the first panic is shown with it.
+func (s *Session) letThrough(what any) {
+	if _, ours := what.(broken); ours || s.sending {
+		panic(what)
+	}
+}
+
 // verify panics when an invariant is broken; it does nothing outside verify mode. fingerprint is what the snapshot must
 // look like, empty when that is open.
 func (s *Session) verify(fingerprint string) {
@@ -12,10 +22,10 @@ func (s *Session) verify(fingerprint string) {
 		return
 	}
 	if err := s.Snapshot.Check(); err != nil {
-		panic(fmt.Sprintf("invariant broken: %v", err))
+		panic(broken(fmt.Sprintf("invariant broken: %v", err)))
 	}
 	if fingerprint != "" && fingerprint != s.fingerprint() {
-		panic(fmt.Sprintf("invariant I9 broken: undo left\n%s\ninstead of\n%s", s.fingerprint(), fingerprint))
+		panic(broken(fmt.Sprintf("invariant I9 broken: undo left\n%s\ninstead of\n%s", s.fingerprint(), fingerprint)))
 	}
 }
 
@@ -34,7 +44,11 @@ func (s *Session) fingerprint() string {
 	}
 	for _, job := range s.Snapshot.Jobs {
 		for _, task := range job.Tasks {
-			fmt.Fprintf(&b, "%s %s %s\n", task.UID, task.Status, task.Node)
+			fmt.Fprintf(&b, "%s %s %s", task.UID, task.Status, task.Node)
+			if task.Isolated != nil {
+				fmt.Fprintf(&b, " %s", task.Isolated.CPUs)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()
@@ -47,12 +61,12 @@ func (s *Session) verifyRest(before *rest) {
 		return
 	}
 	if s.decided || len(before.refusals) != len(s.refusals) {
-		panic(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
-			s.decided, len(s.refusals), len(before.refusals)))
+		panic(broken(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
+			s.decided, len(s.refusals), len(before.refusals))))
 	}
 	for key, refusal := range before.refusals {
 		if now := s.refusals[key]; now == nil || now.String() != refusal.String() {
-			panic(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Described(), now, refusal))
+			panic(broken(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Described(), now, refusal)))
 		}
 	}
 }

@@ -44,6 +44,9 @@ func (u *Unit) Priority() int32 {
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
 func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
+	if s.turn = preemptor.Key; s.leftAlone(preemptor.Key) != nil {
+		return nil
+	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit Unit) bool {
 		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })

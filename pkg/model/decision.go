@@ -1,5 +1,11 @@
 package model
 
+import (
+	"fmt"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
 // Bind is the decision to run a pod on a node.
 type Bind struct {
 	Pod  PodRef
@@ -9,6 +15,22 @@ type Bind struct {
 	Prepare bool
 	// Binder names who binds the pod; empty is the API server.
 	Binder string
+	// Isolated is what it means to give the pod isolated CPUs; nil when it is given none.
+	Isolated *Isolation
+}
+
+// Isolation is what goes out with a bind that gives a pod isolated CPUs.
+type Isolation struct {
+	Assignment *isolated.Assignment
+	// Annotations are written to the pod in one transaction with its node.
+	Annotations map[string]string
+	// ResourceVersion is the version of the pod that was read, and the only one that may be bound.
+	ResourceVersion string
+}
+
+// String says which CPUs, and which version of the pod.
+func (i *Isolation) String() string {
+	return fmt.Sprintf("%v of version %s with %v", *i.Assignment, i.ResourceVersion, i.Annotations)
 }
 
 // Eviction is the decision to end a pod for the sake of a job.

@@ -74,6 +74,20 @@ func (s *Snapshot) Viewer() Viewer { return s.viewer }
 // Holds returns the holds in CompareHolds order, never to be changed.
 func (s *Snapshot) Holds() []Hold { return s.holds }
 
+// KeptOn returns the holds that stand on the node's books for the viewer, in CompareHolds order.
+func (s *Snapshot) KeptOn(node *Node) []*Hold {
+	if len(s.holds) == 0 {
+		return nil
+	}
+	var kept []*Hold
+	for i := range s.holds {
+		if s.kept[i] == node {
+			kept = append(kept, &s.holds[i])
+		}
+	}
+	return kept
+}
+
 // See makes the books show what the viewer may use: holds of others of the same or higher priority count as taken. It is no
 // change that a statement makes or undoes; it costs what differs from the viewer before.
 func (s *Snapshot) See(viewer Viewer) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
 // Node is one node and the room on it.
@@ -28,6 +30,11 @@ type Node struct {
 	Name string
 	// Object is the node as the API server knows it, never changed.
 	Object *corev1.Node
+
+	// Isolated are the node's isolated CPUs, never changed; nil when it has none. Stale tells that its agent is not heard of,
+	// without which no pod may be given any.
+	Isolated *isolated.Topology
+	Stale    bool
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
@@ -153,6 +160,9 @@ func (n *Node) Fits(request Resources, room Room) int64 {
 	}
 	return fits
 }
+
+// Free returns how much of a resource the node's room has left; negative where it is overdrawn.
+func (n *Node) Free(position int, room Room) int64 { return n.free(position, room) }
 
 func (n *Node) free(position int, room Room) int64 {
 	idle := n.Idle.At(position)

@@ -38,6 +38,12 @@ const (
 	BindFailed Code = "BindFailed"
 	// MembersLost: the group has lost members, could not be completed in time, and starts anew, as it wants.
 	MembersLost Code = "MembersLost"
+	// Quarantined: a plugin or an action has panicked over the job, which is left alone for a while.
+	Quarantined Code = "Quarantined"
+	// CycleFailed: a cycle ended before the job had its turn, since somebody has panicked.
+	CycleFailed Code = "CycleFailed"
+	// Malformed: an object of the job could not be read.
+	Malformed Code = "Malformed"
 )
 
 // Refusal says why a question was answered with no. It is a value, not an error: nothing went wrong. A nil *Refusal means
@@ -132,7 +138,7 @@ func (c Cause) String() string {
 	case 1:
 		nodes, lack = "node", "lacks"
 	}
-	if c.Code == InsufficientResources {
+	if c.Code == InsufficientResources && !strings.Contains(c.Detail, " ") { // else it is more than the name of a resource
 		return fmt.Sprintf("%d %s %s %s", c.Nodes, nodes, lack, c.Detail)
 	}
 	return fmt.Sprintf("%d %s: %s", c.Nodes, nodes, c.Detail)

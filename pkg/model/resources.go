@@ -55,6 +55,12 @@ func (d *Dimensions) Position(name corev1.ResourceName) int {
 	return i
 }
 
+// Find returns the position of a resource, and whether it has one.
+func (d *Dimensions) Find(name corev1.ResourceName) (position int, ok bool) {
+	position, ok = d.index[name]
+	return position, ok
+}
+
 // Name returns the resource at a position, empty when there is none.
 func (d *Dimensions) Name(position int) corev1.ResourceName {
 	if position < 0 || position >= len(d.names) {

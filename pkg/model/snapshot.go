@@ -164,6 +164,9 @@ func (s *Snapshot) Check() error {
 		if err := node.check(); err != nil {
 			return err
 		}
+		if err := node.checkIsolated(s.Dimensions); err != nil {
+			return err
+		}
 		if !node.Kept.Equal(kept[node]) {
 			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.Kept, kept[node])
 		}

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
 // Status is where a task is in its life. The state holds all of them but Placed and Promised, which a session adds.
@@ -90,7 +92,8 @@ type Position struct {
 
 // Task is one pod as the scheduler sees it.
 //
-// Invariant: within a session only Snapshot.Move changes a task, and only its Position.
+// Invariant: within a session only Snapshot.Move changes a task, and only its Position; but that a statement says which isolated
+// CPUs a task holds before it places it, and takes them back after it has undone that.
 type Task struct {
 	PodRef
 	Position
@@ -118,6 +121,8 @@ type Task struct {
 	// Nominated is the node on which room was promised to the task in an earlier cycle, for which others were evicted; empty
 	// when there is none.
 	Nominated string
+	// Isolated are the isolated CPUs that the task holds on its node, never changed; nil when it holds none.
+	Isolated *isolated.Assignment
 	// Refused says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
 	Refused *Refusal
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/extender"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
@@ -34,6 +35,9 @@ func BuiltIn(kube Kube) []framework.PluginMaker {
 		}},
 		{Name: nodeorder.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			return nodeorder.New(kube, index, nodeorder.ReadWeights(arguments))
+		}},
+		{Name: isolcpu.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
+			return isolcpu.New(isolcpu.ReadWeights(arguments)), nil
 		}},
 		{Name: extender.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			return extender.New(extender.ReadArguments(arguments))

@@ -32,6 +32,9 @@ func (s *stage) check(o *outcome) error {
 		if err := s.checkRoom(node, fresh); err != nil {
 			return err
 		}
+		if err := s.checkIsolated(node, fresh); err != nil {
+			return err
+		}
 	}
 	if err := s.checkKept(o); err != nil {
 		return err

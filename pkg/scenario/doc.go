@@ -91,6 +91,13 @@
 //	disk=d disk=d:ro device=gpu feature=UserNamespacesHostNetworkSupport
 //	node n1 features=UserNamespacesHostNetworkSupport
 //
+// Isolated CPUs of a node, by NUMA node, with how many threads each core has and whether its CPU counts them; and what a pod wants
+// of them, or has. A bind says which it is given, and what is idle which are free:
+//
+//	node n1 cpu=14 isolated=8-11/12-15 threads=2 mode=excluded problem=words
+//	pod p cpu=2 isolcpu=true numa=required smt=one-per-core
+//	pod p cpu=2 isolcpu=true node=n1 phase=Running assigned=8-9
+//
 // The controller of a pod, KIND/UID, and a node that would rather avoid its pods:
 //
 //	pod p owner=Job/u1

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -37,6 +38,9 @@ func room(dimensions *model.Dimensions, node *model.Node) string {
 	var b strings.Builder
 	for _, i := range byName(dimensions) {
 		name := dimensions.Name(i)
+		if name == isolated.Resource {
+			continue // freeCPUs says more
+		}
 		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle.At(i) == 0 {
 			continue
 		}
@@ -51,7 +55,7 @@ func room(dimensions *model.Dimensions, node *model.Node) string {
 			fmt.Fprintf(&b, "(+%s)", quantity(name, releasing))
 		}
 	}
-	return b.String()
+	return b.String() + freeCPUs(node)
 }
 
 // byName returns the positions in order of their names; the first four are always the same.

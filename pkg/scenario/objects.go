@@ -21,8 +21,12 @@ import (
 func newNode(words []word) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	amounts := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("110")}
+	var cpus isolation
 	for _, w := range words {
-		var err error
+		done, err := cpus.read(w)
+		if done && err == nil {
+			continue
+		}
 		switch w.key {
 		case "labels":
 			node.Labels, err = pairs(w.value)
@@ -50,7 +54,7 @@ func newNode(words []word) (*corev1.Node, error) {
 		}
 	}
 	node.Status.Allocatable, node.Status.Capacity = amounts, amounts
-	return node, nil
+	return node, cpus.annotate(node)
 }
 
 func newGroup(words []word) (*v1alpha1.PodGroup, error) {

@@ -71,6 +71,9 @@ func (d *draft) read(w word) error {
 	if done, err := d.readNeeds(w); done || err != nil {
 		return err
 	}
+	if d.readIsolated(w) {
+		return nil
+	}
 	part, key, _ := strings.Cut(w.key, ".")
 	switch part {
 	case "init":

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
@@ -38,7 +39,7 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 
 // openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
 // aim was called for.
-func openLens(t *testing.T) func() *stage {
+func openLens(t testing.TB) func() *stage {
 	t.Helper()
 	view := &lens{SharedLister: newStage().state.View()}
 	kube, stop, err := openKube(view, nil)
@@ -95,6 +96,9 @@ func (d *dice) node(i int) string {
 	line += d.seldom(3, fmt.Sprintf("example.com/fpga=%d", d.n(0, 4))) + d.seldom(3, fmt.Sprintf("acme.com/tpu=%d", d.n(0, 4)))
 	line += d.seldom(4, "taints=gpu=true:"+d.one("NoSchedule", "PreferNoSchedule")) + d.seldom(8, "unschedulable")
 	line += d.seldom(4, "images="+d.one("cuda:latest", "mpi:latest", "cuda:latest,mpi:latest"))
+	if d.n(1, 3) == 1 {
+		line += " isolated=" + d.one("4-5", "4-5/6-7", "2-3/4-7", "0-3/4-7") + d.seldom(2, "threads=2") + d.seldom(4, "mode=excluded")
+	}
 	if d.n(1, 15) == 1 {
 		line = fmt.Sprintf("node n%d allocatable=none", i)
 	}
@@ -110,6 +114,9 @@ func (d *dice) pod(space, words string) string {
 	line += fmt.Sprintf(" cpu=%d", d.n(0, 4))
 	line += d.seldom(2, fmt.Sprintf("memory=%dGi", d.n(0, 4))) + d.seldom(4, fmt.Sprintf("nvidia.com/gpu=%d", d.n(0, 2)))
 	line += d.seldom(8, fmt.Sprintf("example.com/fpga=%d", d.n(1, 4))) + d.seldom(8, fmt.Sprintf("acme.com/tpu=%d", d.n(1, 4)))
+	if d.n(1, 5) == 1 {
+		line += " isolcpu=true" + d.seldom(2, "numa=required") + d.seldom(3, "smt="+d.one("require-full-core", "one-per-core"))
+	}
 	line += d.seldom(3, fmt.Sprintf("priority=%d", d.n(-2, 3))) + d.seldom(3, fmt.Sprintf("age=%ds", d.n(0, 9)))
 	line += d.seldom(6, "selector=rack="+d.one("a", "b", "c")) + d.seldom(6, "tolerate="+d.one("*", "gpu=true:NoSchedule"))
 	line += d.seldom(4, "labels=app="+d.one("x", "y")) + d.seldom(9, "ports=80")
@@ -329,6 +336,9 @@ func checkIdleRoom(t *rapid.T, s *stage, o *outcome) {
 			continue
 		}
 		for _, node := range o.snapshot.Nodes {
+			if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded || !node.HeldCPUs(false).Empty() {
+				continue // its kubelet may count otherwise
+			}
 			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Refused == nil && !repels(s)
 			if open && node.Lacking(job.Tasks[0].Request, 0) < 0 {
 				t.Fatalf("%s waits, and %s has room:\n%s", key, node.Name, o)
@@ -338,7 +348,7 @@ func checkIdleRoom(t *rapid.T, s *stage, o *outcome) {
 }
 
 func plain(pod *corev1.Pod) bool {
-	return pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
+	return !isolated.Asks(pod) && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
 		len(pod.Spec.Containers[0].Ports) == 0
 }
 

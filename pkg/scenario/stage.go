@@ -56,8 +56,9 @@ type stage struct {
 	// held is until when jobs are left alone.
 	held map[model.JobKey]time.Time
 
-	// coming are binds on their way, by pod UID; the watch has not seen them yet.
+	// coming are binds on their way, by pod UID, given what is written with them; the watch has not seen them yet.
 	coming map[types.UID]string
+	given  map[types.UID]map[string]string
 	cycles int
 	// refusals are those of the last cycle.
 	refusals map[model.JobKey]*model.Refusal
@@ -75,7 +76,7 @@ func newStage() *stage {
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, coming: map[types.UID]string{},
 		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{}, spared: map[types.UID]*model.Refusal{},
-		held: map[model.JobKey]time.Time{},
+		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
 	return s
@@ -207,6 +208,9 @@ func (s *stage) take(decision model.Decision) error {
 			return fmt.Errorf("pod %s is bound to %q, which is no node", bind.Pod, bind.Node)
 		}
 		s.coming[pod.UID] = bind.Node
+		if bind.Isolated != nil {
+			s.given[pod.UID] = bind.Isolated.Annotations
+		}
 	}
 	if err := s.takeEvictions(decision); err != nil {
 		return err
@@ -220,6 +224,9 @@ func (s *stage) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	err := s.world.changePods(names, func(pod *corev1.Pod) {
 		pod.Spec.NodeName = s.coming[pod.UID]
+		for name, value := range s.given[pod.UID] {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, name, value)
+		}
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.world.now),
 		}}
@@ -228,6 +235,7 @@ func (s *stage) confirm() error {
 		s.reserved.Confirm(pod)
 	}
 	clear(s.coming)
+	clear(s.given)
 	if err != nil {
 		return err
 	}
@@ -247,6 +255,7 @@ func (s *stage) reject(names []string, options map[string]string) error {
 			return fmt.Errorf("no bind of %s is on its way", name)
 		}
 		delete(s.coming, pod.UID)
+		delete(s.given, pod.UID)
 		s.held[jobOf(pod)] = s.world.now.Add(hold)
 		if !s.state.Forget(pod.UID) {
 			return fmt.Errorf("nothing was assumed of %s", name)
@@ -307,6 +316,9 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 				comma = ""
 			}
 			fmt.Fprintf(b, "%s %s → %s", comma, key(bind.Pod.Namespace, bind.Pod.Name), bind.Node)
+			if bind.Isolated != nil {
+				fmt.Fprintf(b, " on %s", bind.Isolated.Assignment.CPUs)
+			}
 		}
 		b.WriteByte('\n')
 	}

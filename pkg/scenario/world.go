@@ -225,6 +225,9 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 	} else if pod.Status.Phase == corev1.PodRunning {
 		pod.Status.StartTime = &pod.CreationTimestamp
 	}
+	if err := assign(pod); err != nil {
+		return err
+	}
 	if class := w.classes[pod.Spec.PriorityClassName]; class != nil {
 		pod.Spec.Priority = &class.Value
 		if pod.Spec.PreemptionPolicy == nil {

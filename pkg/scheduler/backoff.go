@@ -37,6 +37,11 @@ type hold struct {
 // failed holds the job back, longer than the last time. Failures while it is held back, such as those of the other members
 // of one decision, are the same failure.
 func (b backoff) failed(key model.JobKey, job types.UID, refusal *model.Refusal, now time.Time) {
+	b.hold(key, job, refusal, noHold, now)
+}
+
+// hold is failed, for so long at least.
+func (b backoff) hold(key model.JobKey, job types.UID, refusal *model.Refusal, least time.Duration, now time.Time) {
 	last := b[key]
 	if last.job != job {
 		last = hold{}
@@ -44,7 +49,7 @@ func (b backoff) failed(key model.JobKey, job types.UID, refusal *model.Refusal,
 	if last.until.After(now) {
 		return
 	}
-	delay := noHold
+	delay := least
 	if last.delay > 0 {
 		delay = min(longestHold, max(firstHold, 2*last.delay))
 	}

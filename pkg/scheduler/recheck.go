@@ -1,8 +1,11 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
@@ -13,9 +16,19 @@ import (
 // This file reads the minimum of a gang anew up to the moment when its first bind is sent: it may have been raised since the
 // snapshot that the decision comes from, while the session goes on or volumes are being prepared.
 
-// hear takes in an event outside of a cycle.
-func (s *Scheduler) hear(event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+// apply takes an event into the state.
+func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effect {
 	effect := s.state.Apply(event)
+	if effect.Malformed != "" {
+		s.options.Metrics.panicked("cluster")
+		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", effect.Malformed)
+	}
+	return effect
+}
+
+// hear takes in an event outside of a cycle.
+func (s *Scheduler) hear(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+	effect := s.apply(ctx, event)
 	if effect.Schedule {
 		s.wake(now)
 	}
@@ -33,9 +46,11 @@ func (s *Scheduler) hear(event cluster.Event, now time.Time) (outcomes []commit.
 
 // hearGroups takes in what has come about PodGroups while a session is open, and holds what it has decided to it. It returns what
 // became final, and whether another cycle is due.
-func (s *Scheduler) hearGroups(snapshot *model.Snapshot, now time.Time) (outcomes []commit.Outcome, again bool) {
+func (s *Scheduler) hearGroups(
+	ctx context.Context, snapshot *model.Snapshot, now time.Time,
+) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
-		if s.state.Apply(event).Schedule {
+		if s.apply(ctx, event).Schedule {
 			again = true
 			outcomes = append(outcomes, s.recheck(snapshot, groups.Key(event.Group), now)...)
 		}

@@ -66,6 +66,7 @@ type Scheduler struct {
 	spared   spared
 	avoided  avoided
 	starts   *starts
+	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
 	// memory is handed on from session to session.
 	memory  framework.Memory
@@ -127,6 +128,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	for _, doubt := range s.doubts.expired(now) {
 		s.resolve(doubt, now)
 	}
+	s.reportConflicts(ctx, now)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}
@@ -141,7 +143,7 @@ func (s *Scheduler) step(ctx context.Context) {
 func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	letters := s.mailbox.take()
 	for _, event := range slices.Concat(letters.groups, letters.events) {
-		s.settle(ctx, s.hear(event, now))
+		s.settle(ctx, s.hear(ctx, event, now))
 	}
 	for _, reply := range letters.replies {
 		s.settle(ctx, s.machine.Reply(now, reply))
@@ -159,7 +161,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.unchanged(now) {
+	if s.stalled(now) || s.unchanged(now) {
 		return
 	}
 	snapshot, pass := s.look(ctx, now)
@@ -169,6 +171,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory,
+		Caught: func(caught framework.Caught) { s.caught(ctx, caught, now) },
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
 				expires = at
@@ -177,7 +180,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
-			late, again := s.hearGroups(snapshot, now)
+			late, again := s.hearGroups(ctx, snapshot, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -194,6 +197,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
+	s.afterPanics(now)
 	s.cycle.notAfter(s.last.expires)
 	if gaveBack || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)

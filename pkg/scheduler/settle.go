@@ -32,7 +32,9 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 		case commit.BindFailed:
 			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 			s.state.Forget(outcome.Pod.UID)
-			if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
+			if outcome.Outdated != "" { // it is placed anew as soon as it is seen as it is
+				s.state.Outdated(outcome.Pod.UID, outcome.Outdated)
+			} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
 				s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
 				if outcome.Refused {
 					s.avoided.add(outcome, job.UID, now)

@@ -20,7 +20,7 @@ func known() Known {
 // built is what the built-in configuration needs.
 func built() Known {
 	all := known()
-	all.Actions, all.Plugins = append(all.Actions, "preempt"), append(all.Plugins, "conformance")
+	all.Actions, all.Plugins = append(all.Actions, "preempt"), append(all.Plugins, "conformance", "isolcpu")
 	return all
 }
 
@@ -83,7 +83,7 @@ func TestDefaultDecodesAndWarnsOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "4: action allocate\n4: action backfill\n4: action preempt\n7: tier 1: priority\n8: tier 1: gang\n" +
-		"9: tier 1: conformance\n11: tier 2: predicates\n12: tier 2: nodeorder\n"
+		"9: tier 1: conformance\n11: tier 2: predicates\n12: tier 2: nodeorder\n13: tier 2: isolcpu\n"
 	if diff := cmp.Diff(want, show(config)); diff != "" {
 		t.Errorf("the built-in configuration (-want +got):\n%s", diff)
 	}
@@ -134,6 +134,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add("actions: allocate\ntiers: [{plugins: [{name: nodeorder, arguments: {a: \"2\", b: 0x1, c: ''}}]}]\n" +
 		"configurations: [{name: allocate, arguments: {d: 10m}}]\n")
 	f.Add("tiers: &a [*a]\n<<: *a\n? [x]\n: y\n--- !!bool z\n")
+	f.Add("a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\ntiers: *c\nactions: *b\n")
+	f.Add("tiers:\n- plugins: &p\n  - name: gang\n    arguments: &m\n      <<: *m\n- plugins: *p\nactions: !!binary aaaa\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		config, warnings, err := Decode("f", []byte(text), known())
 		again, warningsAgain, errAgain := Decode("f", []byte(text), known())

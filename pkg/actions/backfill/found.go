@@ -29,10 +29,11 @@ type standing struct {
 	rooms   []model.ReservedRoom
 }
 
-// stayer is one version of a pod and its node.
+// stayer is one version of a pod and its node, and whether it has been leaving for too long.
 type stayer struct {
-	pod  *corev1.Pod
-	node *model.Node
+	pod   *corev1.Pod
+	node  *model.Node
+	stuck bool
 }
 
 // isHopeless tells whether the job is known not to fit.
@@ -97,7 +98,7 @@ func foreign(snapshot *model.Snapshot) []stayer {
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			if (task.Job == model.JobKey{}) {
-				stay = append(stay, stayer{pod: task.Pod, node: node})
+				stay = append(stay, stayer{pod: task.Pod, node: node, stuck: task.Stuck})
 			}
 		}
 	}

@@ -50,19 +50,22 @@ func (r *run) atBest(task *model.Task) (places int64) {
 	return places
 }
 
-// vacate adds up the room of each node.
+// vacate adds up the room of each node: what is idle, what our jobs have, and what others are just leaving.
 func (r *run) vacate() {
 	r.vacated = make([]model.Resources, len(r.session.Snapshot.Nodes))
 	for i, node := range r.session.Snapshot.Nodes {
 		r.vacated[i] = node.Idle.Clone()
 		for _, leaving := range node.Tasks {
-			if leaving.Status.OnNode() && leaving.Job != (model.JobKey{}) {
+			if leaves := leaving.Status == model.Releasing && !leaving.Stuck; leaves || takesIdle(leaving) && leaving.Job != (model.JobKey{}) {
 				r.vacated[i].Add(leaving.Request)
 			}
 		}
 		r.work -= 1 + len(node.Tasks)
 	}
 }
+
+// takesIdle tells whether a task is on its node, rather than promised room there that others have still.
+func takesIdle(task *model.Task) bool { return task.Status.OnNode() && task.Status != model.Promised }
 
 // fitsIn returns how many such requests there is room for.
 func fitsIn(room, request model.Resources) int64 {

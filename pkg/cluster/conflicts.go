@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// ConflictKind is what is wrong with a bound pod and its isolated CPUs; the label of a metric.
+type ConflictKind string
+
+// The kinds of conflicts. None of them comes from what one scheduler decides.
+const (
+	// ConflictOverlap: a pod that was bound before holds some of the same CPUs, and keeps them.
+	ConflictOverlap ConflictKind = "overlap"
+	// ConflictOutside: some are not isolated, or not any more.
+	ConflictOutside ConflictKind = "outside-set"
+	// ConflictMismatch: what stands on the pod was made for another pod or node, or cannot be read.
+	ConflictMismatch ConflictKind = "mismatch"
+	// ConflictUnassigned: the pod asks for some, and was bound without any.
+	ConflictUnassigned ConflictKind = "unassigned"
+)
+
+// Conflict is a pod that is on a node with isolated CPUs which it should not have, or without those that it should.
+type Conflict struct {
+	Kind   ConflictKind
+	Pod    model.PodRef
+	Node   string
+	Detail string
+}
+
+// conflicts are what was found so far.
+type conflicts struct {
+	// dirty are the nodes to look at again, found what is known of each node, sorted.
+	dirty map[string]struct{}
+	found map[string][]Conflict
+}
+
+func newConflicts() conflicts {
+	return conflicts{dirty: map[string]struct{}{}, found: map[string][]Conflict{}}
+}
+
+// suspect marks the nodes of a pod that has to do with isolated CPUs.
+func (c *conflicts) suspect(before, after *record) {
+	for _, r := range []*record{before, after} {
+		if r == nil || r.task.Pod.Spec.NodeName == "" {
+			continue
+		}
+		if _, assigned := r.task.Pod.Annotations[isolated.AssignedAnnotation]; assigned || isolated.Asks(r.task.Pod) {
+			c.dirty[r.task.Pod.Spec.NodeName] = struct{}{}
+		}
+	}
+}
+
+// TakeConflicts returns what has come to be wrong since the last call, by node and in the order in which the pods were bound. It
+// costs what has changed about isolated CPUs.
+func (s *State) TakeConflicts() []Conflict {
+	if len(s.conflicts.dirty) == 0 {
+		return nil
+	}
+	var fresh []Conflict
+	for _, name := range slices.Sorted(maps.Keys(s.conflicts.dirty)) {
+		before, now := s.conflicts.found[name], s.conflictsOn(name)
+		for _, conflict := range now {
+			known := func(c Conflict) bool { return c.Pod == conflict.Pod && c.Kind == conflict.Kind }
+			if !slices.ContainsFunc(before, known) {
+				fresh = append(fresh, conflict)
+			}
+		}
+		if s.conflicts.found[name] = now; len(now) == 0 {
+			delete(s.conflicts.found, name)
+		}
+	}
+	s.conflicts.dirty = map[string]struct{}{}
+	return fresh
+}
+
+// conflictsOn looks at the pods of a node, the first bound first.
+func (s *State) conflictsOn(name string) []Conflict {
+	node := s.nodes[name]
+	if node == nil {
+		return nil
+	}
+	var pods []*record
+	for _, slot := range s.held[name] {
+		if slot.record != nil && slot.record.task.Pod.Spec.NodeName == name {
+			pods = append(pods, slot.record)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *record) int {
+		return cmp.Or(boundAt(a.task.Pod).Compare(boundAt(b.task.Pod)), cmp.Compare(a.task.UID, b.task.UID))
+	})
+	owners := map[int]types.UID{}
+	names := map[types.UID]string{}
+	var found []Conflict
+	for _, pod := range pods {
+		report := func(kind ConflictKind, detail string) {
+			found = append(found, Conflict{Kind: kind, Pod: pod.task.PodRef, Node: name, Detail: detail})
+		}
+		held, err := isolated.AssignedTo(pod.task.Pod)
+		switch {
+		case err != nil:
+			report(ConflictMismatch, err.Error())
+			continue
+		case held == nil:
+			if isolated.Asks(pod.task.Pod) {
+				report(ConflictUnassigned, "it asks for isolated CPUs, and was bound without any")
+			}
+			continue
+		}
+		names[pod.task.UID] = pod.task.PodRef.String()
+		if outside := held.CPUs.Minus(isolatedOn(node)); !outside.Empty() {
+			report(ConflictOutside, fmt.Sprintf("it holds CPUs %s, which are not isolated", outside))
+		}
+		if both, owner := claim(owners, held.CPUs, pod.task.UID); !both.Empty() {
+			report(ConflictOverlap, fmt.Sprintf("it holds CPUs %s, which pod %s was given before", both, names[owner]))
+		}
+	}
+	return found
+}
+
+// claim makes a pod the owner of what nobody owns, and returns the rest, with whom the first of it belongs to.
+func claim(owners map[int]types.UID, cpus isolated.Set, by types.UID) (taken isolated.Set, owner types.UID) {
+	for id := cpus.Next(0); id >= 0; id = cpus.Next(id + 1) {
+		switch first, owned := owners[id]; {
+		case !owned:
+			owners[id] = by
+		case taken.Empty():
+			taken, owner = isolated.Of(id), first
+		default:
+			taken = taken.Union(isolated.Of(id))
+		}
+	}
+	return taken, owner
+}
+
+func isolatedOn(node *nodeRecord) isolated.Set {
+	if node.isolated == nil {
+		return isolated.Set{}
+	}
+	return node.isolated.Isolated
+}
+
+// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it.
+func boundAt(pod *corev1.Pod) time.Time {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}

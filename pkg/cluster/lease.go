@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// LeasePrefix is how the name of an agent's Lease begins; the rest is the node's.
+const LeasePrefix = "isolcpu-"
+
+// leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since nobody there
+// would enforce what they are given; ordinary ones, and those that run, are not concerned.
+type leases struct {
+	// gate tells that nodes need one.
+	gate bool
+	// until is up to when each node's agent has promised to be there, offered which nodes have isolated CPUs.
+	until   map[string]time.Time
+	offered map[string]bool
+	// dirty tells that the snapshot may have to show something else; second is when it was last shown.
+	dirty  bool
+	second int64
+}
+
+func newLeases(gate bool) leases {
+	return leases{gate: gate, until: map[string]time.Time{}, offered: map[string]bool{}}
+}
+
+// offers takes note of a node that has isolated CPUs, or has none.
+func (l *leases) offers(name string, topology *isolated.Topology) {
+	if l.gate && l.offered[name] != (topology != nil) {
+		l.dirty = true
+		if l.offered[name] = topology != nil; topology == nil {
+			delete(l.offered, name)
+		}
+	}
+}
+
+// applyLease takes note of a Lease. That it was renewed concerns nobody; that it had expired, or ends sooner, does.
+func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
+	name, agents := strings.CutPrefix(object.Name, LeasePrefix)
+	if !agents || !s.leases.gate {
+		return Effect{}
+	}
+	if _, ok := s.ledger.admit(KindLease, object, deleted); !ok {
+		return Effect{}
+	}
+	before, after := s.leases.until[name], expiryOf(object)
+	if deleted {
+		after = time.Time{}
+	}
+	s.leases.until[name] = after
+	if after.IsZero() {
+		delete(s.leases.until, name)
+	}
+	node := s.snapshot.Node(name)
+	if node == nil || !s.leases.offered[name] || !after.Before(before) && !node.Stale {
+		return Effect{}
+	}
+	s.leases.dirty = true
+	return Effect{Schedule: true}
+}
+
+// expiryOf returns up to when a Lease holds; zero when it does not say.
+func expiryOf(object *coordinationv1.Lease) time.Time {
+	if object.Spec.RenewTime == nil || object.Spec.LeaseDurationSeconds == nil {
+		return time.Time{}
+	}
+	return object.Spec.RenewTime.Add(time.Duration(*object.Spec.LeaseDurationSeconds) * time.Second)
+}
+
+// stale tells whether a node's Lease has expired, in whole seconds.
+func (l *leases) stale(name string, now time.Time) bool {
+	until, known := l.until[name]
+	return !known || now.Unix() >= until.Unix()
+}
+
+// patchLeases shows which agents are there, and tells whether any has come or gone. Only nodes of which that has changed are looked
+// at again.
+func (s *State) patchLeases(now time.Time) (changed bool) {
+	l := &s.leases
+	if len(l.offered) == 0 && !l.dirty || l.second == now.Unix() && !l.dirty {
+		return false
+	}
+	l.second, l.dirty = now.Unix(), false
+	for name := range l.offered {
+		if node := s.snapshot.Node(name); node != nil && node.Stale != l.stale(name, now) {
+			node.Stale = !node.Stale
+			s.snapshot.NodeChanged(node)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// nextExpiry returns when the first Lease expires; zero when none does.
+func (l *leases) nextExpiry(now time.Time) (first time.Time) {
+	for name := range l.offered {
+		until, known := l.until[name]
+		if at := until.Truncate(time.Second); known && at.Unix() > now.Unix() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}

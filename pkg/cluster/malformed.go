@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is what becomes of an object that somebody panics over who reads it: a translator, kube-scheduler's code, or ours. It
+// stands in the state with its name and a reason, and costs nobody but its own job, or the node itself.
+
+// longestReason is how much of what somebody panicked with is shown, in bytes.
+const longestReason = 256
+
+// attempt returns what build makes, else, when that panics, what instead makes of the reason.
+func attempt[T any](build func() T, instead func(why string) T) (made T) {
+	defer func() {
+		if what := recover(); what != nil {
+			why := strings.Join(strings.Fields(fmt.Sprint(what)), " ")
+			made = instead(strings.ToValidUTF8(why[:min(len(why), longestReason)], ""))
+		}
+	}()
+	return build()
+}
+
+// newRecord is readRecord for any pod.
+func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
+	if before != nil && before.task.Pod == pod && before.task.Refused != nil && before.task.Refused.Code == model.Malformed {
+		return before // what is left of it says less than it did
+	}
+	return attempt(func() *record { return s.readRecord(pod, before, earlier) }, func(why string) *record {
+		why = fmt.Sprintf("pod %s/%s could not be read: %s", pod.Namespace, pod.Name, why)
+		s.malformed = why
+		return s.bareRecord(pod, before, &model.Refusal{Code: model.Malformed, Detail: why})
+	})
+}
+
+// bareRecord says where a pod is and nothing of what it wants, for which nobody will place it. On its node it takes what it took
+// before, else no more than its place among the pods.
+func (s *State) bareRecord(pod *corev1.Pod, before *record, refused *model.Refusal) *record {
+	bare := &corev1.Pod{
+		ObjectMeta: stripMeta(&pod.ObjectMeta),
+		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName},
+		Status:     corev1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName},
+	}
+	if held, holds := pod.Annotations[isolated.AssignedAnnotation]; holds { // nobody else is to be given the same
+		bare.Annotations = map[string]string{isolated.AssignedAnnotation: held}
+	}
+	r := &record{invalid: refused}
+	t := &r.task
+	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+	t.Created, t.Pod = pod.CreationTimestamp.Time, bare
+	if s.schedulers[pod.Spec.SchedulerName] {
+		t.Job, t.Role = groups.Of(pod), groups.Role(pod)
+	}
+	if pod.Spec.Priority != nil {
+		t.Priority = *pod.Spec.Priority
+	}
+	if before != nil && !before.finished() {
+		t.Request = before.task.Request.Clone()
+	}
+	t.Request.Set(model.Pods, 1)
+	t.Shape = unique.Make("malformed")
+	r.assume(before)
+	return r
+}
+
+// newNode is readNode for any node.
+func (s *State) newNode(object *corev1.Node) *nodeRecord {
+	return attempt(func() *nodeRecord { return s.readNode(object) }, func(why string) *nodeRecord {
+		s.malformed = fmt.Sprintf("node %s could not be read: %s", object.Name, why)
+		return &nodeRecord{
+			object:  &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
+			refused: &model.Refusal{Code: model.NodesFiltered, Detail: "the node could not be read: " + why},
+		}
+	})
+}
+
+// overlook takes note of an event that nobody could take in. A group keeps what was known of it, and does not start before it can
+// be read.
+func (s *State) overlook(event Event, why string) Effect {
+	s.malformed = "an object could not be read: " + why
+	if event.Kind != KindGroup {
+		return Effect{}
+	}
+	key := groups.Key(event.Group)
+	s.malformed = fmt.Sprintf("PodGroup %s could not be read: %s", key, why)
+	s.unread[key] = &model.Refusal{Code: model.Malformed, Detail: s.malformed}
+	s.groups[key] = event.Group
+	s.dirtyJobs[key] = struct{}{}
+	return Effect{Schedule: true, Report: true}
+}

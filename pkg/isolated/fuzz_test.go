@@ -1,0 +1,91 @@
+package isolated
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// FuzzParseSet reads what it writes: a list that is read is written in one form only, and that form means the same.
+func FuzzParseSet(f *testing.F) {
+	for _, list := range []string{"", "0", "0-3,8", " 1 , 2-2 ", "1023", "1024", "0-1023", "3-1", "-1", "0--1", "1,,2", "٣", "0x1", "99999999999999999999"} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		set, err := ParseSet(list)
+		if err != nil {
+			if !set.Empty() {
+				t.Fatalf("%q is refused, and is %s", list, set)
+			}
+			return
+		}
+		count := 0
+		for id := set.Next(0); id >= 0; id = set.Next(id + 1) {
+			if count++; !set.Has(id) || id >= Limit {
+				t.Fatalf("%q has %d", list, id)
+			}
+		}
+		again, err := ParseSet(set.String())
+		if err != nil || again != set || again.String() != set.String() || count != set.Len() {
+			t.Fatalf("%q is %s, which is %s: %v", list, set, again, err)
+		}
+	})
+}
+
+// FuzzParseAssignment reads what anybody may have written on a pod.
+func FuzzParseAssignment(f *testing.F) {
+	f.Add(assigned)
+	f.Add(`{"v":1,"cpus":"4","containers":{"a":"5"}}`)
+	f.Add(`{"v":2,"cpus":"4"}`)
+	f.Add(`null`)
+	f.Add(`{"v":1,"cpus":["4"],"containers":null}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := ParseAssignment(text)
+		if err != nil {
+			return
+		}
+		for name, cpus := range a.Containers {
+			if !cpus.Within(a.CPUs) {
+				t.Fatalf("container %q has %s of %s", name, cpus, a.CPUs)
+			}
+		}
+		written, err := a.Text()
+		if err != nil || a.CPUs.Empty() {
+			t.Fatalf("%+v: %v", a, err)
+		}
+		again, err := ParseAssignment(written)
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", text, written, err)
+		}
+		if second, _ := again.Text(); second != written {
+			t.Fatalf("%q is written as %q, and that as %q", text, written, second)
+		}
+	})
+}
+
+// FuzzParseTopology reads what anybody may have written on a node.
+func FuzzParseTopology(f *testing.F) {
+	f.Add(topology)
+	f.Add(`{"v":1,"gen":-1,"numa":[{},{}],"threadsPerCore":-3,"problems":[""]}`)
+	f.Add(`{}`)
+	f.Add(`[]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		topology, err := ParseTopology(text)
+		if err != nil {
+			return
+		}
+		if !topology.Isolated.Within(topology.Online) {
+			t.Fatalf("%s of %s", topology.Isolated, topology.Online)
+		}
+		written, err := topology.Text()
+		if err != nil || !json.Valid([]byte(written)) {
+			t.Fatalf("%+v: %v", topology, err)
+		}
+		again, err := ParseTopology(written)
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", text, written, err)
+		}
+		if second, _ := again.Text(); second != written {
+			t.Fatalf("%q is written as %q, and that as %q", text, written, second)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package isolated
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// RequiredPluginsAnnotation is on bound pods, for the runtime: it starts no container of the pod without these NRI plugins.
+const RequiredPluginsAnnotation = "required-plugins.noderesource.dev/pod"
+
+// requiredPlugin is the name of the agent's NRI plugin.
+const requiredPlugin = "isolcpu"
+
+// AssignedTo returns the ids that a bound pod holds as its annotation says, nil when it has none or is not bound. The error says
+// that the annotation means nothing: it cannot be read, or was made for another pod or node.
+func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
+	text, there := pod.Annotations[AssignedAnnotation]
+	if !there || pod.Spec.NodeName == "" {
+		return nil, nil
+	}
+	a, err := ParseAssignment(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case a.UID != string(pod.UID) || a.Node != pod.Spec.NodeName:
+		return nil, fmt.Errorf("%s is of pod %s on node %s", AssignedAnnotation, a.UID, a.Node)
+	}
+	return a, nil
+}
+
+// OrdinaryBeside returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of its
+// other containers and its overhead, and what containers with ids of their own have come to ask for beyond these.
+func OrdinaryBeside(pod *corev1.Pod, held *Assignment) int64 {
+	overhead := milli(pod.Spec.Overhead.Cpu())
+	if whole, set := podLevel(&pod.Spec); set {
+		return max(0, milli(&whole)-1000*int64(held.CPUs.Len())) + overhead
+	}
+	granted := grantedTo(&pod.Status)
+	return overhead + peak(&pod.Spec, func(c *corev1.Container) int64 {
+		request := max(milli(c.Resources.Requests.Cpu()), granted[c.Name])
+		return max(0, request-1000*int64(held.Containers[c.Name].Len()))
+	})
+}
+
+// grantedTo returns what the node has granted containers of CPU, by name: it counts until a resize is done.
+func grantedTo(status *corev1.PodStatus) map[string]int64 {
+	var granted map[string]int64
+	for _, statuses := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
+		for i := range statuses {
+			s := &statuses[i]
+			amount := milli(s.AllocatedResources.Cpu())
+			if s.Resources != nil {
+				amount = max(amount, milli(s.Resources.Requests.Cpu()))
+			}
+			if amount > 0 {
+				if granted == nil {
+					granted = map[string]int64{}
+				}
+				granted[s.Name] = amount
+			}
+		}
+	}
+	return granted
+}
+
+// Annotations returns what is written to a pod together with its node: the ids, and that the runtime must not start it without
+// the agent, among what the user requires. The error says that what the user requires cannot be read.
+func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
+	text, err := a.Text()
+	if err != nil {
+		return nil, err
+	}
+	required, err := requiredPlugins(pod)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(required, requiredPlugin) {
+		required = append(required, requiredPlugin)
+	}
+	list, err := json.Marshal(required)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{AssignedAnnotation: text, RequiredPluginsAnnotation: string(list)}, nil
+}
+
+// requiredPlugins returns what the user requires of the runtime.
+func requiredPlugins(pod *corev1.Pod) (required []string, err error) {
+	if given := pod.Annotations[RequiredPluginsAnnotation]; given != "" {
+		if err := json.Unmarshal([]byte(given), &required); err != nil {
+			return nil, fmt.Errorf("%s: %w", RequiredPluginsAnnotation, err)
+		}
+	}
+	return required, nil
+}

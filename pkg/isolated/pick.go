@@ -1,0 +1,253 @@
+package isolated
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// Pick chooses ids for n CPUs among the free ones, which must be isolated: of as few NUMA nodes as possible; there, so that the
+// fewest whole cores are broken; then, where the fewest are left over; then of the lowest NUMA nodes. Inside, the tightest group
+// with a cache of its own that does as well; whole cores first, the rest of a core that is broken already. With OnePerCore both
+// threads of each core are in the answer. ok is false when there is no such choice, or n is not positive.
+//
+// Invariant: the same question has the same answer.
+func Pick(t *Topology, free Set, n int, p Policies) (ids Set, ok bool) {
+	if n <= 0 || p.SMT == OnePerCore && t.ThreadsPerCore != threadsOfOnePerCore ||
+		p.SMT == RequireFullCore && n%t.ThreadsPerCore != 0 {
+		return Set{}, false
+	}
+	q := question{topology: t, n: n, policies: p, numa: make([]shelf, 0, len(t.NUMA))}
+	for i := range t.NUMA {
+		q.numa = append(q.numa, q.lay(&t.NUMA[i], t.NUMA[i].CPUs.Intersect(free)))
+	}
+	chosen, ok := q.choose()
+	if !ok {
+		return Set{}, false
+	}
+	return q.take(q.narrow(chosen)), true
+}
+
+// Most returns for how many CPUs Pick would find ids: of one NUMA node when it must be one.
+func Most(t *Topology, free Set, p Policies) int {
+	if p.SMT == OnePerCore && t.ThreadsPerCore != threadsOfOnePerCore {
+		return 0
+	}
+	q := question{topology: t, policies: p}
+	most, sum := 0, 0
+	for i := range t.NUMA {
+		fits := q.lay(&t.NUMA[i], t.NUMA[i].CPUs.Intersect(free)).fits
+		most, sum = max(most, fits), sum+fits
+	}
+	if p.NUMA == NUMARequired {
+		return most
+	}
+	return sum
+}
+
+// question is one question to Pick.
+type question struct {
+	topology *Topology
+	n        int
+	policies Policies
+	numa     []shelf
+}
+
+// shelf is the free ids of one NUMA node, or of a group with a cache of its own in it.
+type shelf struct {
+	numa *NUMANode
+	free Set
+	// whole counts the cores of which all threads are isolated and free, left the free ids of others.
+	whole, left int
+	// fits is for how many CPUs there are ids.
+	fits int
+}
+
+func (q *question) lay(numa *NUMANode, free Set) shelf {
+	s := shelf{numa: numa, free: free}
+	if free.Empty() {
+		return s
+	}
+	for i := range numa.Cores {
+		if q.isWhole(&numa.Cores[i], &free) {
+			s.whole++
+		}
+	}
+	count := free.Len()
+	s.left = count - s.whole*q.topology.ThreadsPerCore
+	switch q.policies.SMT {
+	case OnePerCore:
+		s.fits = s.whole
+	case RequireFullCore:
+		s.fits = s.whole * q.topology.ThreadsPerCore
+	default:
+		s.fits = count
+	}
+	return s
+}
+
+// isWhole tells whether all threads of the core are isolated and free. It looks at words, since this is what takes the time.
+func (q *question) isWhole(core, free *Set) bool {
+	threads := 0
+	for i, word := range core {
+		if word&^free[i] != 0 {
+			return false
+		}
+		threads += bits.OnesCount64(word)
+	}
+	return threads == q.topology.ThreadsPerCore
+}
+
+// breaks returns how many whole cores must be broken to take ids from shelves with so many whole cores and others.
+func (q *question) breaks(whole, left int) int {
+	if q.policies.SMT == RequireFullCore || q.policies.SMT == OnePerCore {
+		return 0
+	}
+	rest := q.n - min(whole, q.n/q.topology.ThreadsPerCore)*q.topology.ThreadsPerCore
+	if rest > left {
+		return 1
+	}
+	return 0
+}
+
+// manyChoices is up to how many sets of NUMA nodes are compared; of more, those with the most free ids are taken.
+const manyChoices = 4096
+
+// choose returns the best set of shelves.
+func (q *question) choose() (chosen []shelf, ok bool) {
+	fullest := slices.Clone(q.numa)
+	slices.SortStableFunc(fullest, func(a, b shelf) int { return cmp.Compare(b.fits, a.fits) })
+	size, sum := 0, 0
+	for size < len(fullest) && sum < q.n {
+		sum += fullest[size].fits
+		size++
+	}
+	switch {
+	case sum < q.n, q.policies.NUMA == NUMARequired && size > 1:
+		return nil, false
+	case len(q.numa) > 62 || choices(len(q.numa), size) > manyChoices:
+		return fullest[:size], true
+	}
+	var best candidate
+	for mask := uint64(1)<<size - 1; mask < 1<<len(q.numa); mask = next(mask) {
+		if c, fits := q.judge(mask); fits && (best.mask == 0 || c.before(&best)) {
+			best = c
+		}
+	}
+	for i := range q.numa {
+		if best.mask&(1<<i) != 0 {
+			chosen = append(chosen, q.numa[i])
+		}
+	}
+	return chosen, true
+}
+
+// choices returns how many sets of that size there are, or more than manyChoices.
+func choices(all, size int) int {
+	n := 1
+	for i := range min(size, all-size) {
+		if n = n * (all - i) / (i + 1); n > manyChoices {
+			break
+		}
+	}
+	return n
+}
+
+// next returns the next greater number with as many bits set.
+func next(mask uint64) uint64 {
+	low := mask & -mask
+	ripple := mask + low
+	return ripple | (mask^ripple)/low>>2
+}
+
+// candidate is a set of NUMA nodes.
+type candidate struct {
+	mask         uint64
+	breaks, free int
+}
+
+// before tells whether one is better than another, with a lower mask, that was looked at before.
+func (c *candidate) before(o *candidate) bool {
+	return cmp.Or(cmp.Compare(c.breaks, o.breaks), cmp.Compare(c.free, o.free)) < 0
+}
+
+func (q *question) judge(mask uint64) (c candidate, fits bool) {
+	whole, left, sum := 0, 0, 0
+	for rest := mask; rest != 0; rest &= rest - 1 {
+		s := &q.numa[bits.TrailingZeros64(rest)]
+		whole, left, sum = whole+s.whole, left+s.left, sum+s.fits
+	}
+	return candidate{mask: mask, breaks: q.breaks(whole, left), free: whole*q.topology.ThreadsPerCore + left}, sum >= q.n
+}
+
+// narrow returns the tightest group with a cache of its own that does as well as the NUMA nodes that were chosen, or these.
+func (q *question) narrow(chosen []shelf) []shelf {
+	if len(chosen) != 1 {
+		return chosen
+	}
+	numa := &chosen[0]
+	best, least := chosen, numa.whole*q.topology.ThreadsPerCore+numa.left
+	breaks := q.breaks(numa.whole, numa.left)
+	for _, group := range numa.numa.LLC {
+		s := q.lay(numa.numa, group.Intersect(numa.free))
+		if size := s.free.Len(); s.fits >= q.n && size < least && q.breaks(s.whole, s.left) <= breaks {
+			best, least = []shelf{s}, size
+		}
+	}
+	return best
+}
+
+// take takes ids from the shelves, which have enough.
+func (q *question) take(shelves []shelf) Set {
+	threads := q.topology.ThreadsPerCore
+	rest := q.n
+	if q.policies.SMT == OnePerCore {
+		rest *= threads
+	}
+	var taken, whole Set // whole is the first core that is not needed as a whole
+	var broken []Set
+	for i := range shelves {
+		cores := shelves[i].numa.Cores
+		for j := range cores {
+			switch q.isWhole(&cores[j], &shelves[i].free) {
+			case true:
+				if rest >= threads {
+					taken, rest = taken.Union(cores[j]), rest-threads
+				} else if whole.Empty() {
+					whole = cores[j]
+				}
+			default:
+				if left := cores[j].Intersect(shelves[i].free); !left.Empty() {
+					broken = append(broken, left)
+				}
+			}
+		}
+	}
+	return q.takeRest(taken, whole, broken, rest)
+}
+
+// takeRest takes what is less than a core, or all that whole cores do not have: of one broken core if one has enough, the
+// tightest, else of several, else of a whole one.
+func (q *question) takeRest(taken, whole Set, broken []Set, rest int) Set {
+	left := 0
+	var tight Set
+	for _, core := range broken {
+		size := core.Len()
+		left += size
+		if size >= rest && (tight.Empty() || size < tight.Len()) {
+			tight = core
+		}
+	}
+	switch {
+	case !tight.Empty():
+		broken = []Set{tight}
+	case left < rest:
+		broken = []Set{whole}
+	}
+	for _, core := range broken {
+		for id := core.Next(0); id >= 0 && rest > 0; id = core.Next(id + 1) {
+			taken, rest = taken.Union(Of(id)), rest-1
+		}
+	}
+	return taken
+}

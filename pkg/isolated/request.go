@@ -1,0 +1,279 @@
+package isolated
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Resource is the dimension in which isolated CPUs are counted, one each. It is never published.
+const Resource corev1.ResourceName = "isolcpu.tutti.dev/cpu"
+
+// Request is what a pod asks of both pools of a node's CPUs.
+//
+// Invariant: 1000·Count + Ordinary is at least what the kubelet counts for the pod, since the most that each pool is used at any
+// time add up to no less than the most that both are.
+type Request struct {
+	Policies
+	// Count is how many isolated CPUs the containers run on, at most at any time.
+	Count int
+	// Ordinary is what the pod takes of ordinary CPU all the same, in thousandths of a core, its overhead included.
+	Ordinary int64
+
+	// parts are the containers that run on isolated CPUs, in the order in which they start, the sharing ones without a number.
+	parts []part
+}
+
+// part is one container that runs on isolated CPUs.
+type part struct {
+	name string
+	cpus int
+	// initial containers end before the next begins; sidecars stay.
+	initial, sidecar bool
+	// shares tells that it has no CPUs to itself, but what the pod as a whole asks for beyond those of the others.
+	shares bool
+}
+
+// Charge is how many ids the pod holds: those it runs on, and those that must stay idle beside them.
+func (r *Request) Charge() int { return r.Count * r.PerCPU() }
+
+// PerCPU is how many ids are held for each CPU that a pod runs on.
+func (p Policies) PerCPU() int {
+	if p.SMT == OnePerCore {
+		return threadsOfOnePerCore
+	}
+	return 1
+}
+
+// threadsOfOnePerCore is how many threads a core must have for OnePerCore: what a pod is charged must not depend on the node.
+const threadsOfOnePerCore = 2
+
+// Asks tells whether a pod wants isolated CPUs, be it in a way that is no good.
+func Asks(pod *corev1.Pod) bool {
+	_, asks := pod.Annotations[RequestAnnotation]
+	return asks
+}
+
+// Split divides what a pod that asks for isolated CPUs requests between the pools; nil when it does not ask. The error is for
+// the user: what is wrong with the request, and with which container. Such a pod must never be taken for an ordinary one.
+func Split(pod *corev1.Pod) (*Request, error) {
+	text, asks := pod.Annotations[RequestAnnotation]
+	if !asks {
+		return nil, nil
+	}
+	selected, err := selectedBy(text, &pod.Spec)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := requiredPlugins(pod); err != nil {
+		return nil, err
+	}
+	policies, err := PoliciesOf(pod.Annotations)
+	if err != nil {
+		return nil, err
+	}
+	r := &Request{Policies: policies}
+	if r.parts, err = partsOf(&pod.Spec, selected); err != nil {
+		return nil, err
+	}
+	of := func(isolated bool) func(*corev1.Container) int64 {
+		return func(c *corev1.Container) int64 {
+			if selected[c.Name] != isolated {
+				return 0
+			}
+			return milli(c.Resources.Requests.Cpu())
+		}
+	}
+	r.Count = int(peak(&pod.Spec, of(true)) / 1000)
+	r.Ordinary = peak(&pod.Spec, of(false))
+	if whole, set := podLevel(&pod.Spec); set {
+		if err := r.share(&pod.Spec, selected, whole); err != nil {
+			return nil, err
+		}
+	}
+	if r.Charge() > Limit {
+		return nil, fmt.Errorf("%d isolated CPUs: at most %d are supported", r.Charge(), Limit)
+	}
+	r.Ordinary += milli(pod.Spec.Overhead.Cpu())
+	return r, nil
+}
+
+// selectedBy returns the names of the containers that the annotation selects.
+func selectedBy(text string, spec *corev1.PodSpec) (map[string]bool, error) {
+	selected := map[string]bool{}
+	if text == "true" {
+		for i := range spec.Containers {
+			selected[spec.Containers[i].Name] = true
+		}
+		return selected, nil
+	}
+	known := map[string]bool{}
+	for _, containers := range [][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			known[containers[i].Name] = true
+		}
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "":
+			return nil, fmt.Errorf(`%s is %q, and must be "true" or names of containers`, RequestAnnotation, text)
+		case !known[name]:
+			return nil, fmt.Errorf("unknown container %q in %s", name, RequestAnnotation)
+		}
+		selected[name] = true
+	}
+	return selected, nil
+}
+
+// partsOf lists the selected containers, the first to start first; each must ask for whole CPUs.
+func partsOf(spec *corev1.PodSpec, selected map[string]bool) ([]part, error) {
+	var parts []part
+	add := func(c *corev1.Container, initial bool) error {
+		if !selected[c.Name] {
+			return nil
+		}
+		request := c.Resources.Requests.Cpu()
+		if !integral(request) {
+			return fmt.Errorf("cpu request not integral: container %q asks for %s", c.Name, request)
+		}
+		sidecar := initial && restarts(c)
+		parts = append(parts, part{name: c.Name, cpus: int(request.Value()), initial: initial && !sidecar, sidecar: sidecar})
+		return nil
+	}
+	for i := range spec.InitContainers {
+		if err := add(&spec.InitContainers[i], true); err != nil {
+			return nil, err
+		}
+	}
+	for i := range spec.Containers {
+		if err := add(&spec.Containers[i], false); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// integral tells whether an amount is a number of CPUs that a node may have.
+func integral(amount *resource.Quantity) bool {
+	most := resource.NewQuantity(Limit, resource.DecimalSI)
+	return amount.Sign() > 0 && amount.Cmp(*most) <= 0 && amount.CmpInt64(amount.Value()) == 0
+}
+
+// milli returns an amount in thousandths, at most so many that they can be added up.
+func milli(amount *resource.Quantity) int64 {
+	const most = 1 << 50
+	if amount.Cmp(*resource.NewMilliQuantity(most, resource.DecimalSI)) > 0 {
+		return most
+	}
+	return max(0, amount.MilliValue())
+}
+
+func restarts(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// peak returns the most that containers use of something at any time: all application containers together with the sidecars, or
+// one init container together with the sidecars that started before it.
+func peak(spec *corev1.PodSpec, of func(*corev1.Container) int64) int64 {
+	var sidecars, initial, apps int64
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if restarts(c) {
+			sidecars += of(c)
+			initial = max(initial, sidecars)
+		} else {
+			initial = max(initial, sidecars+of(c))
+		}
+	}
+	for i := range spec.Containers {
+		apps += of(&spec.Containers[i])
+	}
+	return max(apps+sidecars, initial)
+}
+
+// podLevel returns the CPU that the pod asks for as a whole; set is false when it does not.
+func podLevel(spec *corev1.PodSpec) (whole resource.Quantity, set bool) {
+	if spec.Resources == nil {
+		return resource.Quantity{}, false
+	}
+	whole, set = spec.Resources.Requests[corev1.ResourceCPU]
+	return whole, set
+}
+
+// share is for a pod that asks for CPU as a whole: all of it is isolated, and containers that are not selected share what the
+// others leave.
+func (r *Request) share(spec *corev1.PodSpec, selected map[string]bool, whole resource.Quantity) error {
+	if !integral(&whole) {
+		return fmt.Errorf("cpu request not integral: the pod as a whole asks for %s", whole.String())
+	}
+	if int64(r.Count) > whole.Value() {
+		return fmt.Errorf("containers ask for %d isolated CPUs, the pod as a whole for %s", r.Count, whole.String())
+	}
+	r.Count, r.Ordinary = int(whole.Value()), 0
+	left := r.Count
+	for _, p := range r.parts {
+		if !p.initial {
+			left -= p.cpus
+		}
+	}
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			if selected[containers[i].Name] {
+				continue
+			}
+			if left == 0 {
+				return fmt.Errorf("the pod as a whole asks for %s CPUs, which leaves none for container %q",
+					whole.String(), containers[i].Name)
+			}
+			r.parts = append(r.parts, part{name: containers[i].Name, shares: true})
+		}
+	}
+	return nil
+}
+
+// Partition gives each container that runs on isolated CPUs its own of those that the pod holds. Sidecars and application
+// containers have theirs to themselves; an init container uses what no sidecar that started before it has.
+func (r *Request) Partition(t *Topology, held Set) map[string]Set {
+	usable := held
+	if r.SMT == OnePerCore {
+		usable = firstThreads(t, held)
+	}
+	sets := map[string]Set{}
+	left := usable
+	for _, sidecars := range []bool{true, false} {
+		for _, p := range r.parts {
+			if p.initial || p.shares || p.sidecar != sidecars {
+				continue
+			}
+			taken, _ := Pick(t, left, p.cpus, Policies{})
+			sets[p.name], left = taken, left.Minus(taken)
+		}
+	}
+	started := Set{}
+	for _, p := range r.parts {
+		switch {
+		case p.shares:
+			sets[p.name] = left
+		case p.sidecar:
+			started = started.Union(sets[p.name])
+		case p.initial:
+			sets[p.name], _ = Pick(t, usable.Minus(started), p.cpus, Policies{})
+		}
+	}
+	return sets
+}
+
+// firstThreads returns the lowest id of each core that has one in the set.
+func firstThreads(t *Topology, ids Set) Set {
+	var first Set
+	for i := range t.NUMA {
+		for _, core := range t.NUMA[i].Cores {
+			if id := core.Intersect(ids).Next(0); id >= 0 {
+				first = first.Union(Of(id))
+			}
+		}
+	}
+	return first
+}

@@ -1,0 +1,93 @@
+package isolcpu
+
+import (
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Assign chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
+func (p *plugin) Assign(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
+	q, asks := p.ask(task)
+	if !asks {
+		return nil, nil
+	}
+	if refusal := q.offered(node); refusal != nil {
+		return nil, refusal
+	}
+	asked, err := isolated.Split(task.Pod)
+	if err != nil {
+		return nil, &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: err.Error()}
+	}
+	free := p.available(node)
+	ids, ok := isolated.Pick(node.Isolated, free, q.count, q.Policies)
+	if !ok {
+		return nil, q.fragmented(node, isolated.Most(node.Isolated, free, q.Policies))
+	}
+	return &isolated.Assignment{
+		Version: 1, Node: node.Name, UID: string(task.UID), CPUs: ids, NUMA: numaOf(node.Isolated, ids),
+		Containers: asked.Partition(node.Isolated, ids), Generation: node.Isolated.Generation,
+	}, nil
+}
+
+func numaOf(topology *isolated.Topology, ids isolated.Set) isolated.Set {
+	var numa isolated.Set
+	for i := range topology.NUMA {
+		if !topology.NUMA[i].CPUs.Intersect(ids).Empty() {
+			numa = numa.Union(isolated.Of(topology.NUMA[i].ID))
+		}
+	}
+	return numa
+}
+
+// full is the best score.
+const full = 100
+
+// ScoresFor returns the best fit for a task that asks for isolated CPUs, and for others that a node has none; nothing when no node
+// has any.
+func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, _ []*model.Node) []framework.NodeScore {
+	if !p.seen.isolated || scope == framework.Global {
+		return nil
+	}
+	q, asks := p.ask(task)
+	switch {
+	case asks && scope == framework.Local && p.weights.BestFit > 0:
+		return []framework.NodeScore{{Name: "bestfit", Weight: p.weights.BestFit, Raw: q.bestFit}}
+	case !asks && scope == framework.Static && p.weights.Avoid > 0:
+		return []framework.NodeScore{{Name: "avoid", Weight: p.weights.Avoid, Raw: avoid}}
+	}
+	return nil
+}
+
+// bestFit is the higher, the fewer ids are left over on the NUMA nodes that the task's would be of, more than half where that is
+// one, less than half where it is several.
+func (q *question) bestFit(node *model.Node) int64 {
+	if node.Isolated == nil {
+		return 0
+	}
+	free := q.plugin.available(node)
+	ids, ok := isolated.Pick(node.Isolated, free, q.count, q.Policies)
+	if !ok {
+		return 0
+	}
+	numa, left, all := 0, 0, 0
+	for i := range node.Isolated.NUMA {
+		if cpus := node.Isolated.NUMA[i].CPUs; !cpus.Intersect(ids).Empty() {
+			numa++
+			left += cpus.Intersect(free).Minus(ids).Len()
+			all += cpus.Len()
+		}
+	}
+	score := int64(full/2) * int64(all-left) / int64(all)
+	if numa == 1 {
+		score += full / 2
+	}
+	return score
+}
+
+func avoid(node *model.Node) int64 {
+	if node.Isolated != nil {
+		return 0
+	}
+	return full
+}

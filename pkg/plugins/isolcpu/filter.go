@@ -1,0 +1,214 @@
+package isolcpu
+
+import (
+	"fmt"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// question is what a task asks of isolated CPUs.
+type question struct {
+	plugin *plugin
+	task   *model.Task
+	isolated.Policies
+	// count is on how many the pod runs, charge how many it holds.
+	count, charge int
+}
+
+// ask returns the task's question; ok is false when it asks for none.
+func (p *plugin) ask(task *model.Task) (q question, ok bool) {
+	if p.charged < 0 || task.Request.At(p.charged) == 0 {
+		return question{}, false
+	}
+	policies, err := isolated.PoliciesOf(task.Pod.Annotations)
+	if err != nil {
+		return question{}, false // the task is refused
+	}
+	charge := int(task.Request.At(p.charged))
+	return question{plugin: p, task: task, Policies: policies, count: charge / policies.PerCPU(), charge: charge}, true
+}
+
+// FilterFor returns, for a task that asks for isolated CPUs, whether nodes have any to give and whether they are the right ones;
+// for every task, where a kubelet may count isolated ones against ordinary CPU, whether it admits the pod.
+func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+	if p.charged < 0 {
+		return nil, nil
+	}
+	q, asks := p.ask(task)
+	switch {
+	case scope == framework.Static && asks:
+		return []framework.NodeCheck{q.offered}, nil
+	case scope == framework.Local && asks:
+		return []framework.NodeCheck{q.fits}, nil
+	case scope == framework.Local && (p.seen.excluded || p.overdrawn) && task.Request.At(model.CPU) > 0:
+		q.plugin, q.task = p, task
+		return []framework.NodeCheck{q.admitted}, nil
+	}
+	return nil, nil
+}
+
+// offered tells whether a node could ever give the task what it asks for.
+func (q *question) offered(node *model.Node) *model.Refusal {
+	topology := node.Isolated
+	say := q.plugin.refusals.never
+	switch {
+	case topology == nil:
+		return say("no isolated cpu")
+	case len(topology.Problems) > 0:
+		return say("isolcpu agent reports: " + topology.Problems[0])
+	case node.Stale:
+		return say("isolcpu agent not ready")
+	case q.SMT == isolated.OnePerCore && topology.ThreadsPerCore != q.PerCPU():
+		return say(fmt.Sprintf("one-per-core is for cores of %d threads, not %d", q.PerCPU(), topology.ThreadsPerCore))
+	case q.SMT == isolated.RequireFullCore && q.count%topology.ThreadsPerCore != 0:
+		return say(fmt.Sprintf("cpu request not of full cores (need %d, %d threads each)", q.count, topology.ThreadsPerCore))
+	}
+	return nil
+}
+
+// fits tells whether a node has the right ids for the task, as far as they are free, or about to be where that counts.
+func (q *question) fits(node *model.Node) *model.Refusal {
+	if refusal := q.admitted(node); refusal != nil || node.Isolated == nil {
+		return refusal
+	}
+	free := q.plugin.available(node)
+	if !q.Strict() && free.Len() >= q.count {
+		return nil
+	}
+	if most := isolated.Most(node.Isolated, free, q.Policies); most < q.count {
+		return q.fragmented(node, most)
+	}
+	return nil
+}
+
+// fragmented says what keeps ids that are enough from being the right ones.
+func (q *question) fragmented(node *model.Node, most int) *model.Refusal {
+	where := "free of what others are promised"
+	switch {
+	case q.NUMA == isolated.NUMARequired:
+		where = "on one NUMA node"
+	case q.Strict():
+		where = "in full cores"
+	}
+	ever := isolated.Most(node.Isolated, node.Isolated.Isolated, q.Policies) >= q.count
+	return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d %s, max %d)", q.count, where, most), ever)
+}
+
+// admitted tells whether the kubelet of a node will admit the pod: it adds up the CPU requests of all pods, isolated or not. Where
+// allocatable CPU counts the isolated ones that follows from the two pools, but where one of them is overdrawn, such as by pods on
+// CPUs that are not isolated any more.
+func (q *question) admitted(node *model.Node) *model.Refusal {
+	p, room := q.plugin, q.plugin.room()
+	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.charged)
+	left := node.Free(model.CPU, room) + 1000*node.Free(p.charged, room)
+	if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded {
+		left -= 1000 * node.Allocatable.At(p.charged)
+	}
+	if asked > 0 && asked > left {
+		return p.refusals.room("kubelet admission limit", true)
+	}
+	return nil
+}
+
+// room is the room that is looked at.
+func (p *plugin) room() model.Room {
+	if p.snapshot.LooksAhead() {
+		return model.FutureRoom
+	}
+	return model.IdleRoom
+}
+
+// available returns the ids on a node that nobody holds, nor is promised.
+func (p *plugin) available(node *model.Node) isolated.Set {
+	free := node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.LooksAhead()))
+	return free.Minus(p.claimed(node))
+}
+
+// claimed returns ids for those who are promised some on a node and for whom not any will do: the others must leave them as many of
+// the right ones. It is what they would be given if all who are about to leave were gone.
+func (p *plugin) claimed(node *model.Node) isolated.Set {
+	var claimed isolated.Set
+	left := node.Isolated.Isolated
+	first := true
+	claim := func(task *model.Task) {
+		q, asks := p.ask(task)
+		if !asks || !q.Strict() {
+			return
+		}
+		if first {
+			left, first = left.Minus(node.HeldCPUs(true)), false
+		}
+		ids, _ := isolated.Pick(node.Isolated, left, q.count, q.Policies)
+		claimed, left = claimed.Union(ids), left.Minus(ids)
+	}
+	for _, hold := range p.snapshot.KeptOn(node) {
+		if task := p.member(hold); task != nil {
+			claim(task)
+		}
+	}
+	if node.Promised.At(p.charged) > 0 {
+		for _, task := range node.Tasks {
+			if task.Status == model.Promised {
+				claim(task)
+			}
+		}
+	}
+	return claimed
+}
+
+// member returns whom a hold is for; nil when it is reserved, or for nobody any more.
+func (p *plugin) member(hold *model.Hold) *model.Task {
+	job := p.snapshot.Job(hold.Job)
+	if job == nil || hold.Reserved() || hold.Request.At(p.charged) == 0 {
+		return nil
+	}
+	for _, task := range job.Tasks {
+		if task.UID == hold.Pod.UID {
+			return task
+		}
+	}
+	return nil
+}
+
+// TellLack says how many isolated CPUs a node has left, where it has too few; see framework.Assigner.
+func (p *plugin) TellLack(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal {
+	if position != p.charged {
+		return nil
+	}
+	free := max(0, node.Free(position, room))
+	return p.refusals.room(fmt.Sprintf("insufficient isolated cpu (need %d, free %d)", task.Request.At(position), free), true)
+}
+
+// refusals are those of one session, made once for each text and shared between nodes. The zero refusals are ready.
+type refusals struct {
+	made map[refusalKey]*model.Refusal
+}
+
+type refusalKey struct {
+	code      model.Code
+	detail    string
+	evictable bool
+}
+
+// never is of a node that will not do whoever leaves it, room of one that has too little.
+func (r *refusals) never(detail string) *model.Refusal {
+	return r.get(refusalKey{model.NodesFiltered, detail, false})
+}
+
+func (r *refusals) room(detail string, evictable bool) *model.Refusal {
+	return r.get(refusalKey{model.InsufficientResources, detail, evictable})
+}
+
+func (r *refusals) get(key refusalKey) *model.Refusal {
+	refusal, known := r.made[key]
+	if !known {
+		if r.made == nil {
+			r.made = map[refusalKey]*model.Refusal{}
+		}
+		refusal = &model.Refusal{Plugin: Name, Code: key.code, Detail: key.detail, Evictable: key.evictable}
+		r.made[key] = refusal
+	}
+	return refusal
+}

@@ -1,0 +1,149 @@
+// Package isolcpu gives pods CPUs that the kernel keeps its own work off, and charges them for those and not for ordinary ones.
+//
+// A pod asks by annotation (see pkg/isolated); how many is its CPU request. Isolated CPUs are one more dimension of requests and of
+// what nodes offer, so whatever counts resources counts them. Which ids a pod is given is chosen when it is placed, and written
+// together with its node; a node's free ids are those that no pod on it holds.
+//
+// The package keeps no books. It does not enforce anything on a node, which is the agent's part, and does not report pods that
+// hold what they should not, which is the live state's.
+package isolcpu
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Name is the plugin's name in the configuration.
+const Name = "isolcpu"
+
+// Weights say how much each point of a score counts.
+type Weights struct {
+	// BestFit prefers, for pods with isolated CPUs, nodes on which fewer are left over beside them, of one NUMA node first.
+	BestFit int64
+	// Avoid prefers, for all others, nodes without isolated CPUs.
+	Avoid int64
+}
+
+// Reader is what ReadWeights needs of a reader of arguments.
+type Reader interface {
+	// Int reads a whole number between least and most.
+	Int(name string, def, least, most int64) int64
+}
+
+// ReadWeights reads the plugin's arguments. A score of weight 0 is not asked for.
+func ReadWeights(r Reader) Weights {
+	const most = 10_000
+	return Weights{BestFit: r.Int("bestfit.weight", 10, 0, most), Avoid: r.Int("avoid.weight", 1, 0, most)}
+}
+
+// New returns the maker of the plugin for each session.
+func New(weights Weights) framework.Factory {
+	seen := &sight{}
+	return func() framework.Plugin { return &plugin{weights: weights, seen: seen, charged: -1} }
+}
+
+// plugin is the plugin of one session.
+type plugin struct {
+	weights  Weights
+	snapshot *model.Snapshot
+	// charged is the dimension of isolated CPUs; -1 while nobody has asked for any.
+	charged int
+	// overdrawn tells that on some node pods hold more isolated CPUs than it has.
+	overdrawn bool
+	// seen is known from session to session.
+	seen     *sight
+	refusals refusals
+}
+
+// sight is what there is among the nodes, looked for when these have changed.
+type sight struct {
+	snapshot *model.Snapshot
+	mark     model.Mark
+	// isolated tells that a node has isolated CPUs, excluded that such a node's allocatable CPU does not count them.
+	isolated, excluded bool
+}
+
+var (
+	_ framework.NodeFilter    = (*plugin)(nil)
+	_ framework.NodeScorer    = (*plugin)(nil)
+	_ framework.Assigner      = (*plugin)(nil)
+	_ framework.SessionOpener = (*plugin)(nil)
+	_ model.RequestTranslator = (*plugin)(nil)
+)
+
+// Name returns "isolcpu".
+func (p *plugin) Name() string { return Name }
+
+// OpenSession finds the dimension, and what there is among the nodes.
+func (p *plugin) OpenSession(session *framework.Session) {
+	p.snapshot = session.Snapshot
+	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
+		p.charged = position
+		p.overdrawn = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
+	}
+	p.seen.look(p.snapshot)
+}
+
+func (s *sight) look(snapshot *model.Snapshot) {
+	if s.snapshot == snapshot && snapshot.Journal.SameNodes(s.mark) {
+		return
+	}
+	*s = sight{snapshot: snapshot, mark: snapshot.Journal.Mark()}
+	for _, node := range snapshot.Nodes {
+		if node.Isolated != nil {
+			s.isolated = true
+			s.excluded = s.excluded || node.Isolated.Mode == isolated.Excluded
+		}
+	}
+}
+
+// TranslateRequest divides what a pod asks for between the two pools; see model.RequestTranslator. A bound pod is charged for the
+// ids that stand on it, or, without any, for ordinary CPU alone.
+func (p *plugin) TranslateRequest(dimensions *model.Dimensions, pod *corev1.Pod, request *model.Resources) *model.Refusal {
+	if pod.Spec.NodeName != "" {
+		if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
+			charge(dimensions, request, held.CPUs.Len(), isolated.OrdinaryBeside(pod, held))
+		}
+		return nil
+	}
+	asked, err := isolated.Split(pod)
+	switch {
+	case err != nil:
+		return &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: "pod " + pod.Name + ": " + err.Error()}
+	case asked != nil:
+		charge(dimensions, request, asked.Charge(), asked.Ordinary)
+	}
+	return nil
+}
+
+func charge(dimensions *model.Dimensions, request *model.Resources, ids int, ordinary int64) {
+	request.Set(model.CPU, min(ordinary, model.MaxAmount))
+	request.Set(dimensions.Position(isolated.Resource), int64(ids))
+}
+
+// TranslateCapacity divides what a node offers; see model.RequestTranslator. Where allocatable CPU counts the isolated ones,
+// ordinary CPU is what is left without them. A node whose isolated CPUs cannot be read takes no pods: it would be given too many.
+func (p *plugin) TranslateCapacity(dimensions *model.Dimensions, node *corev1.Node, allocatable *model.Resources) *model.Refusal {
+	text, there := node.Annotations[isolated.TopologyAnnotation]
+	if !there {
+		return nil
+	}
+	topology, err := isolated.ParseTopology(text)
+	if err != nil {
+		return &model.Refusal{Plugin: Name, Code: model.NodesFiltered, Detail: "isolated cpu cannot be read: " + err.Error()}
+	}
+	count := int64(topology.Isolated.Len())
+	if count == 0 {
+		return nil
+	}
+	if topology.Mode == isolated.Included {
+		allocatable.Set(model.CPU, allocatable.At(model.CPU)-1000*count)
+	}
+	allocatable.Set(dimensions.Position(isolated.Resource), count)
+	return nil
+}

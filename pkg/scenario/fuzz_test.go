@@ -1,0 +1,79 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// FuzzObjects lets a pod, a node and a group that nobody has validated into a cluster with a gang that is fine, as the built-in
+// configuration and kube-scheduler's plugins see it: the gang starts, whatever they say, no invariant breaks, and who panics does
+// so over the pod.
+func FuzzObjects(f *testing.F) {
+	f.Add([]byte(oddPod), []byte(oddNode), []byte(oddGroup))
+	f.Add([]byte(`{}`), []byte(`{}`), []byte(`{}`))
+	f.Add([]byte(`{"spec": {"nodeName": "odd", "priority": -7, "affinity": {"podAntiAffinity":
+		{"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone", "namespaceSelector": {},
+		"labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]}}]}}}, "status": {"phase": "Running"}}`),
+		[]byte(oddNode), []byte(`{"spec": {"minMember": 2147483647, "roles": [{"name": "r", "minMember": 1}]}}`))
+	f.Add([]byte(`{"metadata": {"annotations": {"isolcpu.tutti.dev/cpus": "2", "scheduling.tutti.dev/min-member": "x",
+		"scheduling.k8s.io/group-name": "odd"}, "deletionTimestamp": "2026-01-05T08:00:00Z"},
+		"spec": {"nodeName": "odd", "containers": [{"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}}],
+		"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}],
+		"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}, {"persistentVolumeClaim": {"claimName": "c"}}],
+		"resourceClaims": [{"name": "c", "resourceClaimName": "d"}], "schedulingGates": [{"name": "g"}]}}`),
+		[]byte(`{"metadata": {"annotations": {"isolcpu.tutti.dev/topology": "{}"}}, "status": {"allocatable": {"cpu": "-1"}}}`),
+		[]byte(`{"spec": {"minMember": 0, "expectedRunSeconds": -1, "priorityClassName": "none", "queue": "q"},
+		"status": {"reservation": {"nodes": [{}]}}}`))
+	newStage := openLens(f)
+	f.Fuzz(func(t *testing.T, pod, node, group []byte) {
+		const long = 1 << 16
+		if len(pod)+len(node)+len(group) > long {
+			return
+		}
+		o, ok := read(pod, node, group)
+		if !ok {
+			return
+		}
+		if _, err := o.suffer(newStage()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzConfiguration builds what any text configures, if it configures anything, and plays a cycle with it.
+func FuzzConfiguration(f *testing.F) {
+	f.Add(string(config.DefaultYAML()))
+	f.Add(reserveAtOnce(2))
+	f.Add("actions: allocate, preempt\ntiers: [{plugins: [{name: predicates, arguments: {a: b}}, {name: nodeorder, arguments: " +
+		"{leastrequested.weight: 9223372036854775807, requestedtocapacityratio.weight: 1, \"requestedtocapacityratio.shape\": [{utilization: 0, score: 10}]}}]}]\n")
+	f.Add("actions: allocate\ntiers: [{plugins: [{name: extender, arguments: {extenders: [{urlPrefix: \"http://127.0.0.1:1\"}]}}, {name: gang}]}]\n")
+	f.Add("actions: preempt\nconfigurations: [{name: preempt, arguments: {budget: -1, evict: delete}}]\ntiers: [{plugins: [{name: gang}]}]\n")
+	newStage := openLens(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		const long = 1 << 14
+		if len(text) > long || strings.Contains(text, "urlPrefix") { // nobody is to be asked
+			return
+		}
+		s := newStage()
+		if err := s.world.apply(good); err != nil {
+			t.Fatal(err)
+		}
+		s.configuration = []byte(text)
+		if err := s.open(); err != nil {
+			return
+		}
+		framework.Run(s.state.Snapshot(s.world.now), s.profile, framework.Options{Verify: true, Decide: func(decision model.Decision) {
+			s.state.Assume(decision)
+			for _, bind := range decision.Binds {
+				s.reserved.Confirm(bind.Pod.UID)
+			}
+		}})
+		if err := s.state.Snapshot(s.world.now).Check(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -88,12 +88,15 @@ func assertGranted(t *testing.T, lab *harness.Env, log string) {
 	if err := lab.Client.Get(t.Context(), client.ObjectKey{Name: "tutti-scheduler"}, &clusterRole); err != nil {
 		t.Fatal(err)
 	}
-	var role rbacv1.Role
-	key := client.ObjectKey{Namespace: release.Namespace, Name: "tutti-scheduler"}
-	if err := lab.Client.Get(t.Context(), key, &role); err != nil {
-		t.Fatal(err)
+	rules := clusterRole.Rules
+	for _, name := range []string{"tutti-scheduler", "tutti-scheduler-agents"} {
+		var role rbacv1.Role
+		if err := lab.Client.Get(t.Context(), client.ObjectKey{Namespace: release.Namespace, Name: name}, &role); err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, role.Rules...)
 	}
-	for _, rule := range append(clusterRole.Rules, role.Rules...) {
+	for _, rule := range rules {
 		for _, apiGroup := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {

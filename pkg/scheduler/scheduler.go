@@ -86,6 +86,9 @@ type Options struct {
 	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
 	Metrics *Metrics
+	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
+	// simulators. nil tells nobody.
+	Decided func(model.Decision)
 }
 
 // New returns a loop that decides nothing before the mailbox says Lead.
@@ -95,6 +98,9 @@ func New(
 ) *Scheduler {
 	if options.Reservations == nil {
 		options.Reservations = nothingSetAside{}
+	}
+	if options.Decided == nil {
+		options.Decided = func(model.Decision) {}
 	}
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
@@ -190,6 +196,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
+			s.options.Decided(decision)
 			s.machine.Submit(now, decision)
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)

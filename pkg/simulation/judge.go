@@ -22,6 +22,8 @@ type judge struct {
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
 	past          map[feud]bool
+	// late are the pods about which a request took effect, or may have, after its client had given up.
+	late map[types.UID]bool
 }
 
 // arrival is when a pod came to its node, and by which life of a scheduler; zero by somebody else.
@@ -33,7 +35,7 @@ type arrival struct {
 func newJudge(s *Simulation) *judge {
 	return &judge{
 		Simulation: s, came: map[types.UID]arrival{}, shrunk: map[string]uint64{},
-		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[feud]bool{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[feud]bool{}, late: map[types.UID]bool{},
 	}
 }
 

@@ -314,7 +314,7 @@ func describe(decision model.Decision) string {
 		text += fmt.Sprintf(" evict %s", eviction.Pod.Name)
 	}
 	if decision.Reservation != nil {
-		text += fmt.Sprintf(" reserve %s", decision.Reservation.Nodes())
+		text += fmt.Sprintf(" reserve %s %s", decision.Reservation.Nodes(), decision.Reservation.When())
 	}
 	return text
 }

@@ -46,13 +46,25 @@ func (j *judge) everybodyIsTold() {
 	}
 	for _, name := range j.server.names(cluster.KindGroup) {
 		group := j.server.group(name)
-		ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
-		told := ended || meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled) != nil
+		told := j.hasEnded(group) || meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled) != nil
 		if group.Status.ObservedGeneration != group.Generation || !told {
 			j.violated("I7", "group %s in version %d is told of version %d, that it is %q and nothing about its start", name,
 				group.Generation, group.Status.ObservedGeneration, group.Status.Phase)
 		}
 	}
+}
+
+// hasEnded tells whether a group has had members and none of them lives.
+func (j *judge) hasEnded(group *v1alpha1.PodGroup) bool {
+	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
+	for _, pod := range j.server.pods() {
+		if pod.Namespace == group.Namespace && groupOf(pod) == group.Name && ours(pod) {
+			if ended = finished(pod); !ended {
+				return false
+			}
+		}
+	}
+	return ended
 }
 
 // nothingIsLeft is I8 as far as the machine and promises go: nothing is on its way, and room is kept for nobody but by reservation.
@@ -61,7 +73,8 @@ func (j *judge) nothingIsLeft(p *process) {
 		j.violated("I8", "%d calls are in flight at rest, the machine's counts are %+v", len(p.inFlight), p.machine.Counts())
 	}
 	for _, pod := range j.server.pods() {
-		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName != "" {
+		// What a promise says that arrives behind the bind means nothing any more.
+		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName != "" && !j.late[pod.UID] {
 			j.violated("I8", "pod %s has a node, and is promised %s", keyOf(pod), pod.Status.NominatedNodeName)
 		}
 	}

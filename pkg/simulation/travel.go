@@ -72,6 +72,7 @@ func (p *process) leave(call commit.Call) {
 		return
 	}
 	if fate == late {
+		p.judge.late[call.Pod.UID] = true
 		p.answer(call, errLost, travel/2)
 		travel += p.dice.span(0, requestTimeout/2)
 	}

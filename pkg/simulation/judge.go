@@ -102,9 +102,10 @@ func (j *judge) changed(before object, now change) {
 		}
 	case *v1alpha1.PodGroup:
 		was, _ := before.(*v1alpha1.PodGroup)
-		if was == nil || was.Spec.MinMember < o.Spec.MinMember {
+		m := countMembers(j.server.pods(), o, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+		if m.all > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // nobody of ours has asked for more
 			delete(j.started, o.UID)
-			j.hurt[o.UID] = was != nil
+			j.hurt[o.UID] = true
 		}
 		j.noteStart(o)
 	}

@@ -112,10 +112,10 @@ func (j *judge) leavesWholeGangs(p *process, decision model.Decision) {
 			continue
 		}
 		m := countMembers(p.pods(), group, func(pod *corev1.Pod) string {
-			if victims[pod.UID] {
-				return ""
+			if node := p.place(pod); p.stays(pod, node, victims) {
+				return node
 			}
-			return p.place(pod)
+			return ""
 		})
 		if lacks := m.short(group); lacks != "" && m.live > 0 {
 			j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)

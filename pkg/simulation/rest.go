@@ -13,7 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// lastingPartialGang says whether I2 is judged at rest.
+// lastingPartialGang says whether I2 is judged at rest in every simulation. A gang of which members are lost between the decision
+// and the bind is not undone yet.
 const lastingPartialGang = false
 
 // atRest judges what is left when nothing happens any more.
@@ -23,7 +24,7 @@ func (j *judge) atRest() {
 		j.violated("I23", "nobody leads when all is quiet")
 		return
 	}
-	if lastingPartialGang {
+	if lastingPartialGang || j.config.LastingPartialGang {
 		j.startedWholeOrNotAtAll()
 	}
 	j.everybodyIsTold()

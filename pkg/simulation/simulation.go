@@ -31,6 +31,8 @@ type Config struct {
 	Scheduler []byte
 	// CrashAfterWrite kills the scheduler right after so many writes; 0 does not.
 	CrashAfterWrite int
+	// LastingPartialGang has I2 judged also where lastingPartialGang says no.
+	LastingPartialGang bool
 	// Sabotage plants bugs, so that tests see them caught.
 	Sabotage Sabotage
 	// Trace receives a line for everything that happens; nil drops them.

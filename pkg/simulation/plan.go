@@ -304,7 +304,7 @@ func (w *world) crash(d dice) {
 
 func (w *world) freezeOne(d dice) {
 	if p := w.process(d); p != nil {
-		p.freeze(d.span(100*time.Millisecond, 30*time.Second))
+		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)))
 	}
 }
 

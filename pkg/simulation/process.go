@@ -125,6 +125,7 @@ func (p *process) freeze(span time.Duration) {
 	p.after(span, "thaw", func() {
 		waiting := p.waiting
 		p.waiting = nil
+		p.dice.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // whose turn it is first, nobody knows
 		for _, do := range waiting {
 			do()
 		}

@@ -216,13 +216,13 @@ func (s *Simulation) becalm() {
 
 // settle waits until nothing has changed for a minute.
 func (s *Simulation) settle() {
-	const quiet, most = 70 * time.Second, 45 * time.Minute
-	calm := s.queue.now
-	for s.until(s.queue.now.Add(quiet)) {
-		if s.queue.now.Sub(s.lastChange) >= quiet-10*time.Second {
+	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 60_000
+	calm, steps := s.queue.now, s.result.Steps
+	for s.until(s.queue.now.Add(10 * time.Second)) {
+		if s.queue.now.Sub(s.lastChange) >= quiet && s.world.pending == 0 {
 			return
 		}
-		if s.queue.now.Sub(calm) > most {
+		if s.queue.now.Sub(calm) > most || s.result.Steps-steps > mostSteps {
 			s.violated("I29", "something is written all the time although nothing happens")
 			return
 		}

@@ -22,7 +22,7 @@ type judge struct {
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
 	past          map[feud]bool
-	// late are the pods about which a request took effect, or may have, after its client had given up.
+	// late are the pods about which a request took effect, or may have, after its client had given up, or had been overtaken.
 	late map[types.UID]bool
 }
 
@@ -77,6 +77,9 @@ func (j *judge) served(p *process, call commit.Call, err error) {
 		j.result.Bound++
 		j.isBoundOnce(call)
 		j.fitsInFact(p, call)
+	}
+	if pod := j.server.pod(call.Pod.String()); call.Kind == commit.CallPromise && pod != nil && p.sight().pods < j.came[pod.UID].version {
+		j.late[pod.UID] = true // the process has not been told that the pod has a node
 	}
 }
 

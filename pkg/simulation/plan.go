@@ -65,7 +65,7 @@ func drawPlan(d dice) []Step {
 	for _, one := range all {
 		sum += one.weight
 	}
-	plan := make([]Step, d.number(10, 60))
+	plan := make([]Step, pick(d, d.number(10, 60), d.number(10, 60), d.number(60, 200)))
 	at := time.Duration(0)
 	for i := range plan {
 		at += d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second))

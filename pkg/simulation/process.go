@@ -220,7 +220,7 @@ func (p *process) doStep() {
 	if rogue := p.config.Sabotage.Rogue; rogue != nil && p.leading {
 		rogue(p)
 	}
-	p.loop.Step(klog.NewContext(context.Background(), logr.Discard()))
+	p.loop.Step(klog.NewContext(context.Background(), logr.New(alarm{p})))
 }
 
 // decided is told of each decision.

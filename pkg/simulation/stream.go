@@ -113,6 +113,9 @@ func (s *stream) pump() {
 func (s *stream) deliverSome() {
 	faults := s.process.faults()
 	batch := slices.Clone(s.process.server.log[s.kind][s.position:])
+	if len(batch) == 0 { // a list has brought it all meanwhile
+		return
+	}
 	if s.dice.chance(200) {
 		batch = batch[:s.dice.number(1, len(batch))]
 	}

@@ -59,7 +59,7 @@ func (w *world) later(delay time.Duration, what string, do func()) {
 
 // found makes the first nodes.
 func (w *world) found() {
-	for i := range w.dice.number(1, 6) {
+	for i := range pick(w.dice, w.dice.number(1, 6), w.dice.number(1, 6), w.dice.number(6, 12)) {
 		w.addNode(w.dice, fmt.Sprintf("n%d", i))
 	}
 }

@@ -75,7 +75,8 @@ func TestSimulation(t *testing.T) {
 // failure tells what is broken, how to see it again, and what is left of it when it is shrunk.
 func failure(t *testing.T, filters *Filters, config Config, result *Result) string {
 	t.Helper()
-	small, less, err := Shrink(filters, config, result, 150)
+	t.Logf("seed %d: %s; shrinking", config.Seed, result.Violations[0])
+	small, less, err := Shrink(filters, config, result, 1+2_000_000/max(1, result.Steps)/20) // a few seconds
 	if err != nil {
 		t.Fatal(err)
 	}

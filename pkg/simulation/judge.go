@@ -44,6 +44,9 @@ func (j *judge) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.seen[bind.Pod.UID] = p.sight()
 	}
+	for _, promise := range decision.Promises {
+		p.seen[promise.Pod.UID] = p.sight()
+	}
 	j.reachesTheMinimum(p, decision)
 	j.staysInItsNamespace(p, decision)
 	j.fitsTheNodes(p, decision)
@@ -78,8 +81,9 @@ func (j *judge) served(p *process, call commit.Call, err error) {
 		j.isBoundOnce(call)
 		j.fitsInFact(p, call)
 	}
-	if pod := j.server.pod(call.Pod.String()); call.Kind == commit.CallPromise && pod != nil && p.sight().pods < j.came[pod.UID].version {
-		j.late[pod.UID] = true // the process has not been told that the pod has a node
+	seen, decided := p.seen[call.Pod.UID]
+	if call.Kind == commit.CallPromise && decided && seen.pods < j.came[call.Pod.UID].version {
+		j.late[call.Pod.UID] = true // the process had not been told that the pod has a node
 	}
 }
 

@@ -18,6 +18,7 @@ SEED ?=
 
 soak: ## Run the random tests with the counts that are claimed (CHECKS=10000 SEED=1), and write docs/soak.md.
 	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh
+	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 
 # How long each fuzz target looks for something new. What one has found is kept in testdata/fuzz beside it, and played by `make unit`.
 FUZZTIME ?= 1m
@@ -28,3 +29,11 @@ fuzz: ## Let every fuzz target look for inputs that break something, one after t
 		echo "fuzz: $$(dirname "$$file") $${function#func }"; \
 		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1; \
 	done
+
+# How many steps are simulated, and in how many runs the scheduler is killed after each write in turn.
+STEPS ?= 1000000
+CRASHES ?= 12
+
+.PHONY: simulate
+simulate: ## Simulate under faults for so many steps (STEPS=1000000 SEED=1), and write docs/reliability.md.
+	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh

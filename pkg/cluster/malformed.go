@@ -68,7 +68,7 @@ func (s *State) bareRecord(pod *corev1.Pod, before *record, refused *model.Refus
 	}
 	t.Request.Set(model.Pods, 1)
 	t.Shape = unique.Make("malformed")
-	r.assume(before)
+	r.assume(before, s.snapshot.Now)
 	return r
 }
 

@@ -35,6 +35,8 @@ type record struct {
 	evicted bool
 	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
 	promise *string
+	// stayed is when the last snapshot was taken that showed the pod and not yet that it is being deleted; zero when none did.
+	stayed time.Time
 }
 
 // finished tells whether the pod has ended.
@@ -42,9 +44,18 @@ func (r *record) finished() bool {
 	return r.task.Status == model.Succeeded || r.task.Status == model.Failed
 }
 
-// stuckAt returns from when on a pod that is being deleted counts as stuck.
+// stuckAt returns from when on a pod that is being deleted counts as stuck. The deletionTimestamp is of the API server's clock.
+// One of ours that is ahead of it must not take everybody who has just been evicted for stuck: what they were evicted for
+// would be given back, and others be evicted anew, for ever.
 func (r *record) stuckAt() time.Time {
-	return r.task.Pod.DeletionTimestamp.Add(stuckAfter).Truncate(time.Second)
+	pod := r.task.Pod
+	at := pod.DeletionTimestamp.Time
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil && !r.stayed.IsZero() {
+		if least := r.stayed.Add(time.Duration(*grace) * time.Second); least.After(at) {
+			at = least
+		}
+	}
+	return at.Add(stuckAfter).Truncate(time.Second)
 }
 
 func (r *record) stuck(now time.Time) bool {
@@ -122,12 +133,13 @@ func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 	} else {
 		t.Shape = shapeOf(s.dimensions, t.Request, pod)
 	}
-	r.assume(before)
+	r.assume(before, s.snapshot.Now)
 	return r
 }
 
-// assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing.
-func (r *record) assume(before *record) {
+// assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing. seen is when the last
+// snapshot was taken.
+func (r *record) assume(before *record, seen time.Time) {
 	pod := r.task.Pod
 	if before != nil {
 		if pod.Spec.NodeName == "" {
@@ -135,8 +147,13 @@ func (r *record) assume(before *record) {
 				r.task.Request = before.task.Request
 			}
 		}
-		if pod.DeletionTimestamp == nil {
+		switch {
+		case pod.DeletionTimestamp == nil:
 			r.evicted = before.evicted
+		case before.task.Pod.DeletionTimestamp == nil:
+			r.stayed = seen
+		default:
+			r.stayed = before.stayed
 		}
 		if before.promise != nil && pod.Spec.NodeName == "" && *before.promise != pod.Status.NominatedNodeName {
 			r.promise = before.promise

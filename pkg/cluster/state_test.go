@@ -290,3 +290,23 @@ func TestAClassThatDoesNotCountIsSaid(t *testing.T) {
 		})
 	}
 }
+
+// TestAClockAheadTakesNobodyForStuck who was seen to stay a moment ago, however long ago the API server's clock says that it
+// should have ended.
+func TestAClockAheadTakesNobodyForStuck(t *testing.T) {
+	s := newState(node("n"), pod("p", on("n")))
+	now := start.Add(time.Hour)
+	snap(t, s, now)
+	leaving := pod("p", on("n"), deleting(start.Add(20*time.Second)))
+	grace := int64(20)
+	leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = "1000", &grace
+	s.Apply(Event{Kind: KindPod, Pod: leaving})
+	for at, want := range map[time.Duration]bool{0: false, 49 * time.Second: false, 50 * time.Second: true} {
+		if got := taskIn(snap(t, s, now.Add(at)), "p").Stuck; got != want {
+			t.Errorf("%s after it was seen to stay: stuck=%t", at, got)
+		}
+	}
+	if wake, ok := s.NextWake(now); !ok || !wake.Equal(now.Add(50*time.Second)) {
+		t.Errorf("next wake %s %t", wake, ok)
+	}
+}

@@ -329,3 +329,28 @@ func TestCountsFollowAtMostOnceASecond(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 }
+
+// TestBindOfAPodThatIsGoneIsNoStorm while the watch does not say so yet; when it does, nobody waits any longer.
+func TestBindOfAPodThatIsGoneIsNoStorm(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuse = func(call commit.Call) error {
+		if call.Pod.Name == "mpi-1" {
+			return apierrors.NewNotFound(corev1.Resource("pods"), call.Pod.Name)
+		}
+		return nil
+	}
+	w.gang("mpi", 3, 3)
+	if n := kinds(w.play(t.Context(), 10*time.Second))[commit.CallBind]; n != 3 {
+		t.Errorf("%d binds, want one of each", n)
+	}
+	w.gone("mpi-1")
+	w.member("mpi", 3)
+	if n := kinds(w.play(t.Context(), 200*time.Millisecond))[commit.CallBind]; n != 1 {
+		t.Errorf("%d binds in place of the one that is gone", n)
+	}
+	w.play(t.Context(), time.Minute)
+	if len(w.loop.doubts) != 0 {
+		t.Error("doubts are kept at rest")
+	}
+}

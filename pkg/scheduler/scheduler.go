@@ -90,6 +90,9 @@ type Options struct {
 	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
 	Metrics *Metrics
+	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
+	// simulators. nil tells nobody.
+	Decided func(model.Decision)
 }
 
 // New returns a loop that decides nothing before the mailbox says Lead.
@@ -99,6 +102,9 @@ func New(
 ) *Scheduler {
 	if options.Reservations == nil {
 		options.Reservations = nothingSetAside{}
+	}
+	if options.Decided == nil {
+		options.Decided = func(model.Decision) {}
 	}
 	starts := newStarts(options.BindDeadline)
 	return &Scheduler{
@@ -179,6 +185,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
+			s.options.Decided(decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
 			late, again := s.hearGroups(ctx, snapshot, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again

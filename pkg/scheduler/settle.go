@@ -31,6 +31,10 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			}
 		case commit.BindFailed:
 			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			if outcome.Gone && s.state.Assumed(outcome.Pod.UID) {
+				s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
+				continue
+			}
 			s.state.Forget(outcome.Pod.UID)
 			if outcome.Outdated != "" { // it is placed anew as soon as it is seen as it is
 				s.state.Outdated(outcome.Pod.UID, outcome.Outdated)

@@ -186,7 +186,8 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 }
 
 // intrudes tells whether a task of somebody above the job came to its node after the room there was reserved, and will not be
-// gone in time.
+// gone in time. Who says that it came later than now says so by another clock, and cannot be told from those who were there: what
+// is planned anew because of it would be so in each cycle.
 func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Reservation) bool {
 	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
 		return false
@@ -199,7 +200,8 @@ func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Res
 		expected = reservation.ExpectedStart.Unix()
 	}
 	above := r.session.Snapshot.Job(leaving.task.Job).Priority > job.Priority // others have borrowed, and are late
-	return above && leaving.since > reservation.Since.Unix() && (leaving.end == unknown || leaving.end > expected)
+	since := leaving.since > reservation.Since.Unix() && leaving.since <= r.now
+	return above && since && (leaving.end == unknown || leaving.end > expected)
 }
 
 // shortage is what is missing of a request on a node, where it is more than zero.

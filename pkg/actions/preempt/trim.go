@@ -132,6 +132,9 @@ func (r *room) follow(s *search, u *unit) {
 	}
 	for _, task := range u.tasks {
 		node := s.session.Snapshot.Node(task.Node)
+		if node == nil { // it is gone, and its pod not yet
+			continue
+		}
 		for i := range r.shapes {
 			r.shapes[i].follow(node)
 		}

@@ -1,0 +1,86 @@
+package simulation
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// members counts those of a gang that count: they have a place, or have done their work. live are those that have not.
+type members struct {
+	all, live int
+	roles     map[string]int
+}
+
+// countMembers counts the members of a group among pods, in its namespace only.
+func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*corev1.Pod) string) members {
+	m := members{roles: map[string]int{}}
+	for _, pod := range pods {
+		switch {
+		case pod.Namespace != group.Namespace || groupOf(pod) != group.Name || !ours(pod):
+			continue
+		case pod.Status.Phase == corev1.PodSucceeded:
+		case pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || place(pod) == "":
+			continue
+		default:
+			m.live++
+		}
+		m.all++
+		m.roles[pod.Labels[v1alpha1.LabelRole]]++
+	}
+	return m
+}
+
+// short says what a group lacks, empty when it lacks nothing.
+func (m members) short(group *v1alpha1.PodGroup) string {
+	if m.all < int(group.Spec.MinMember) {
+		return fmt.Sprintf("needs %d, and %d have a place", group.Spec.MinMember, m.all)
+	}
+	for _, role := range group.Spec.Roles {
+		if m.roles[role.Name] < int(role.MinMember) {
+			return fmt.Sprintf("needs %d of role %s, and %d have a place", role.MinMember, role.Name, m.roles[role.Name])
+		}
+	}
+	return ""
+}
+
+// reachesTheMinimum is I1: with the decision's binds, enough members have a place.
+func (j *judge) reachesTheMinimum(p *process, decision model.Decision) {
+	if decision.Job.Single || len(decision.Binds) == 0 {
+		return
+	}
+	group := p.group(decision.Job.String())
+	if group == nil {
+		j.violated("I1", "%s has no group, and is started", decision.Job)
+		return
+	}
+	if lacks := countMembers(p.pods(), group, p.place).short(group); lacks != "" {
+		j.violated("I1", "%s is started and %s", decision.Job, lacks)
+	}
+}
+
+// staysInItsNamespace is I26: a job is made of pods of its own namespace.
+func (j *judge) staysInItsNamespace(p *process, decision model.Decision) {
+	for _, bind := range decision.Binds {
+		pod := p.pod(bind.Pod.String())
+		if bind.Pod.Namespace != decision.Job.Namespace || pod == nil || pod.UID != bind.Pod.UID || jobKeyOf(pod) != decision.Job {
+			j.violated("I26", "pod %s is bound for %s, to which it does not belong", bind.Pod, decision.Job)
+		}
+	}
+}
+
+// startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
+// ours, no member has a node.
+func (j *judge) startedWholeOrNotAtAll() {
+	for _, name := range j.server.names(cluster.KindGroup) {
+		group := j.server.group(name)
+		m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+		if m.live > 0 && m.short(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
+			j.violated("I2", "part of %s runs for good: it %s", name, m.short(group))
+		}
+	}
+}

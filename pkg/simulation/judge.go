@@ -1,0 +1,192 @@
+package simulation
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// judge holds the schedulers to the invariants of the design, counted from the objects alone: those that a process has been told
+// of for what it decides, those of the server for what came of it.
+type judge struct {
+	*Simulation
+	// came is how each pod got its node, shrunk in which version each node last lost capacity.
+	came   map[types.UID]arrival
+	shrunk map[string]uint64
+	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
+	started, hurt map[types.UID]bool
+	past          map[feud]bool
+	// late are the pods about which a request took effect, or may have, after its client had given up, or had been overtaken.
+	late map[types.UID]bool
+}
+
+// arrival is when a pod came to its node, and by which life of a scheduler; zero by somebody else.
+type arrival struct {
+	version uint64
+	life    int
+}
+
+func newJudge(s *Simulation) *judge {
+	return &judge{
+		Simulation: s, came: map[types.UID]arrival{}, shrunk: map[string]uint64{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[feud]bool{}, late: map[types.UID]bool{},
+	}
+}
+
+// decided judges a decision, by what its process knows. Its effect is assumed by then.
+func (j *judge) decided(p *process, decision model.Decision) {
+	for _, bind := range decision.Binds {
+		p.seen[bind.Pod.UID] = p.sight()
+	}
+	for _, promise := range decision.Promises {
+		p.seen[promise.Pod.UID] = p.sight()
+	}
+	j.reachesTheMinimum(p, decision)
+	j.staysInItsNamespace(p, decision)
+	j.fitsTheNodes(p, decision)
+	j.choosesEligibleNodes(p, decision)
+	j.leavesKeptRoomAlone(p, decision)
+	if len(decision.Evictions) > 0 {
+		j.result.Evicted += len(decision.Evictions)
+		j.evictsForAStart(p, decision)
+		j.evictsTheLower(p, decision)
+		j.leavesWholeGangs(p, decision)
+		j.keepsBudgets(p, decision)
+		j.makesNoFeud(decision)
+	}
+	for _, bind := range decision.Binds {
+		p.promised[bind.Pod.UID] = ""
+	}
+	for _, promise := range decision.Promises {
+		p.promised[promise.Pod.UID] = promise.Node
+	}
+}
+
+// sends judges a call as the loop gives it away.
+func (j *judge) sends(p *process, call commit.Call) { j.isAssumed(p, call) }
+
+// leaves judges a call as it leaves the process.
+func (j *judge) leaves(p *process, call commit.Call) { j.holdsTheLease(p, call) }
+
+// served judges what a call came to.
+func (j *judge) served(p *process, call commit.Call, err error) {
+	if call.Kind == commit.CallBind && err == nil {
+		j.result.Bound++
+		j.isBoundOnce(call)
+		j.fitsInFact(p, call)
+	}
+	seen, decided := p.seen[call.Pod.UID]
+	if call.Kind == commit.CallPromise && decided && seen.pods < j.came[call.Pod.UID].version {
+		j.late[call.Pod.UID] = true // the process had not been told that the pod has a node
+	}
+}
+
+// stepped judges what lies between two events.
+func (j *judge) stepped() {
+	for _, name := range sortedNames(j.processes) {
+		if p := j.processes[name]; !p.dead {
+			j.staysAssumed(p)
+		}
+	}
+}
+
+// changed takes down what happens to pods and nodes, by whomever.
+func (j *judge) changed(before object, now change) {
+	switch o := now.object.(type) {
+	case *corev1.Pod:
+		was, _ := before.(*corev1.Pod)
+		j.podChanged(was, o, now)
+	case *corev1.Node:
+		was, _ := before.(*corev1.Node)
+		if was == nil || now.deleted || smaller(o, was) {
+			j.shrunk[o.Name] = now.version
+		}
+	case *v1alpha1.PodGroup:
+		was, _ := before.(*v1alpha1.PodGroup)
+		m := countMembers(j.server.pods(), o, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+		if m.all > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // nobody of ours has asked for more
+			delete(j.started, o.UID)
+			j.hurt[o.UID] = true
+		}
+		j.noteStart(o)
+	}
+}
+
+func (j *judge) podChanged(was, now *corev1.Pod, c change) {
+	if now.Spec.NodeName != "" && (was == nil || was.Spec.NodeName == "") {
+		life := 0
+		if j.writer != nil {
+			life = j.writer.life
+		}
+		j.came[now.UID] = arrival{version: c.version, life: life}
+	}
+	if was != nil && was.Spec.NodeName != "" && was.Spec.NodeName != now.Spec.NodeName {
+		j.violated("I5", "pod %s goes from %s to %s", keyOf(now), was.Spec.NodeName, now.Spec.NodeName)
+	}
+	group := j.server.group(key(now.Namespace, groupOf(now)))
+	if group == nil {
+		return
+	}
+	lost := c.deleted || now.DeletionTimestamp != nil || now.Status.Phase == corev1.PodFailed
+	if lost && now.Spec.NodeName != "" {
+		j.hurt[group.UID] = true
+	}
+	j.noteStart(group)
+}
+
+// noteStart takes down that a group has its minimum.
+func (j *judge) noteStart(group *v1alpha1.PodGroup) {
+	placed := func(pod *corev1.Pod) string { return pod.Spec.NodeName }
+	if count := countMembers(j.server.pods(), group, placed); count.short(group) == "" {
+		j.started[group.UID] = true
+	}
+}
+
+func smaller(now, was *corev1.Node) bool {
+	for name, amount := range was.Status.Allocatable {
+		if less := now.Status.Allocatable[name]; less.Cmp(amount) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// panicked reports what verify mode found, or that a scheduler fell over.
+func (j *judge) panicked(p *process, reason any, stack []byte) {
+	invariant, text := "I25", fmt.Sprint(reason)
+	switch {
+	case strings.Contains(text, "invariant I9"), strings.Contains(text, "invariant broken"):
+		invariant = "I9"
+	case strings.Contains(text, "invariant I11"):
+		invariant = "I11"
+	case strings.Contains(text, "invariant I12"):
+		invariant = "I12"
+	default:
+		text += "\n" + string(stack)
+	}
+	j.violated(invariant, "%s panics: %s", p, text)
+	p.dead = true
+}
+
+func groupOf(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup] }
+
+// jobKeyOf is the job of a pod.
+func jobKeyOf(pod *corev1.Pod) model.JobKey {
+	if group := groupOf(pod); group != "" {
+		return model.JobKey{Namespace: pod.Namespace, Name: group}
+	}
+	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
+}
+
+func ours(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == schedulerName }
+
+// waits tells whether a pod wants a node.
+func waits(pod *corev1.Pod) bool {
+	return ours(pod) && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !finished(pod)
+}

@@ -1,0 +1,331 @@
+package simulation
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
+
+// Step is one thing that happens to the cluster or to a scheduler, from outside. What exactly depends on its own dice and on
+// what there is then, so that any step may be left out.
+type Step struct {
+	At   time.Duration
+	What string
+	Dice uint64
+}
+
+// deed is what a step may be, and how often it is.
+type deed struct {
+	what   string
+	weight int
+	do     func(*world, dice)
+}
+
+// deeds are all there are.
+func deeds() []deed {
+	return []deed{
+		{"submit a job", 30, (*world).submitJob},
+		{"submit a pod", 12, (*world).submitPod},
+		{"another scheduler's pod", 3, (*world).submitForeign},
+		{"delete a pod", 8, (*world).deleteSome},
+		{"delete a job", 5, (*world).deleteJob},
+		{"fail a pod", 3, (*world).failSome},
+		{"edit a group", 4, (*world).editGroup},
+		{"delete a group", 2, (*world).deleteGroup},
+		{"open gates", 5, (*world).openGates},
+		{"cordon or uncordon", 3, (*world).cordon},
+		{"taint or untaint", 3, (*world).taint},
+		{"resize a node", 3, (*world).resize},
+		{"delete a node", 2, (*world).deleteNode},
+		{"add a node", 4, (*world).bringNode},
+		{"set a budget", 3, (*world).setBudget},
+		{"a malformed job", 1, (*world).submitMalformed},
+		{"crash", 4, (*world).crash},
+		{"freeze", 2, (*world).freezeOne},
+		{"cut off from the Lease", 2, (*world).cut},
+		{"lose a watch", 8, (*world).loseWatch},
+		{"stall a watch", 3, (*world).stallWatch},
+		{"the clock jumps", 1, (*world).jump},
+	}
+}
+
+// drawPlan chooses steps over about a minute and a half.
+func drawPlan(d dice) []Step {
+	all := deeds()
+	sum := 0
+	for _, one := range all {
+		sum += one.weight
+	}
+	plan := make([]Step, pick(d, d.number(10, 60), d.number(10, 60), d.number(60, 200)))
+	at := time.Duration(0)
+	for i := range plan {
+		at += d.span(0, pick(d, 20*time.Millisecond, time.Second, 4*time.Second))
+		roll := d.IntN(sum)
+		for _, one := range all {
+			if roll -= one.weight; roll < 0 {
+				plan[i] = Step{At: at, What: one.what, Dice: d.Uint64()}
+				break
+			}
+		}
+	}
+	return plan
+}
+
+// take does a step.
+func (s *Simulation) take(step Step) {
+	for _, one := range deeds() {
+		if one.what == step.What {
+			one.do(s.world, newDice(step.Dice, one.what))
+		}
+	}
+}
+
+func amounts(cpu, gpu int) corev1.ResourceList {
+	list := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(cpu), resource.DecimalSI)}
+	if gpu > 0 {
+		list["nvidia.com/gpu"] = *resource.NewQuantity(int64(gpu), resource.DecimalSI)
+	}
+	return list
+}
+
+func (w *world) newJob(d dice, letter string) *job {
+	w.made++
+	j := &job{
+		namespace: pick(d, firstNamespace, firstNamespace, secondNamespace), name: fmt.Sprintf("%s%d", letter, w.made),
+		members: 1, min: 1, requests: amounts(pick(d, 0, 1, 1, 1, 2, 2, 3), pick(d, 0, 0, 0, 0, 1)), priority: pick[int32](d, 0, 0, 50, 100),
+		runs:  pick(d, 0, 0, d.span(time.Second, 10*time.Second), d.span(5*time.Second, 40*time.Second)),
+		grace: pick(d, 0, time.Second, 10*time.Second, 30*time.Second), recreate: d.chance(600), gated: d.chance(50), patient: d.chance(50),
+		tolerant: d.chance(200),
+	}
+	if d.chance(150) {
+		j.selector = map[string]string{"rack": pick(d, "r0", "r1")}
+	}
+	return j
+}
+
+func (w *world) submitJob(d dice) {
+	j := w.newJob(d, "g")
+	j.gang, j.members = true, d.number(1, 6)
+	j.min = d.number(max(1, j.members-2), j.members)
+	if d.chance(50) {
+		j.min++ // one that waits for a member which does not come
+	}
+	if d.chance(200) && j.members > 1 && j.min > 1 {
+		j.roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(min(j.min-1, j.members/2))}}
+	}
+	w.submit(d, j)
+}
+
+func (w *world) submitPod(d dice) { w.submit(d, w.newJob(d, "p")) }
+
+func (w *world) submitForeign(d dice) {
+	j := w.newJob(d, "f")
+	j.foreign, j.gated = true, false
+	w.submit(d, j)
+}
+
+// submitMalformed submits what the API server takes and nobody can count, or what contradicts itself.
+func (w *world) submitMalformed(d dice) {
+	j := w.newJob(d, "m")
+	j.gang, j.members, j.min = true, 2, 2
+	switch d.IntN(3) {
+	case 0:
+		j.requests = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(math.MaxInt64, resource.BinarySI), corev1.ResourceCPU: *resource.NewQuantity(math.MaxInt64, resource.DecimalSI)}
+	case 1:
+		j.roles = []v1alpha1.Role{{Name: "x", MinMember: math.MaxInt32}, {Name: "x", MinMember: math.MaxInt32}}
+	default:
+		j.min = -1
+	}
+	w.submit(d, j)
+}
+
+// some returns the name of one of the objects of a kind; false when there is none.
+func (w *world) some(d dice, kind cluster.Kind) (string, bool) {
+	names := w.server.names(kind)
+	if len(names) == 0 {
+		return "", false
+	}
+	return names[d.IntN(len(names))], true
+}
+
+func (w *world) deleteSome(d dice) {
+	if name, ok := w.some(d, cluster.KindPod); ok {
+		w.server.deletePod(name)
+	}
+}
+
+func (w *world) deleteJob(d dice) {
+	if len(w.jobs) == 0 {
+		return
+	}
+	j := w.jobs[d.IntN(len(w.jobs))]
+	j.ended = true
+	if d.chance(700) {
+		w.server.remove(cluster.KindGroup, key(j.namespace, j.name))
+	}
+	for _, pod := range w.server.pods() {
+		if w.jobOf(pod) == j {
+			w.later(d.span(0, 500*time.Millisecond), "a pod of a job that has ended goes", func() { w.server.deletePod(keyOf(pod)) })
+		}
+	}
+}
+
+func (w *world) failSome(d dice) {
+	if name, ok := w.some(d, cluster.KindPod); ok && w.server.pod(name).Spec.NodeName != "" && !finished(w.server.pod(name)) {
+		w.server.changePod(name, "", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
+	}
+}
+
+func (w *world) editGroup(d dice) {
+	if name, ok := w.some(d, cluster.KindGroup); ok {
+		group := w.server.group(name).DeepCopy()
+		if group.Spec.MinMember += pick[int32](d, -1, 1, 2); group.Spec.MinMember >= 1 {
+			group.Generation++
+			w.server.update(cluster.KindGroup, group)
+		}
+	}
+}
+
+func (w *world) deleteGroup(d dice) {
+	if name, ok := w.some(d, cluster.KindGroup); ok {
+		again := w.server.group(name).DeepCopy()
+		w.server.remove(cluster.KindGroup, name)
+		if d.chance(700) {
+			w.later(d.span(0, 5*time.Second), "a group is made anew", func() {
+				again.Status = v1alpha1.PodGroupStatus{}
+				w.server.create(cluster.KindGroup, again)
+			})
+		}
+	}
+}
+
+// openGates opens those of all pods of a job.
+func (w *world) openGates(dice) {
+	for _, pod := range w.server.pods() {
+		if len(pod.Spec.SchedulingGates) > 0 {
+			w.server.changePod(keyOf(pod), pod.UID, func(pod *corev1.Pod) {
+				pod.Spec.SchedulingGates = nil
+				pod.Generation++
+			})
+		}
+	}
+	for _, j := range w.jobs {
+		j.gated = false
+	}
+}
+
+func (w *world) cordon(d dice) {
+	if name, ok := w.some(d, cluster.KindNode); ok {
+		w.changeNode(name, func(node *corev1.Node) { node.Spec.Unschedulable = !node.Spec.Unschedulable })
+	}
+}
+
+func (w *world) taint(d dice) {
+	if name, ok := w.some(d, cluster.KindNode); ok {
+		w.changeNode(name, func(node *corev1.Node) {
+			if len(node.Spec.Taints) > 0 {
+				node.Spec.Taints = nil
+				return
+			}
+			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+		})
+	}
+}
+
+func (w *world) resize(d dice) {
+	if name, ok := w.some(d, cluster.KindNode); ok {
+		w.changeNode(name, func(node *corev1.Node) {
+			node.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(d.number(0, 6)), resource.DecimalSI)
+		})
+	}
+}
+
+// deleteNode deletes a node, and often brings another one of its name.
+func (w *world) deleteNode(d dice) {
+	name, ok := w.some(d, cluster.KindNode)
+	if !ok {
+		return
+	}
+	w.server.remove(cluster.KindNode, name)
+	if d.chance(600) {
+		w.later(d.span(0, 30*time.Second), "a node comes back", func() { w.addNode(d, name) })
+	}
+}
+
+func (w *world) bringNode(d dice) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
+
+// setBudget protects the pods of a job, all those of a namespace, or nobody any more.
+func (w *world) setBudget(d dice) {
+	name := pick(d, "one", "two")
+	if w.server.objects[cluster.KindBudget][key(firstNamespace, name)] != nil {
+		w.server.remove(cluster.KindBudget, key(firstNamespace, name))
+		return
+	}
+	least := intstr.FromInt32(int32(d.number(0, 4)))
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: firstNamespace, Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &least, Selector: &metav1.LabelSelector{}},
+	}
+	if len(w.jobs) > 0 {
+		budget.Spec.Selector.MatchLabels = map[string]string{"job": w.jobs[d.IntN(len(w.jobs))].name}
+	}
+	w.server.create(cluster.KindBudget, budget)
+	w.countBudgets()
+}
+
+// process returns one of the schedulers that live.
+func (w *world) process(d dice) *process {
+	var living []*process
+	for _, name := range sortedNames(w.processes) {
+		if p := w.processes[name]; !p.dead {
+			living = append(living, p)
+		}
+	}
+	if len(living) == 0 {
+		return nil
+	}
+	return living[d.IntN(len(living))]
+}
+
+func (w *world) crash(d dice) {
+	if p := w.process(d); p != nil {
+		p.end("killed")
+	}
+}
+
+func (w *world) freezeOne(d dice) {
+	if p := w.process(d); p != nil {
+		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)))
+	}
+}
+
+// cut keeps a scheduler from the Lease, but not from the rest of the API.
+func (w *world) cut(d dice) {
+	if p := w.process(d); p != nil {
+		w.apart[p.name] = w.queue.now.Add(d.span(time.Second, 30*time.Second))
+	}
+}
+
+func (w *world) loseWatch(d dice) {
+	if p := w.process(d); p != nil {
+		p.streams[d.IntN(len(p.streams))].lose(d.span(time.Millisecond, 5*time.Second), d.chance(600))
+	}
+}
+
+func (w *world) stallWatch(d dice) {
+	if p := w.process(d); p != nil {
+		p.streams[d.IntN(len(p.streams))].stall(d.span(time.Second, 60*time.Second))
+	}
+}
+
+// jump lets the clocks of all others jump, which is to a scheduler what a jump of its own is: its timers are not concerned.
+func (w *world) jump(d dice) { w.server.jumped += d.span(-24*time.Hour, 24*time.Hour) }

@@ -1,0 +1,297 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// without is the built-in configuration without a plugin.
+func without(plugin string) []byte {
+	return []byte(strings.ReplaceAll(string(config.DefaultYAML()), "  - name: "+plugin+"\n", ""))
+}
+
+// rogue decides something once, as soon as it can, as an action with a bug would.
+func rogue(decide func(*process) (model.Decision, bool)) Sabotage {
+	var done bool
+	return Sabotage{Rogue: func(p *process) {
+		if done {
+			return
+		}
+		if decision, ok := decide(p); ok {
+			done = true
+			p.state.Assume(decision)
+			p.decided(decision)
+			p.machine.Submit(p.clock.Now(), decision)
+		}
+	}}
+}
+
+// evict is a decision to evict a pod for another, with a promise.
+func evict(victim, holder *corev1.Pod) model.Decision {
+	return model.Decision{
+		Job:       jobKeyOf(holder),
+		Promises:  []model.Promise{{Pod: refOf(holder), Node: victim.Spec.NodeName}},
+		Evictions: []model.Eviction{{Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName}},
+	}
+}
+
+func refOf(pod *corev1.Pod) model.PodRef {
+	return model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// pair returns a running pod and a waiting one, both ours, that satisfy a condition.
+func pair(p *process, condition func(running, waiting *corev1.Pod) bool) (running, waiting *corev1.Pod) {
+	for _, a := range p.pods() {
+		for _, b := range p.pods() {
+			if ours(a) && a.Status.Phase == corev1.PodRunning && a.DeletionTimestamp == nil && waits(b) && condition(a, b) {
+				return a, b
+			}
+		}
+	}
+	return nil, nil
+}
+
+func evictPair(condition func(p *process, running, waiting *corev1.Pod) bool) Sabotage {
+	return rogue(func(p *process) (model.Decision, bool) {
+		victim, holder := pair(p, func(a, b *corev1.Pod) bool { return condition(p, a, b) })
+		if victim == nil {
+			return model.Decision{}, false
+		}
+		return evict(victim, holder), true
+	})
+}
+
+// hide keeps some events of a kind from the scheduler.
+func hide(kind cluster.Kind, which func(*cluster.Event) bool) Sabotage {
+	return Sabotage{Hide: func(event *cluster.Event) bool { return event.Kind == kind && which(event) }}
+}
+
+type planted struct {
+	what, invariant string
+	config          Config
+}
+
+// plantedBugs are bugs that a scheduler, or what it relies on, may have, each with the invariant that it breaks.
+func plantedBugs() []planted {
+	lossy := &Faults{Calls: 300}
+	lower := func(a, b *corev1.Pod) bool { return *a.Spec.Priority < *b.Spec.Priority }
+	return []planted{
+		{"no plugin sees to the minimum", "I1", Config{Scheduler: without("gang")}},
+		{"a member is never let in, nor what is bound undone", "I2", Config{Faults: &Faults{}, Sabotage: refuseOneOf("g")}},
+		{"pods of other schedulers are not seen", "I3", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool {
+			return e.Pod.Spec.SchedulerName == "another"
+		})}},
+		{"no plugin filters nodes", "I4", Config{Scheduler: without("predicates")}},
+		{"the server binds pods that are bound", "I5", Config{Faults: lossy, Sabotage: Sabotage{Careless: true}}},
+		{"what is decided is not assumed", "I6", Config{Sabotage: Sabotage{Decided: func(p *process, d model.Decision) {
+			for _, bind := range d.Binds {
+				p.state.Forget(bind.Pod.UID)
+			}
+		}}}},
+		{"a new pod is missed", "I7", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool {
+			return waits(e.Pod) && strings.HasSuffix(e.Pod.Name, "7")
+		})}},
+		{"the end of a pod is missed", "I22", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool { return e.Deleted })}},
+		{"a promise is made and forgotten", "I8", Config{Sabotage: promiseAndForget()}},
+		{"undo leaves something behind", "I9", Config{Sabotage: Sabotage{Rogue: func(p *process) {
+			for _, node := range p.snapshot.Nodes {
+				node.Idle.Add(model.Resources{1})
+			}
+		}}}},
+		{"somebody is evicted for who needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			group := p.group(jobKeyOf(b).String())
+			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).all == 0
+		})}},
+		{"an equal is evicted", "I11", Config{Sabotage: evictPair(func(_ *process, a, b *corev1.Pod) bool {
+			return *a.Spec.Priority == *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b)
+		})}},
+		{"one member of a gang is evicted", "I12", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			group := p.group(jobKeyOf(a).String())
+			return lower(a, b) && group != nil && group.Spec.MinMember > 1 &&
+				countMembers(p.pods(), group, p.place).all == int(group.Spec.MinMember)
+		})}},
+		{"jobs evict each other", "I13", Config{Sabotage: feudal()}},
+		{"budgets are not read", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			return lower(a, b) && slices.ContainsFunc(sortedNames(p.streams[3].store), func(name string) bool {
+				budget := p.streams[3].store[name].object.(*policyv1.PodDisruptionBudget)
+				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0
+			})
+		})}},
+		{"kept room is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
+		{"a node's return is missed", "I16", Config{Sabotage: hide(cluster.KindNode, func(e *cluster.Event) bool {
+			return !e.Deleted && !e.Node.Spec.Unschedulable && len(e.Node.Spec.Taints) == 0 && e.Node.Generation == 1 &&
+				e.Node.ResourceVersion > "1"
+		})}},
+		{"calls leave without the Lease", "I24", Config{Replicas: 2, Sabotage: Sabotage{Unfenced: true, Decided: freezes}}},
+		{"a plugin falls over", "I25", Config{Sabotage: Sabotage{Decided: func(p *process, d model.Decision) {
+			var nobody *process
+			_ = nobody.chosen[d.Binds[0].Pod.UID]
+		}}}},
+		{"namespaces are not told apart", "I26", Config{Sabotage: strayMember()}},
+		{"the loop never sleeps", "I27", Config{Sabotage: Sabotage{Rogue: func(p *process) {
+			p.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
+			p.wakeUp(0)
+		}}}},
+		{"a status is written all the time", "I29", Config{Sabotage: Sabotage{Rogue: writeAlways}}},
+	}
+}
+
+// freezes lets a scheduler that has just decided something stand still for longer than the Lease lasts.
+func freezes(p *process, _ model.Decision) {
+	if !p.calm {
+		p.freeze(20 * time.Second)
+	}
+}
+
+// TestPlantedBugsAreCaught sees that each of them is found within a few seeds, under the name of its invariant.
+func TestPlantedBugsAreCaught(t *testing.T) {
+	filters := open(t)
+	for i, bug := range plantedBugs() {
+		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
+			found := map[string]int{}
+			for seed := uint64(1); seed <= 60; seed++ {
+				config := plantedBugs()[i].config // what it remembers begins anew
+				config.Seed = seed
+				for _, v := range run(t, filters, config).Violations {
+					found[v.Invariant]++
+				}
+				if found[bug.invariant] > 0 {
+					return
+				}
+			}
+			t.Errorf("not caught; found %v", found)
+		})
+	}
+}
+
+// TestWhatIsPlantedIsNoBugByItself: a scheduler that stands still after each decision breaks nothing where calls heed the Lease.
+func TestWhatIsPlantedIsNoBugByItself(t *testing.T) {
+	filters := open(t)
+	for seed := uint64(1); seed <= 5; seed++ {
+		for _, v := range run(t, filters, Config{Seed: seed, Replicas: 2, Sabotage: Sabotage{Decided: freezes}}).Violations {
+			t.Errorf("seed %d: %s", seed, v)
+		}
+	}
+}
+
+// refuseOneOf refuses the binds of one member of each gang for good, and that what is bound of it is undone.
+func refuseOneOf(letter string) Sabotage {
+	refused := map[string]string{}
+	return Sabotage{Refuse: func(call commit.Call) error {
+		if call.Kind == commit.CallUndo {
+			return refusal(call, conflicts, newDice(1, "undo"))
+		}
+		if call.Kind != commit.CallBind || call.Job.Single || !strings.HasPrefix(call.Job.Name, letter) {
+			return nil
+		}
+		if refused[call.Job.String()] == "" {
+			refused[call.Job.String()] = call.Pod.Name
+		}
+		if refused[call.Job.String()] == call.Pod.Name {
+			return refusal(call, conflicts, newDice(1, "refuse"))
+		}
+		return nil
+	}}
+}
+
+func promiseAndForget() Sabotage {
+	return Sabotage{Rogue: func(p *process) {
+		for _, pod := range p.pods() {
+			if ours(pod) && pod.Spec.NodeName != "" && pod.Status.NominatedNodeName == "" && !finished(pod) && p.calm && p.machine.Idle() {
+				p.machine.Submit(p.clock.Now(), model.Decision{
+					Job: jobKeyOf(pod), Promises: []model.Promise{{Pod: refOf(pod), Node: "n0"}},
+				})
+				return
+			}
+		}
+	}}
+}
+
+// feudal evicts a lower job for a higher one, and later the other way round.
+func feudal() Sabotage {
+	var first *feud
+	return Sabotage{Decided: func(p *process, d model.Decision) {
+		if len(d.Evictions) > 0 && first == nil {
+			first = &feud{victim: d.Evictions[0].Job, beneficiary: d.Job}
+			p.judge.makesNoFeud(model.Decision{Job: first.victim, Evictions: []model.Eviction{{Job: first.beneficiary}}})
+		}
+	}}
+}
+
+func bindOnKeptRoom() Sabotage {
+	return rogue(func(p *process) (model.Decision, bool) {
+		for _, holder := range p.pods() {
+			node := holder.Status.NominatedNodeName
+			if node == "" || p.node(node) == nil || !p.judge.keeps(p, holder, node) {
+				continue
+			}
+			for _, thief := range p.pods() {
+				single := waits(thief) && groupOf(thief) == "" && thief.Name != holder.Name && *thief.Spec.Priority <= *holder.Spec.Priority
+				if single && !thief.Spec.Containers[0].Resources.Requests.Cpu().IsZero() && p.task(thief) != nil {
+					return model.Decision{Job: jobKeyOf(thief), Needs: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
+				}
+			}
+		}
+		return model.Decision{}, false
+	})
+}
+
+func strayMember() Sabotage {
+	return rogue(func(p *process) (model.Decision, bool) {
+		for _, pod := range p.pods() {
+			if waits(pod) && groupOf(pod) != "" && len(p.streams[1].store) > 0 {
+				job := jobKeyOf(pod)
+				job.Namespace = map[string]string{firstNamespace: secondNamespace, secondNamespace: firstNamespace}[job.Namespace]
+				return model.Decision{Job: job, Binds: []model.Bind{{Pod: refOf(pod), Node: sortedNames(p.streams[1].store)[0]}}}, true
+			}
+		}
+		return model.Decision{}, false
+	})
+}
+
+func writeAlways(p *process) {
+	for _, name := range sortedNames(p.streams[2].store) {
+		group := p.group(name)
+		status := *group.Status.DeepCopy()
+		status.Members = int32(p.clock.Now().Unix() % int64(time.Hour/time.Second))
+		p.machine.Write(p.clock.Now(), commit.Write{Group: &commit.GroupStatus{
+			Namespace: group.Namespace, Name: group.Name, UID: group.UID, Status: status,
+		}})
+	}
+}
+
+// TestShrinking finds the little that a planted bug needs.
+func TestShrinking(t *testing.T) {
+	filters := open(t)
+	bug := Config{Scheduler: without("gang")}
+	for seed := uint64(1); seed < 60; seed++ {
+		bug.Seed = seed
+		result := run(t, filters, bug)
+		if len(result.Violations) == 0 || len(result.Plan) < 10 {
+			continue
+		}
+		small, less, err := Shrink(filters, bug, result, 400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(small.Plan) > 2 || len(less.Violations) == 0 || less.Violations[0].Invariant != "I1" || *small.Faults != (Faults{}) {
+			t.Errorf("shrunk to %+v under %+v: %v", small.Plan, small.Faults, less.Violations)
+		}
+		if again := run(t, filters, small); fmt.Sprint(again.Violations) != fmt.Sprint(less.Violations) {
+			t.Errorf("the small one ends in %v, not in %v", again.Violations, less.Violations)
+		}
+		return
+	}
+	t.Error("no seed fails")
+}

@@ -1,0 +1,321 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/scheduler"
+)
+
+// process is one life of one replica of the scheduler: the real state, machine and loop, put together as the program does it,
+// with streams in place of informers, the simulation's queue in place of timers, and calls that travel in it.
+type process struct {
+	*Simulation
+	name string
+	life int
+	dice dice
+	// dead tells that the process has ended; whatever is still planned for it does not happen. thaws is until when it stands
+	// still; waiting is what happens then.
+	dead    bool
+	thaws   time.Time
+	waiting []func()
+
+	clock *clocktesting.FakeClock
+	skew  time.Duration
+	state *cluster.State
+	// snapshot is the one long-lived one of the state, to look at.
+	snapshot *model.Snapshot
+	machine  *commit.Machine
+	loop     *scheduler.Scheduler
+	mailbox  *scheduler.Mailbox
+	streams  []*stream
+
+	// leading tells that the loop was told to lead; renewed is when the Lease was renewed last by this process.
+	leading bool
+	renewed time.Time
+	elected bool
+	// due is when the next step is planned, stepping that the loop is at work; quick counts steps without time passing.
+	due      time.Time
+	planned  bool
+	stepping bool
+	quick    int
+	stepped  time.Time
+	// inFlight are the calls without a reply; chosen is where each pod was last decided to go, seen what the process knew then;
+	// promised is what each pod was last promised, empty when it was taken back.
+	inFlight map[commit.CallID]commit.Call
+	chosen   map[types.UID]string
+	seen     map[types.UID]sight
+	promised map[types.UID]string
+}
+
+// start begins a new life of a replica.
+func (s *Simulation) start(name string) {
+	s.lives++
+	p := &process{
+		Simulation: s, name: name, life: s.lives, dice: newDice(s.config.Seed, fmt.Sprint("process ", s.lives)),
+		inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
+		seen: map[types.UID]sight{}, promised: map[types.UID]string{},
+	}
+	if s.faults().Skew > 0 {
+		p.skew = p.dice.span(-s.faults().Skew, s.faults().Skew)
+	}
+	p.clock = clocktesting.NewFakeClock(s.queue.now.Add(p.skew))
+	p.mailbox = scheduler.NewMailbox()
+	p.state = cluster.New(cluster.Options{SchedulerNames: []string{schedulerName}})
+	profile := s.profile(p)
+	p.state.Translate(profile.Translators())
+	p.snapshot = p.state.Snapshot(p.clock.Now())
+	p.machine = commit.New(commit.Options{Workers: s.config.Workers})
+	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, scheduler.Options{
+		Clock: p.clock, Period: 5 * time.Second, Verify: true, Decided: p.decided,
+	})
+	s.processes[name] = p
+	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget} {
+		stream := &stream{
+			process: p, kind: kind, dice: newDice(s.config.Seed, fmt.Sprint("stream ", s.lives, kind)), store: map[string]change{},
+		}
+		p.streams = append(p.streams, stream)
+		stream.connect(p.dice.span(5*time.Millisecond, 500*time.Millisecond))
+	}
+	p.tryLease()
+	p.step()
+}
+
+// end is the end of a process, at any moment; another one takes its place after a while.
+func (p *process) end(why string) {
+	if p.dead {
+		return
+	}
+	p.trace("%s ends: %s", p, why)
+	p.dead = true
+	restart := p.dice.span(100*time.Millisecond, 3*time.Second)
+	p.queue.after(restart, "start", func() { p.start(p.name) })
+}
+
+// after plans something that happens only while the process lives.
+func (p *process) after(delay time.Duration, what string, do func()) {
+	p.queue.after(delay, fmt.Sprintf("%s %s", p, what), func() {
+		if !p.dead {
+			do()
+		}
+	})
+}
+
+// freeze makes the process stand still for a while.
+func (p *process) freeze(span time.Duration) {
+	if p.frozen() {
+		return
+	}
+	p.thaws = p.queue.now.Add(span)
+	p.after(span, "thaw", func() {
+		waiting := p.waiting
+		p.waiting = nil
+		p.dice.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // whose turn it is first, nobody knows
+		for _, do := range waiting {
+			do()
+		}
+		p.wakeUp(0)
+	})
+}
+
+func (p *process) frozen() bool { return p.queue.now.Before(p.thaws) }
+
+// whenThawed does something when the process does not stand still, now or later.
+func (p *process) whenThawed(do func()) {
+	if p.frozen() {
+		p.waiting = append(p.waiting, func() {
+			if !p.dead {
+				do()
+			}
+		})
+		return
+	}
+	do()
+}
+
+// synced tells the loop to lead when everything there was has been delivered and the Lease is held.
+func (p *process) synced() {
+	if p.leading || !p.elected || slices.ContainsFunc(p.streams, func(s *stream) bool { return !s.listed }) {
+		return
+	}
+	p.leading = true
+	p.trace("%s leads", p)
+	p.mailbox.Lead()
+	p.wakeUp(0)
+}
+
+// receive is the end of a watch.
+func (p *process) receive(event cluster.Event) {
+	if hide := p.config.Sabotage.Hide; hide != nil && hide(&event) {
+		return
+	}
+	p.mailbox.Event(event)
+	p.wakeUp(0)
+}
+
+// wakeUp plans a step, unless there is one planned before.
+func (p *process) wakeUp(delay time.Duration) {
+	at := p.queue.now.Add(max(0, delay))
+	if p.planned && !at.Before(p.due) {
+		return
+	}
+	p.planned, p.due = true, at
+	p.after(delay, "step", func() {
+		if p.planned && !p.due.After(p.queue.now) {
+			p.planned = false
+			p.whenThawed(p.step)
+		}
+	})
+}
+
+// step lets the loop do what is due, and plans the next step.
+func (p *process) step() {
+	if p.dead {
+		return
+	}
+	if p.stepped.Equal(p.queue.now) {
+		p.quick++
+	} else {
+		p.stepped, p.quick = p.queue.now, 0
+	}
+	if p.quick > 200 {
+		p.violated("I27", "%s makes %d steps without time passing", p, p.quick)
+		return
+	}
+	p.clock.SetTime(p.queue.now.Add(p.skew))
+	p.lens.SharedLister = p.state.View()
+	p.stepping = true
+	p.doStep()
+	p.stepping = false
+	if p.dead {
+		return
+	}
+	if at, ok := p.loop.NextWake(); ok {
+		p.wakeUp(at.Sub(p.clock.Now()))
+	}
+}
+
+// doStep reports a panic as what it is. In verify mode it names the invariant.
+func (p *process) doStep() {
+	defer func() {
+		if reason := recover(); reason != nil {
+			p.judge.panicked(p, reason, debug.Stack())
+		}
+	}()
+	if rogue := p.config.Sabotage.Rogue; rogue != nil && p.leading {
+		rogue(p)
+	}
+	p.loop.Step(klog.NewContext(context.Background(), logr.New(alarm{p})))
+}
+
+// decided is told of each decision.
+func (p *process) decided(decision model.Decision) {
+	p.trace("%s decides %s", p, describe(decision))
+	for _, bind := range decision.Binds {
+		p.chosen[bind.Pod.UID] = bind.Node
+	}
+	p.judge.decided(p, decision)
+	if alter := p.config.Sabotage.Decided; alter != nil {
+		alter(p, decision)
+	}
+}
+
+// pod returns the pod as the process has been told of it, nil when it has not.
+func (p *process) pod(name string) *corev1.Pod {
+	pod, _ := p.streams[0].store[name].object.(*corev1.Pod)
+	return pod
+}
+
+func (p *process) node(name string) *corev1.Node {
+	node, _ := p.streams[1].store[name].object.(*corev1.Node)
+	return node
+}
+
+func (p *process) group(name string) *v1alpha1.PodGroup {
+	group, _ := p.streams[2].store[name].object.(*v1alpha1.PodGroup)
+	return group
+}
+
+// pods returns the pods that the process has been told of, in order of their names.
+func (p *process) pods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, name := range sortedNames(p.streams[0].store) {
+		pods = append(pods, p.pod(name))
+	}
+	return pods
+}
+
+// sight is up to which versions a process has been told of pods and nodes.
+type sight struct{ pods, nodes uint64 }
+
+func (p *process) sight() sight {
+	upTo := func(s *stream) uint64 {
+		if s.position == 0 {
+			return 0
+		}
+		return p.server.log[s.kind][s.position-1].version
+	}
+	return sight{pods: upTo(p.streams[0]), nodes: upTo(p.streams[1])}
+}
+
+// task is a pod as the session sees it, nil when it does not.
+func (p *process) task(pod *corev1.Pod) *model.Task {
+	job := p.snapshot.Job(jobKeyOf(pod))
+	if job == nil {
+		return nil
+	}
+	for _, task := range job.Tasks {
+		if task.UID == pod.UID {
+			return task
+		}
+	}
+	return nil
+}
+
+// place is where a pod is or is assumed to be, to this process; empty when nowhere.
+func (p *process) place(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	if p.state.Assumed(pod.UID) {
+		return p.chosen[pod.UID]
+	}
+	return ""
+}
+
+// String names the process and its life.
+func (p *process) String() string { return fmt.Sprintf("%s.%d", p.name, p.life) }
+
+func sortedNames[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
+
+func describe(decision model.Decision) string {
+	text := decision.Job.String()
+	for _, bind := range decision.Binds {
+		text += fmt.Sprintf(" bind %s→%s", bind.Pod.Name, bind.Node)
+	}
+	for _, promise := range decision.Promises {
+		text += fmt.Sprintf(" promise %s→%s", promise.Pod.Name, cmp.Or(promise.Node, "nothing"))
+	}
+	for _, eviction := range decision.Evictions {
+		text += fmt.Sprintf(" evict %s", eviction.Pod.Name)
+	}
+	if decision.Reservation != nil {
+		text += fmt.Sprintf(" reserve %s %s", decision.Reservation.Nodes(), decision.Reservation.When())
+	}
+	return text
+}

@@ -1,0 +1,211 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+)
+
+// This file answers the calls of schedulers in the words of the real API server.
+
+// serve carries out a call, or says why not.
+func (s *server) serve(call commit.Call) error {
+	switch call.Kind {
+	case commit.CallBind:
+		return s.serveBind(call)
+	case commit.CallRead:
+		return s.serveRead(call)
+	case commit.CallEvict:
+		return s.serveEvict(call)
+	case commit.CallDelete, commit.CallUndo:
+		return s.serveDelete(call)
+	case commit.CallPromise:
+		return s.patchStatus(call, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = call.Node })
+	case commit.CallMark, commit.CallPodCondition:
+		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
+	case commit.CallGroupStatus:
+		return s.serveGroupStatus(call.Write.Group)
+	case commit.CallEvent:
+		return s.serveEvent(call.Write.Event)
+	}
+	return fmt.Errorf("the model has no %s", call.Kind)
+}
+
+func (s *server) serveBind(call commit.Call) error {
+	name := call.Pod.String()
+	pod := s.pod(name)
+	conflict := func(format string, words ...any) error {
+		return apierrors.NewConflict(corev1.Resource("pods/binding"), call.Pod.Name, fmt.Errorf(format, words...))
+	}
+	switch {
+	case pod == nil:
+		return notFound("pods", call.Pod.Name)
+	case pod.UID != call.Pod.UID:
+		return conflict("Precondition failed: UID in precondition: %v, UID in object meta: %v", call.Pod.UID, pod.UID)
+	case pod.DeletionTimestamp != nil:
+		return conflict("pod %s is being deleted, cannot be assigned to a host", pod.Name)
+	case pod.Spec.NodeName != "" && !s.careless:
+		return conflict("pod %v is already assigned to node %q", pod.Name, pod.Spec.NodeName)
+	case len(pod.Spec.SchedulingGates) > 0:
+		return conflict("pod %v has non-empty .spec.schedulingGates", pod.Name)
+	}
+	s.bound[pod.UID]++
+	s.changePod(name, pod.UID, func(pod *corev1.Pod) {
+		pod.Spec.NodeName, pod.Status.NominatedNodeName = call.Node, ""
+		setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: s.now()})
+	})
+	return nil
+}
+
+// serveRead tells whether a pod is where a bind would have it.
+func (s *server) serveRead(call commit.Call) error {
+	pod := s.pod(call.Pod.String())
+	switch {
+	case pod == nil || pod.UID != call.Pod.UID:
+		return notFound("pods", call.Pod.Name)
+	case pod.Spec.NodeName == "":
+		return commit.ErrNotBound
+	case pod.Spec.NodeName != call.Node:
+		return commit.ErrElsewhere
+	}
+	return nil
+}
+
+func (s *server) serveDelete(call commit.Call) error {
+	pod := s.pod(call.Pod.String())
+	switch {
+	case pod == nil:
+		return notFound("pods", call.Pod.Name)
+	case pod.UID != call.Pod.UID:
+		return apierrors.NewConflict(corev1.Resource("pods"), call.Pod.Name,
+			fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s)", call.Pod.UID, pod.UID))
+	}
+	s.deletePod(call.Pod.String())
+	return nil
+}
+
+// serveEvict keeps disruption budgets as the eviction subresource does: pods that have not started or are on their way out do
+// not count.
+func (s *server) serveEvict(call commit.Call) error {
+	pod := s.pod(call.Pod.String())
+	if pod != nil && pod.UID == call.Pod.UID && !finished(pod) && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
+		budgets := s.budgetsOf(pod)
+		switch {
+		case len(budgets) > 1:
+			return apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget, which the eviction subresource does not support"))
+		case len(budgets) == 1 && !s.spend(budgets[0]):
+			err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: budgets[0].Name}}
+			return err
+		}
+	}
+	return s.serveDelete(call)
+}
+
+func (s *server) budgetsOf(pod *corev1.Pod) []*policyv1.PodDisruptionBudget {
+	var all []*policyv1.PodDisruptionBudget
+	for _, name := range s.names(cluster.KindBudget) {
+		if budget := s.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget); covers(budget, pod) {
+			all = append(all, budget)
+		}
+	}
+	return all
+}
+
+func covers(budget *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
+	return err == nil && budget.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
+}
+
+// spend takes one disruption off a budget, if there is one.
+func (s *server) spend(budget *policyv1.PodDisruptionBudget) bool {
+	if budget.Status.DisruptionsAllowed <= 0 || budget.Status.ObservedGeneration < budget.Generation {
+		return false
+	}
+	budget = budget.DeepCopy()
+	budget.Status.DisruptionsAllowed--
+	s.update(cluster.KindBudget, budget)
+	return true
+}
+
+// patchStatus changes the status of a pod. The patch names the UID, which no patch can change.
+func (s *server) patchStatus(call commit.Call, alter func(*corev1.Pod)) error {
+	pod := s.pod(call.Pod.String())
+	switch {
+	case pod == nil:
+		return notFound("pods", call.Pod.Name)
+	case pod.UID != call.Pod.UID:
+		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), call.Pod.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "uid"), string(call.Pod.UID), "field is immutable"),
+		})
+	}
+	s.changePod(call.Pod.String(), pod.UID, alter)
+	return nil
+}
+
+func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
+	if i < 0 {
+		pod.Status.Conditions = append(pod.Status.Conditions, condition)
+		return
+	}
+	pod.Status.Conditions[i] = condition
+}
+
+func (s *server) serveGroupStatus(status *commit.GroupStatus) error {
+	group := s.group(key(status.Namespace, status.Name))
+	switch {
+	case group == nil:
+		return apierrors.NewNotFound(v1alpha1.Resource("podgroups"), status.Name)
+	case group.UID != status.UID:
+		err := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "patch", v1alpha1.Resource("podgroups"), status.Name,
+			"the server rejected our request due to an error in our request", 0, false)
+		return err
+	}
+	group = group.DeepCopy()
+	status.Status.DeepCopyInto(&group.Status)
+	s.update(cluster.KindGroup, group)
+	return nil
+}
+
+// serveEvent records an event once, under the name that every attempt gives it.
+func (s *server) serveEvent(event *commit.Event) error {
+	name := fmt.Sprint(event.Regarding.UID, event.Reason, event.At.UnixNano())
+	if s.events[name] {
+		return apierrors.NewAlreadyExists(corev1.Resource("events"), event.Regarding.Name)
+	}
+	s.events[name] = true
+	if s.recorded[event.Regarding.UID] == nil {
+		s.recorded[event.Regarding.UID] = map[string]int{}
+	}
+	s.recorded[event.Regarding.UID][event.Reason]++
+	return nil
+}
+
+func notFound(resource, name string) error {
+	return apierrors.NewNotFound(corev1.Resource(resource), name)
+}
+
+// writesTo returns the UID of the object that a call changes.
+func writesTo(call commit.Call) types.UID {
+	switch {
+	case call.Write.Group != nil:
+		return call.Write.Group.UID
+	case call.Write.Event != nil:
+		return call.Write.Event.Regarding.UID
+	}
+	return call.Pod.UID
+}

@@ -1,0 +1,209 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
+
+// object is anything that the server stores.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// change is one version of an object, as a watch tells it.
+type change struct {
+	kind    cluster.Kind
+	version uint64
+	object  object
+	deleted bool
+}
+
+// kinds is how many kinds of objects there may be.
+const kinds = cluster.KindBudget + 1
+
+// server is the API server: objects by kind and name, each change with a version of its own, and everything that was ever said
+// about them, for those who watch.
+//
+// Invariant: an object that was stored is never changed, only replaced.
+type server struct {
+	queue   *queue
+	dice    dice
+	objects [kinds]map[string]object
+	log     [kinds][]change
+	version uint64
+	// jumped is how far the clocks of the server and of the kubelets have jumped from that of the simulation, which no clock
+	// is allowed to be.
+	jumped time.Duration
+	// events are what was recorded, by name: how often each reason was given about an object.
+	events   map[string]bool
+	recorded map[types.UID]map[string]int
+	// bound counts the binds of each pod that took effect.
+	bound map[types.UID]int
+	// careless lets pods be bound anew, as a server must not; for sabotage.
+	careless bool
+
+	// changed is told of each change.
+	changed func(before object, now change)
+}
+
+func newServer(q *queue, seed uint64) *server {
+	s := &server{
+		queue: q, dice: newDice(seed, "server"), events: map[string]bool{}, recorded: map[types.UID]map[string]int{},
+		bound: map[types.UID]int{},
+	}
+	for kind := range s.objects {
+		s.objects[kind] = map[string]object{}
+	}
+	return s
+}
+
+// now is what the server's clock shows, in whole seconds as in all timestamps.
+func (s *server) now() metav1.Time {
+	return metav1.NewTime(s.queue.now.Add(s.jumped)).Rfc3339Copy()
+}
+
+func keyOf(o metav1.Object) string { return key(o.GetNamespace(), o.GetName()) }
+
+func key(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// create stores a new object, unless there is one of its name.
+func (s *server) create(kind cluster.Kind, o object) bool {
+	if s.objects[kind][keyOf(o)] != nil {
+		return false
+	}
+	o.SetUID(types.UID(fmt.Sprintf("%08x-%s", s.dice.Uint32(), o.GetName())))
+	o.SetCreationTimestamp(s.now())
+	o.SetGeneration(1)
+	s.store(kind, o)
+	return true
+}
+
+// update replaces an object that is there; an update that changes nothing is none.
+func (s *server) update(kind cluster.Kind, o object) {
+	before := s.objects[kind][keyOf(o)]
+	o.SetResourceVersion(before.GetResourceVersion())
+	if !equality.Semantic.DeepEqual(before, o) {
+		s.store(kind, o)
+	}
+}
+
+func (s *server) store(kind cluster.Kind, o object) {
+	s.version++
+	o.SetResourceVersion(fmt.Sprint(s.version))
+	before := s.objects[kind][keyOf(o)]
+	s.objects[kind][keyOf(o)] = o
+	s.tell(before, change{kind: kind, version: s.version, object: o})
+}
+
+// remove ends an object; nothing happens when it is not there.
+func (s *server) remove(kind cluster.Kind, name string) {
+	before := s.objects[kind][name]
+	if before == nil {
+		return
+	}
+	s.version++
+	last := before.DeepCopyObject().(object)
+	last.SetResourceVersion(fmt.Sprint(s.version))
+	delete(s.objects[kind], name)
+	s.tell(before, change{kind: kind, version: s.version, object: last, deleted: true})
+}
+
+func (s *server) tell(before object, now change) {
+	s.log[now.kind] = append(s.log[now.kind], now)
+	s.changed(before, now)
+}
+
+// listAt returns the objects of a kind as they were after so many changes.
+func (s *server) listAt(kind cluster.Kind, position int) []change {
+	latest := map[string]change{}
+	for _, one := range s.log[kind][:position] {
+		if one.deleted {
+			delete(latest, keyOf(one.object))
+		} else {
+			latest[keyOf(one.object)] = one
+		}
+	}
+	return slices.SortedFunc(maps.Values(latest), func(a, b change) int { return cmp.Compare(keyOf(a.object), keyOf(b.object)) })
+}
+
+// names returns the names of all objects of a kind, in order.
+func (s *server) names(kind cluster.Kind) []string { return slices.Sorted(maps.Keys(s.objects[kind])) }
+
+func (s *server) pod(name string) *corev1.Pod {
+	pod, _ := s.objects[cluster.KindPod][name].(*corev1.Pod)
+	return pod
+}
+
+func (s *server) node(name string) *corev1.Node {
+	node, _ := s.objects[cluster.KindNode][name].(*corev1.Node)
+	return node
+}
+
+func (s *server) group(name string) *v1alpha1.PodGroup {
+	group, _ := s.objects[cluster.KindGroup][name].(*v1alpha1.PodGroup)
+	return group
+}
+
+// pods returns all pods, in order of their names.
+func (s *server) pods() []*corev1.Pod {
+	names := s.names(cluster.KindPod)
+	pods := make([]*corev1.Pod, len(names))
+	for i, name := range names {
+		pods[i] = s.pod(name)
+	}
+	return pods
+}
+
+// changePod stores a changed copy of a pod, if it still is the one of that UID.
+func (s *server) changePod(name string, uid types.UID, alter func(*corev1.Pod)) bool {
+	pod := s.pod(name)
+	if pod == nil || uid != "" && pod.UID != uid {
+		return false
+	}
+	pod = pod.DeepCopy()
+	alter(pod)
+	s.update(cluster.KindPod, pod)
+	return true
+}
+
+// deletePod begins to delete a pod, with the grace it asks for; one without a node is gone at once.
+func (s *server) deletePod(name string) {
+	pod := s.pod(name)
+	switch {
+	case pod == nil || pod.DeletionTimestamp != nil:
+		return
+	case pod.Spec.NodeName == "" || finished(pod):
+		s.remove(cluster.KindPod, name)
+		return
+	}
+	s.changePod(name, pod.UID, func(pod *corev1.Pod) {
+		grace := int64(30)
+		if pod.Spec.TerminationGracePeriodSeconds != nil {
+			grace = *pod.Spec.TerminationGracePeriodSeconds
+		}
+		ends := metav1.NewTime(s.now().Add(time.Duration(grace) * time.Second))
+		pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &ends, &grace
+	})
+}
+
+func finished(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

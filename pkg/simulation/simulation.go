@@ -1,0 +1,277 @@
+package simulation
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"io"
+	"time"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const schedulerName = "tutti"
+
+// Config says what is simulated. The same configuration leads to the same simulation, byte for byte.
+type Config struct {
+	Seed uint64
+	// Plan is what users, nodes and chance do to the cluster and to the scheduler; nil draws one from the seed.
+	Plan []Step
+	// Faults are how often what goes wrong while the plan lasts; nil draws them from the seed. When the plan is over, nothing does.
+	Faults *Faults
+	// Replicas is how many schedulers there are; 0 is what the seed says.
+	Replicas int
+	// Workers is how many calls a scheduler has in flight at most; 0 is the default of package commit.
+	Workers int
+	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
+	Scheduler []byte
+	// CrashAfterWrite kills the scheduler right after so many writes; 0 does not.
+	CrashAfterWrite int
+	// Sabotage plants bugs, so that tests see them caught.
+	Sabotage Sabotage
+	// Trace receives a line for everything that happens; nil drops them.
+	Trace io.Writer
+}
+
+// Sabotage plants bugs. The zero value plants none.
+type Sabotage struct {
+	// Hide is asked about each event that a watch delivers; true keeps it from the scheduler. It may change the event.
+	Hide func(*cluster.Event) bool
+	// Refuse is asked about each call that reaches the server; an error is the answer.
+	Refuse func(commit.Call) error
+	// Decided is told of each decision before its calls leave; Rogue is called before each step of a leader.
+	Decided func(*process, model.Decision)
+	Rogue   func(*process)
+	// Careless lets the server bind a pod anew, Unfenced lets schedulers write without the Lease.
+	Careless, Unfenced bool
+}
+
+// Result is what a simulation came to.
+type Result struct {
+	// Steps is how many events happened, Writes how many calls reached the server, Lives how many processes there were.
+	Steps, Writes, Lives int
+	// Bound and Evicted count the pods that were.
+	Bound, Evicted int
+	// Span is how much virtual time passed.
+	Span time.Duration
+	// Violations are the broken invariants; nil when all held. A simulation ends with the first, but at rest all are looked for.
+	Violations []Violation
+	// Hash is of the trace.
+	Hash uint64
+	// Plan and Faults are what was played.
+	Plan   []Step
+	Faults Faults
+}
+
+// Violation is one broken invariant.
+type Violation struct {
+	// Invariant is its name, such as I3.
+	Invariant string
+	// Text says what was seen.
+	Text string
+	// Step is the number of the event, At how long it had been going on.
+	Step int
+	At   time.Duration
+}
+
+// String returns one line.
+func (v Violation) String() string {
+	return fmt.Sprintf("%s at step %d, after %s: %s", v.Invariant, v.Step, v.At, v.Text)
+}
+
+// Simulation is one run: all there is, driven by one queue.
+type Simulation struct {
+	config  Config
+	queue   *queue
+	began   time.Time
+	server  *server
+	world   *world
+	judge   *judge
+	lens    *lens
+	filters *Filters
+
+	lease     lease
+	processes map[string]*process
+	lives     int
+	// apart is until when replicas cannot reach the Lease.
+	apart map[string]time.Time
+	// calm tells that the plan is over and nothing goes wrong any more.
+	calm   bool
+	storm  Faults
+	text   []byte
+	result Result
+	hash   hash.Hash64
+	// writer is the process whose call the server is carrying out; nil when the change is somebody else's.
+	writer *process
+	writes int
+	// lastChange is when the server stored something last.
+	lastChange time.Time
+}
+
+// Run simulates. An error is a bug of the simulator; what is wrong with the scheduler is in the result.
+func Run(filters *Filters, config Config) (*Result, error) {
+	s := newSimulation(filters, config)
+	if _, err := filters.build(s.text); err != nil {
+		return nil, err
+	}
+	s.play()
+	s.result.Writes, s.result.Lives, s.result.Hash = s.writes, s.lives, s.hash.Sum64()
+	s.result.Span = s.queue.now.Sub(s.began)
+	return &s.result, nil
+}
+
+func newSimulation(filters *Filters, c Config) *Simulation {
+	d := newDice(c.Seed, "simulation")
+	s := &Simulation{
+		config: c, filters: filters, lens: filters.lens, queue: &queue{now: time.Unix(1_800_000_000, 0)},
+		processes: map[string]*process{}, apart: map[string]time.Time{}, hash: fnv.New64a(), text: c.Scheduler,
+	}
+	s.began = s.queue.now
+	if s.text == nil {
+		s.text = drawScheduler(d)
+	}
+	s.storm = drawFaults(d)
+	if c.Faults != nil {
+		s.storm = *c.Faults
+	}
+	if s.config.Replicas == 0 {
+		s.config.Replicas = d.number(1, 2)
+	}
+	s.server = newServer(s.queue, c.Seed)
+	s.server.careless = c.Sabotage.Careless
+	s.world = newWorld(s)
+	s.judge = newJudge(s)
+	s.server.changed = s.changed
+	plan := drawPlan(newDice(c.Seed, "plan"))
+	if c.Plan != nil {
+		plan = c.Plan
+	}
+	s.result.Plan, s.result.Faults = plan, s.storm
+	return s
+}
+
+// drawScheduler chooses among configurations: the built-in one, one by which room is reserved soon, and one that deletes victims.
+func drawScheduler(d dice) []byte {
+	text := string(config.DefaultYAML())
+	return []byte(text + pick(d, "", "", `
+configurations: [{name: backfill, arguments: {reserveAfter: "20s"}}]
+`, `
+configurations: [{name: preempt, arguments: {evict: delete}}]
+`))
+}
+
+// changed is told of everything that the server stores.
+func (s *Simulation) changed(before object, now change) {
+	s.lastChange = s.queue.now
+	s.judge.changed(before, now)
+	s.world.changed(before, now)
+	for _, name := range sortedNames(s.processes) {
+		if p := s.processes[name]; !p.dead {
+			for _, stream := range p.streams {
+				if stream.kind == now.kind {
+					stream.pump()
+				}
+			}
+		}
+	}
+}
+
+// play plays the plan, lets the cluster come to rest, and looks at what is left.
+func (s *Simulation) play() {
+	s.world.found()
+	for i := range s.config.Replicas {
+		name := fmt.Sprintf("scheduler-%d", i)
+		s.queue.after(time.Duration(i)*100*time.Millisecond, "start "+name, func() { s.start(name) })
+	}
+	var end time.Duration
+	for _, step := range s.result.Plan {
+		s.queue.after(step.At, step.What, func() { s.take(step) })
+		end = max(end, step.At)
+	}
+	s.until(s.began.Add(end + time.Second))
+	s.becalm()
+	s.settle()
+	if len(s.result.Violations) == 0 {
+		s.judge.atRest()
+	}
+}
+
+// becalm ends everything that goes wrong.
+func (s *Simulation) becalm() {
+	s.trace("calm")
+	s.calm = true
+	clear(s.apart)
+	for _, name := range sortedNames(s.processes) {
+		for _, stream := range s.processes[name].streams {
+			stream.stalled = s.queue.now
+		}
+	}
+}
+
+// settle waits until nothing has changed for a minute.
+func (s *Simulation) settle() {
+	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 60_000
+	calm, steps := s.queue.now, s.result.Steps
+	for s.until(s.queue.now.Add(10 * time.Second)) {
+		if s.queue.now.Sub(s.lastChange) >= quiet && s.world.pending == 0 {
+			return
+		}
+		if s.queue.now.Sub(calm) > most || s.result.Steps-steps > mostSteps {
+			s.violated("I29", "something is written all the time although nothing happens")
+			return
+		}
+	}
+}
+
+// until lets everything happen until then; false when the simulation has ended.
+func (s *Simulation) until(end time.Time) bool {
+	for len(s.result.Violations) == 0 {
+		next := s.queue.next(end)
+		if next == nil {
+			s.queue.now = end
+			return true
+		}
+		s.result.Steps++
+		s.trace("%s", next.what)
+		next.do()
+		s.judge.stepped()
+	}
+	return false
+}
+
+func (s *Simulation) faults() *Faults {
+	if s.calm {
+		return &Faults{}
+	}
+	return &s.storm
+}
+
+func (s *Simulation) violated(invariant, format string, words ...any) {
+	v := Violation{
+		Invariant: invariant, Text: fmt.Sprintf(format, words...), Step: s.result.Steps, At: s.queue.now.Sub(s.began),
+	}
+	s.trace("violated: %s", v)
+	s.result.Violations = append(s.result.Violations, v)
+}
+
+func (s *Simulation) trace(format string, words ...any) {
+	fmt.Fprintf(s.hash, format+"\n", words...)
+	if s.config.Trace != nil {
+		fmt.Fprintf(s.config.Trace, "%6d %12s ", s.result.Steps, s.queue.now.Sub(s.began))
+		fmt.Fprintf(s.config.Trace, format+"\n", words...)
+	}
+}
+
+// profile makes the actions and plugins of one process.
+func (s *Simulation) profile(p *process) *framework.Profile {
+	profile, err := s.filters.build(s.text)
+	if err != nil { // it was built before
+		s.violated("I25", "the profile of %s cannot be built: %v", p, err)
+		return &framework.Profile{}
+	}
+	return profile
+}

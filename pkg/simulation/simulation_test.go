@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) *Filters {
+	t.Helper()
+	filters, err := OpenFilters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(filters.Close)
+	return filters
+}
+
+// setting is a number of the environment, or what it is without.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+func run(t *testing.T, filters *Filters, config Config) *Result {
+	t.Helper()
+	result, err := Run(filters, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// TestSimulation plays seed after seed, from SIM_SEED on, until SIM_STEPS steps have been made.
+func TestSimulation(t *testing.T) {
+	filters := open(t)
+	first, want := setting(t, "SIM_SEED", 1), setting(t, "SIM_STEPS", 25_000)
+	var sum Result
+	seed := first
+	for ; uint64(sum.Steps) < want; seed++ {
+		config := Config{Seed: seed}
+		result := run(t, filters, config)
+		sum.Steps += result.Steps
+		sum.Writes += result.Writes
+		sum.Lives += result.Lives
+		sum.Bound += result.Bound
+		sum.Evicted += result.Evicted
+		sum.Span += result.Span
+		if len(result.Violations) > 0 {
+			sum.Violations = append(sum.Violations, result.Violations...)
+			t.Error(failure(t, filters, config, result))
+		}
+		if len(sum.Violations) > 10 {
+			break
+		}
+	}
+	t.Logf("%d steps of %d clusters, seeds %d to %d: %d lives, %d writes, %d bound, %d evicted, %s of virtual time; violations: %d",
+		sum.Steps, seed-first, first, seed-1, sum.Lives, sum.Writes, sum.Bound, sum.Evicted, sum.Span, len(sum.Violations))
+}
+
+// failure tells what is broken, how to see it again, and what is left of it when it is shrunk.
+func failure(t *testing.T, filters *Filters, config Config, result *Result) string {
+	t.Helper()
+	t.Logf("seed %d: %s; shrinking", config.Seed, result.Violations[0])
+	small, less, err := Shrink(filters, config, result, 1+2_000_000/max(1, result.Steps)/20) // a few seconds
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, v := range result.Violations {
+		fmt.Fprintf(&b, "seed %d: %s\n", config.Seed, v)
+	}
+	fmt.Fprintf(&b, "replay: SIM_SEED=%d go test ./pkg/simulation -run '^TestReplay$' -v\n", config.Seed)
+	fmt.Fprintf(&b, "shrunk from %d steps of the plan to %d, %d replicas, faults %+v:\n", len(result.Plan), len(small.Plan), small.Replicas, *small.Faults)
+	for _, step := range small.Plan {
+		fmt.Fprintf(&b, "  {At: %d, What: %q, Dice: %d},\n", step.At, step.What, step.Dice)
+	}
+	fmt.Fprintf(&b, "  %s", less.Violations[0])
+	return b.String()
+}
+
+// TestReplay plays one seed, SIM_SEED, and with -v prints everything that happens; with SIM_SHRINK=1 what is left when it is shrunk.
+func TestReplay(t *testing.T) {
+	filters := open(t)
+	config := Config{Seed: setting(t, "SIM_SEED", 1)}
+	if setting(t, "SIM_SHRINK", 0) > 0 {
+		if result := run(t, filters, config); len(result.Violations) > 0 {
+			config, _, _ = Shrink(filters, config, result, 1000)
+		}
+	}
+	if testing.Verbose() {
+		config.Trace = os.Stdout
+	}
+	for _, v := range run(t, filters, config).Violations {
+		t.Error(v)
+	}
+}
+
+// TestSameSeedSameTrace, also when it is played after others.
+func TestSameSeedSameTrace(t *testing.T) {
+	filters := open(t)
+	traces := map[string]string{}
+	for range 2 {
+		for seed := uint64(100); seed < 104; seed++ {
+			var trace strings.Builder
+			result := run(t, filters, Config{Seed: seed, Trace: &trace})
+			name := fmt.Sprint(seed)
+			if before, known := traces[name]; known && before != trace.String() {
+				t.Errorf("seed %s: the second trace differs from line %s on", name, firstDifference(before, trace.String()))
+			}
+			traces[name] = trace.String()
+			if len(trace.String()) < 1000 || result.Hash == 0 {
+				t.Errorf("seed %s: a trace of %d bytes", name, trace.Len())
+			}
+		}
+	}
+	if traces["100"] == traces["101"] {
+		t.Error("two seeds lead to the same trace")
+	}
+}
+
+func firstDifference(a, b string) string {
+	before, after := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(before), len(after)) {
+		if before[i] != after[i] {
+			return fmt.Sprintf("%d:\n%s\n%s", i, before[i], after[i])
+		}
+	}
+	return "the end"
+}

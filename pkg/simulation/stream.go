@@ -1,0 +1,190 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
+
+// stream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost for too
+// long. What it delivers is late, may come twice, and out of order where objects differ; the changes of one object always come
+// in their order, though some of them may be left out by a list.
+type stream struct {
+	process *process
+	kind    cluster.Kind
+	dice    dice
+	// store is what the process has been told, by name. position is up to which change.
+	store    map[string]change
+	position int
+	// listed tells that the first list has been delivered; open that the watch runs; pumping that a delivery is planned.
+	listed, open, pumping bool
+	// stalled is until when nothing is delivered.
+	stalled time.Time
+}
+
+// connect lists, after a while, and then watches. A first list may be an old one, as from an API server that lags behind.
+func (s *stream) connect(delay time.Duration) {
+	s.process.after(delay, "list", func() {
+		log := s.process.server.log[s.kind]
+		position := len(log)
+		if stale := s.process.faults().StaleList; s.dice.chance(stale) {
+			position -= min(position-s.position, s.dice.number(0, 20))
+		}
+		if position > s.position || !s.listed {
+			s.list(position)
+		}
+		s.listed, s.open = true, true
+		s.process.synced()
+		s.pump()
+	})
+}
+
+// list brings the store to where the objects were at a position, and tells the process of the difference.
+func (s *stream) list(position int) {
+	all := s.process.server.listAt(s.kind, position)
+	var gone []change
+	for _, name := range sortedNames(s.store) {
+		if !slices.ContainsFunc(all, func(c change) bool { return keyOf(c.object) == name }) {
+			gone = append(gone, s.store[name])
+		}
+	}
+	s.position = position
+	for _, one := range all {
+		s.deliver(one)
+	}
+	for _, one := range gone { // the last that was seen of it, in the version in which it was
+		one.deleted = true
+		s.deliver(one)
+	}
+}
+
+// lose breaks the watch. It goes on where it was after a while, or with a list if that is too long ago by then.
+func (s *stream) lose(delay time.Duration, expired bool) {
+	if !s.open {
+		return
+	}
+	s.open = false
+	if expired {
+		s.connect(delay)
+		return
+	}
+	s.process.after(delay, "watch", func() {
+		s.open = true
+		s.pump()
+	})
+}
+
+// stall holds everything up for a while.
+func (s *stream) stall(span time.Duration) {
+	s.stalled = s.process.queue.now.Add(span)
+}
+
+// pump plans the next delivery when there is something to deliver.
+func (s *stream) pump() {
+	if !s.open || s.pumping || s.position >= len(s.process.server.log[s.kind]) {
+		return
+	}
+	s.pumping = true
+	delay := s.dice.span(time.Millisecond, 8*time.Millisecond)
+	if s.dice.chance(s.process.faults().SlowWatch) {
+		delay = s.dice.span(10*time.Millisecond, 3*time.Second)
+	}
+	delay = max(delay, s.stalled.Sub(s.process.queue.now))
+	s.process.after(delay, "deliver", func() {
+		s.pumping = false
+		switch {
+		case !s.open:
+		case s.process.frozen():
+			s.process.whenThawed(s.pump)
+		default:
+			s.deliverSome()
+			s.pump()
+		}
+	})
+}
+
+// deliverSome delivers what is there, or part of it.
+func (s *stream) deliverSome() {
+	faults := s.process.faults()
+	batch := slices.Clone(s.process.server.log[s.kind][s.position:])
+	if len(batch) == 0 { // a list has brought it all meanwhile
+		return
+	}
+	if s.dice.chance(200) {
+		batch = batch[:s.dice.number(1, len(batch))]
+	}
+	s.position += len(batch)
+	if s.dice.chance(faults.Reorder) {
+		s.mix(batch)
+	}
+	for _, one := range batch {
+		s.deliver(one)
+		if s.dice.chance(faults.Duplicate) {
+			s.deliver(one)
+		}
+	}
+}
+
+// mix changes the order of what is about different objects.
+func (s *stream) mix(batch []change) {
+	for i := range batch {
+		j := s.dice.number(0, i)
+		if between := batch[min(i, j) : max(i, j)+1]; !repeats(between) {
+			batch[i], batch[j] = batch[j], batch[i]
+		}
+	}
+}
+
+// repeats tells whether two changes are about one name.
+func repeats(batch []change) bool {
+	seen := map[string]bool{}
+	for _, one := range batch {
+		if seen[keyOf(one.object)] {
+			return true
+		}
+		seen[keyOf(one.object)] = true
+	}
+	return false
+}
+
+// deliver tells the process of a change, as an informer's handler does: another object of a name is the end of the one before.
+func (s *stream) deliver(one change) {
+	name := keyOf(one.object)
+	before, known := s.store[name]
+	switch {
+	case one.deleted:
+		delete(s.store, name)
+		if known {
+			s.process.receive(s.event(one.object, true))
+		}
+		return
+	case known && before.object.GetUID() != one.object.GetUID():
+		s.process.receive(s.event(before.object, true))
+	}
+	s.store[name] = one
+	s.process.receive(s.event(one.object, false))
+}
+
+func (s *stream) event(o object, deleted bool) cluster.Event {
+	event := cluster.Event{Kind: s.kind, Deleted: deleted}
+	switch o := o.(type) {
+	case *corev1.Pod:
+		event.Pod = cluster.StripPod(o)
+	case *corev1.Node:
+		event.Node = cluster.StripNode(o)
+	case *v1alpha1.PodGroup:
+		event.Group = o
+	case *policyv1.PodDisruptionBudget:
+		event.Budget = o
+	}
+	return event
+}
+
+// String names the stream in the trace.
+func (s *stream) String() string { return fmt.Sprintf("%s/%d", s.process.name, s.kind) }

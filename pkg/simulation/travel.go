@@ -1,0 +1,152 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/tutti-sched/tutti/pkg/commit"
+)
+
+// This file is what happens to a call between the process and the server, there and back. It stands in the place of commit.Driver
+// and of the network.
+
+// requestTimeout bounds a request, its answer included: after it, the client gives up, and so does the server.
+const requestTimeout = 10 * time.Second
+
+// errLost is what a client knows of a request without an answer.
+var errLost = errors.New("connection lost")
+
+// fate is what becomes of one request.
+type fate int8
+
+const (
+	arrives fate = iota
+	// lostBefore never reaches the server, lostAfter does and its answer is lost, late reaches it when the client has given up.
+	lostBefore
+	lostAfter
+	late
+	// failsBefore and failsAfter are answered with a fault of the server, which has done nothing or everything.
+	failsBefore
+	failsAfter
+	// busy is answered with 429, conflicts with 409, unavailable with 503, unauthorized with 401.
+	busy
+	conflicts
+	unauthorized
+)
+
+// Send takes a call over, as the driver does. The loop calls it.
+func (p *process) Send(call commit.Call) {
+	if p.dead { // it was killed by an earlier call of this very step
+		return
+	}
+	p.judge.sends(p, call)
+	p.inFlight[call.ID] = call
+	if p.faults().Instant > 0 && p.dice.chance(p.faults().Instant) && p.mayWrite() {
+		p.arrive(call, arrives, 0) // the answer is there before the cycle has ended
+		return
+	}
+	p.after(p.dice.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.leave(call) }) })
+}
+
+// leave is where a worker asks whether the Lease holds and sends the request.
+func (p *process) leave(call commit.Call) {
+	if !p.mayWrite() {
+		p.answer(call, commit.ErrNotLeading, p.dice.span(0, time.Millisecond))
+		return
+	}
+	p.judge.leaves(p, call)
+	travel := p.dice.span(time.Millisecond, 10*time.Millisecond)
+	if p.dice.chance(p.faults().SlowReply) {
+		travel = p.dice.span(10*time.Millisecond, requestTimeout/3)
+	}
+	fate := arrives
+	if p.dice.chance(p.faults().Calls) {
+		fate = pick(p.dice, lostBefore, lostAfter, late, failsBefore, failsAfter, busy, conflicts, unauthorized)
+	}
+	if fate == lostBefore {
+		p.answer(call, errLost, pick(p.dice, time.Millisecond, requestTimeout))
+		return
+	}
+	if fate == late {
+		p.judge.late[call.Pod.UID] = true
+		p.answer(call, errLost, travel/2)
+		travel += p.dice.span(0, requestTimeout/2)
+	}
+	// Once it has left, the request arrives, whatever becomes of the process.
+	p.queue.after(travel, fmt.Sprintf("%s %s arrives", p, call.Kind), func() { p.arrive(call, fate, travel) })
+}
+
+// arrive is the request at the server.
+func (p *process) arrive(call commit.Call, fate fate, travel time.Duration) {
+	err := refusal(call, fate, p.dice)
+	if err == nil {
+		err = p.serve(call)
+	}
+	switch {
+	case fate == late:
+		return
+	case fate == lostAfter:
+		err = errLost
+	case fate == failsAfter:
+		err = apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
+	}
+	if travel == 0 {
+		p.reply(call, err)
+		return
+	}
+	p.answer(call, err, travel)
+}
+
+// serve lets the server answer, and the process end after one of its writes when that is asked for.
+func (p *process) serve(call commit.Call) error {
+	if refuse := p.config.Sabotage.Refuse; refuse != nil {
+		if err := refuse(call); err != nil {
+			return err
+		}
+	}
+	p.writer = p
+	err := p.server.serve(call)
+	p.writer = nil
+	p.writes++
+	p.trace("%s %s %s %s: %v", p, call.Kind, call.Pod, call.Node, err)
+	p.judge.served(p, call, err)
+	if p.writes == p.config.CrashAfterWrite {
+		p.end("killed after a write")
+	}
+	return err
+}
+
+// refusal is the answer of a server that has not done what it was asked; nil when it will.
+func refusal(call commit.Call, fate fate, d dice) error {
+	switch fate {
+	case failsBefore:
+		return pick[error](d, apierrors.NewInternalError(errors.New("etcdserver: leader changed")), apierrors.NewServiceUnavailable("not now"))
+	case busy:
+		return apierrors.NewTooManyRequests("the server has received too many requests", d.number(0, 3))
+	case conflicts:
+		if call.Kind == commit.CallBind || call.Kind == commit.CallEvent {
+			return apierrors.NewTimeoutError("the request did not complete in time", 0)
+		}
+		return apierrors.NewConflict(corev1.Resource("pods"), call.Pod.Name, errors.New("the object has been modified"))
+	case unauthorized:
+		return apierrors.NewUnauthorized("the token has expired")
+	}
+	return nil
+}
+
+// answer lets a reply come after a while.
+func (p *process) answer(call commit.Call, err error, delay time.Duration) {
+	p.after(delay, "reply", func() { p.whenThawed(func() { p.reply(call, err) }) })
+}
+
+func (p *process) reply(call commit.Call, err error) {
+	delete(p.inFlight, call.ID)
+	p.mailbox.Reply(commit.Reply{ID: call.ID, Err: err})
+	if !p.stepping {
+		p.wakeUp(0)
+	}
+}

@@ -1,0 +1,186 @@
+package simulation
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// feud is that members of one job were evicted for another.
+type feud struct{ victim, beneficiary model.JobKey }
+
+// victimsOf returns the UIDs of those a decision evicts.
+func victimsOf(decision model.Decision) map[types.UID]bool {
+	victims := map[types.UID]bool{}
+	for _, eviction := range decision.Evictions {
+		victims[eviction.Pod.UID] = true
+	}
+	return victims
+}
+
+// stays tells whether a pod, by what the process knows, is on a node and is not about to leave it, with the victims or before.
+func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool) bool {
+	task := p.task(pod)
+	return p.place(pod) == node && pod.DeletionTimestamp == nil && !victims[pod.UID] && (task == nil || task.Status != model.Releasing)
+}
+
+// evictsForAStart is I10: whoever others are evicted for gets its whole minimum promised, in room that is there when they are
+// gone, and of each job that loses members one at least leaves where a member is promised.
+func (j *judge) evictsForAStart(p *process, decision model.Decision) {
+	promised := map[types.UID]string{}
+	nodes := map[string]bool{}
+	for _, promise := range decision.Promises {
+		if promise.Node != "" {
+			promised[promise.Pod.UID], nodes[promise.Node] = promise.Node, true
+		}
+	}
+	if len(promised) == 0 || len(decision.Binds) > 0 {
+		j.violated("I10", "pods are evicted for %s, which is promised nothing, or starts already", decision.Job)
+		return
+	}
+	if group := p.group(decision.Job.String()); group != nil && !decision.Job.Single {
+		place := func(pod *corev1.Pod) string { return promised[pod.UID] + p.place(pod) }
+		if lacks := countMembers(p.pods(), group, place).short(group); lacks != "" {
+			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
+		}
+	}
+	victims := victimsOf(decision)
+	for _, pod := range p.pods() {
+		node := p.node(promised[pod.UID])
+		if promised[pod.UID] == "" {
+			continue
+		}
+		if node == nil || !eligible(pod, node) {
+			j.violated("I4", "pod %s is promised %s, which is not for it", keyOf(pod), promised[pod.UID])
+			continue
+		}
+		free := freeOn(node, p.pods(), func(other *corev1.Pod) bool {
+			return promised[other.UID] == node.Name || p.stays(other, node.Name, victims)
+		})
+		if lacks := free.lacking(pod); lacks != "" {
+			j.violated("I10", "pods are evicted for %s, and %s still has %d too little of %s", decision.Job, node.Name, -free[lacks], lacks)
+		}
+	}
+	for _, eviction := range decision.Evictions {
+		helps := func(other model.Eviction) bool { return other.Job == eviction.Job && nodes[other.Node] }
+		if !slices.ContainsFunc(decision.Evictions, helps) {
+			j.violated("I10", "%s is evicted from %s for %s, which gets no room where any of its job leaves", eviction.Pod, eviction.Node, decision.Job)
+		}
+	}
+}
+
+// evictsTheLower is I11: victims, and the jobs they belong to, are of lower priority, and none is the system's.
+func (j *judge) evictsTheLower(p *process, decision model.Decision) {
+	priority := priorityOf(p.pods(), decision.Job)
+	for _, eviction := range decision.Evictions {
+		pod := p.pod(eviction.Pod.String())
+		if pod == nil || pod.UID != eviction.Pod.UID {
+			j.violated("I10", "%s is evicted, and is gone", eviction.Pod)
+			continue
+		}
+		if *pod.Spec.Priority >= priority || priorityOf(p.pods(), jobKeyOf(pod)) >= priority {
+			j.violated("I11", "%s is evicted for %s, which is no higher", eviction.Pod, decision.Job)
+		}
+		if !ours(pod) {
+			j.violated("I11", "%s is evicted for %s, and is another scheduler's", eviction.Pod, decision.Job)
+		}
+	}
+}
+
+// priorityOf is the highest priority of the members that have not ended.
+func priorityOf(pods []*corev1.Pod, job model.JobKey) int32 {
+	highest := int32(-1)
+	for _, pod := range pods {
+		if jobKeyOf(pod) == job && !finished(pod) {
+			highest = max(highest, *pod.Spec.Priority)
+		}
+	}
+	return highest
+}
+
+// leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs.
+func (j *judge) leavesWholeGangs(p *process, decision model.Decision) {
+	victims := victimsOf(decision)
+	for _, eviction := range decision.Evictions {
+		group := p.group(eviction.Job.String())
+		if eviction.Job.Single || group == nil {
+			continue
+		}
+		m := countMembers(p.pods(), group, func(pod *corev1.Pod) string {
+			if node := p.place(pod); p.stays(pod, node, victims) {
+				return node
+			}
+			return ""
+		})
+		if lacks := m.short(group); lacks != "" && m.live > 0 {
+			j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)
+		}
+	}
+}
+
+// keepsBudgets is I14: the budgets allow all the victims of a decision together, as far as they say so.
+func (j *judge) keepsBudgets(p *process, decision model.Decision) {
+	budgets := p.streams[3].store
+	for _, name := range sortedNames(budgets) {
+		budget := budgets[name].object.(*policyv1.PodDisruptionBudget)
+		spent := int32(0)
+		for _, eviction := range decision.Evictions {
+			if pod := p.pod(eviction.Pod.String()); pod != nil && !eviction.Delete && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
+				spent++
+			}
+		}
+		if spent > 0 && spent > budget.Status.DisruptionsAllowed {
+			j.violated("I14", "%d pods that %s covers are evicted for %s, and it allows %d", spent, name, decision.Job,
+				budget.Status.DisruptionsAllowed)
+		}
+	}
+}
+
+// makesNoFeud is I13: no two jobs evict each other. Priorities do not change here.
+func (j *judge) makesNoFeud(decision model.Decision) {
+	for _, eviction := range decision.Evictions {
+		j.past[feud{victim: eviction.Job, beneficiary: decision.Job}] = true
+		if j.past[feud{victim: decision.Job, beneficiary: eviction.Job}] {
+			j.violated("I13", "%s and %s are evicted for each other", eviction.Job, decision.Job)
+		}
+	}
+}
+
+// leavesKeptRoomAlone is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they were
+// promised, by the process that decides or by one before it.
+func (j *judge) leavesKeptRoomAlone(p *process, decision model.Decision) {
+	for _, bind := range decision.Binds {
+		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
+		if pod == nil || node == nil {
+			continue
+		}
+		kept := map[types.UID]bool{}
+		for _, other := range p.pods() {
+			if other.Status.NominatedNodeName == node.Name && jobKeyOf(other) != decision.Job && j.keeps(p, other, node.Name) &&
+				priorityOf(p.pods(), jobKeyOf(other)) >= priorityOf(p.pods(), decision.Job) {
+				kept[other.UID] = true
+			}
+		}
+		if len(kept) == 0 {
+			continue
+		}
+		free := freeOn(node, p.pods(), func(other *corev1.Pod) bool { return kept[other.UID] || p.stays(other, node.Name, nil) })
+		if lacks := free.lacking(pod); lacks != "" {
+			j.violated("I15", "pod %s is bound to %s, where %s is kept for %v", bind.Pod, bind.Node, lacks, slices.Sorted(maps.Keys(kept)))
+		}
+	}
+}
+
+// keeps tells whether room on a node is still kept for a pod, by what its process has decided since, too.
+func (j *judge) keeps(p *process, pod *corev1.Pod, node string) bool {
+	if since, decided := p.promised[pod.UID]; decided && since != node {
+		return false
+	}
+	task := p.task(pod)
+	return task != nil && waits(pod) && task.Status == model.Pending && task.Nominated == node
+}

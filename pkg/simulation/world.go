@@ -1,0 +1,291 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
+
+// world is everybody else who writes to the server: kubelets, controllers, and users.
+type world struct {
+	*Simulation
+	dice dice
+	jobs []*job
+	// made counts pods and jobs, so that no name comes twice.
+	made int
+	// pending is how many things kubelets and controllers are about to do.
+	pending int
+}
+
+// job is what a user has asked for: so many pods alike, which a controller keeps there while they have work to do.
+type job struct {
+	namespace, name string
+	// gang tells that it has a PodGroup; foreign that its pods are another scheduler's.
+	gang, foreign bool
+	members, min  int
+	roles         []v1alpha1.Role
+	requests      corev1.ResourceList
+	priority      int32
+	// runs is how long a pod runs, zero for ever; grace how long it may take to end; recreate that lost pods are made anew.
+	runs, grace time.Duration
+	recreate    bool
+	gated       bool
+	selector    map[string]string
+	tolerant    bool
+	patient     bool
+	ended       bool
+}
+
+func newWorld(s *Simulation) *world {
+	return &world{Simulation: s, dice: newDice(s.config.Seed, "world")}
+}
+
+// later plans something that a kubelet or controller does.
+func (w *world) later(delay time.Duration, what string, do func()) {
+	w.pending++
+	w.queue.after(delay, what, func() {
+		w.pending--
+		do()
+	})
+}
+
+// found makes the first nodes.
+func (w *world) found() {
+	for i := range pick(w.dice, w.dice.number(1, 6), w.dice.number(1, 6), w.dice.number(6, 12)) {
+		w.addNode(w.dice, fmt.Sprintf("n%d", i))
+	}
+}
+
+func (w *world) addNode(d dice, name string) {
+	amounts := corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewQuantity(int64(d.number(1, 6)), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("20"),
+		corev1.ResourceMemory: resource.MustParse("64Gi"),
+	}
+	if d.chance(300) {
+		amounts["nvidia.com/gpu"] = *resource.NewQuantity(int64(d.number(1, 4)), resource.DecimalSI)
+	}
+	w.server.create(cluster.KindNode, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, "rack": pick(d, "r0", "r1")}},
+		Status:     corev1.NodeStatus{Allocatable: amounts, Capacity: amounts},
+	})
+}
+
+// changeNode stores a changed copy of a node.
+func (w *world) changeNode(name string, alter func(*corev1.Node)) {
+	if node := w.server.node(name); node != nil {
+		node = node.DeepCopy()
+		alter(node)
+		w.server.update(cluster.KindNode, node)
+	}
+}
+
+// submit makes the objects of a job, in some order.
+func (w *world) submit(d dice, j *job) {
+	w.jobs = append(w.jobs, j)
+	group := func() {
+		if j.gang {
+			w.server.create(cluster.KindGroup, j.group())
+		}
+	}
+	if d.chance(200) {
+		w.later(d.span(0, 3*time.Second), "a group comes late", group)
+	} else {
+		group()
+	}
+	for range j.members {
+		w.later(d.span(0, pick(d, time.Millisecond, 100*time.Millisecond, 2*time.Second)), "a pod is made", func() { w.makePod(j) })
+	}
+}
+
+func (j *job) group() *v1alpha1.PodGroup {
+	group := &v1alpha1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles},
+	}
+	if j.patient {
+		never := corev1.PreemptNever
+		group.Spec.PreemptionPolicy = &never
+	}
+	return group
+}
+
+// makePod makes one pod of a job.
+func (w *world) makePod(j *job) {
+	if j.ended {
+		return
+	}
+	w.made++
+	grace := int64(j.grace / time.Second)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: j.namespace, Name: fmt.Sprintf("%s-%d", j.name, w.made), Labels: map[string]string{"job": j.name},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: schedulerName, Priority: &j.priority, TerminationGracePeriodSeconds: &grace, NodeSelector: j.selector,
+			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: j.requests}}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if j.gang {
+		pod.Labels[v1alpha1.LabelPodGroup] = j.name
+	}
+	if len(j.roles) > 0 {
+		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name
+	}
+	if j.gated {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait.example.com"}}
+	}
+	if j.tolerant {
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	}
+	if j.foreign {
+		names := w.server.names(cluster.KindNode)
+		if len(names) == 0 {
+			return
+		}
+		pod.Spec.SchedulerName, pod.Spec.NodeName = "another", names[w.dice.IntN(len(names))]
+	}
+	w.server.create(cluster.KindPod, pod)
+}
+
+// changed lets kubelets and controllers see what was stored.
+func (w *world) changed(before object, now change) {
+	switch o := now.object.(type) {
+	case *corev1.Pod:
+		was, _ := before.(*corev1.Pod)
+		w.podChanged(was, o, now.deleted)
+	case *corev1.Node:
+		if now.deleted {
+			w.later(w.dice.span(time.Second, 20*time.Second), "pods of a node that is gone are collected", w.collect)
+		}
+	}
+}
+
+func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
+	name, uid := keyOf(now), now.UID
+	var was corev1.Pod
+	if before != nil {
+		was = *before
+	}
+	switch {
+	case deleted:
+		w.replaceLost(now)
+	case now.DeletionTimestamp != nil && was.DeletionTimestamp == nil:
+		least, most := time.Duration(0), now.DeletionTimestamp.Sub(w.server.now().Time)
+		if w.dice.chance(30) { // a kubelet that does not answer
+			least, most = most+20*time.Second, most+100*time.Second
+		}
+		w.later(w.dice.span(least, max(least, most)), "a pod ends", func() { w.bury(name, uid) })
+	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
+		w.later(w.dice.span(10*time.Millisecond, 3*time.Second), "a kubelet starts a pod", func() { w.run(name, uid) })
+	case finished(now) && !finished(&was):
+		if now.Status.Phase == corev1.PodFailed {
+			w.replaceLost(now)
+		}
+	}
+	if deleted || now.Status.Phase != was.Status.Phase || now.DeletionTimestamp != was.DeletionTimestamp {
+		w.countBudgets()
+	}
+}
+
+func (w *world) bury(name string, uid types.UID) {
+	if pod := w.server.pod(name); pod != nil && pod.UID == uid {
+		w.server.remove(cluster.KindPod, name)
+	}
+}
+
+// run is a kubelet with a new pod: it takes it when there is room, as kubelets do, and lets it run.
+func (w *world) run(name string, uid types.UID) {
+	pod := w.server.pod(name)
+	if pod == nil || pod.UID != uid || pod.DeletionTimestamp != nil || finished(pod) || w.server.node(pod.Spec.NodeName) == nil {
+		return
+	}
+	w.server.changePod(name, uid, func(pod *corev1.Pod) {
+		now := w.server.now()
+		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+	})
+	j := w.jobOf(pod)
+	if j == nil || j.runs == 0 {
+		return
+	}
+	phase := corev1.PodSucceeded
+	if w.dice.chance(100) {
+		phase = corev1.PodFailed
+	}
+	w.later(j.runs+w.dice.span(0, time.Second), "a pod has done its work", func() {
+		if pod := w.server.pod(name); pod != nil && pod.UID == uid && pod.Status.Phase == corev1.PodRunning {
+			w.server.changePod(name, uid, func(pod *corev1.Pod) { pod.Status.Phase = phase })
+		}
+	})
+}
+
+// replaceLost makes a pod in the place of one that did not succeed.
+func (w *world) replaceLost(lost *corev1.Pod) {
+	if j := w.jobOf(lost); j != nil && j.recreate && !j.ended && lost.Status.Phase != corev1.PodSucceeded {
+		w.later(w.dice.span(10*time.Millisecond, 2*time.Second), "a lost pod is made anew", func() {
+			if w.living(j) < j.members {
+				w.makePod(j)
+			}
+		})
+	}
+}
+
+func (w *world) living(j *job) int {
+	n := 0
+	for _, pod := range w.server.pods() {
+		if pod.Namespace == j.namespace && pod.Labels["job"] == j.name && pod.Status.Phase != corev1.PodFailed {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) jobOf(pod *corev1.Pod) *job {
+	for _, j := range w.jobs {
+		if j.namespace == pod.Namespace && j.name == pod.Labels["job"] {
+			return j
+		}
+	}
+	return nil
+}
+
+// collect ends the pods whose node is gone.
+func (w *world) collect() {
+	for _, pod := range w.server.pods() {
+		if pod.Spec.NodeName != "" && w.server.node(pod.Spec.NodeName) == nil {
+			w.server.remove(cluster.KindPod, keyOf(pod))
+		}
+	}
+}
+
+// countBudgets is the disruption controller, which is a little late.
+func (w *world) countBudgets() {
+	if len(w.server.objects[cluster.KindBudget]) == 0 {
+		return
+	}
+	w.later(w.dice.span(time.Millisecond, 300*time.Millisecond), "budgets are counted", func() {
+		for _, name := range w.server.names(cluster.KindBudget) {
+			w.countBudget(w.server.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget).DeepCopy())
+		}
+	})
+}
+
+func (w *world) countBudget(budget *policyv1.PodDisruptionBudget) {
+	healthy := int32(0)
+	for _, pod := range w.server.pods() {
+		if covers(budget, pod) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			healthy++
+		}
+	}
+	budget.Status.ObservedGeneration = budget.Generation
+	budget.Status.DisruptionsAllowed = max(0, healthy-int32(budget.Spec.MinAvailable.IntValue()))
+	w.server.update(cluster.KindBudget, budget)
+}

@@ -1,6 +1,7 @@
-# The scheduler as an image: one static program on an empty base, as a user without a name.
+# The scheduler and the node agent as images: one static program each on an empty base. The scheduler runs as a user without a
+# name, the agent as root, since the socket of the container runtime is root's alone.
 #
-# GO_IMAGE is what compiles it, for those who keep their base images elsewhere. `make image` builds it.
+# GO_IMAGE is what compiles it, for those who keep their base images elsewhere. `make image` builds both.
 ARG GO_IMAGE=golang:1.26
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
@@ -10,9 +11,15 @@ RUN go mod download
 COPY apis apis
 COPY cmd cmd
 COPY pkg pkg
-RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/tutti-scheduler ./cmd/tutti-scheduler
+RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/ ./cmd/tutti-scheduler ./cmd/tutti-agent
 
-FROM scratch
+FROM scratch AS tutti-agent
+COPY --from=build /out/tutti-agent /tutti-agent
+USER 0:0
+ENTRYPOINT ["/tutti-agent"]
+
+# The last one is what a build without a target makes.
+FROM scratch AS tutti-scheduler
 COPY --from=build /out/tutti-scheduler /tutti-scheduler
 USER 65532:65532
 ENTRYPOINT ["/tutti-scheduler"]

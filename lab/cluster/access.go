@@ -13,6 +13,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -40,17 +41,33 @@ func (c *Cluster) Client() (*kubernetes.Clientset, error) {
 // KubeconfigFor writes a kubeconfig file with a fresh token of a ServiceAccount, which must exist, and returns its
 // path. Whoever uses it may do what RBAC allows that account, and no more.
 func (c *Cluster) KubeconfigFor(ctx context.Context, namespace, serviceAccount string) (string, error) {
+	return c.access(ctx, namespace, serviceAccount, serviceAccount, nil)
+}
+
+// KubeconfigForPod is KubeconfigFor with the token that a pod has, which tells the API server the pod and its node. The pod must
+// be on a node, and the token is good for as long as it is there.
+func (c *Cluster) KubeconfigForPod(ctx context.Context, pod *corev1.Pod) (string, error) {
+	bound := &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
+	return c.access(ctx, pod.Namespace, pod.Spec.ServiceAccountName, pod.Name, bound)
+}
+
+// access writes a kubeconfig file under a name.
+func (c *Cluster) access(
+	ctx context.Context, namespace, serviceAccount, name string, bound *authenticationv1.BoundObjectReference,
+) (string, error) {
 	client, err := c.Client()
 	if err != nil {
 		return "", err
 	}
 	lifetime := int64((24 * time.Hour).Seconds())
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime}}
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime, BoundObjectRef: bound},
+	}
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, serviceAccount, request, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("token of service account %s/%s: %w", namespace, serviceAccount, err)
 	}
-	path := filepath.Join(c.dir, "kubeconfig", namespace+"-"+serviceAccount)
+	path := filepath.Join(c.dir, "kubeconfig", namespace+"-"+name)
 	return path, c.writeAccess(path, serviceAccount, namespace, token.Status.Token)
 }
 

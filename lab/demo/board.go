@@ -153,6 +153,9 @@ func (b *board) seePod(g *gang, pod *corev1.Pod, at time.Time) {
 		if g.first.IsZero() {
 			g.first = at
 		}
+		if cpus := cpusOf(pod); cpus != "" {
+			b.say(g.name, "HOLDS     %s: %s", pod.Name, cpus)
+		}
 	}
 	b.count(g, at)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/audit"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
 // spectator is a board with what it said.
@@ -161,7 +162,7 @@ func TestForbidden(t *testing.T) {
 func TestVerdictOnTheWholePlay(t *testing.T) {
 	problems := func(change func(s *spectator), found map[audit.Check][]string) string {
 		s := newSpectator()
-		for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless} {
+		for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless, quiet} {
 			s.group(name, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionTrue, "Scheduled", "")
 			s.pod(name, "", name+"-0", "n1")
 		}
@@ -170,9 +171,11 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 		s.pod(sweep, "", "sweep-0-anew", "n1")
 		s.group(tooBig, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, insufficientResources, "needs 1")
 		waiting := s.pod(tooBig, "", "too-big-0", "")
+		s.group(tooWide, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, insufficientResources, "needs 1")
+		wide := s.pod(tooWide, "", "too-wide-0", "")
 		change(s)
 		var all []string
-		for _, c := range checks(s.board, []corev1.Pod{waiting}, &audit.Report{Found: found}, "") {
+		for _, c := range checks(s.board, []corev1.Pod{waiting, wide, holding(0, "4-6", "0"), holding(1, "12-14", "1")}, &audit.Report{Found: found}, "") {
 			if c.problem != "" {
 				all = append(all, c.claim+": "+c.problem)
 			}
@@ -204,7 +207,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 // TestManifests wants every pod of every manifest to belong to the manifest's own group, in one of its roles, and to
 // ask for the scheduler.
 func TestManifests(t *testing.T) {
-	for _, name := range []string{"mpi", "pytorch", "too-big", "job", "urgent", "short", "endless"} {
+	for _, name := range []string{"mpi", "pytorch", "too-big", "job", "urgent", "short", "endless", "quiet", "too-wide"} {
 		all, err := objects(name)
 		if err != nil {
 			t.Fatal(err)
@@ -225,6 +228,38 @@ func TestManifests(t *testing.T) {
 			if len(roles) > 0 && !strings.Contains(fmt.Sprint(roles), "name:"+labels[v1alpha1.LabelRole]+"]") {
 				t.Errorf("%s: Job %s has the role %q, the group %v", name, object.GetName(), labels[v1alpha1.LabelRole], roles)
 			}
+		}
+	}
+}
+
+// holding is a pod that was given CPUs, which are of a NUMA node.
+func holding(number int, cpus, numa string) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("quiet-%d", number), Annotations: map[string]string{
+			isolated.RequestAnnotation: "true",
+			isolated.AssignedAnnotation: fmt.Sprintf(`{"v":1,"node":%q,"uid":"","cpus":%q,"numa":%q,"containers":{"main":%q}}`,
+				quietNode, cpus, numa, cpus),
+		}},
+		Spec: corev1.PodSpec{NodeName: quietNode},
+	}
+}
+
+func TestOwnCPUs(t *testing.T) {
+	unassigned := holding(1, "12", "1")
+	delete(unassigned.Annotations, isolated.AssignedAnnotation)
+	for _, c := range []struct {
+		name, want string
+		pods       []corev1.Pod
+	}{
+		{"apart", "", []corev1.Pod{holding(0, "4-6", "0"), holding(1, "12-14", "1")}},
+		{"shared", "quiet-1 has CPUs 6 of another pod", []corev1.Pod{holding(0, "4-6", "0"), holding(1, "6-7", "0")}},
+		{"ordinary", "quiet-0 has CPUs 0-3, which are not isolated", []corev1.Pod{holding(0, "0-4", "0")}},
+		{"none", "quiet-1 is on a node, and was given none", []corev1.Pod{holding(0, "4", "0"), unassigned}},
+		{"torn", "quiet-0 has CPUs of the NUMA nodes 0-1", []corev1.Pod{holding(0, "7,12", "0-1")}},
+		{"nobody", "no pod has any", nil},
+	} {
+		if got := ownCPUs(c.pods); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (s *show) prepare(ctx context.Context, program string) error {
 	if err := s.cluster.CreateNodes(ctx, s.nodes...); err != nil {
 		return err
 	}
-	s.screen.say("nodes", "8 with 8 GPUs each, 4 in rack a and 4 in rack b; 4 with 16 CPUs and no GPU")
+	s.screen.say("nodes", "8 with 8 GPUs each, 4 in rack a and 4 in rack b; 4 with 16 CPUs and no GPU; 1 with 16 CPUs, 8 of them isolated")
 	if err := s.install(ctx); err != nil {
 		return err
 	}
@@ -146,12 +146,12 @@ func (s *show) install(ctx context.Context) error {
 	if err := os.WriteFile(configuration, schedulerConfiguration, 0o600); err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait --set-file config=scheduler.yaml",
+	s.screen.say("chart", "helm upgrade --install %s charts/tutti -n %s --create-namespace --wait --set isolcpu.enabled=true --set-file config=scheduler.yaml",
 		release.Name, release.Namespace)
 	s.screen.say("", "(the built-in configuration, but that a gang gets a reservation after two seconds, not ten minutes)")
 	stop := s.screen.heartbeat("chart", "waiting for its pods")
 	defer stop()
-	return release.Install(ctx, s.cluster, chart, "--set-file", "config="+configuration)
+	return release.Install(ctx, s.cluster, chart, "--set", "isolcpu.enabled=true", "--set-file", "config="+configuration)
 }
 
 // run starts the real scheduler beside the pods of the chart, and waits until it leads.

@@ -20,6 +20,8 @@ const (
 	urgent  = "urgent"
 	quick   = "short"
 	endless = "endless"
+	quiet   = "quiet"
+	tooWide = "too-wide"
 )
 
 // The reasons that the demo waits to see; they are part of the API.
@@ -42,6 +44,7 @@ func (s *show) play(ctx context.Context) error {
 		{"4. A batch/v1 Job of six times eight GPUs. It has to wait until the PyTorch job is done.", s.playJob},
 		{"5. An urgent job of four times eight GPUs, and two such nodes are idle. One gang has to go, as a whole.", s.playUrgent},
 		{"6. The Job made its pods anew, and waits. Room is reserved for it; only who is gone in time may use it.", s.playReserved},
+		{"7. Two pods of three isolated CPUs each, which nobody else may use; then a pod of two on one NUMA node.", s.playIsolated},
 	} {
 		s.screen.title(act.title)
 		if err := act.play(ctx); err != nil {

@@ -55,7 +55,7 @@ func (s *show) verdict(ctx context.Context) error {
 func (s *show) table() {
 	out := tabwriter.NewWriter(s.options.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "  GANG\tMIN\tPODS\tBOUND\tWAITED\tFIRST TO LAST BIND\tRACKS\tPHASE\tREASON")
-	for _, name := range []string{mpi, pytorch, tooBig, sweep, urgent, quick, endless} {
+	for _, name := range []string{mpi, pytorch, tooBig, sweep, urgent, quick, endless, quiet, tooWide} {
 		g := s.board.gang(name)
 		waited, spread, racks, reason := "until the end", "-", "-", "-"
 		if !g.whole.IsZero() {
@@ -78,13 +78,15 @@ type check struct{ claim, problem string }
 // checks judges what was seen.
 func checks(b *board, pods []corev1.Pod, report *audit.Report, log string) []check {
 	var all []check
-	for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless} {
+	for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless, quiet} {
 		all = append(all, check{name + " started as a whole", startedWhole(b.gang(name))})
 	}
 	all = append(all,
 		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
 		check{"the urgent job's room came from " + sweep + " alone, all of it", evictedOnly(b, sweep)},
 		check{sweep + " had room reserved, and started again", startedAgain(b.gang(sweep))},
+		check{quiet + " has isolated CPUs, of one NUMA node each, and nobody else has them", ownCPUs(pods)},
+		check{tooWide + " bound nothing, and says why", boundNothing(b.gang(tooWide), pods)},
 		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
 	)
 	// The same judge that follows benchmarks looks at the cluster from outside.

@@ -62,17 +62,40 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			var role rbacv1.ClusterRole
 			convert(t, object, &role)
 			for _, rule := range role.Rules {
-				for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
-					if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "*") }) {
-						t.Errorf("%s: %s %s has a wildcard: %+v", values, object.GetKind(), object.GetName(), rule)
-					}
+				for _, wrong := range tooMuch(object.GetName(), rule) {
+					t.Errorf("%s: %s %s %s: %+v", values, object.GetKind(), object.GetName(), wrong, rule)
 				}
 			}
 		}
 	}
-	if roles != 4 {
-		t.Errorf("%d roles were looked at, want two each of two values", roles)
+	if roles != 7 {
+		t.Errorf("%d roles were looked at, want two of the default values, and five with isolated CPUs", roles)
 	}
+}
+
+// tooMuch says what of a rule no role of the chart may have: wildcards; writing nodes, but for the agent's patch; of the agent,
+// anything about pods.
+func tooMuch(role string, rule rbacv1.PolicyRule) []string {
+	var wrong []string
+	for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+		if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "*") }) {
+			wrong = append(wrong, "has a wildcard")
+		}
+	}
+	agent := strings.HasPrefix(role, release.DaemonSet)
+	for _, resource := range rule.Resources {
+		kind, _, _ := strings.Cut(resource, "/")
+		if kind == "pods" && agent || kind == "secrets" || strings.Contains(resource, "impersonat") {
+			wrong = append(wrong, "is allowed "+resource)
+		}
+		for _, verb := range rule.Verbs {
+			reads := slices.Contains([]string{"get", "list", "watch"}, verb)
+			if kind == "nodes" && !reads && !(agent && verb == "patch" && resource == "nodes") {
+				wrong = append(wrong, "may "+verb+" "+resource)
+			}
+		}
+	}
+	return wrong
 }
 
 // TestChart installs the chart into a cluster of its own that has never seen it, and runs the scheduler as it is
@@ -85,7 +108,7 @@ func TestChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes := cluster.Nodes("chart", 2, map[string]string{"cpu": "4", "memory": "8Gi"})
-	if err := c.CreateNodes(t.Context(), nodes...); err != nil {
+	if err := c.CreateNodes(t.Context(), append(nodes, quietNode())...); err != nil {
 		t.Fatal(err)
 	}
 	// The strictest that a namespace can ask of its pods.
@@ -99,7 +122,8 @@ func TestChart(t *testing.T) {
 	acceptsAllValues(t, lab)
 	assertPolicies(t, lab, nodes)
 	runAsInstalled(t, lab)
-	assertGranted(t, lab, audit)
+	assertGranted(t, lab, audit, "tutti-scheduler")
+	assertGranted(t, lab, audit, release.DaemonSet)
 	assertFlows(t, c)
 	uninstall(t, lab)
 }
@@ -137,7 +161,12 @@ func installOld(t *testing.T, lab *harness.Env, chart string) {
 func upgrade(t *testing.T, lab *harness.Env, chart string) {
 	before := podTemplate(t, lab)
 	config := "actions: allocate, preempt\n" +
-		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n"
+		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n  - name: predicates\n  - name: nodeorder\n  - name: isolcpu\n"
+	// The agent mounts folders of the host, which nothing but the freest of namespaces allows.
+	if _, err := lab.Cluster.Kubectl(t.Context(), "label", "--overwrite", "namespace", release.Namespace,
+		"pod-security.kubernetes.io/enforce=privileged"); err != nil {
+		t.Fatal(err)
+	}
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	text, err := json.Marshal(map[string]any{
 		"config": config, "scheduler": map[string]any{"bindWorkers": 32}, "isolcpu": map[string]any{"enabled": true},
@@ -234,6 +263,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	lab.Create(t, members("jobs", "urgent", "", 2, harness.Requests(map[string]string{"cpu": "3"}),
 		func(p *corev1.Pod) { p.Spec.PriorityClassName = urgent.Name })...)
 	lab.Eventually(t, patience, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })
+	playAgent(t, lab)
 	playClaims(t, lab, func(t *testing.T) string { // one that stays: nobody may write events in one that goes
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "claims-"}}
 		lab.Create(t, ns)

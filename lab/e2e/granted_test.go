@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -20,13 +21,13 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// auditPolicy writes down who asked for what, for one account.
+// auditPolicy writes down who asked for what, for the accounts of the chart.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:tutti-system:tutti-scheduler"]
+  users: ["system:serviceaccount:tutti-system:tutti-scheduler", "system:serviceaccount:tutti-system:tutti-agent"]
 - level: None
 `
 
@@ -55,6 +56,7 @@ type auditEvent struct {
 	Verb           string
 	RequestURI     string
 	ObjectRef      *struct{ Resource, Subresource, APIGroup string }
+	User           struct{ Username string }
 	ResponseStatus struct{ Code int }
 }
 
@@ -80,23 +82,11 @@ var unseen = map[permission]bool{
 	{"delete", "", "pods"}: true, // when a start is undone
 }
 
-// assertGranted wants the roles to grant exactly what the scheduler asked for: nothing refused, nothing unused.
-func assertGranted(t *testing.T, lab *harness.Env, log string) {
-	used := requested(t, log)
+// assertGranted wants the roles of an account to grant exactly what it asked for: nothing refused, nothing unused.
+func assertGranted(t *testing.T, lab *harness.Env, log, account string) {
+	used := requested(t, log, account)
 	granted := map[permission]bool{}
-	var clusterRole rbacv1.ClusterRole
-	if err := lab.Client.Get(t.Context(), client.ObjectKey{Name: "tutti-scheduler"}, &clusterRole); err != nil {
-		t.Fatal(err)
-	}
-	rules := clusterRole.Rules
-	for _, name := range []string{"tutti-scheduler", "tutti-scheduler-agents"} {
-		var role rbacv1.Role
-		if err := lab.Client.Get(t.Context(), client.ObjectKey{Namespace: release.Namespace, Name: name}, &role); err != nil {
-			t.Fatal(err)
-		}
-		rules = append(rules, role.Rules...)
-	}
-	for _, rule := range rules {
+	for _, rule := range rulesOf(t, lab, account) {
 		for _, apiGroup := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
@@ -111,23 +101,62 @@ func assertGranted(t *testing.T, lab *harness.Env, log string) {
 			continue
 		}
 		if !used[p] && !unseen[p] {
-			t.Errorf("the roles grant what nobody asks for: %s", p)
+			t.Errorf("the roles of %s grant what nobody asks for: %s", account, p)
 		}
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(used), byText) {
 		if !granted[p] {
-			t.Errorf("the scheduler asks for what the roles do not grant: %s", p)
+			t.Errorf("%s asks for what its roles do not grant: %s", account, p)
 		}
 	}
-	if len(used) < 10 {
+	if len(used) < 5 {
 		t.Errorf("the server wrote down only %v", used)
 	}
+}
+
+// rulesOf are the rules of all roles that are bound to an account of the release, in the cluster or in its namespace.
+func rulesOf(t *testing.T, lab *harness.Env, account string) []rbacv1.PolicyRule {
+	t.Helper()
+	var (
+		everywhere rbacv1.ClusterRoleBindingList
+		here       rbacv1.RoleBindingList
+		rules      []rbacv1.PolicyRule
+	)
+	if err := errors.Join(lab.Client.List(t.Context(), &everywhere), lab.Client.List(t.Context(), &here)); err != nil {
+		t.Fatal(err)
+	}
+	bound := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == release.Namespace && s.Name == account
+		})
+	}
+	for _, binding := range everywhere.Items {
+		if !bound(binding.Subjects) {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := lab.Client.Get(t.Context(), client.ObjectKey{Name: binding.RoleRef.Name}, &role); err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, role.Rules...)
+	}
+	for _, binding := range here.Items {
+		if !bound(binding.Subjects) {
+			continue
+		}
+		var role rbacv1.Role
+		if err := lab.Client.Get(t.Context(), client.ObjectKey{Namespace: binding.Namespace, Name: binding.RoleRef.Name}, &role); err != nil {
+			t.Fatal(err)
+		}
+		rules = append(rules, role.Rules...)
+	}
+	return rules
 }
 
 func byText(a, b permission) int { return strings.Compare(a.String(), b.String()) }
 
 // requested is everything that the account asked for; an answer 403 is an error of the test.
-func requested(t *testing.T, log string) map[permission]bool {
+func requested(t *testing.T, log, account string) map[permission]bool {
 	t.Helper()
 	file, err := os.Open(log)
 	if err != nil {
@@ -142,8 +171,9 @@ func requested(t *testing.T, log string) map[permission]bool {
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			t.Fatalf("audit log: %v in %s", err, lines.Text())
 		}
-		if event.ObjectRef == nil {
-			continue // discovery
+		own := event.User.Username == "system:serviceaccount:"+release.Namespace+":"+account
+		if event.ObjectRef == nil || !own { // nil for discovery
+			continue
 		}
 		if event.ResponseStatus.Code == 403 {
 			t.Errorf("forbidden: %s %s", event.Verb, event.RequestURI)

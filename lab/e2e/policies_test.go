@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -115,6 +116,7 @@ func assertPolicies(t *testing.T, lab *harness.Env, nodes []*corev1.Node) {
 	t.Run("assigned", func(t *testing.T) { assertAssigned(t, lab, user, nodes[0].Name) })
 	t.Run("resize", func(t *testing.T) { assertResize(t, user) })
 	t.Run("agent", func(t *testing.T) { assertAgent(t, lab, nodes[0].Name, nodes[1].Name) })
+	t.Run("lease", func(t *testing.T) { assertLease(t, lab, nodes[0].Name, nodes[1].Name) })
 	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace("isolated"), client.GracePeriodSeconds(0)); err != nil {
 		t.Error(err)
 	}
@@ -202,4 +204,39 @@ func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
 	allowed(t, "a label by somebody else", user.patchNode(own, `{"metadata":{"labels":{"a":"b"}}}`))
 	lost := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-agent", nil)
 	refused(t, "an agent that is on no node", lost.patchNode(own, topology), "this is "+own)
+	allowed(t, "its own taken", agent.patchNode(own, `{"metadata":{"annotations":{"isolcpu.tutti.dev/topology":null}}}`))
+}
+
+// assertLease lets an agent write the sign of life of its own node alone.
+func assertLease(t *testing.T, lab *harness.Env, own, other string) {
+	name := "system:serviceaccount:" + release.Namespace + ":tutti-agent"
+	agent := as(t, lab, name, map[string][]string{"authentication.kubernetes.io/node-name": {own}})
+	lost, user := as(t, lab, name, nil), as(t, lab, "somebody", nil)
+	write := func(v visitor, lease string) error {
+		leases := v.CoordinationV1().Leases(release.Namespace)
+		_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease}}, metav1.CreateOptions{})
+		return err
+	}
+	renew := func(v visitor, lease string) error {
+		_, err := v.CoordinationV1().Leases(release.Namespace).Patch(t.Context(), lease, types.MergePatchType,
+			[]byte(`{"spec":{"holderIdentity":"x"}}`), metav1.PatchOptions{})
+		return err
+	}
+	remove := func(v visitor, lease string) error {
+		return v.CoordinationV1().Leases(release.Namespace).Delete(t.Context(), lease, metav1.DeleteOptions{})
+	}
+	mine, theirs := "isolcpu-"+own, "isolcpu-"+other
+	refused(t, "before there is one, of another node", write(agent, theirs), "this is "+theirs)
+	refused(t, "of no node", write(lost, mine), "this is "+mine)
+	allowed(t, "its own", write(agent, mine))
+	allowed(t, "its own again", renew(agent, mine))
+	allowed(t, "somebody else's", write(user, theirs))
+	allowed(t, "the leader's", write(user, "leader"))
+	for _, lease := range []string{theirs, "leader"} {
+		refused(t, "renewed", renew(agent, lease), "this is "+lease)
+		refused(t, "deleted", remove(agent, lease), "this is "+lease)
+		allowed(t, "renewed by somebody else", renew(user, lease))
+		allowed(t, "deleted by somebody else", remove(user, lease))
+	}
+	allowed(t, "its own deleted", remove(agent, mine))
 }

@@ -143,7 +143,7 @@ func told(all []Conflict) []string {
 func lease(node string, version int, renewed time.Time) *coordinationv1.Lease {
 	seconds, at := int32(40), metav1.NewMicroTime(renewed)
 	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at, LeaseDurationSeconds: &seconds}}
-	l.Name, l.UID, l.ResourceVersion = LeasePrefix+node, "lease", fmt.Sprint(version)
+	l.Name, l.UID, l.ResourceVersion = isolated.LeasePrefix+node, "lease", fmt.Sprint(version)
 	return l
 }
 

@@ -9,9 +9,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// LeasePrefix is how the name of an agent's Lease begins; the rest is the node's.
-const LeasePrefix = "isolcpu-"
-
 // leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since nobody there
 // would enforce what they are given; ordinary ones, and those that run, are not concerned.
 type leases struct {
@@ -41,7 +38,7 @@ func (l *leases) offers(name string, topology *isolated.Topology) {
 
 // applyLease takes note of a Lease. That it was renewed concerns nobody; that it had expired, or ends sooner, does.
 func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
-	name, agents := strings.CutPrefix(object.Name, LeasePrefix)
+	name, agents := strings.CutPrefix(object.Name, isolated.LeasePrefix)
 	if !agents || !s.leases.gate {
 		return Effect{}
 	}

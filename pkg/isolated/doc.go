@@ -19,4 +19,6 @@ const (
 	NUMAAnnotation = "isolcpu.tutti.dev/numa"
 	// TopologyAnnotation is on nodes: a Topology, written by the agent.
 	TopologyAnnotation = "isolcpu.tutti.dev/topology"
+	// LeasePrefix is how the name of a node's Lease begins, by which its agent shows that it is there; the rest is the node's.
+	LeasePrefix = "isolcpu-"
 )

@@ -33,12 +33,32 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: tutti
 {{- end }}
 
+{{/* A list: the image, the tag where it names none. */}}
 {{- define "tutti.image" -}}
-{{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- $image := index . 0 -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $image.repository }}:{{ $image.tag | default (index . 1) }}
 {{- end }}
+{{- end }}
+
+{{/* The agent is another program: what selects the scheduler's pods must not select its. */}}
+{{- define "tutti.agentSelectorLabels" -}}
+app.kubernetes.io/name: tutti-agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "tutti.agentLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "tutti.agentSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: tutti
+{{- end }}
+
+{{- define "tutti.agentClusterName" -}}
+{{- include "tutti.clusterName" . | replace "tutti-scheduler" "tutti-agent" -}}
 {{- end }}
 
 {{/* The text of the configuration. */}}

@@ -34,7 +34,7 @@ const (
 )
 
 // LeaseName returns the name of a node's Lease.
-func LeaseName(node string) string { return "isolcpu-" + node }
+func LeaseName(node string) string { return isolated.LeasePrefix + node }
 
 // Publisher writes for one node.
 type Publisher struct {

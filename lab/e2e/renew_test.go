@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/pkg/agent/publish"
+)
+
+var cycleCount = regexp.MustCompile(`(?m)^tutti_cycle_duration_seconds_count ([0-9]+)$`)
+
+// cycles returns how many cycles a scheduler has run.
+func cycles(t *testing.T, s *harness.Scheduler) int {
+	t.Helper()
+	answer, err := http.Get(s.MetricsURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := cycleCount.FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("no number of cycles in\n%s", text)
+	}
+	count, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// TestRenewalsWakeNobody renews the sign of life of a node's agent again and again: no cycle is run for it. One that is late is
+// noticed when it runs out, and when it is back.
+func TestRenewalsWakeNobody(t *testing.T) {
+	t.Parallel()
+	lab, _ := quietCluster(t)
+	lab.Nodes(t, quietNodes(t, "renew", 1)...)
+	agent := publish.New(lab.Clientset, "renew-0", metav1.NamespaceDefault, "test")
+	renew := func(at time.Time) {
+		t.Helper()
+		if err := agent.Renew(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew(time.Now())
+	scheduler := lab.Scheduler(t, harness.SchedulerOptions{
+		Args: []string{"--agent-lease-namespace=" + metav1.NamespaceDefault, "--schedule-period=1h"},
+	})
+	bound := func(name string) error {
+		var pod corev1.Pod
+		key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}
+		if err := lab.Client.Get(t.Context(), key, &pod); err != nil || pod.Spec.NodeName == "" {
+			return fmt.Errorf("pod %s has no node: %w: %+v", name, err, pod.Status.Conditions)
+		}
+		return nil
+	}
+	lab.Create(t, wants(lab, "first", "7"))
+	lab.Eventually(t, patience, func() error { return bound("first") })
+	before, since := cycles(t, scheduler), time.Now()
+	lab.Eventually(t, patience, func() error { // what the bind itself brings about
+		if now := cycles(t, scheduler); now != before {
+			before, since = now, time.Now()
+		}
+		if rest := time.Since(since); rest < 2*time.Second {
+			return fmt.Errorf("the last cycle was %s ago", rest)
+		}
+		return nil
+	})
+	for range 20 {
+		renew(time.Now())
+	}
+	lab.Consistently(t, 2*time.Second, func() error {
+		if now := cycles(t, scheduler); now != before {
+			return fmt.Errorf("%d cycles were run for renewals", now-before)
+		}
+		return nil
+	})
+	renew(time.Now().Add(2*time.Second - publish.Expiry))
+	out := time.Now().Add(3 * time.Second) // a second after it has run out
+	lab.Eventually(t, patience, func() error {
+		if now := cycles(t, scheduler); now == before || time.Now().Before(out) {
+			return fmt.Errorf("%d cycles were run for a Lease that runs out", now-before)
+		}
+		return nil
+	})
+	lab.Create(t, wants(lab, "second", "1"))
+	lab.Consistently(t, 2*time.Second, func() error {
+		if err := bound("second"); err == nil {
+			return fmt.Errorf("a pod was bound where no agent is")
+		}
+		return nil
+	})
+	renew(time.Now())
+	lab.Eventually(t, patience, func() error { return bound("second") })
+}

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -149,8 +148,6 @@ type sight struct {
 	where map[string]string // of each pod
 	kept  map[string]string // where a pod was promised to be in this cycle
 	gone  map[string]bool
-	// supposing tells that hasPlan asks.
-	supposing bool
 }
 
 func (s *stage) sight() *sight {
@@ -290,7 +287,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	if !moved {
 		node = pod.Status.NominatedNodeName
 	}
-	if node != "" && (!back || v.hasPlan(o, owner)) {
+	if node != "" && !back {
 		return node
 	}
 	for _, task := range o.snapshot.Job(owner).Tasks {
@@ -299,22 +296,6 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 		}
 	}
 	return ""
-}
-
-// hasPlan tells whether a job could start, as far as room goes, if all lower ones left: whose turn came first had to respect what
-// was kept for it, although it gave that back in the same cycle, when others had been evicted whom it would have needed.
-func (v *sight) hasPlan(o *outcome, job model.JobKey) bool {
-	if v.supposing {
-		return false
-	}
-	all := *v
-	all.supposing, all.gone = true, maps.Clone(v.gone)
-	for name, pod := range v.stage.world.pods {
-		if v.where[name] != "" && v.stage.priorityOf(pod) < v.stage.priorityOfJob(job) {
-			all.gone[name] = true
-		}
-	}
-	return all.starts(o, job, false)
 }
 
 // decided tells whether the job got its room by a decision, which follow goes through in its turn.

@@ -70,25 +70,28 @@ func TestWhatIsSentAgainGoesFirst(t *testing.T) {
 	p.end()
 }
 
-// TestTurnsHoldWhatWasPut: whatever is pushed and taken out, everything has its turn once, and no decision has much more than a
-// helping in a row while another waits.
+// TestTurnsHoldWhatWasPut: whatever is pushed and taken out, everything has its turn once, and a decision that has something to send
+// waits for no other longer than a helping of the other's.
 func TestTurnsHoldWhatWasPut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		waiting := turns{helping: rapid.IntRange(1, 4).Draw(t, "helping")}
 		batches := []*batch{{}, {}, {}}
 		var held []*entry
-		streak, of := 0, (*batch)(nil)
+		out := func(e *entry, served bool) {
+			waiting.remove(e, served)
+			held = slices.DeleteFunc(held, func(other *entry) bool { return other == e })
+		}
+		// waited[b][c] counts the calls of c that went out since b has had something to send and was not served.
+		waited := map[*batch]map[*batch]int{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0, 1:
-				e := &entry{batch: rapid.SampledFrom(batches).Draw(t, "batch")}
+				e := &entry{batch: batches[rapid.IntRange(0, 2).Draw(t, "batch")]}
 				waiting.push(e)
 				held = append(held, e)
 			case 2:
 				if len(held) > 0 {
-					i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
-					waiting.remove(held[i], false)
-					held = slices.Delete(held, i, i+1)
+					out(held[rapid.IntRange(0, len(held)-1).Draw(t, "which")], false)
 				}
 			default:
 				e := waiting.next()
@@ -98,18 +101,24 @@ func TestTurnsHoldWhatWasPut(t *testing.T) {
 				if e == nil {
 					continue
 				}
-				others := slices.ContainsFunc(held, func(other *entry) bool { return other.batch != e.batch })
-				if e.batch != of || !others {
-					streak, of = 0, e.batch
+				for b := range waited {
+					if waited[b][e.batch]++; b != e.batch && waited[b][e.batch] > waiting.helping {
+						t.Fatalf("%d of another went out while a decision waited, a helping is %d", waited[b][e.batch], waiting.helping)
+					}
 				}
-				if streak++; streak > 2*waiting.helping && others {
-					t.Fatalf("%d in a row while others wait, a helping is %d", streak, waiting.helping)
-				}
-				waiting.remove(e, true)
-				held = slices.DeleteFunc(held, func(other *entry) bool { return other == e })
+				delete(waited, e.batch)
+				out(e, true)
 			}
 			if waiting.length != len(held) {
 				t.Fatalf("length %d, held %d", waiting.length, len(held))
+			}
+			for _, b := range batches {
+				switch has := slices.ContainsFunc(held, func(e *entry) bool { return e.batch == b }); {
+				case !has:
+					delete(waited, b)
+				case waited[b] == nil:
+					waited[b] = map[*batch]int{}
+				}
 			}
 		}
 	})

@@ -62,7 +62,7 @@ func (s *Session) decide(operations []operation) {
 // hasPaid tells whether others were evicted for a job in earlier cycles, and room is kept for it since: what it is promised in its
 // place is kept, too, or others would have it.
 func (s *Session) hasPaid(key model.JobKey) bool {
-	return slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
+	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
 // needs returns how many of the decision's binds the job cannot do without; all of them when the snapshot does not list it.

@@ -6,11 +6,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// GiveBack ends what was promised to a job in earlier cycles: its room is there for everybody at once.
+// GiveBack ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job is promised
+// later in the session is new.
 func (s *Session) GiveBack(job *model.Job) {
 	decision := model.Decision{Job: job.Key, Promises: s.takenBack(job, nil)}
 	s.Snapshot.DropPromised(job.Key)
-	s.renewed[job.Key] = true
+	s.renewed[job.Key], s.returned[job.Key] = true, true
 	if len(decision.Promises) > 0 {
 		s.send(decision)
 	}
@@ -29,8 +30,11 @@ func (s *Session) giveBackLapsed() {
 	}
 }
 
-// takenBack takes back what was promised to members of a job in earlier cycles, but for those who are promised room anew.
+// takenBack takes back, once, what was promised to members of a job in earlier cycles, but for those who are promised room anew.
 func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promise {
+	if s.returned[job.Key] {
+		return nil
+	}
 	var back []model.Promise
 	for _, task := range job.Tasks {
 		again := func(promise model.Promise) bool { return promise.Pod.UID == task.UID }

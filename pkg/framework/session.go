@@ -46,9 +46,10 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]mark
-	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, or have given it back.
-	lapsed  []*model.Job
-	renewed map[model.JobKey]bool
+	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, or have given it back;
+	// returned are those that have given it back.
+	lapsed            []*model.Job
+	renewed, returned map[model.JobKey]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
 	// decided tells that something was, wake when time alone may change an answer; zero is never.
@@ -87,7 +88,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		options:  options,
 		profile:  profile,
 		memory:   options.Memory,
-		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{},
+		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		quarantined: map[model.JobKey]*model.Refusal{},
 	}
 	if s.memory == nil {

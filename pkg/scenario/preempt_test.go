@@ -280,9 +280,14 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) {
 		return ""
 	}
-	back := slices.ContainsFunc(o.decisions, func(d model.Decision) bool {
-		return d.Job == owner && slices.ContainsFunc(d.Promises, func(p model.Promise) bool { return p.Node == "" })
-	})
+	back := false
+	for _, d := range o.decisions {
+		for _, p := range d.Promises {
+			if p.Pod.UID == pod.UID {
+				back = p.Node == ""
+			}
+		}
+	}
 	node, moved := v.kept[key(pod.Namespace, pod.Name)]
 	if !moved {
 		node = pod.Status.NominatedNodeName

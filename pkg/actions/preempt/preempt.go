@@ -52,7 +52,12 @@ func (a *action) Execute(session *framework.Session) {
 		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
 	}
 	lapsed := run.lapse(jobs)
-	for _, job := range a.inTurn(session, jobs, lapsed) {
+	turns, rehearsed := a.inTurn(session, jobs, lapsed), 0
+	for i, job := range turns {
+		if equals := holdersOf(job.Priority, turns[i:]); i >= rehearsed && len(equals) > 1 {
+			copy(equals, a.yield(run, equals, lapsed))
+			job, rehearsed = equals[0], i+len(equals)
+		}
 		if slices.Contains(lapsed, job) && run.renew(job) {
 			continue
 		}
@@ -107,7 +112,7 @@ func (a *action) inTurn(session *framework.Session, refused, lapsed []*model.Job
 // holdersFirst puts those jobs before their peers whose promises are not enough any more: with no plan for them their room is for
 // others, before anybody is evicted for the want of it.
 func holdersFirst(a, b *model.Job) int {
-	switch x, y := slices.ContainsFunc(a.Tasks, nominated), slices.ContainsFunc(b.Tasks, nominated); {
+	switch x, y := holds(a), holds(b); {
 	case x == y:
 		return 0
 	case x:
@@ -116,7 +121,10 @@ func holdersFirst(a, b *model.Job) int {
 	return 1
 }
 
-func nominated(task *model.Task) bool { return task.Nominated != "" }
+// holds tells whether members of the job were promised room in earlier cycles.
+func holds(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
+}
 
 // stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
 func stuckIn(snapshot *model.Snapshot) string {
@@ -207,7 +215,7 @@ func (r *run) note(job *model.Job, why string, again bool) {
 
 // giveBack ends what a job without a plan was promised in earlier cycles.
 func (r *run) giveBack(job *model.Job) {
-	if slices.ContainsFunc(job.Tasks, nominated) {
+	if holds(job) {
 		r.session.GiveBack(job)
 		clear(r.hopeless) // what they say of the cluster is true no more
 	}

@@ -115,10 +115,7 @@ func (s *search) decide(p *plan) bool {
 		return false
 	}
 	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		if refusal := s.evictAll(statement, p.units); refusal != nil {
-			return refusal
-		}
-		if refusal := s.start(statement); refusal != nil {
+		if refusal := s.apply(statement, p); refusal != nil {
 			return refusal
 		}
 		return s.review(p)
@@ -126,10 +123,7 @@ func (s *search) decide(p *plan) bool {
 	if refusal != nil {
 		return false
 	}
-	for i := range p.covered {
-		s.guard.taken[i] += p.covered[i]
-	}
-	s.settle(p.units)
+	s.account(p)
 	clear(s.hopeless) // what they say of the cluster is true no more
 	waits := start.Waits(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left room over since it was refused
@@ -137,6 +131,22 @@ func (s *search) decide(p *plan) bool {
 	}
 	s.session.Refuse(s.job, waits)
 	return true
+}
+
+// apply marks the victims of a plan and promises the members room.
+func (s *search) apply(statement *framework.Statement, p *plan) *model.Refusal {
+	if refusal := s.evictAll(statement, p.units); refusal != nil {
+		return refusal
+	}
+	return s.start(statement)
+}
+
+// account takes the victims of a plan that was applied off what later plans of the run may take.
+func (s *search) account(p *plan) {
+	for i := range p.covered {
+		s.guard.taken[i] += p.covered[i]
+	}
+	s.settle(p.units)
 }
 
 // start promises the members room, their seats if the free choice does not do.

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"math"
-	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -26,6 +25,8 @@ type ranking struct {
 	// levels are a tournament: the first has the nodes, each entry of the next the best of a group of the one before, and the
 	// last one entry.
 	levels [][]entry
+	// fresh is room to work in.
+	fresh []fresh
 }
 
 // group is how many entries compete for one of the next level: as many as lie in one line of a processor's cache.
@@ -64,12 +65,28 @@ func (r *ranking) follow(s *Session, task *model.Task, a *static) {
 		r.rankAll(task, a)
 		return
 	}
+	// In three passes, since each reads something else from memory, and waits for it: once for all nodes, not for each again.
+	r.fresh = r.fresh[:0]
 	for i := range changes {
 		// A node that changed again later is looked at only then.
 		if node := changes[i].Node; node.Changed == before+uint64(i)+1 {
-			r.set(node.Index, r.sum(task, node, a.scores[node.Index]))
+			r.fresh = append(r.fresh, fresh{node: node, static: a.of(node.Index)})
 		}
 	}
+	for i := range r.fresh {
+		f := &r.fresh[i]
+		f.sum = r.sum(task, f.node, f.static)
+	}
+	for i := range r.fresh {
+		r.set(r.fresh[i].node.Index, r.fresh[i].sum)
+	}
+}
+
+// fresh is a node that has changed.
+type fresh struct {
+	node   *model.Node
+	static int32
+	sum    int64
 }
 
 // ask gets the questions that this session puts to a node.
@@ -100,7 +117,7 @@ func (r *ranking) rankAll(task *model.Task, a *static) {
 		r.levels = levelsFor(len(a.nodes))
 	}
 	for i, node := range a.nodes {
-		r.levels[0][i] = newEntry(r.sum(task, node, a.scores[i]), i)
+		r.levels[0][i] = newEntry(r.sum(task, node, a.of(i)), i)
 	}
 	for next := 1; next < len(r.levels); next++ {
 		for i := range r.levels[next] {
@@ -121,7 +138,12 @@ func levelsFor(nodes int) [][]entry {
 // winner returns the best of a group of one level.
 func (r *ranking) winner(level, number int) entry {
 	entries := r.levels[level]
-	return slices.Max(entries[number*group : min((number+1)*group, len(entries))])
+	entries = entries[number*group : min((number+1)*group, len(entries))]
+	best := entries[0]
+	for _, e := range entries[1:] {
+		best = max(best, e)
+	}
+	return best
 }
 
 // set lets a node win or lose its way up with a new sum, as far as that changes anything.

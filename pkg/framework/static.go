@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -14,10 +16,12 @@ type static struct {
 	// refused says that no node can do; nil when some may.
 	refused *model.Refusal
 	// nodes is the list that was asked about. By its positions: verdicts, nil for a candidate, and scores, weighted and
-	// normalised over all candidates; the others are barred.
+	// normalised over all candidates; the others are barred. Where all nodes have the same score, scores is nil and even is it:
+	// for most shapes that is so, and the memory that need not be looked at is the machine's for the books.
 	nodes    []*model.Node
 	verdicts []*model.Refusal
 	scores   []int32
+	even     int32
 	// candidates pass all static checks, by name; positions are where they stand in nodes.
 	candidates []*model.Node
 	positions  []int
@@ -92,11 +96,27 @@ func (a *static) score(scores []NodeScore) {
 	for _, score := range scores {
 		addScore(sums, score, a.candidates)
 	}
+	capped := func(sum int64) int32 { return int32(min(max(sum, barred+1), most)) }
+	a.scores, a.even = nil, barred
+	if len(sums) > 0 {
+		a.even = capped(sums[0])
+	}
+	if len(sums) == len(a.nodes) && !slices.ContainsFunc(sums, func(sum int64) bool { return sum != sums[0] }) {
+		return
+	}
 	a.scores = make([]int32, len(a.nodes))
 	for i := range a.scores {
 		a.scores[i] = barred
 	}
 	for i, position := range a.positions {
-		a.scores[position] = int32(min(max(sums[i], barred+1), most))
+		a.scores[position] = capped(sums[i])
 	}
+}
+
+// of returns the score of the node at a position, barred when it is no candidate.
+func (a *static) of(position int) int32 {
+	if a.scores == nil {
+		return a.even
+	}
+	return a.scores[position]
 }

@@ -68,8 +68,20 @@ const (
 //
 // Invariant: nobody is placed on idle room that a promise or a hold counts on.
 func (n *Node) Lacking(request Resources, room Room) int {
-	for i, amount := range request {
-		if amount > 0 && amount > n.free(i, room) {
+	width := len(request)
+	if width > min(len(n.Idle), len(n.Releasing), len(n.Promised), len(n.Kept)) { // nobody has widened the books
+		if lack := n.Lack(request, room); len(lack) > 0 {
+			return lack[0].Position
+		}
+		return -1
+	}
+	idle, releasing, promised, kept := n.Idle[:width], n.Releasing[:width], n.Promised[:width], n.Kept[:width]
+	for i, amount := range request { // as free does, without a call for each dimension: this is the innermost loop
+		if amount <= 0 {
+			continue
+		}
+		free := idle[i] + releasing[i] - promised[i] - kept[i]
+		if amount > free || room == IdleRoom && amount > idle[i] {
 			return i
 		}
 	}

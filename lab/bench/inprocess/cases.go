@@ -97,7 +97,7 @@ func Selection() []Case {
 	large := identical(20_000, 200_000, 50, 50)
 	cases := []Case{
 		{Goals, First, identical(10_000, 0, 10_000, 10_000), 9, 250 * time.Millisecond},
-		{Goals, First, Workload{Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: 50}, 3, 3 * time.Second},
+		{Goals, First, Workload{Kind: Shapes, Nodes: 10_000, Pending: 100_000, GangSize: 50}, 5, 3 * time.Second},
 		constrained(Zone), constrained(Host), constrained(Spread),
 		{Goals, First, hopeless, 3, 0},
 		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
@@ -110,16 +110,16 @@ func Selection() []Case {
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
 	}
 	for _, nodes := range []int{1000, 5000, 10_000, 20_000} {
-		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 5})
+		cases = append(cases, Case{Table: Nodes, Measure: First, Workload: identical(nodes, 0, 10_000, 50), Rounds: 11})
 	}
 	for _, existing := range []int{0, 10_000, 50_000, 200_000} {
-		cases = append(cases, Case{Table: Existing, Measure: First, Workload: identical(10_000, existing, 10_000, 50), Rounds: 5})
+		cases = append(cases, Case{Table: Existing, Measure: First, Workload: identical(10_000, existing, 10_000, 50), Rounds: 11})
 	}
 	for _, pending := range []int{1000, 10_000, 100_000} {
 		cases = append(cases, Case{Table: Pending, Measure: First, Workload: identical(10_000, 0, pending, 50), Rounds: 5})
 	}
 	for _, size := range []int{10_000, 1000, 100, 10, 1} {
-		cases = append(cases, Case{Table: Gangs, Measure: First, Workload: identical(10_000, 0, 10_000, size), Rounds: 5})
+		cases = append(cases, Case{Table: Gangs, Measure: First, Workload: identical(10_000, 0, 10_000, size), Rounds: 11})
 	}
 	for _, nodes := range []int{500, 1000, 2000, 5000} {
 		cases = append(cases, Case{Table: Evicting, Measure: First, Workload: evicting(Victims, nodes, 1000, 1000), Rounds: 3})

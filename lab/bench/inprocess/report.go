@@ -89,19 +89,20 @@ func writeCurve(b *strings.Builder, curve Table, rows []Result) {
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(b, "Exponent of the cycle's time: %.2f", exponent)
+	fmt.Fprintf(b, "Exponent of the cycle's time, fastest rounds: %.2f", exponent)
 	if most := curve.most(); most > 0 {
 		fmt.Fprintf(b, "; goal ≤ %.2f; met: %s", most, page.Met(exponent <= most))
 	}
 	b.WriteString(".\n\n")
 }
 
-// Fit is the exponent of a curve; rows of size zero are left out.
+// Fit is the exponent of a curve, from the fastest round of each row, since the machine's noise only ever adds to what a round takes.
+// Rows of size zero are left out.
 func Fit(curve Table, rows []Result) (float64, error) {
 	var sizes, costs []float64
 	for _, r := range rows {
 		if size := curve.size(r.Case.Workload); size > 0 {
-			sizes, costs = append(sizes, size), append(costs, r.Took.Seconds())
+			sizes, costs = append(sizes, size), append(costs, r.Fastest.Seconds())
 		}
 	}
 	return Exponent(sizes, costs)

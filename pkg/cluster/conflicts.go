@@ -31,10 +31,15 @@ const (
 
 // Conflict is a pod that is on a node with isolated CPUs which it should not have, or without those that it should.
 type Conflict struct {
-	Kind   ConflictKind
-	Pod    model.PodRef
+	Kind ConflictKind
+	Pod  model.PodRef
+	// Job is the pod's; the zero key for one of another scheduler.
+	Job    model.JobKey
 	Node   string
 	Detail string
+	// Yields tells of an overlap that the pod can never have its CPUs: the one that keeps them was bound before, and is not itself
+	// kept from them by a third.
+	Yields bool
 }
 
 // conflicts are what was found so far.
@@ -100,10 +105,13 @@ func (s *State) conflictsOn(name string) []Conflict {
 	})
 	owners := map[int]types.UID{}
 	names := map[types.UID]string{}
+	var kept isolated.Set // by those who yield to nobody
 	var found []Conflict
 	for _, pod := range pods {
 		report := func(kind ConflictKind, detail string) {
-			found = append(found, Conflict{Kind: kind, Pod: pod.task.PodRef, Node: name, Detail: detail})
+			found = append(found, Conflict{
+				Kind: kind, Pod: pod.task.PodRef, Job: pod.task.Job, Node: name, Detail: detail,
+			})
 		}
 		held, err := isolated.AssignedTo(pod.task.Pod)
 		switch {
@@ -123,8 +131,29 @@ func (s *State) conflictsOn(name string) []Conflict {
 		if both, owner := claim(owners, held.CPUs, pod.task.UID); !both.Empty() {
 			report(ConflictOverlap, fmt.Sprintf("it holds CPUs %s, which pod %s was given before", both, names[owner]))
 		}
+		if kept.Intersect(held.CPUs).Empty() {
+			kept = kept.Union(held.CPUs)
+		} else {
+			found[len(found)-1].Yields = true
+		}
 	}
 	return found
+}
+
+// Yielding returns the pods of this scheduler that yield to others and are not on their way out, as of the last TakeConflicts, by
+// node and in the order in which they were bound. It costs what there is of conflicts.
+func (s *State) Yielding() []Conflict {
+	var yielding []Conflict
+	for _, name := range slices.Sorted(maps.Keys(s.conflicts.found)) {
+		for _, conflict := range s.conflicts.found[name] {
+			r := s.record(conflict.Pod.UID)
+			ours := conflict.Job != model.JobKey{}
+			if conflict.Yields && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil {
+				yielding = append(yielding, conflict)
+			}
+		}
+	}
+	return yielding
 }
 
 // claim makes a pod the owner of what nobody owns, and returns the rest, with whom the first of it belongs to.

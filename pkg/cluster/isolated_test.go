@@ -131,6 +131,51 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
+// TestOnlyWhoCanNeverRunYields: to the one that was bound first, in the same second to the one with the smaller UID, and to nobody
+// who yields to a third.
+func TestOnlyWhoCanNeverRunYields(t *testing.T) {
+	events := []Event{
+		{Kind: KindNode, Node: isolating("n", 1)},
+		{Kind: KindPod, Pod: pod("first", holding("8-9", 1))},
+		{Kind: KindPod, Pod: pod("second", holding("9-10", 2))},
+		{Kind: KindPod, Pod: pod("third", holding("10", 3))}, // which it has when the second is gone
+		{Kind: KindPod, Pod: pod("e", holding("11", 4))},
+		{Kind: KindPod, Pod: pod("d", holding("11", 4))},
+		{Kind: KindPod, Pod: pod("leaves", holding("8", 5), deleting(start))},
+		{Kind: KindPod, Pod: pod("theirs", holding("8", 6), by("another"))},
+	}
+	yielding := func(s *State) []string {
+		s.TakeConflicts()
+		return told(s.Yielding())
+	}
+	for seed := range uint64(20) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		s := newState()
+		for _, event := range events {
+			s.Apply(event)
+		}
+		want := []string{
+			"overlap e: it holds CPUs 11, which pod ns/d was given before", "overlap second: it holds CPUs 9, which pod ns/first was given before",
+		}
+		if got := yielding(s); !slices.Equal(got, want) {
+			t.Errorf("%q yield, want %q", got, want)
+		}
+		evicted := model.Eviction{Pod: model.PodRef{UID: "second"}}
+		s.Assume(model.Decision{Evictions: []model.Eviction{evicted}})
+		if got := yielding(s); !slices.Equal(got, want[:1]) {
+			t.Errorf("%q yield while one is being evicted, want %q", got, want[:1])
+		}
+		if s.ForgetEviction("second"); !slices.Equal(yielding(s), want) {
+			t.Errorf("%q yield after the eviction failed, want %q", yielding(s), want)
+		}
+		s.Apply(Event{Kind: KindPod, Pod: pod("first", holding("8-9", 1), revised(9), phase(corev1.PodSucceeded))})
+		want[1] = "overlap third: it holds CPUs 10, which pod ns/second was given before"
+		if got := yielding(s); !slices.Equal(got, want) {
+			t.Errorf("%q yield when the first is gone, want %q", got, want)
+		}
+	}
+}
+
 func told(all []Conflict) []string {
 	var lines []string
 	for _, c := range all {

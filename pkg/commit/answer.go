@@ -220,6 +220,9 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	m.unlink(now, e)
 	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
+	if e.victim != nil {
+		outcome.Why = e.victim.Why
+	}
 	m.report(now, outcome)
 
 	b := e.batch

@@ -236,6 +236,8 @@ type Outcome struct {
 	Overtaken bool
 	// Message says why it failed, in the API server's words; empty when it did not.
 	Message string
+	// Why is that of the Eviction, of an Evicted or EvictFailed; empty when it is for the sake of Job.
+	Why string
 	// Needs is the decision's Needs; the numbers behind it count its binds by outcome. Only Committed sets these.
 	Needs, Bound, Failed, Uncertain int
 	// Victims are the decision's evictions that took effect, in the order in which that was confirmed; Members is for how many

@@ -41,6 +41,7 @@ type slots struct {
 	nodeScore   []NodeScorer
 	requests    []translator
 	binders     []PodBinders
+	conflicts   []ConflictEnder
 	reserve     []Reserver
 	assign      []Assigner
 	bind        []Binder
@@ -77,6 +78,7 @@ func (p *Profile) slots() slots {
 	filled.nodeScore = flat(fill[NodeScorer](tiers, config.NodeScore))
 	filled.requests = flat(fill[translator](tiers, config.Requests))
 	filled.binders = flat(fill[PodBinders](tiers, ""))
+	filled.conflicts = flat(fill[ConflictEnder](tiers, ""))
 	filled.reserve = flat(fill[Reserver](tiers, ""))
 	filled.assign = flat(fill[Assigner](tiers, ""))
 	filled.bind = flat(fill[Binder](tiers, ""))
@@ -139,6 +141,7 @@ func (s *slots) questions() []question {
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},
 		{config.Observe, "all are told", names(s.observe)},
+		{"conflicts", "any that ends them", names(s.conflicts)},
 		{openSession, "all, in tier order", names(s.openSession)},
 		{closeSession, "all, in reverse order", names(s.closeSess)},
 	}

@@ -2,6 +2,7 @@ package isolated
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -66,6 +67,9 @@ func FuzzParseAssignment(f *testing.F) {
 func FuzzParseTopology(f *testing.F) {
 	f.Add(topology)
 	f.Add(`{"v":1,"gen":-1,"numa":[{},{}],"threadsPerCore":-3,"problems":[""]}`)
+	f.Add(strings.Replace(topology, `"threadsPerCore":2`, `"threadsPerCore":1`, 1))
+	f.Add(strings.Replace(topology, `"cores":["8,12","9,13"]`, `"cores":["","8","12","9,13"]`, 1))
+	f.Add(strings.Replace(topology, `"id":1`, `"id":4096`, 1))
 	f.Add(`{}`)
 	f.Add(`[]`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -76,6 +80,7 @@ func FuzzParseTopology(f *testing.F) {
 		if !topology.Isolated.Within(topology.Online) {
 			t.Fatalf("%s of %s", topology.Isolated, topology.Online)
 		}
+		holdPicks(t, topology)
 		written, err := topology.Text()
 		if err != nil || !json.Valid([]byte(written)) {
 			t.Fatalf("%+v: %v", topology, err)
@@ -88,4 +93,23 @@ func FuzzParseTopology(f *testing.F) {
 			t.Fatalf("%q is written as %q, and that as %q", text, written, second)
 		}
 	})
+}
+
+// holdPicks sees that whatever can be read can be chosen from: ids that are free, as many as asked for, on NUMA nodes with a number.
+func holdPicks(t *testing.T, topology *Topology) {
+	for _, smt := range []SMT{PreferFullCore, RequireFullCore, OnePerCore} {
+		for _, numa := range []NUMA{NUMAPreferred, NUMARequired} {
+			p := Policies{SMT: smt, NUMA: numa}
+			most := Most(topology, topology.Isolated, p)
+			for _, n := range []int{-1, 0, 1, 2, 3, most, most + 1, Limit} {
+				ids, ok := Pick(topology, topology.Isolated, n, p)
+				if want := n * p.PerCPU(); ok && (ids.Len() != want || !ids.Within(topology.Isolated)) || !ok && !ids.Empty() {
+					t.Fatalf("%d of %s, %v: %s, %v", n, topology.Isolated, p, ids, ok)
+				}
+				if ok && topology.NUMAOf(ids).Empty() {
+					t.Fatalf("%s are of no NUMA node", ids)
+				}
+			}
+		}
+	}
 }

@@ -55,9 +55,9 @@ const (
 	Excluded Mode = "excluded"
 )
 
-// ParseTopology reads TopologyAnnotation and checks what is relied on: the version, a known mode, that the NUMA nodes' CPUs are
-// disjoint and together exactly the isolated ones, and that the cores of each are so within it. Unknown fields are left out, so
-// that an agent may be newer than the scheduler.
+// ParseTopology reads TopologyAnnotation and checks what is relied on: the version, a known mode, that the NUMA nodes have numbers
+// of their own, that their CPUs are disjoint and together exactly the isolated ones, and that the cores of each are so within it.
+// Unknown fields are left out, so that an agent may be newer than the scheduler.
 func ParseTopology(text string) (*Topology, error) {
 	t := &Topology{}
 	if err := json.Unmarshal([]byte(text), t); err != nil {
@@ -75,14 +75,21 @@ func (t *Topology) check() error {
 		return fmt.Errorf("version %d: only 1 is known", t.Version)
 	case t.Mode != Included && t.Mode != Excluded:
 		return fmt.Errorf("mode %q: neither %q nor %q", t.Mode, Included, Excluded)
-	case t.ThreadsPerCore < 1:
-		return fmt.Errorf("threadsPerCore %d: less than 1", t.ThreadsPerCore)
+	case t.ThreadsPerCore < 1 || t.ThreadsPerCore > Limit:
+		return fmt.Errorf("threadsPerCore %d: neither 1 nor up to %d", t.ThreadsPerCore, Limit)
 	case !t.Isolated.Within(t.Online):
 		return fmt.Errorf("isolated %s: %s are not online", t.Isolated, t.Isolated.Minus(t.Online))
 	}
-	var all Set
+	var all, numbers Set
 	for i := range t.NUMA {
 		node := &t.NUMA[i]
+		switch {
+		case node.ID < 0 || node.ID >= Limit:
+			return fmt.Errorf("numa %d: neither 0 nor below %d", node.ID, Limit)
+		case numbers.Has(node.ID):
+			return fmt.Errorf("numa %d: named twice", node.ID)
+		}
+		numbers = numbers.Union(Of(node.ID))
 		if both := all.Intersect(node.CPUs); !both.Empty() {
 			return fmt.Errorf("numa %d: CPUs %s are of another NUMA node, too", node.ID, both)
 		}
@@ -115,6 +122,17 @@ func partition(whole Set, parts []Set) error {
 		return fmt.Errorf("have %s of %s", all, whole)
 	}
 	return nil
+}
+
+// NUMAOf returns the numbers of the NUMA nodes that ids are of.
+func (t *Topology) NUMAOf(ids Set) Set {
+	var numa Set
+	for i := range t.NUMA {
+		if !t.NUMA[i].CPUs.Intersect(ids).Empty() {
+			numa = numa.Union(Of(t.NUMA[i].ID))
+		}
+	}
+	return numa
 }
 
 // Text returns the annotation's value.

@@ -38,6 +38,10 @@ func TestWhatDoesNotAddUpIsRefused(t *testing.T) {
 		{`"cores":["8,12","9,13"]`, `"cores":["8,12-13","9,13"]`, "numa 0: cores: CPUs 13 are named twice"},
 		{`"cpus":"10-11,14-15"`, `"cpus":"9-11,14-15"`, "numa 1: CPUs 9 are of another NUMA node"},
 		{`"threadsPerCore":2`, `"threadsPerCore":0`, "threadsPerCore 0"},
+		{`"threadsPerCore":2`, `"threadsPerCore":4611686018427387904`, "threadsPerCore 4611686018427387904"},
+		{`"id":1`, `"id":0`, "numa 0: named twice"},
+		{`"id":1`, `"id":-1`, "numa -1: neither 0 nor below 1024"},
+		{`"id":1`, `"id":1024`, "numa 1024: neither 0 nor below 1024"},
 	} {
 		text := strings.Replace(topology, c.old, c.new, 1)
 		if _, err := ParseTopology(text); err == nil || !strings.Contains(err.Error(), c.want) {

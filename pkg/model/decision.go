@@ -42,6 +42,9 @@ type Eviction struct {
 	Node string
 	// Delete tells that the pod is deleted whatever its budgets say, rather than evicted as far as they allow.
 	Delete bool
+	// Why is the reason of an eviction for nobody's sake, in plain words: the pod could never run where it is. Then the decision is
+	// of no job, and makes no promise. Empty when it is for the decision's job.
+	Why string
 }
 
 // Promise is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an
@@ -52,7 +55,7 @@ type Promise struct {
 }
 
 // Decision is what one statement decided for one job, committed as one unit: its effect is assumed in the live state before
-// the first call leaves. Evictions come with Promises: others end so that the job can start where it was promised to. Promises
+// the first call leaves; or, of no job, that a pod ends for nobody's sake. Evictions come with Promises: others end so that the job can start where it was promised to. Promises
 // alone move to other room what others have ended for before.
 type Decision struct {
 	Job JobKey

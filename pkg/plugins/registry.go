@@ -37,7 +37,7 @@ func BuiltIn(kube Kube) []framework.PluginMaker {
 			return nodeorder.New(kube, index, nodeorder.ReadWeights(arguments))
 		}},
 		{Name: isolcpu.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
-			return isolcpu.New(isolcpu.ReadWeights(arguments)), nil
+			return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
 		}},
 		{Name: extender.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
 			return extender.New(extender.ReadArguments(arguments))

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -30,10 +33,14 @@ const eight = `{"v":1,"gen":1,"source":"isolcpus","isolated":"8-15","online":"0-
 
 // newIsolatedWorld has a node with eight isolated CPUs of fourteen.
 func newIsolatedWorld(t tester) *world {
+	return isolatedWorld(t, isolcpu.Options{BestFit: 1, Avoid: 1})
+}
+
+func isolatedWorld(t tester, options isolcpu.Options) *world {
 	w := newWorld(t)
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: isolcpu.New(isolcpu.Weights{BestFit: 1, Avoid: 1})}}},
+		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: isolcpu.New(options)}}},
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()})
 	w.loop = New(state, commit.New(commit.Options{}), profile, w, w.mailbox,
@@ -143,7 +150,7 @@ func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 	}
 }
 
-// TestConflictsAreToldOnce, by an event and a measurement, and nobody is evicted.
+// TestConflictsAreToldOnce, by an event and a measurement, and nobody is evicted who holds nothing of others.
 func TestConflictsAreToldOnce(t *testing.T) {
 	w := newIsolatedWorld(t)
 	registry := prometheus.NewRegistry()
@@ -181,5 +188,92 @@ func TestConflictsAreToldOnce(t *testing.T) {
 	}
 	if told != 1 || len(counted) != 1 || counted["unassigned"] != 1 {
 		t.Errorf("%d events, measured %v", told, counted)
+	}
+}
+
+// inConflict adds a gang of two whose members were bound one second after the other, the second to a CPU of the first, as by
+// another scheduler.
+func (w *world) inConflict() {
+	w.gang("g", 0, 2)
+	for i, cpus := range []string{"8-9", "9-10"} {
+		w.isolatedPod(fmt.Sprintf("g-%d", i), "2")
+		pod := w.pods[types.UID(fmt.Sprintf("g-%d", i))].DeepCopy()
+		pod.Labels, pod.Spec.NodeName = map[string]string{v1alpha1.LabelPodGroup: "g"}, "n1"
+		pod.Annotations[isolated.AssignedAnnotation] = fmt.Sprintf(
+			`{"v":1,"node":"n1","uid":"g-%d","cpus":%q,"numa":"0","containers":{"main":%q},"gen":1}`, i, cpus, cpus)
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(w.clock.Now().Add(time.Duration(i) * time.Second)),
+		}}
+		w.pod(pod)
+	}
+}
+
+// conflictEvents returns what is told of conflicts, by whom it is about.
+func conflictEvents(calls []commit.Call) []string {
+	var told []string
+	for _, call := range calls {
+		if event := call.Write.Event; call.Kind == commit.CallEvent && strings.HasPrefix(event.Reason, reasonConflict) {
+			told = append(told, event.Regarding.Kind+" "+event.Regarding.Name+" "+event.Reason+": "+event.Note)
+		}
+	}
+	slices.Sort(told)
+	return told
+}
+
+// TestWhoCanNeverRunIsEvicted: the one that was bound second, once, and everybody concerned is told why.
+func TestWhoCanNeverRunIsEvicted(t *testing.T) {
+	w := newIsolatedWorld(t)
+	w.inConflict()
+	calls := w.play(t.Context(), 2*time.Second)
+	var evicted []string
+	for _, call := range calls {
+		if call.Kind == commit.CallEvict {
+			evicted = append(evicted, call.Pod.Name)
+		}
+	}
+	if !slices.Equal(evicted, []string{"g-1"}) {
+		t.Errorf("%q were evicted, want g-1", evicted)
+	}
+	want := []string{
+		"Pod g-1 IsolatedCPUConflict: it holds CPUs 9, which pod default/g-0 was given before on n1",
+		"Pod g-1 IsolatedCPUConflictEnded: Evicted from node n1: it holds CPUs 9, which pod default/g-0 was given before",
+		"PodGroup g IsolatedCPUConflictEnded: Evicted pod g-1 from node n1: it holds CPUs 9, which pod default/g-0 was given before",
+	}
+	if told := conflictEvents(calls); !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	if calls := kinds(w.play(t.Context(), time.Minute)); calls[commit.CallEvict] > 0 {
+		t.Errorf("calls %v when it is over", calls)
+	}
+}
+
+// TestWhoMayNotBeEvictedIsTriedAgain, later and later, and as soon as it may be it goes.
+func TestWhoMayNotBeEvictedIsTriedAgain(t *testing.T) {
+	w := newIsolatedWorld(t)
+	w.inConflict()
+	w.refusePlan = overBudget
+	w.play(t.Context(), 5*time.Second)
+	tries := kinds(w.calls)[commit.CallEvict]
+	w.play(t.Context(), time.Minute)
+	if later := kinds(w.calls)[commit.CallEvict]; tries != 1 || later < 1 || later > 4 {
+		t.Errorf("%d tries at first and %d within a minute, want one and a few", tries, later)
+	}
+	w.refusePlan = nil
+	if w.play(t.Context(), time.Minute); w.pods["g-1"] != nil && w.pods["g-1"].DeletionTimestamp == nil {
+		t.Error("it stays when it may be evicted")
+	}
+}
+
+// TestConflictsAreOnlyReported where that is asked for.
+func TestConflictsAreOnlyReported(t *testing.T) {
+	w := isolatedWorld(t, isolcpu.Options{BestFit: 1, Avoid: 1, Report: true})
+	w.inConflict()
+	calls := w.play(t.Context(), 5*time.Second)
+	if n := kinds(calls)[commit.CallEvict]; n != 0 {
+		t.Errorf("%d were evicted", n)
+	}
+	if told := conflictEvents(calls); len(told) != 1 || !strings.HasPrefix(told[0], "Pod g-1 IsolatedCPUConflict: ") {
+		t.Errorf("told %q", told)
 	}
 }

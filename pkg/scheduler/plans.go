@@ -31,7 +31,11 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 	job := s.state.Job(outcome.Job)
 	switch outcome.Kind {
 	case commit.Evicted:
-		if !outcome.Gone {
+		switch {
+		case outcome.Gone:
+		case outcome.Why != "":
+			s.machine.Write(now, conflictEnded(outcome, now))
+		default:
 			s.machine.Write(now, preempted(outcome, job, now))
 		}
 	case commit.EvictFailed:
@@ -42,6 +46,10 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 		}
 		s.wake(now)
 	case commit.Cleared:
+		if outcome.Job == (model.JobKey{}) {
+			s.tellLosers(outcome.Victims, now)
+			return
+		}
 		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
 		if len(outcome.Victims) > 0 {
 			s.tellJobs(outcome, job, now)

@@ -59,6 +59,8 @@ type Scheduler struct {
 	sender  Sender
 	mailbox *Mailbox
 	options Options
+	// endsConflicts is the profile's.
+	endsConflicts bool
 
 	reporter *reporter
 	backoff  backoff
@@ -109,7 +111,8 @@ func New(
 	starts := newStarts(options.BindDeadline)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(starts.known), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
+		endsConflicts: profile.EndsConflicts(),
+		reporter:      newReporter(starts.known), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
 	}
 }
 
@@ -134,7 +137,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	for _, doubt := range s.doubts.expired(now) {
 		s.resolve(doubt, now)
 	}
-	s.reportConflicts(ctx, now)
+	s.watchConflicts(ctx, now)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}

@@ -38,6 +38,9 @@ func (s spared) add(outcome commit.Outcome, now time.Time) {
 	}
 }
 
+// at tells whether a pod is spared at the moment.
+func (s spared) at(pod types.UID, now time.Time) bool { return s[pod].until.After(now) }
+
 // now returns the pods that are spared at the moment, and when the first of them is not any more. It drops pods that are gone,
 // and what has been forgiven for long.
 func (s spared) now(state *cluster.State, now time.Time) (refusals map[types.UID]*model.Refusal, wake time.Time) {

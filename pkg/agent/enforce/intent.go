@@ -21,15 +21,16 @@ type intent struct {
 func (i *intent) selects(container string) bool { return i.all || i.names[container] }
 
 // intentOf reads the annotations of a pod. One without any is ordinary. What asks for isolated CPUs, or claims to have them, and
-// cannot be believed is never ordinary: which containers are meant is read as widely as it may be.
+// cannot be believed is never ordinary: which containers are meant is read as widely as it may be, and as all of them where no
+// name can be made out.
 func intentOf(node string, pod *Pod) intent {
-	asked := strings.TrimSpace(pod.Annotations[isolated.RequestAnnotation])
+	asked, asks := pod.Annotations[isolated.RequestAnnotation]
 	text, assigned := pod.Annotations[isolated.AssignedAnnotation]
-	if asked == "" && !assigned {
+	if !asks && !assigned {
 		return intent{}
 	}
 	in := intent{names: map[string]bool{}}
-	if asked != "true" {
+	if asked = strings.TrimSpace(asked); asked != "true" {
 		for name := range strings.SplitSeq(asked, ",") {
 			if name = strings.TrimSpace(name); name != "" {
 				in.names[name] = true
@@ -38,7 +39,7 @@ func intentOf(node string, pod *Pod) intent {
 	}
 	if !assigned {
 		in.why = refuse(Unassigned, "the pod asks for isolated CPUs and was given none: it was not placed by a scheduler that does")
-		in.all = asked == "true"
+		in.all = len(in.names) == 0
 		return in
 	}
 	a, err := isolated.ParseAssignment(text)
@@ -51,6 +52,8 @@ func intentOf(node string, pod *Pod) intent {
 		in.names[name] = true
 	}
 	switch {
+	case len(a.Containers) == 0:
+		in.why = refuse(Malformed, "the assignment names no container")
 	case a.UID != pod.UID:
 		in.why = refuse(StaleUID, "the assignment is of pod uid %q, this is %q", a.UID, pod.UID)
 	case a.Node != node:
@@ -59,7 +62,7 @@ func intentOf(node string, pod *Pod) intent {
 		in.given = a
 		return in
 	}
-	in.all = asked == "true"
+	in.all = asked == "true" || len(in.names) == 0
 	return in
 }
 

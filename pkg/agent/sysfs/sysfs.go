@@ -136,16 +136,19 @@ func readNodes(root fs.FS, online isolated.Set) ([]Node, error) {
 	rest := online
 	for _, entry := range entries {
 		number, is := strings.CutPrefix(entry.Name(), "node")
-		id, err := strconv.Atoi(number)
+		id, err := strconv.ParseUint(number, 10, 31)
 		if !is || err != nil {
 			continue
+		}
+		if id >= isolated.Limit {
+			return nil, fmt.Errorf("%s/%s: at most %d NUMA nodes are supported", nodeDirectory, entry.Name(), isolated.Limit)
 		}
 		cpus, err := optionalSet(root, path.Join(nodeDirectory, entry.Name(), "cpulist"))
 		if err != nil {
 			return nil, err
 		}
 		if cpus = cpus.Intersect(rest); !cpus.Empty() {
-			nodes = append(nodes, Node{ID: id, CPUs: cpus})
+			nodes = append(nodes, Node{ID: int(id), CPUs: cpus})
 			rest = rest.Minus(cpus)
 		}
 	}

@@ -41,8 +41,8 @@ type house struct {
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	weights := isolcpu.Weights{BestFit: 1, Avoid: 1}
-	profile := &framework.Profile{Tiers: []framework.Tier{{{New: isolcpu.New(weights)}, {New: anyVictim}}}}
+	options := isolcpu.Options{BestFit: 1, Avoid: 1}
+	profile := &framework.Profile{Tiers: []framework.Tier{{{New: isolcpu.New(options)}, {New: anyVictim}}}}
 	h := &house{
 		t: t, profile: profile, now: time.Unix(1_700_000_000, 0), pods: map[types.UID]*corev1.Pod{}, coming: map[types.UID]model.Bind{},
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()}),

@@ -25,19 +25,9 @@ func (p *plugin) Assign(task *model.Task, node *model.Node) (*isolated.Assignmen
 		return nil, q.fragmented(node, isolated.Most(node.Isolated, free, q.Policies))
 	}
 	return &isolated.Assignment{
-		Version: 1, Node: node.Name, UID: string(task.UID), CPUs: ids, NUMA: numaOf(node.Isolated, ids),
+		Version: 1, Node: node.Name, UID: string(task.UID), CPUs: ids, NUMA: node.Isolated.NUMAOf(ids),
 		Containers: asked.Partition(node.Isolated, ids), Generation: node.Isolated.Generation,
 	}, nil
-}
-
-func numaOf(topology *isolated.Topology, ids isolated.Set) isolated.Set {
-	var numa isolated.Set
-	for i := range topology.NUMA {
-		if !topology.NUMA[i].CPUs.Intersect(ids).Empty() {
-			numa = numa.Union(isolated.Of(topology.NUMA[i].ID))
-		}
-	}
-	return numa
 }
 
 // full is the best score.
@@ -51,10 +41,10 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, _ []*model.N
 	}
 	q, asks := p.ask(task)
 	switch {
-	case asks && scope == framework.Local && p.weights.BestFit > 0:
-		return []framework.NodeScore{{Name: "bestfit", Weight: p.weights.BestFit, Raw: q.bestFit}}
-	case !asks && scope == framework.Static && p.weights.Avoid > 0:
-		return []framework.NodeScore{{Name: "avoid", Weight: p.weights.Avoid, Raw: avoid}}
+	case asks && scope == framework.Local && p.options.BestFit > 0:
+		return []framework.NodeScore{{Name: "bestfit", Weight: p.options.BestFit, Raw: q.bestFit}}
+	case !asks && scope == framework.Static && p.options.Avoid > 0:
+		return []framework.NodeScore{{Name: "avoid", Weight: p.options.Avoid, Raw: avoid}}
 	}
 	return nil
 }

@@ -21,35 +21,42 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "isolcpu"
 
-// Weights say how much each point of a score counts.
-type Weights struct {
+// Options are the plugin's arguments. A score of weight 0 is not asked for.
+type Options struct {
 	// BestFit prefers, for pods with isolated CPUs, nodes on which fewer are left over beside them, of one NUMA node first.
 	BestFit int64
 	// Avoid prefers, for all others, nodes without isolated CPUs.
 	Avoid int64
+	// Report only reports a pod that can never run since another one was given its CPUs before; else it is evicted.
+	Report bool
 }
 
-// Reader is what ReadWeights needs of a reader of arguments.
+// Reader is what ReadOptions needs of a reader of arguments.
 type Reader interface {
 	// Int reads a whole number between least and most.
 	Int(name string, def, least, most int64) int64
+	// OneOf returns one of the choices, def when none is given.
+	OneOf(name, def string, choices ...string) string
 }
 
-// ReadWeights reads the plugin's arguments. A score of weight 0 is not asked for.
-func ReadWeights(r Reader) Weights {
-	const most = 10_000
-	return Weights{BestFit: r.Int("bestfit.weight", 10, 0, most), Avoid: r.Int("avoid.weight", 1, 0, most)}
+// ReadOptions reads the plugin's arguments. What is no good is said by the reader.
+func ReadOptions(r Reader) Options {
+	const most, evict, report = 10_000, "evict", "report"
+	return Options{
+		BestFit: r.Int("bestfit.weight", 10, 0, most), Avoid: r.Int("avoid.weight", 1, 0, most),
+		Report: r.OneOf("onConflict", evict, evict, report) == report,
+	}
 }
 
 // New returns the maker of the plugin for each session.
-func New(weights Weights) framework.Factory {
+func New(options Options) framework.Factory {
 	seen := &sight{}
-	return func() framework.Plugin { return &plugin{weights: weights, seen: seen, charged: -1} }
+	return func() framework.Plugin { return &plugin{options: options, seen: seen, charged: -1} }
 }
 
 // plugin is the plugin of one session.
 type plugin struct {
-	weights  Weights
+	options  Options
 	snapshot *model.Snapshot
 	// charged is the dimension of isolated CPUs; -1 while nobody has asked for any.
 	charged int
@@ -73,11 +80,15 @@ var (
 	_ framework.NodeScorer    = (*plugin)(nil)
 	_ framework.Assigner      = (*plugin)(nil)
 	_ framework.SessionOpener = (*plugin)(nil)
+	_ framework.ConflictEnder = (*plugin)(nil)
 	_ model.RequestTranslator = (*plugin)(nil)
 )
 
 // Name returns "isolcpu".
 func (p *plugin) Name() string { return Name }
+
+// EndsConflicts tells whether a pod that can never run is evicted; see framework.ConflictEnder.
+func (p *plugin) EndsConflicts() bool { return !p.options.Report }
 
 // OpenSession finds the dimension, and what there is among the nodes.
 func (p *plugin) OpenSession(session *framework.Session) {

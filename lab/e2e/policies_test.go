@@ -129,9 +129,23 @@ func assertRequests(t *testing.T, user visitor) {
 		{"nothing", "", "2", "no container is named"},
 		{"half", "true", "1500m", "requests.cpu of main"},
 		{"zero", "main", "0", "requests.cpu of main"},
+		{"comma", "main,", "2", "no container is named"},
+		{"spelling", "True", "2", "no container is named True"},
+		{"tiny", "true", "1u", "requests.cpu of main"},
 	} {
 		refused(t, c.name, user.create(isolated(c.name, c.containers, c.cpu)), c.words)
 	}
+	refused(t, "half of one of two", user.create(isolated("two", "true", "2", beside("side", "500m"))), "requests.cpu of side")
+	refused(t, "half of a pod as a whole", user.create(isolated("whole", "main", "2", wholePod("2500m"))), "spec.resources.requests.cpu")
+	for key, word := range map[string]string{"smt": "off", "numa": ""} {
+		policy := func(p *corev1.Pod) { p.Annotations["isolcpu.tutti.dev/"+key] = word }
+		refused(t, key, user.create(isolated(key, "true", "2", policy)), "isolcpu.tutti.dev/"+key+" must be")
+	}
+	allowed(t, "one of two", user.create(isolated("one-of-two", "main", "2", beside("side", "500m"))))
+	allowed(t, "a pod as a whole", user.create(isolated("whole", "main", "2", wholePod("4"), beside("side", ""))))
+	allowed(t, "policies", user.create(isolated("policies", "true", "2", func(p *corev1.Pod) {
+		p.Annotations["isolcpu.tutti.dev/smt"], p.Annotations["isolcpu.tutti.dev/numa"] = "one-per-core", "required"
+	})))
 	allowed(t, "all", user.create(isolated("all", "true", "2")))
 	allowed(t, "by name", user.create(isolated("named", " main", "2000m")))
 	allowed(t, "init container by name", user.create(isolated("init", "first", "100m", func(p *corev1.Pod) {
@@ -140,6 +154,49 @@ func assertRequests(t *testing.T, user visitor) {
 		p.Spec.InitContainers = []corev1.Container{first}
 	})))
 	allowed(t, "without", user.create(isolated("plain", "", "1500m", func(p *corev1.Pod) { p.Annotations = nil })))
+}
+
+// beside adds a container with so much CPU, and the memory that the other one has.
+func beside(name, cpu string) harness.PodOption {
+	return func(p *corev1.Pod) {
+		c := *p.Spec.Containers[0].DeepCopy()
+		c.Name = name
+		if delete(c.Resources.Requests, corev1.ResourceCPU); cpu != "" {
+			c.Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+		}
+		p.Spec.Containers = append(p.Spec.Containers, c)
+	}
+}
+
+// wholePod lets the pod as a whole ask for so much CPU.
+func wholePod(cpu string) harness.PodOption {
+	return func(p *corev1.Pod) {
+		p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+}
+
+// debug adds an ephemeral container to a pod, and a forged assignment.
+func (v visitor) debug(pod string) error {
+	pods := v.CoreV1().Pods("isolated")
+	object, err := pods.Get(v.Context(), pod, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	object.Annotations["isolcpu.tutti.dev/assigned"] = "forged"
+	object.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"},
+	}}
+	_, err = pods.UpdateEphemeralContainers(v.Context(), pod, object, metav1.UpdateOptions{})
+	return err
+}
+
+// assertUnforged wants a pod to have been assigned just that, nothing when it is empty.
+func assertUnforged(t *testing.T, user visitor, name, want string) {
+	t.Helper()
+	pod, err := user.CoreV1().Pods("isolated").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil || pod.Annotations["isolcpu.tutti.dev/assigned"] != want {
+		t.Errorf("pod %s has annotations %v, %v; want %q", name, pod.Annotations, err, want)
+	}
 }
 
 func assertAssigned(t *testing.T, lab *harness.Env, user visitor, node string) {
@@ -152,12 +209,33 @@ func assertAssigned(t *testing.T, lab *harness.Env, user visitor, node string) {
 	refused(t, "another request", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/cpus":"main"}}}`), "cannot be changed")
 	refused(t, "no request", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/cpus":null}}}`), "cannot be changed")
 	refused(t, "a new policy", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/smt":"one-per-core"}}}`), "cannot be changed")
+	refused(t, "by the status", kubelet.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/cpus":"main"}}}`, "status"), "cannot be changed")
+	refused(t, "an empty one", user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/assigned":""}}}`), "written by the scheduler")
 	allowed(t, "another annotation", user.patch("mine", `{"metadata":{"annotations":{"note":"x"}}}`))
 	allowed(t, "the status", kubelet.patch("mine", `{"status":{"message":"x"}}`, "status"))
 
+	// A request for other parts of a pod changes its annotations no more than it is let, whether it is refused or not heeded.
+	if err := user.debug("mine"); err != nil {
+		refused(t, "with a debug container", err, "written by the scheduler")
+	}
+	_ = user.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/assigned":"forged","isolcpu.tutti.dev/cpus":"x"}},
+		"spec":{"containers":[{"name":"main","resources":{"requests":{"memory":"2Gi"}}}]}}`, "resize")
+	assertUnforged(t, user, "mine", "")
+
 	refused(t, "binding", user.bind("mine", node, assigned, false), "is for system:serviceaccount:"+release.Namespace)
 	refused(t, "legacy binding", user.bind("mine", node, assigned, true), "is for system:serviceaccount:"+release.Namespace)
+	for _, name := range []string{"elsewhere:tutti-scheduler", release.Namespace + ":tutti-agent", release.Namespace + ":default"} {
+		other := as(t, lab, "system:serviceaccount:"+name, nil)
+		refused(t, "binding by "+name, other.bind("mine", node, assigned, false), "is for system:serviceaccount:"+release.Namespace)
+	}
+	empty := map[string]string{"isolcpu.tutti.dev/assigned": ""}
+	refused(t, "binding with an empty one", user.bind("mine", node, empty, false), "is for system:serviceaccount:"+release.Namespace)
 	scheduler := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-scheduler", nil)
+	for _, key := range []string{"cpus", "smt", "numa"} {
+		other := map[string]string{"isolcpu.tutti.dev/" + key: "main"}
+		refused(t, "another "+key, user.bind("mine", node, other, false), "cannot be changed by a binding")
+		refused(t, "another "+key+" by the scheduler", scheduler.bind("mine", node, other, true), "cannot be changed by a binding")
+	}
 	allowed(t, "the scheduler's binding", scheduler.bind("mine", node, assigned, false))
 	pod, err := user.CoreV1().Pods("isolated").Get(t.Context(), "mine", metav1.GetOptions{})
 	if err != nil || pod.Annotations["isolcpu.tutti.dev/assigned"] != `{"v":1}` || pod.Spec.NodeName != node {
@@ -165,6 +243,13 @@ func assertAssigned(t *testing.T, lab *harness.Env, user visitor, node string) {
 	}
 	refused(t, "taken away", scheduler.patch("mine", `{"metadata":{"annotations":{"isolcpu.tutti.dev/assigned":null}}}`), "written by the scheduler")
 	refused(t, "replaced", scheduler.patch("mine", text), "written by the scheduler")
+	refused(t, "taken away by the status", kubelet.patch("mine", `{"metadata":{"annotations":null}}`, "status"), "written by the scheduler")
+	if err := user.debug("mine"); err != nil {
+		refused(t, "with a debug container", err, "written by the scheduler")
+	}
+	assertUnforged(t, user, "mine", `{"v":1}`)
+	refused(t, "an empty request of a pod without", user.patch("plain", `{"metadata":{"annotations":{"isolcpu.tutti.dev/cpus":""}}}`),
+		"cannot be changed")
 	allowed(t, "create", user.create(isolated("other", "true", "1")))
 	allowed(t, "a binding without", user.bind("other", node, nil, false))
 }
@@ -173,6 +258,10 @@ func assertResize(t *testing.T, user visitor) {
 	allowed(t, "create", user.create(isolated("resize", "true", "2")))
 	refused(t, "more CPUs", user.resize("resize", "cpu", "3"), "cannot be changed; its memory can")
 	allowed(t, "more memory", user.resize("resize", "memory", "2Gi"))
+	allowed(t, "create", user.create(isolated("mixed", "main", "2", beside("side", "500m"))))
+	refused(t, "more CPUs beside", user.patch("mixed",
+		`{"spec":{"containers":[{"name":"side","resources":{"requests":{"cpu":"1"}}}]}}`, "resize"), "cannot be changed; its memory can")
+	allowed(t, "the same CPUs in other words", user.resize("resize", "cpu", "2000m"))
 	allowed(t, "create", user.create(isolated("ordinary", "", "2", func(p *corev1.Pod) { p.Annotations = nil })))
 	allowed(t, "more CPUs for an ordinary pod", user.resize("ordinary", "cpu", "3"))
 }
@@ -196,6 +285,8 @@ func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
 	} {
 		refused(t, what, agent.patchNode(own, text), nothingElse)
 	}
+	refused(t, "its annotation by the status", agent.patchNode(own, topology, "status"), nothingElse)
+	refused(t, "all annotations taken", agent.patchNode(own, `{"metadata":{"annotations":null}}`), nothingElse)
 	refused(t, "the status", agent.patchNode(own, `{"status":{"capacity":{"cpu":"64"}}}`, "status"), nothingElse)
 	refused(t, "delete", agent.CoreV1().Nodes().Delete(t.Context(), own, metav1.DeleteOptions{}), nothingElse)
 	user := as(t, lab, "somebody", nil)

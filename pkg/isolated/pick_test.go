@@ -2,6 +2,7 @@ package isolated
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -267,4 +268,91 @@ func BenchmarkPick(b *testing.B) {
 	}
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "µs-p99")
+}
+
+// TestTenThousandFreeSets chooses from random free sets of random machines, with cores of one to four threads, and compares with all
+// sets of NUMA nodes that have enough: as many ids as asked for, all of them free, on as few NUMA nodes as can be; whole cores alone
+// where these are required.
+func TestTenThousandFreeSets(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	found := 0
+	for range 10_000 {
+		top := manyThreaded(random)
+		free := top.Isolated
+		for id, share := 0, random.IntN(4); id < Limit; id++ {
+			if random.IntN(4) < share {
+				free = free.Minus(Of(id))
+			}
+		}
+		p := Policies{
+			SMT:  []SMT{PreferFullCore, RequireFullCore, OnePerCore}[random.IntN(3)],
+			NUMA: []NUMA{NUMAPreferred, NUMARequired}[random.IntN(2)],
+		}
+		n := 1 + random.IntN(max(1, top.Isolated.Len()))
+		ids, ok := Pick(top, free, n, p)
+		least := leastNodes(top, free, n, p)
+		if want := least > 0 && (least == 1 || p.NUMA != NUMARequired); ok != want {
+			t.Fatalf("%d of %s on %d threads a core, %v: found %v, want %v", n, free, top.ThreadsPerCore, p, ok, want)
+		}
+		if !ok {
+			continue
+		}
+		found++
+		if o, _ := outlineOf(top, free, ids); ids.Len() != n*p.PerCPU() || !ids.Within(free) || o.numa != least ||
+			p.SMT != PreferFullCore && full(top, ids)*top.ThreadsPerCore != ids.Len() {
+			t.Fatalf("%d of %s on %d threads a core, %v: %s, on %d NUMA nodes, %d would do", n, free, top.ThreadsPerCore, p, ids, o.numa, least)
+		}
+	}
+	if found < 1000 {
+		t.Errorf("only %d of ten thousand had room", found)
+	}
+}
+
+// manyThreaded is a random machine; a few of its cores are isolated in part.
+func manyThreaded(random *rand.Rand) *Topology {
+	threads, numa, cores := []int{1, 2, 4}[random.IntN(3)], 1+random.IntN(4), 1+random.IntN(12)
+	top := &Topology{Version: 1, Mode: Included, ThreadsPerCore: threads}
+	for i := range numa {
+		node := NUMANode{ID: i}
+		for j := range cores {
+			var core Set
+			for thread := range threads {
+				core = core.Union(Of((thread*numa+i)*cores + j))
+			}
+			if random.IntN(8) == 0 {
+				core = Of(core.Next(0))
+			}
+			node.Cores, node.CPUs = append(node.Cores, core), node.CPUs.Union(core)
+		}
+		top.NUMA, top.Isolated = append(top.NUMA, node), top.Isolated.Union(node.CPUs)
+	}
+	return top
+}
+
+// leastNodes returns on how many NUMA nodes there is room for n, by looking at every set of them; 0 when there is none.
+func leastNodes(top *Topology, free Set, n int, p Policies) int {
+	least := 0
+	for mask := range 1 << len(top.NUMA) {
+		room := 0
+		for i := range top.NUMA {
+			if mask>>i&1 == 0 {
+				continue
+			}
+			for _, core := range top.NUMA[i].Cores {
+				switch whole := core.Within(free) && core.Len() == top.ThreadsPerCore; {
+				case p.SMT == PreferFullCore:
+					room += core.Intersect(free).Len()
+				case p.SMT == RequireFullCore && whole:
+					room += core.Len()
+				case p.SMT == OnePerCore && whole && core.Len() == 2:
+					room++
+				}
+			}
+		}
+		enough := room >= n && !(p.SMT == RequireFullCore && n%top.ThreadsPerCore != 0)
+		if size := bits.OnesCount(uint(mask)); enough && (least == 0 || size < least) {
+			least = size
+		}
+	}
+	return least
 }

@@ -1,0 +1,93 @@
+package isolcpu_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
+)
+
+// plain is a cluster in which nobody has or wants isolated CPUs: so many nodes of 16 CPUs, and as many pods of one.
+func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
+	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: translators})
+	for i := range nodes {
+		name := fmt.Sprintf("n-%d", i)
+		state.Apply(cluster.Event{Kind: cluster.KindNode, Node: &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1"},
+			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourcePods: resource.MustParse("110"),
+			}},
+		}})
+		pod := newPod(fmt.Sprintf("p-%d", i), "1")
+		pod.ResourceVersion = "1"
+		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})
+	}
+	return state
+}
+
+// TestCostsNothingWhereNothingIsIsolated: no node is ever looked at for it, and a session that finds the same nodes as the one before
+// needs no memory for it.
+func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
+	factory := isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})
+	profile := &framework.Profile{Tiers: []framework.Tier{{{New: factory}}}}
+	state := plain(100, profile.Translators())
+	snapshot := state.Snapshot(time.Unix(1_700_000_000, 0))
+	if _, known := snapshot.Dimensions.Find(isolated.Resource); known {
+		t.Error("every vector has a dimension for it")
+	}
+	session := framework.Open(snapshot, profile, framework.Options{})
+	defer session.Close()
+	plugin := factory()
+	plugin.(framework.SessionOpener).OpenSession(session)
+	task := snapshot.Jobs[0].Tasks[0]
+	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
+		checks, refusal := plugin.(framework.NodeFilter).FilterFor(task, scope)
+		if scores := plugin.(framework.NodeScorer).ScoresFor(task, scope, snapshot.Nodes); len(checks)+len(scores) > 0 || refusal != nil {
+			t.Errorf("scope %v: %d checks and %d scores of each node, %v", scope, len(checks), len(scores), refusal)
+		}
+	}
+	if given, refusal := plugin.(framework.Assigner).Assign(task, snapshot.Nodes[0]); given != nil || refusal != nil {
+		t.Errorf("assigned %v, %v", given, refusal)
+	}
+	if n := testing.AllocsPerRun(100, func() { plugin.(framework.SessionOpener).OpenSession(session) }); n > 0 {
+		t.Errorf("to open a session takes %v allocations", n)
+	}
+}
+
+// BenchmarkNothingIsolated places a thousand pods on a thousand nodes, with and without the plugin.
+func BenchmarkNothingIsolated(b *testing.B) {
+	for name, tiers := range map[string][]framework.Tier{
+		"without": {{{New: anyVictim}}},
+		"with":    {{{New: anyVictim}, {New: isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			profile := &framework.Profile{Tiers: tiers}
+			snapshot := plain(1000, profile.Translators()).Snapshot(time.Unix(1_700_000_000, 0))
+			var memory framework.Memory
+			b.ReportAllocs()
+			for b.Loop() {
+				session := framework.Open(snapshot, profile, framework.Options{Memory: &memory})
+				session.Try(func(statement *framework.Statement) *model.Refusal {
+					for _, job := range snapshot.Jobs {
+						node, _ := session.Choose(job.Tasks[0], model.IdleRoom, nil)
+						if refusal := statement.Place(job.Tasks[0], node); refusal != nil {
+							b.Fatal(refusal)
+						}
+					}
+					return &model.Refusal{} // the next round begins with the same
+				})
+				session.Close()
+			}
+		})
+	}
+}

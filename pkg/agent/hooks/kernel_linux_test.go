@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,20 +20,11 @@ import (
 // TestTheKernelKeepsThemThere carries out what the runtime is told on real processes, and reads from the kernel where they may
 // run: after creation, after a forged request of the kubelet, and after a restart of the agent that found everything astray.
 //
-// As root with a control group hierarchy of its own kind, the processes are put in cpusets, as a runtime does; elsewhere their
-// affinity is set, which the kernel shows in the same place.
+// As root with control groups of either version, the processes are put in cpusets, as a runtime does; elsewhere their affinity is
+// set, which the kernel shows in the same place.
 func TestTheKernelKeepsThemThere(t *testing.T) {
-	machine := allowed(t, os.Getpid())
-	if machine.Len() < 2 {
-		t.Fatalf("this test needs two CPUs, and has %s", machine)
-	}
-	var last int
-	for id := machine.Next(0); id >= 0; id = machine.Next(id + 1) {
-		last = id
-	}
-	own, ordinary := isolated.Of(last), machine.Minus(isolated.Of(last))
-	here := enforce.View{Online: machine, Isolated: own}
-
+	here := lastIsolated(t)
+	machine, own, ordinary := here.Online, here.Isolated, here.Online.Minus(here.Isolated)
 	r, k := newRuntime(t), newKernel(t)
 	r.put = k.put
 	h, _ := newHooks(t, nil)
@@ -96,6 +88,20 @@ func TestTheKernelKeepsThemThere(t *testing.T) {
 	expect("after a check")
 }
 
+// lastIsolated is this machine as if its last CPU were isolated.
+func lastIsolated(t *testing.T) enforce.View {
+	t.Helper()
+	machine := allowed(t, os.Getpid())
+	if machine.Len() < 2 {
+		t.Fatalf("this test needs two CPUs, and has %s", machine)
+	}
+	last := machine.Next(0)
+	for id := last; id >= 0; id = machine.Next(id + 1) {
+		last = id
+	}
+	return enforce.View{Online: machine, Isolated: isolated.Of(last)}
+}
+
 // allowed returns where the kernel lets a process run.
 func allowed(t *testing.T, pid int) isolated.Set {
 	t.Helper()
@@ -124,15 +130,26 @@ type kernel struct {
 	processes map[string]int
 	// root is where control groups are mounted, and group the one below it that is ours; empty where there are none to write.
 	root, group string
+	// inherited are the files of a new group that must be copied from its parent, which version 1 asks for.
+	inherited []string
 }
 
+// newKernel makes a control group of either version; where that cannot be, affinities are set instead.
 func newKernel(t *testing.T) *kernel {
+	const root = "/sys/fs/cgroup"
 	k := &kernel{t: t, processes: map[string]int{}}
-	parent := "/sys/fs/cgroup/cpuset"
-	mems, err := os.ReadFile(filepath.Join(parent, "cpuset.mems"))
-	if err != nil {
-		t.Log("no cpuset hierarchy of version 1: affinities are set instead")
-		return k
+	parent := root
+	controllers, err := os.ReadFile(filepath.Join(root, "cgroup.controllers"))
+	switch {
+	case err == nil && slices.Contains(strings.Fields(string(controllers)), "cpuset"):
+		// An error shows below: then a group there has no cpuset.
+		_ = os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+cpuset"), 0o644)
+	default:
+		parent, k.inherited = filepath.Join(root, "cpuset"), []string{"cpuset.mems", "cpuset.cpus"}
+		if _, err := os.Stat(filepath.Join(parent, "cpuset.mems")); err != nil {
+			t.Logf("no cpuset hierarchy, affinities are set instead: %v", err)
+			return k
+		}
 	}
 	group, err := os.MkdirTemp(parent, "tutti-test-")
 	if err != nil {
@@ -144,14 +161,27 @@ func newKernel(t *testing.T) *kernel {
 			t.Error(err)
 		}
 	})
-	cpus, err := os.ReadFile(filepath.Join(parent, "cpuset.cpus"))
-	if err != nil {
-		t.Fatal(err)
+	if k.inherited == nil {
+		if err := os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte("+cpuset"), 0o644); err != nil {
+			t.Logf("control groups have no cpusets here, affinities are set instead: %v", err)
+			return k
+		}
 	}
-	k.root, k.group = "/sys/fs/cgroup", strings.TrimPrefix(group, "/sys/fs/cgroup/")
-	k.write("", "cpuset.mems", string(mems))
-	k.write("", "cpuset.cpus", string(cpus))
+	k.root, k.group = root, strings.TrimPrefix(group, root+"/")
+	k.inherit("")
 	return k
+}
+
+// inherit copies what a group needs from its parent.
+func (k *kernel) inherit(id string) {
+	k.t.Helper()
+	for _, file := range k.inherited {
+		text, err := os.ReadFile(filepath.Join(k.root, filepath.Dir(filepath.Join(k.group, id)), file))
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		k.write(id, file, string(text))
+	}
 }
 
 // cgroup returns the path of a container's group as a runtime would call it.
@@ -169,7 +199,13 @@ func (k *kernel) write(id, file, text string) {
 // start starts the process of a container, which waits until the test is over.
 func (k *kernel) start(id string) {
 	k.t.Helper()
-	process := exec.Command("cat")
+	k.run(id, "cat")
+}
+
+// run starts the process of a container, which must end when its input does.
+func (k *kernel) run(id string, command ...string) {
+	k.t.Helper()
+	process := exec.Command(command[0], command[1:]...)
 	hold, err := process.StdinPipe()
 	if err != nil {
 		k.t.Fatal(err)
@@ -196,13 +232,7 @@ func (k *kernel) start(id string) {
 	if err := os.Mkdir(directory, 0o755); err != nil {
 		k.t.Fatal(err)
 	}
-	for _, file := range []string{"cpuset.mems", "cpuset.cpus"} {
-		text, err := os.ReadFile(filepath.Join(k.root, k.group, file))
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		k.write(id, file, string(text))
-	}
+	k.inherit(id)
 	k.write(id, "cgroup.procs", fmt.Sprint(process.Process.Pid))
 }
 

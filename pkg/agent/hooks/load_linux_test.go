@@ -1,0 +1,136 @@
+package hooks
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const accounts = "/sys/fs/cgroup/cpuacct"
+
+// account is one of the kernel's own accounts: on which CPU its processes have run how long.
+type account struct {
+	t         *testing.T
+	directory string
+}
+
+// newAccount opens an account for the processes of containers that run already.
+func newAccount(t *testing.T, k *kernel, containers ...string) *account {
+	t.Helper()
+	directory, err := os.MkdirTemp(accounts, "tutti-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &account{t, directory}
+	for _, id := range containers {
+		a.add(k, id)
+	}
+	return a
+}
+
+// add moves the processes of a container into the account, and back when the test ends, so that it can be closed.
+func (a *account) add(k *kernel, id string) {
+	a.t.Helper()
+	members, err := os.ReadFile(filepath.Join(k.root, k.group, id, "cgroup.procs"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	move := func(directory string) {
+		for pid := range strings.FieldsSeq(string(members)) {
+			if err := os.WriteFile(filepath.Join(directory, "cgroup.procs"), []byte(pid), 0o644); err != nil {
+				a.t.Error(err)
+			}
+		}
+	}
+	move(a.directory)
+	a.t.Cleanup(func() {
+		move(accounts)
+		_ = os.Remove(a.directory) // the last container's succeeds
+	})
+}
+
+// user returns for how long programs of the account have run on each CPU so far.
+func (a *account) user() []time.Duration {
+	a.t.Helper()
+	text, err := os.ReadFile(filepath.Join(a.directory, "cpuacct.usage_percpu_user"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var times []time.Duration
+	for field := range strings.FieldsSeq(string(text)) {
+		nanoseconds, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		times = append(times, time.Duration(nanoseconds))
+	}
+	return times
+}
+
+// since returns for how long they have run on each CPU since then, once that is at least so long on one of them.
+func (a *account) since(then []time.Duration, cpu int, least time.Duration) []time.Duration {
+	a.t.Helper()
+	var times []time.Duration
+	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			times = a.user()
+			for i := range times {
+				times[i] -= then[i]
+			}
+			return times[cpu] >= least, nil
+		})
+	if err != nil {
+		a.t.Fatalf("they have run for %v, want %s on CPU %d", times, least, cpu)
+	}
+	return times
+}
+
+// TestOrdinaryLoadStaysOffIsolatedCPUs keeps all CPUs busy with ordinary containers, and asks the kernel's accounts where they have
+// run: before the agent comes on all CPUs, from then on not for a nanosecond on the isolated one; and the busy process of the
+// container that has this one on no other.
+//
+// It needs accounts by CPU, which control groups of version 1 have; where there are none there is nothing to ask.
+func TestOrdinaryLoadStaysOffIsolatedCPUs(t *testing.T) {
+	const long = 100 * time.Millisecond
+	here := lastIsolated(t)
+	own, ordinary := here.Isolated.Next(0), here.Online.Next(0)
+	r, k := newRuntime(t), newKernel(t)
+	if _, err := os.Stat(filepath.Join(accounts, "cpuacct.usage_percpu_user")); err != nil || k.root == "" {
+		t.Logf("no accounts by CPU here: %v", err)
+		return
+	}
+	r.put = k.put
+	containers := []string{"c1", "c2", "c3"}
+	for _, id := range append(containers, "c4") {
+		// Busy in one process, until the input of another one ends.
+		k.run(id, "sh", "-c", "exec 3<&0; (while :; do :; done) & spin=$!; read line <&3; kill $spin; wait; exit 0")
+	}
+	ordinaryPod, isolatedPod := pod(t, "s1", "u1"), pod(t, "s2", "u2", "main:"+here.Isolated.String())
+	delete(isolatedPod.Annotations, required) // started before there was anybody to require
+	for _, id := range containers {
+		mustCreate(t, r, ordinaryPod, id, id)
+	}
+	mustCreate(t, r, isolatedPod, "c4", "main")
+	others, mine := newAccount(t, k, containers...), newAccount(t, k, "c4")
+	none := make([]time.Duration, len(others.user()))
+	others.since(none, own, long/10)
+
+	h, _ := newHooks(t, nil)
+	h.Enforce(here)
+	r.connect(h)
+	then, thenMine := others.user(), mine.user()
+	if ran := others.since(then, ordinary, long); ran[own] != 0 {
+		t.Errorf("ordinary containers have run for %s on the isolated CPU, of %v", ran[own], ran)
+	}
+	for cpu, ran := range mine.since(thenMine, own, long) {
+		if cpu != own && ran != 0 {
+			t.Errorf("the container with CPU %d has run for %s on CPU %d", own, ran, cpu)
+		}
+	}
+}

@@ -17,7 +17,7 @@ import (
 // ConflictKind is what is wrong with a bound pod and its isolated CPUs; the label of a metric.
 type ConflictKind string
 
-// The kinds of conflicts. None of them comes from what one scheduler decides.
+// The kinds of conflicts; the label of a metric. None of them comes from what one scheduler decides.
 const (
 	// ConflictOverlap: a pod that was bound before holds some of the same CPUs, and keeps them.
 	ConflictOverlap ConflictKind = "overlap"
@@ -27,6 +27,8 @@ const (
 	ConflictMismatch ConflictKind = "mismatch"
 	// ConflictUnassigned: the pod asks for some, and was bound without any.
 	ConflictUnassigned ConflictKind = "unassigned"
+	// ConflictResized: the pod has come to ask for more than it holds; the rest is ordinary CPU.
+	ConflictResized ConflictKind = "resized"
 )
 
 // Conflict is a pod that is on a node with isolated CPUs which it should not have, or without those that it should.
@@ -125,6 +127,10 @@ func (s *State) conflictsOn(name string) []Conflict {
 			continue
 		}
 		names[pod.task.UID] = pod.task.PodRef.String()
+		if container, asks := isolated.Outgrown(pod.task.Pod, held); container != "" {
+			report(ConflictResized, fmt.Sprintf("its container %s asks for %s, and holds CPUs %s; the rest is ordinary CPU",
+				container, asks, held.Containers[container]))
+		}
 		if outside := held.CPUs.Minus(isolatedOn(node)); !outside.Empty() {
 			report(ConflictOutside, fmt.Sprintf("it holds CPUs %s, which are not isolated", outside))
 		}

@@ -101,12 +101,15 @@ func TestConflicts(t *testing.T) {
 		{Kind: KindPod, Pod: pod("none", on("n"), annotation(isolated.RequestAnnotation, "true"))},
 		{Kind: KindPod, Pod: pod("stolen", holding("8", 5), func(p *corev1.Pod) { p.UID = "other" })},
 		{Kind: KindPod, Pod: pod("plain", on("n"))},
+		{Kind: KindPod, Pod: pod("grown", holding("8", 6), on("n"), asking("cpu", "1500m"), phase(corev1.PodRunning))},
 		{Kind: KindPod, Pod: pod("waits", annotation(isolated.RequestAnnotation, "true"))},
 	}
 	want := []string{
 		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod stolen on node n", "outside-set y: it holds CPUs 12, which are not isolated",
 		"overlap b: it holds CPUs 9, which pod ns/x was given before",
 		"overlap c: it holds CPUs 11, which pod ns/y was given before",
+		"overlap grown: it holds CPUs 8, which pod ns/x was given before",
+		"resized grown: its container main asks for 1500m, and holds CPUs 8; the rest is ordinary CPU",
 		"unassigned none: it asks for isolated CPUs, and was bound without any",
 	}
 	for seed := range uint64(20) {

@@ -45,6 +45,21 @@ func OrdinaryBeside(pod *corev1.Pod, held *Assignment) int64 {
 	})
 }
 
+// Outgrown returns the first container that has come to ask for more CPU than it has ids, by a resize, and how much; an empty name
+// when none has.
+func Outgrown(pod *corev1.Pod, held *Assignment) (name, asks string) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			request := c.Resources.Requests.Cpu()
+			if own, has := held.Containers[c.Name]; has && milli(request) > 1000*int64(own.Len()) {
+				return c.Name, request.String()
+			}
+		}
+	}
+	return "", ""
+}
+
 // grantedTo returns what the node has granted containers of CPU, by name: it counts until a resize is done.
 func grantedTo(status *corev1.PodStatus) map[string]int64 {
 	var granted map[string]int64

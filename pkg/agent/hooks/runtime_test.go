@@ -260,7 +260,7 @@ func newHooks(t *testing.T, change func(*Options)) (*Hooks, *reports) {
 }
 
 // required is what the scheduler writes on pods with isolated CPUs.
-const required = "required-plugins.noderesource.dev/pod"
+const required = isolated.RequiredPluginsAnnotation
 
 var view = enforce.View{
 	Online: isolated.Of(0, 1, 2, 3, 4, 5, 6, 7), Isolated: isolated.Of(4, 5, 6, 7),

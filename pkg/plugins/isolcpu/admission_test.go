@@ -2,11 +2,14 @@ package isolcpu_test
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,7 +17,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	kubeframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // TestKubeletAdmitsWhatIsBound gives what was bound, in any order, to the check that a kubelet makes before it starts a pod.
@@ -118,4 +123,118 @@ func TestQualityOfServiceIsUntouched(t *testing.T) {
 func (h *house) roomy() {
 	h.memoryOf = "8Gi"
 	h.node("14", "8-11", "12-15", isolated.Included)
+}
+
+// TestQualityOfServiceOfAnyShape binds pods of all kinds, one after the other, and compares each with its twin without annotations.
+func TestQualityOfServiceOfAnyShape(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 9))
+	classes := map[corev1.PodQOSClass]int{}
+	for i := range 500 {
+		h := newHouse(t)
+		h.roomy()
+		pod := anyShape(random, fmt.Sprintf("p-%d", i))
+		twin := pod.DeepCopy()
+		twin.Annotations = nil
+		h.tell(pod)
+		h.place()
+		if len(h.coming) != 1 {
+			t.Fatalf("%+v is not bound", pod.Spec)
+		}
+		h.confirm(pod.UID)
+		bound := h.pods[pod.UID]
+		if got, want := qos.ComputePodQOS(bound), qos.ComputePodQOS(twin); got != want {
+			t.Errorf("%+v is %s, its twin %s", pod.Spec, got, want)
+		}
+		if !equality.Semantic.DeepEqual(bound.Spec.Containers, twin.Spec.Containers) ||
+			!equality.Semantic.DeepEqual(bound.Spec.InitContainers, twin.Spec.InitContainers) {
+			t.Errorf("the specification of %s was changed", pod.Name)
+		}
+		classes[qos.ComputePodQOS(bound)]++
+	}
+	if len(classes) != 2 || classes[corev1.PodQOSGuaranteed] == 0 { // who asks for CPU is no best effort
+		t.Errorf("they are %v, want some of both classes", classes)
+	}
+}
+
+// anyShape is a pod with containers of all kinds, some of them on isolated CPUs, with limits and without.
+func anyShape(random *rand.Rand, name string) *corev1.Pod {
+	pod := newPod(name, "1", isolated.RequestAnnotation, "main")
+	always, limited := corev1.ContainerRestartPolicyAlways, random.IntN(2) == 0
+	selected := []string{"main"}
+	for i := range random.IntN(4) {
+		c := *pod.Spec.Containers[0].DeepCopy()
+		c.Name = fmt.Sprintf("c-%d", i)
+		if random.IntN(3) == 0 {
+			c.Resources.Requests[corev1.ResourceCPU] = resource.MustParse("250m")
+		} else if random.IntN(2) == 0 {
+			selected = append(selected, c.Name)
+		}
+		switch random.IntN(3) {
+		case 0:
+			c.RestartPolicy = &always
+			fallthrough
+		case 1:
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		default:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			resources := &containers[i].Resources
+			resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Mi")
+			if limited || random.IntN(2) == 0 {
+				resources.Limits = resources.Requests.DeepCopy()
+			}
+		}
+	}
+	pod.Annotations[isolated.RequestAnnotation] = strings.Join(selected, ",")
+	return pod
+}
+
+// TestDiscardRestoresTheIDs: a statement that evicts, promises and places, and is then discarded, leaves every pod what it held.
+func TestDiscardRestoresTheIDs(t *testing.T) {
+	h := newHouse(t)
+	low, high := int32(0), int32(100)
+	for i := range 4 {
+		pod := newPod(fmt.Sprintf("v-%d", i), "2", isolated.RequestAnnotation, "true")
+		pod.Spec.Priority = &low
+		h.tell(pod)
+	}
+	h.place()
+	for uid := range h.coming {
+		h.confirm(uid)
+	}
+	pod := newPod("p", "4", isolated.RequestAnnotation, "true", isolated.NUMAAnnotation, string(isolated.NUMARequired))
+	pod.Spec.Priority = &high
+	h.tell(pod)
+	who := func() map[types.UID]isolated.Set {
+		held := map[types.UID]isolated.Set{}
+		for _, task := range h.state.Snapshot(h.now).Node("a").Tasks {
+			held[task.UID] = task.Isolated.CPUs
+		}
+		return held
+	}
+	before := who()
+	h.session(func(s *framework.Session) {
+		s.Try(func(statement *framework.Statement) *model.Refusal {
+			node := s.Snapshot.Node("a")
+			for _, task := range slices.Clone(node.Tasks) {
+				statement.Evict(task)
+			}
+			if refusal := statement.Promise(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", Single: true}).Tasks[0], node); refusal != nil {
+				t.Errorf("nothing is promised: %s", refusal)
+			}
+			return &model.Refusal{}
+		})
+		if free := s.Snapshot.Node("a").HeldCPUs(true); free.Len() != 8 {
+			t.Errorf("after it was discarded %s are held, want all", free)
+		}
+	})
+	if after := who(); !maps.Equal(before, after) || len(after) != 4 {
+		t.Errorf("pods held %v, and now %v", before, after)
+	}
+	if ordinary, count, _ := h.idle(); ordinary != 6000 || count != 0 {
+		t.Errorf("idle %dm and %d isolated, want 6000m and 0", ordinary, count)
+	}
 }

@@ -3,6 +3,8 @@ package isolcpu
 import (
 	"fmt"
 
+	helpers "k8s.io/component-helpers/resource"
+
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -106,10 +108,32 @@ func (q *question) admitted(node *model.Node) *model.Refusal {
 	if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded {
 		left -= 1000 * node.Allocatable.At(p.charged)
 	}
-	if asked > 0 && asked > left {
+	if asked > left && asked > left+p.unused(node)+p.unusedBy(q.task) && asked > 0 {
 		return p.refusals.room("kubelet admission limit", true)
 	}
 	return nil
+}
+
+// unused returns what pods that stay on the node are charged for and the kubelet does not count, in thousandths of a core.
+func (p *plugin) unused(node *model.Node) (sum int64) {
+	for _, task := range node.Tasks {
+		if task.Status.HoldsRoom() && !task.Leaves() {
+			sum += p.unusedBy(task)
+		}
+	}
+	return sum
+}
+
+// unusedBy returns that of a task: the siblings of the threads that it runs on. Of a pod that others have bound not even the
+// annotation is believed, but what it requests.
+func (p *plugin) unusedBy(task *model.Task) int64 {
+	q, asks := p.ask(task)
+	if !asks || q.SMT != isolated.OnePerCore {
+		return 0
+	}
+	counted := helpers.PodRequests(task.Pod, helpers.PodResourcesOptions{UseStatusResources: true})
+	charged := 1000*int64(q.charge) + task.Request.At(model.CPU)
+	return max(0, min(1000*int64(q.charge-q.count), charged-counted.Cpu().MilliValue()))
 }
 
 // room is the room that is looked at.

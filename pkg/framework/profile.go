@@ -141,7 +141,6 @@ func (s *slots) questions() []question {
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},
 		{config.Observe, "all are told", names(s.observe)},
-		{"conflicts", "any that ends them", names(s.conflicts)},
 		{openSession, "all, in tier order", names(s.openSession)},
 		{closeSession, "all, in reverse order", names(s.closeSess)},
 	}

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -20,6 +21,9 @@ import (
 
 // Name is the plugin's name in the configuration.
 const Name = "isolcpu"
+
+// Summary is what the plugin says, in half a sentence.
+const Summary = "which CPUs pods get that ask for isolated ones, and that they are not charged for ordinary ones"
 
 // Weights say how much each point of a score counts.
 type Weights struct {
@@ -29,16 +33,20 @@ type Weights struct {
 	Avoid int64
 }
 
-// Reader is what ReadWeights needs of a reader of arguments.
-type Reader interface {
-	// Int reads a whole number between least and most.
-	Int(name string, def, least, most int64) int64
+// Arguments are all that a configuration may say to the plugin.
+func Arguments() argument.List {
+	const most = 10_000
+	return argument.List{
+		argument.Int("bestfit.weight", 10, 0, most).Says("prefers, for pods that ask for isolated CPUs, nodes on which the fewest are " +
+			"left over beside theirs, of one NUMA node first; 0 turns it off"),
+		argument.Int("avoid.weight", 1, 0, most).Says("prefers, for all others, nodes that have none; 0 turns it off"),
+	}
 }
 
 // ReadWeights reads the plugin's arguments. A score of weight 0 is not asked for.
-func ReadWeights(r Reader) Weights {
-	const most = 10_000
-	return Weights{BestFit: r.Int("bestfit.weight", 10, 0, most), Avoid: r.Int("avoid.weight", 1, 0, most)}
+func ReadWeights(r argument.Reader) Weights {
+	given := Arguments().Read(r)
+	return Weights{BestFit: given.Int("bestfit.weight"), Avoid: given.Int("avoid.weight")}
 }
 
 // New returns the maker of the plugin for each session.

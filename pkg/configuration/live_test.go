@@ -202,6 +202,14 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	s.wants(withoutGang, "2", missing)
 	s.wantsEvent("5", missing+" (the version with the hash "+s.live.Report().Active.Hash+" is kept)")
 
+	again = configMap("")
+	again.Labels = map[string]string{"a": "b"}
+	s.write("update", again)
+	if s.next() != nil {
+		t.Error("no text has a profile")
+	}
+	s.wants(withoutGang, "2", missing)
+
 	s.write("delete", configMap(""))
 	if s.next() != nil {
 		t.Error("nothing has a profile")
@@ -212,7 +220,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	if s.next() != nil {
 		t.Error("the version that is active is swapped for itself")
 	}
-	s.wants(withoutGang, "7", "")
+	s.wants(withoutGang, "8", "")
 	if text := `outcome="refused"} 3`; !strings.Contains(gathered(t, s.metrics), text) {
 		t.Errorf("no %s in\n%s", text, gathered(t, s.metrics))
 	}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes everything that is generated from apis/: deep copies, CRDs, the typed clients, and the built-in configuration
-# where it can be deployed from.
+# Writes everything that is generated: from apis/ deep copies, CRDs, the typed clients, and the built-in configuration where it can
+# be deployed from; from what actions and plugins declare the tables of their arguments in docs/.
 #
 #   hack/generate.sh [OUTDIR]
 #
@@ -53,3 +53,6 @@ echo "generate: apply configurations, clientset, listers, informers" >&2
 echo "generate: default configuration" >&2
 mkdir -p "$out/config/default"
 cp apis/config/v1alpha1/default.yaml "$out/config/default/scheduler.yaml"
+
+echo "generate: tables of the documentation" >&2
+go run ./hack/document "$out"

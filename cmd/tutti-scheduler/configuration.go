@@ -6,59 +6,83 @@ import (
 	"io"
 	"os"
 
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/configuration"
 	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
-// loadProfile reads the configuration file, or the built-in one when there is none, and builds what it asks for.
-func loadProfile(ctx context.Context, file string, kube plugins.Kube) (*framework.Profile, error) {
-	catalogue := &framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
-	configuration, err := decode(ctx, file, catalogue.Known())
+// source returns where the configuration comes from.
+func (o *options) source() (configuration.Source, error) {
+	switch {
+	case o.configMap != "" && o.config != "":
+		return configuration.Source{}, fmt.Errorf("--config %s and --config-map %s: give one of them", o.config, o.configMap)
+	case o.configMap != "":
+		source, err := configuration.ParseConfigMap(o.configMap)
+		if err != nil {
+			return source, fmt.Errorf("--config-map: %w", err)
+		}
+		return source, nil
+	default:
+		return configuration.Source{File: o.config}, nil
+	}
+}
+
+// configure reads the configuration, and returns the first profile. What comes after it is for the process to run.
+func (o *options) configure(
+	ctx context.Context, p *process, kube plugins.Kube, client kubernetes.Interface, writer *commit.Client,
+) (*framework.Profile, error) {
+	source, err := o.source()
 	if err != nil {
 		return nil, err
 	}
-	return catalogue.Build(configuration)
-}
-
-func decode(ctx context.Context, file string, known config.Known) (*config.Configuration, error) {
-	if file == "" {
-		return config.Default(known)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	configuration, warnings, err := config.Decode(file, data, known)
-	for _, warning := range warnings {
-		klog.FromContext(ctx).Info("Configuration", "warning", warning.String())
-	}
-	return configuration, err
-}
-
-// explain prints the profile. It builds everything a scheduler is built of, but starts nothing.
-func explain(ctx context.Context, file string, out io.Writer) error {
-	client, err := kubernetes.NewForConfig(&rest.Config{})
-	if err != nil {
-		return fmt.Errorf("client: %w", err)
-	}
-	state := cluster.New(cluster.Options{Dimensions: model.NewDimensions()})
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{
-		Lister: state.View(), Informers: informers.NewSharedInformerFactory(client, 0), Client: client,
+	p.live, err = configuration.New(source, configuration.Options{
+		Catalogue: configuration.Catalogue(kube), Clock: clock.RealClock{}, Client: client, Swap: p.mailbox.Reconfigure,
+		Adopt:      func(profile *framework.Profile) { writer.UseBinders(profile.PodBinders()) },
+		Controller: o.schedulerNames[0], Instance: instance(), Registry: metrics.Registry,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return p.live.Start(ctx)
+}
+
+// explain prints what there is to know of an action or plugin or, without a name, the profile that the file asks for. It builds
+// everything a scheduler is built of, but starts nothing and asks no API server.
+func (o *options) explain(ctx context.Context, name string, out io.Writer) error {
+	if name != "" {
+		text, err := configuration.Explain(name)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, text)
+		return err
+	}
+	if o.configMap != "" {
+		return fmt.Errorf("--config-map %s: --explain-config asks no API server; give the file by --config", o.configMap)
+	}
+	file, data := config.DefaultFile, config.DefaultYAML()
+	if o.config != "" {
+		var err error
+		if data, err = os.ReadFile(o.config); err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
+		file = o.config
+	}
+	catalogue, err := configuration.Offline(ctx)
 	if err != nil {
 		return err
 	}
-	profile, err := loadProfile(ctx, file, kube)
+	profile, warnings, err := catalogue.Read(file, data)
+	for _, warning := range warnings {
+		klog.FromContext(ctx).Info("Configuration", "warning", warning.String())
+	}
 	if err != nil {
 		return err
 	}

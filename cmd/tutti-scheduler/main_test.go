@@ -80,6 +80,38 @@ func TestBadConfigurationsSayWhereAndWhatWasMeant(t *testing.T) {
 	}
 }
 
+func TestExplainConfigOfAName(t *testing.T) {
+	out, err := execute(t, "--explain-config", "preempt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"action preempt: evicts", "victims\n    own or all, unless given: own", "budget\n    whole number of looks at nodes"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if _, err := execute(t, "--explain-config", "preemt"); err == nil || !strings.Contains(err.Error(), `"preemt"`) {
+		t.Errorf("an unknown name: %v", err)
+	}
+	for _, args := range [][]string{{"preempt"}, {"--explain-config", "preempt", "gang"}, {"--explain-config", "--config-map=a/b"}} {
+		if out, err := execute(t, args...); err == nil {
+			t.Errorf("%q: no error, but\n%s", args, out)
+		}
+	}
+}
+
+func TestAConfigurationHasOneSource(t *testing.T) {
+	for want, args := range map[string][]string{
+		"give one of them":               {"--config=x.yaml", "--config-map=a/b"},
+		"NAMESPACE/NAME":                 {"--config-map=a"},
+		"x.yaml: no such file or direct": {"--explain-config", "--config=x.yaml"},
+	} {
+		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q in it", args, err, want)
+		}
+	}
+}
+
 func TestBadFlagsAreRefusedTogether(t *testing.T) {
 	_, err := execute(t, "--schedule-period=1ms", "--scheduler-name=default-scheduler", "--scheduler-name=Not A Name")
 	for _, want := range []string{"--schedule-period 1ms", "kube-scheduler's", `"Not A Name"`} {

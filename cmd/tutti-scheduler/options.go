@@ -6,17 +6,21 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/pkg/configuration"
 )
 
 // options are the flags.
 type options struct {
 	kubeconfig      string
 	config          string
+	configMap       string
 	explainConfig   bool
 	schedulerNames  []string
 	schedulePeriod  time.Duration
@@ -47,28 +51,46 @@ slow, for tests.`,
   tutti-scheduler --kubeconfig ~/.kube/config --leader-elect=false
 
   # which plugin answers which question
-  tutti-scheduler --config scheduler.yaml --explain-config`,
+  tutti-scheduler --config scheduler.yaml --explain-config
+
+  # what a plugin or an action does, and its arguments
+  tutti-scheduler --explain-config nodeorder`,
 		Version:       version(),
-		Args:          cobra.NoArgs,
+		Args:          o.checkArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE: func(command *cobra.Command, _ []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			return o.run(command.Context(), command.OutOrStdout())
+			if o.explainConfig {
+				return o.explain(command.Context(), strings.Join(args, ""), command.OutOrStdout())
+			}
+			return o.run(command.Context())
 		},
 	}
 	o.addFlags(command)
 	return command
 }
 
+// checkArgs lets --explain-config have one name, and nobody else any.
+func (o *options) checkArgs(command *cobra.Command, args []string) error {
+	if o.explainConfig {
+		return cobra.MaximumNArgs(1)(command, args)
+	}
+	return cobra.NoArgs(command, args)
+}
+
 func (o *options) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it, the ServiceAccount of the pod")
-	flags.StringVar(&o.config, "config", "", "file with actions and tiers of plugins; without it, the built-in default")
+	flags.StringVar(&o.config, "config", "",
+		"file with actions and tiers of plugins, which is read again when it changes; without it, the built-in default")
+	flags.StringVar(&o.configMap, "config-map", "",
+		"the same from a ConfigMap, as NAMESPACE/NAME or NAMESPACE/NAME/KEY; the key is "+configuration.DefaultKey+" unless given")
 	flags.BoolVar(&o.explainConfig, "explain-config", false,
-		"print which plugin answers which question, and exit; asks no API server")
+		"print which plugin answers which question or, with the name of a plugin or an action, its arguments, and exit; "+
+			"asks no API server")
 	flags.StringArrayVar(&o.schedulerNames, "scheduler-name", []string{"tutti"},
 		"schedulerName of the pods to place; may be given more than once")
 	flags.DurationVar(&o.schedulePeriod, "schedule-period", 5*time.Second,
@@ -105,6 +127,9 @@ func (o *options) validate() error {
 	if slices.Contains(o.schedulerNames, "default-scheduler") {
 		errs = append(errs, errors.New("--scheduler-name default-scheduler: that is kube-scheduler's; "+
 			"two schedulers for one name place pods twice"))
+	}
+	if _, err := o.source(); err != nil {
+		errs = append(errs, err)
 	}
 	if o.schedulePeriod < time.Second {
 		errs = append(errs, fmt.Errorf("--schedule-period %s: must be at least 1s", o.schedulePeriod))

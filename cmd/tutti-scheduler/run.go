@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -30,6 +29,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/configuration"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -37,11 +37,8 @@ import (
 )
 
 // run wires the scheduler and runs it until the context ends.
-func (o *options) run(ctx context.Context, out io.Writer) error {
+func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
-	if o.explainConfig {
-		return explain(ctx, o.config, out)
-	}
 	restConfig, err := o.restConfig()
 	if err != nil {
 		return err
@@ -90,6 +87,8 @@ type process struct {
 	mailbox *scheduler.Mailbox
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
+	// live is the configuration, which follows its source.
+	live *configuration.Live
 
 	// pods reads pods and the like, client PodGroups.
 	pods    *kubernetes.Clientset
@@ -105,8 +104,8 @@ type process struct {
 // mayWrite tells whether this process leads, and will for as long as a request may take.
 func (p *process) mayWrite() bool { return p.lease == nil || p.lease.MayWrite() }
 
-// wire makes the parts and joins them; nothing runs yet and nothing is asked of the API server. held is nil when there is no
-// election.
+// wire makes the parts and joins them; nothing runs yet, and the API server is asked for nothing but the configuration. held is
+// nil when there is no election.
 func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease) (*process, error) {
 	readConfig := rest.CopyConfig(restConfig)
 	readConfig.ContentType = "application/vnd.kubernetes.protobuf"
@@ -145,17 +144,18 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	}
 	// The informer may tell the loop of a claim before the plugins know it.
 	kube.OnClaims(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
-	profile, err := loadProfile(ctx, o.config, kube)
+	profile, err := o.configure(ctx, p, kube, client, writer)
 	if err != nil {
 		return nil, err
 	}
+	kube.Seal()
 	state.Translate(profile.Translators())
 	writer.UseBinders(profile.PodBinders())
 	measured, err := scheduler.NewMetrics(metrics.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(p, kube.HasSynced); err != nil {
+	if p.sources, err = watch(p, kube.HasSynced, p.live.HasSynced); err != nil {
 		return nil, err
 	}
 	machine := o.wireCommit(p, writer, kube)
@@ -187,14 +187,14 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 	})
 }
 
-// watch returns the sources of what the mailbox is told of, and one more.
-func watch(p *process, more cache.InformerSynced) ([]cache.InformerSynced, error) {
+// watch returns the sources of what the mailbox is told of, and more.
+func watch(p *process, more ...cache.InformerSynced) ([]cache.InformerSynced, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {
 		return nil, err
 	}
 	others, err := cluster.WatchOthers(p.informers, p.mailbox.Event)
-	all := append(slices.Concat(ours, others), more)
+	all := slices.Concat(ours, others, more)
 	if err != nil || p.leases == nil {
 		return all, err
 	}
@@ -252,6 +252,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 	}
 	everywhere := []func(context.Context) error{
 		p.loop.Run,
+		p.live.Run,
 		func(ctx context.Context) error { p.driver.Run(ctx); return nil },
 		func(ctx context.Context) error { return p.follow(ctx, mgr.Elected()) },
 	}

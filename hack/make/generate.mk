@@ -1,6 +1,6 @@
 .PHONY: generate verify
 
-generate: ## Write what is generated from apis/: deep copies, CRDs, clients.
+generate: ## Write what is generated: deep copies, CRDs, clients, tables of arguments.
 	hack/generate.sh
 	@for pair in $(CHART_COPIES); do cp "$${pair#*=}" "$${pair%%=*}"; done
 

@@ -1,15 +1,21 @@
 package framework
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
 // PluginMaker is a plugin that a configuration may name.
 type PluginMaker struct {
 	Name string
+	// Summary is what it says, in half a sentence, and Arguments all that it reads.
+	Summary   string
+	Arguments argument.List
 	// Make reads the arguments, once per configuration, and returns what makes the plugin for each session. Arguments
 	// that are no good are the reader's to report; an error says that the plugin cannot be built at all.
 	Make func(arguments *config.Reader) (Factory, error)
@@ -18,6 +24,9 @@ type PluginMaker struct {
 // ActionMaker is an action that a configuration may name.
 type ActionMaker struct {
 	Name string
+	// Summary is what it does, in half a sentence, and Arguments all that it reads.
+	Summary   string
+	Arguments argument.List
 	// Make reads the arguments and returns the action; errors as in PluginMaker.
 	Make func(arguments *config.Reader) (Action, error)
 }
@@ -40,59 +49,98 @@ func (c *Catalogue) Known() config.Known {
 	return known
 }
 
+// Read decodes a configuration and makes the profile that it asks for; the name of the file appears in messages. The error joins
+// everything that is wrong, by line; see config.Errors. Warnings come with both.
+func (c *Catalogue) Read(file string, data []byte) (*Profile, []config.Warning, error) {
+	configuration, warnings, undecoded := config.DecodePart(file, data, c.Known())
+	if configuration == nil {
+		return nil, warnings, undecoded
+	}
+	b := &build{catalogue: c, part: undecoded != nil}
+	profile := b.profile(configuration)
+	warnings = append(warnings, b.warnings...)
+	slices.SortStableFunc(warnings, func(a, b config.Warning) int { return cmp.Compare(a.Position.Line, b.Position.Line) })
+	if err := config.Join(append(b.errs, undecoded)...); err != nil {
+		return nil, warnings, err
+	}
+	return profile, warnings, profile.checkIdle(configuration)
+}
+
 // Build makes the profile that the configuration asks for. The error joins everything that is wrong, each with its file
 // and line: an argument that is unknown or no good, and a plugin that, with what is disabled, takes part in nothing.
 func (c *Catalogue) Build(configuration *config.Configuration) (*Profile, error) {
-	profile := &Profile{}
-	var errs []error
-	for _, step := range configuration.Actions {
-		action, err := c.action(step)
-		errs = append(errs, err)
-		profile.Actions = append(profile.Actions, action)
-	}
-	for _, tier := range configuration.Tiers {
-		var members Tier
-		for _, entry := range tier.Plugins {
-			factory, err := c.plugin(entry)
-			errs = append(errs, err)
-			members = append(members, Member{New: factory, Disabled: entry.Disable})
-		}
-		profile.Tiers = append(profile.Tiers, members)
-	}
-	if err := errors.Join(errs...); err != nil {
+	b := &build{catalogue: c}
+	profile := b.profile(configuration)
+	if err := config.Join(b.errs...); err != nil {
 		return nil, err
 	}
 	return profile, profile.checkIdle(configuration)
 }
 
-func (c *Catalogue) action(step config.Action) (Action, error) {
-	for _, maker := range c.Actions {
-		if maker.Name != step.Name {
-			continue
-		}
-		reader := step.Arguments.Reader()
-		action, err := maker.Make(reader)
-		if err != nil {
-			return nil, fmt.Errorf("action %s: %w", step.Name, err)
-		}
-		return action, reader.Finish()
-	}
-	return nil, fmt.Errorf("%s: unknown action %q", step.Position, step.Name)
+// build is one profile in the making.
+type build struct {
+	catalogue *Catalogue
+	// part tells that something is wrong already, so that names may be unknown which somebody else has reported.
+	part     bool
+	errs     []error
+	warnings []config.Warning
 }
 
-func (c *Catalogue) plugin(entry config.Plugin) (Factory, error) {
-	for _, maker := range c.Plugins {
-		if maker.Name != entry.Name {
-			continue
-		}
-		reader := entry.Arguments.Reader()
-		factory, err := maker.Make(reader)
-		if err != nil {
-			return nil, fmt.Errorf("plugin %s: %w", entry.Name, err)
-		}
-		return factory, reader.Finish()
+// profile is complete only if there are no errors.
+func (b *build) profile(configuration *config.Configuration) *Profile {
+	profile := &Profile{}
+	for _, step := range configuration.Actions {
+		profile.Actions = append(profile.Actions, b.action(step))
 	}
-	return nil, fmt.Errorf("%s: unknown plugin %q", entry.Position, entry.Name)
+	for _, tier := range configuration.Tiers {
+		var members Tier
+		for _, entry := range tier.Plugins {
+			members = append(members, Member{New: b.plugin(entry), Disabled: entry.Disable})
+		}
+		profile.Tiers = append(profile.Tiers, members)
+	}
+	return profile
+}
+
+func (b *build) action(step config.Action) Action {
+	for _, maker := range b.catalogue.Actions {
+		if maker.Name == step.Name {
+			reader := step.Arguments.Reader()
+			action, err := maker.Make(reader)
+			b.finish(step.Position, "action "+step.Name, reader, err)
+			return action
+		}
+	}
+	b.unknown(step.Position, "action", step.Name)
+	return nil
+}
+
+func (b *build) plugin(entry config.Plugin) Factory {
+	for _, maker := range b.catalogue.Plugins {
+		if maker.Name == entry.Name {
+			reader := entry.Arguments.Reader()
+			factory, err := maker.Make(reader)
+			b.finish(entry.Position, "plugin "+entry.Name, reader, err)
+			return factory
+		}
+	}
+	b.unknown(entry.Position, "plugin", entry.Name)
+	return nil
+}
+
+// finish keeps what was said about one action or plugin; err is that it cannot be made at all.
+func (b *build) finish(at config.Position, owner string, reader *config.Reader, err error) {
+	if err != nil {
+		b.errs = append(b.errs, &config.Error{Position: at, Text: fmt.Sprintf("%s: %v", owner, err), Cause: err})
+	}
+	b.errs = append(b.errs, reader.Finish())
+	b.warnings = append(b.warnings, reader.Warnings()...)
+}
+
+func (b *build) unknown(at config.Position, noun, name string) {
+	if !b.part {
+		b.errs = append(b.errs, &config.Error{Position: at, Text: fmt.Sprintf("unknown %s %q", noun, name)})
+	}
 }
 
 func (p *Profile) checkIdle(configuration *config.Configuration) error {

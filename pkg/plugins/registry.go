@@ -2,6 +2,8 @@
 package plugins
 
 import (
+	"errors"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
@@ -26,22 +28,39 @@ type Kube interface {
 func BuiltIn(kube Kube) []framework.PluginMaker {
 	index := topology.New(kube)
 	return []framework.PluginMaker{
-		{Name: priority.Name, Make: plain(priority.New)},
-		{Name: gang.Name, Make: plain(gang.New)},
-		{Name: conformance.Name, Make: plain(conformance.New)},
-		{Name: predicates.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
-			predicates.ReadArguments(arguments)
-			return predicates.New(kube, index)
-		}},
-		{Name: nodeorder.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
-			return nodeorder.New(kube, index, nodeorder.ReadWeights(arguments))
-		}},
-		{Name: isolcpu.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
-			return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
-		}},
-		{Name: extender.Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
-			return extender.New(extender.ReadArguments(arguments))
-		}},
+		{Name: priority.Name, Summary: priority.Summary, Make: plain(priority.New)},
+		{Name: gang.Name, Summary: gang.Summary, Make: plain(gang.New)},
+		{Name: conformance.Name, Summary: conformance.Summary, Make: plain(conformance.New)},
+		{
+			Name: predicates.Name, Summary: predicates.Summary, Arguments: predicates.Arguments(),
+			Make: func(arguments *config.Reader) (framework.Factory, error) {
+				predicates.Arguments().Read(arguments)
+				return predicates.New(kube, index)
+			},
+		},
+		{
+			Name: nodeorder.Name, Summary: nodeorder.Summary, Arguments: nodeorder.Arguments(),
+			Make: func(arguments *config.Reader) (framework.Factory, error) {
+				factory, err := nodeorder.New(kube, index, nodeorder.ReadWeights(arguments))
+				if errors.Is(err, nodeorder.ErrRestart) {
+					nodeorder.RefuseUntilRestart(arguments)
+					return nil, nil
+				}
+				return factory, err
+			},
+		},
+		{
+			Name: isolcpu.Name, Summary: isolcpu.Summary, Arguments: isolcpu.Arguments(),
+			Make: func(arguments *config.Reader) (framework.Factory, error) {
+				return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
+			},
+		},
+		{
+			Name: extender.Name, Summary: extender.Summary, Arguments: extender.Arguments(),
+			Make: func(arguments *config.Reader) (framework.Factory, error) {
+				return extender.New(extender.ReadArguments(arguments))
+			},
+		},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
 // Mailbox carries what informers, workers and the election have to say to the loop. It has no bound, so that no informer
@@ -23,6 +24,8 @@ type letters struct {
 	groups  []cluster.Event
 	replies []commit.Reply
 	lead    bool
+	// profiles are what makes the next profiles.
+	profiles []func() *framework.Profile
 }
 
 // NewMailbox returns an empty mailbox.
@@ -48,6 +51,12 @@ func (m *Mailbox) Reply(reply commit.Reply) {
 // start has been delivered.
 func (m *Mailbox) Lead() {
 	m.put(func(l *letters) { l.lead = true })
+}
+
+// Reconfigure delivers a new configuration: next is called between two cycles, on the loop's goroutine, and what it returns is the
+// profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
+func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
+	m.put(func(l *letters) { l.profiles = append(l.profiles, next) })
 }
 
 func (m *Mailbox) put(write func(*letters)) {

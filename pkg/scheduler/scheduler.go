@@ -151,6 +151,11 @@ func (s *Scheduler) step(ctx context.Context) {
 // receive empties the mailbox into the state machines.
 func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	letters := s.mailbox.take()
+	for _, next := range letters.profiles {
+		if profile := next(); profile != nil {
+			s.reconfigure(profile, now)
+		}
+	}
 	for _, event := range slices.Concat(letters.groups, letters.events) {
 		s.settle(ctx, s.hear(ctx, event, now))
 	}
@@ -163,6 +168,14 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
 	}
+}
+
+// reconfigure goes on with another profile. What pods request, and nodes offer, is worked out anew; what earlier sessions remember
+// is forgotten with the profile it came from; what is bound, promised or on its way stays.
+func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
+	s.profile = profile
+	s.state.Translate(profile.Translators())
+	s.wake(now)
 }
 
 // runCycle is one cycle: a session on a snapshot. Decisions are assumed and on their way while it still runs; what becomes

@@ -126,10 +126,11 @@ func (a Arguments) Reader() *Reader {
 type Reader struct {
 	arguments Arguments
 	// path leads to a nested mapping, such as "extenders[0]"; empty for the arguments themselves.
-	path   string
-	asked  []string
-	nested []*Reader
-	errs   []*Error
+	path     string
+	asked    []string
+	nested   []*Reader
+	errs     []*Error
+	warnings []Warning
 }
 
 // Int reads a whole number between least and most, both allowed. A number in quotes is a number too.
@@ -252,6 +253,27 @@ func (r *Reader) Refuse(name, must string) {
 	if v, ok := r.ask(name); ok {
 		r.refuse(name, v, "must "+must)
 	}
+}
+
+// Asked returns the names that were asked for, given or not, in the order in which they were first.
+func (r *Reader) Asked() []string { return slices.Clone(r.asked) }
+
+// Warn records that an argument has no effect, for a reason in words that follow a colon. It does nothing when the argument is
+// not given.
+func (r *Reader) Warn(name, why string) {
+	if v, ok := r.ask(name); ok {
+		text := fmt.Sprintf("%s: argument %s has no effect: %s", r.arguments.owner, r.full(name), why)
+		r.warnings = append(r.warnings, Warning{Position: r.arguments.position(v), Text: text})
+	}
+}
+
+// Warnings returns what is good and should be written differently, in the order in which it was read.
+func (r *Reader) Warnings() []Warning {
+	all := slices.Clone(r.warnings)
+	for _, nested := range r.nested {
+		all = append(all, nested.Warnings()...)
+	}
+	return all
 }
 
 // Require records that an argument must be given when it is not.

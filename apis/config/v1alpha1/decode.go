@@ -18,16 +18,23 @@ import (
 // returns either a configuration, with what should be written differently in it, or an error that joins everything
 // that is wrong with the file, each with its line; see Errors. Warnings come with both.
 func Decode(file string, data []byte, known Known) (*Configuration, []Warning, error) {
+	config, warnings, err := DecodePart(file, data, known)
+	if err != nil {
+		return nil, warnings, err
+	}
+	return config, warnings, nil
+}
+
+// DecodePart is Decode, but also returns what could be read of a file in which something is wrong: for who has more to say of it.
+// Names that are not known stand in it; it is nil when the file is no mapping.
+func DecodePart(file string, data []byte, known Known) (*Configuration, []Warning, error) {
 	d := &decoder{file: file, known: known}
 	root := d.parse(data)
 	if root == nil {
 		return nil, nil, join(d.errs)
 	}
 	config := d.configuration(root)
-	if len(d.errs) > 0 {
-		return nil, d.warnings, join(d.errs)
-	}
-	return config, d.warnings, nil
+	return config, d.warnings, join(d.errs)
 }
 
 // decoder collects what is found while a file is walked. It never stops at an error, so that all are reported.
@@ -80,7 +87,7 @@ func (d *decoder) configuration(root *yaml.Node) *Configuration {
 		{"configurations", func(v *yaml.Node) { arguments = d.actionArguments(v) }},
 	})
 	if !ok {
-		return config
+		return nil
 	}
 	if !seen["actions"] {
 		d.errorf(root, `actions is missing; say for example actions: "allocate"`)
@@ -136,7 +143,8 @@ func (d *decoder) actions(value *yaml.Node) []Action {
 		case slices.ContainsFunc(actions, func(a Action) bool { return a.Name == name }):
 			d.errorf(value, "action %s is listed twice", quote(name))
 		default:
-			d.checkName(value, "action", name, d.known.Actions, familyActions())
+			d.checkName(value, "action", name, d.known.Actions, familyActions(),
+				fmt.Sprintf("take it out of actions on line %d", value.Line))
 			at := d.position(value)
 			actions = append(actions, Action{Name: name, Arguments: noArguments("action "+plain(name), at), Position: at})
 		}
@@ -174,7 +182,7 @@ func (d *decoder) actionArguments(value *yaml.Node) map[string]actionArguments {
 			d.errorf(nameNode, "action %s is configured twice; the first time is on line %d", quote(name), first.at.Line)
 			continue
 		}
-		d.checkName(nameNode, "action", name, d.known.Actions, familyActions())
+		d.checkName(nameNode, "action", name, d.known.Actions, familyActions(), takeOut(item))
 		all[name] = actionArguments{arguments: arguments, at: nameNode}
 	}
 	return all
@@ -210,14 +218,31 @@ func familyPlugins() []string {
 	}
 }
 
-// checkName records an error unless the name is a known one.
-func (d *decoder) checkName(at *yaml.Node, noun, name string, known, family []string) {
+// takeOut says which lines hold an item of a list.
+func takeOut(item *yaml.Node) string {
+	if last := lastLine(item); last > item.Line {
+		return fmt.Sprintf("take out lines %d to %d", item.Line, last)
+	}
+	return fmt.Sprintf("take out line %d", item.Line)
+}
+
+// lastLine returns the last line on which something of the node begins.
+func lastLine(n *yaml.Node) int {
+	last := n.Line
+	for _, inside := range n.Content {
+		last = max(last, lastLine(inside))
+	}
+	return last
+}
+
+// checkName records an error unless the name is a known one. remedy says what to do about one that is not built yet.
+func (d *decoder) checkName(at *yaml.Node, noun, name string, known, family []string, remedy string) {
 	if slices.Contains(known, name) {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(known))
 	if slices.Contains(family, name) {
-		d.errorf(at, "%s %s is not built yet; this version has %s", noun, quote(name), list(sorted))
+		d.errorf(at, "%s %s is not built yet: %s; this version has %s", noun, quote(name), remedy, list(sorted))
 		return
 	}
 	hint := didYouMean(name, sorted)

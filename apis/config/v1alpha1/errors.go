@@ -28,6 +28,23 @@ func Errors(err error) []*Error {
 	}
 }
 
+// Join returns all errors as one: those that Errors finds, by line and each once, and then the others in their order. It returns nil
+// when there are none.
+func Join(errs ...error) error {
+	var placed []*Error
+	var others []error
+	for _, err := range errs {
+		if found := Errors(err); len(found) > 0 {
+			placed = append(placed, found...)
+		} else if err != nil {
+			others = append(others, err)
+		}
+	}
+	slices.SortStableFunc(placed, func(a, b *Error) int { return cmp.Compare(a.Position.Line, b.Position.Line) })
+	placed = slices.CompactFunc(placed, func(a, b *Error) bool { return a.Position == b.Position && a.Text == b.Text })
+	return errors.Join(join(placed), errors.Join(others...))
+}
+
 // join returns the errors as one, by line, or nil when there are none.
 func join(all []*Error) error {
 	slices.SortStableFunc(all, func(a, b *Error) int { return cmp.Compare(a.Position.Line, b.Position.Line) })

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -61,6 +62,7 @@ func (d *decoder) plugin(item *yaml.Node) (Plugin, bool) {
 	}
 	for _, s := range switches() {
 		fields = append(fields, field{s.key, func(v *yaml.Node) { d.flip(s, v, &plugin) }})
+		fields = append(fields, field{s.formerKey(), func(v *yaml.Node) { d.former(s, v) }})
 	}
 	if _, ok := d.mapping(item, "a plugin", fields); !ok {
 		return plugin, false
@@ -70,7 +72,7 @@ func (d *decoder) plugin(item *yaml.Node) (Plugin, bool) {
 		return plugin, false
 	}
 	plugin.Name = name
-	d.checkName(nameNode, "plugin", name, d.known.Plugins, familyPlugins())
+	d.checkName(nameNode, "plugin", name, d.known.Plugins, familyPlugins(), takeOut(item))
 	plugin.Arguments = d.arguments(argumentsNode, "plugin "+plain(name), plugin.Position)
 	return plugin, true
 }
@@ -164,6 +166,15 @@ func (d *decoder) flip(s kubeBatchSwitch, value *yaml.Node, plugin *Plugin) {
 		plugin.off(s.point)
 		d.warnf(value, "%s: false is kube-batch's; write disable: [%s]%s", s.key, s.point, d.underVersion())
 	}
+}
+
+// formerKey is what the switch was called before it was turned round.
+func (s kubeBatchSwitch) formerKey() string { return "disable" + strings.TrimPrefix(s.key, "enable") }
+
+// former refuses a switch of kube-batch's first versions. Its last ones ignore it, so that a file with it does not do what it says.
+func (d *decoder) former(s kubeBatchSwitch, value *yaml.Node) {
+	d.errorf(value, "%s is a switch of kube-batch's first versions, which its last ones ignore; for true write %s: false, and for "+
+		"false nothing", s.formerKey(), s.key)
 }
 
 // underVersion says what disable needs besides, if the file does not have it.

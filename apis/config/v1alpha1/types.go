@@ -109,12 +109,17 @@ func (p Position) String() string {
 type Error struct {
 	Position Position
 	Text     string
+	// Cause is the error that the text repeats, when the configuration alone is not to blame; nil otherwise.
+	Cause error
 }
 
 // Error returns "file:line: what is wrong".
 func (e *Error) Error() string {
 	return locate(e.Position, e.Text)
 }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
 
 // Warning is something that works and should be written differently.
 type Warning struct {

@@ -1,5 +1,5 @@
 // Package release installs the chart into a lab cluster and runs the scheduler as the chart has it: with the token of
-// the release's ServiceAccount, the arguments of its Deployment and the content of its ConfigMap. The pods of the
+// the release's ServiceAccount and the arguments of its Deployment, which name its ConfigMap. The pods of the
 // Deployment prove nothing there, since no node runs a container; that process does.
 //
 // It neither builds programs nor judges what the scheduler does. The demo and the end-to-end tests share it.
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -58,14 +57,6 @@ type Release struct {
 	Args []string
 	// Ready is how many of its pods are ready.
 	Ready int32
-
-	mounts []mount
-}
-
-// mount is a ConfigMap that the container sees as files.
-type mount struct {
-	path string
-	data map[string]string
 }
 
 // Read reads the release from the API server.
@@ -82,31 +73,9 @@ func Read(ctx context.Context, c *cluster.Cluster) (*Release, error) {
 	if len(spec.Containers) != 1 {
 		return nil, fmt.Errorf("deployment of the chart: %d containers, want 1", len(spec.Containers))
 	}
-	r := &Release{
+	return &Release{
 		ServiceAccount: spec.ServiceAccountName, Args: spec.Containers[0].Args, Ready: deployment.Status.ReadyReplicas,
-	}
-	for _, m := range spec.Containers[0].VolumeMounts {
-		name := configMapOf(deployment, m.Name)
-		if name == "" {
-			continue
-		}
-		config, err := client.CoreV1().ConfigMaps(Namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("config map %s of the chart: %w", name, err)
-		}
-		r.mounts = append(r.mounts, mount{path: m.MountPath, data: config.Data})
-	}
-	return r, nil
-}
-
-// configMapOf is the name of the ConfigMap behind a volume, or empty.
-func configMapOf(deployment *appsv1.Deployment, volume string) string {
-	for _, v := range deployment.Spec.Template.Spec.Volumes {
-		if v.Name == volume && v.ConfigMap != nil {
-			return v.ConfigMap.Name
-		}
-	}
-	return ""
+	}, nil
 }
 
 // User is the name by which the API server knows the release's scheduler.

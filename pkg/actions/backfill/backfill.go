@@ -10,9 +10,6 @@
 package backfill
 
 import (
-	"math"
-	"time"
-
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/start"
@@ -20,32 +17,6 @@ import (
 
 // Name is the action's name in the configuration.
 const Name = "backfill"
-
-// never is a reserveAfter that no gang outlives.
-const never = math.MaxInt64
-
-// Reader is what New needs of a reader of arguments, which reports what is no good.
-type Reader interface {
-	Int(name string, def, least, most int64) int64
-	String(name, def string) string
-	Duration(name string, def, least time.Duration) time.Duration
-}
-
-// New reads the arguments and returns the action. It keeps nothing between sessions but what need not be
-// found again.
-func New(arguments Reader) framework.Action {
-	a := &action{reserveAfter: never}
-	if arguments.String("reserveAfter", "10m") != "never" {
-		after := arguments.Duration("reserveAfter", 10*time.Minute, 0)
-		a.reserveAfter = int64((after + time.Second - 1) / time.Second)
-	}
-	a.reservations = int(arguments.Int("reservations", 1, 0, 100))
-	a.budget = int(arguments.Int("budget", defaultBudget, 1, 1_000_000_000))
-	return a
-}
-
-// defaultBudget is what planning may look at in one cycle, in nodes and pods: enough for a gang on 5,000 nodes with 50,000 pods.
-const defaultBudget = 1_000_000
 
 type action struct {
 	// reserveAfter is how long a gang waits before it gets a reservation, in seconds.

@@ -1,5 +1,7 @@
 package preempt
 
+import "github.com/tutti-sched/tutti/pkg/argument"
+
 // Options are what the action's arguments say.
 type Options struct {
 	// Foreign lets pods of other schedulers be victims, too.
@@ -16,20 +18,26 @@ const defaultBudget = 400_000
 // DefaultOptions are those without arguments.
 func DefaultOptions() Options { return Options{Budget: defaultBudget} }
 
-// Reader gives the action's arguments; config.Reader is one.
-type Reader interface {
-	// Int returns a number, def when it is not given.
-	Int(name string, def, least, most int64) int64
-	// OneOf returns one of the choices, def when none is given.
-	OneOf(name, def string, choices ...string) string
+const victimsAll, evictDelete = "all", "delete"
+
+// Arguments are all that a configuration may say to the action.
+func Arguments() argument.List {
+	return argument.List{
+		argument.OneOf("victims", "own", "own", victimsAll).Says("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
+			"too, but those of DaemonSets and static ones, which would be back at once"),
+		argument.OneOf("evict", "api", "api", evictDelete).Says("`api`: by the Eviction API; a plan that asks more of a " +
+			"PodDisruptionBudget than it allows is none. `delete`: pods are deleted, and budgets kept as far as possible"),
+		argument.Int("budget", defaultBudget, 1, 1<<40).In("looks at nodes").Says("how much work planning may be in one cycle; " +
+			"jobs that had no turn are looked at first in the next"),
+	}
 }
 
 // ReadArguments reads the action's arguments. What is no good is said by the reader.
-func ReadArguments(r Reader) Options {
-	const own, all, evict, outright = "own", "all", "api", "delete"
+func ReadArguments(r argument.Reader) Options {
+	given := Arguments().Read(r)
 	return Options{
-		Foreign: r.OneOf("victims", own, own, all) == all,
-		Delete:  r.OneOf("evict", evict, evict, outright) == outright,
-		Budget:  r.Int("budget", defaultBudget, 1, 1<<40),
+		Foreign: given.Text("victims") == victimsAll,
+		Delete:  given.Text("evict") == evictDelete,
+		Budget:  given.Int("budget"),
 	}
 }

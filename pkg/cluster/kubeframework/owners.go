@@ -12,18 +12,29 @@ import (
 type owners struct {
 	informers informers.SharedInformerFactory
 	watched   []cache.InformerSynced
+	// sealed tells that no informer may be added any more.
+	sealed bool
 }
+
+// Seal ends the time in which New and SpreadSelector may ask for informers. Call it before they start, and before anything runs.
+func (o *owners) Seal() { o.sealed = true }
 
 // SpreadSelector returns a function that tells which pods are of the same kind as a pod: those that its Services and its
 // controller select, of kube-scheduler's four kinds; the empty selector when there are none. From the first call on Services,
-// ReplicationControllers, ReplicaSets and StatefulSets are watched, so it is called before the informers start and only when
-// it is needed. The function may be called on any goroutine.
+// ReplicationControllers, ReplicaSets and StatefulSets are watched, so it is called only when it is needed; it is nil when the
+// first call comes after Seal. The function may be called on any goroutine.
 func (o *owners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
 	services, controllers := o.informers.Core().V1().Services(), o.informers.Core().V1().ReplicationControllers()
 	replicas, stateful := o.informers.Apps().V1().ReplicaSets(), o.informers.Apps().V1().StatefulSets()
-	o.watched = []cache.InformerSynced{
-		services.Informer().HasSynced, controllers.Informer().HasSynced,
-		replicas.Informer().HasSynced, stateful.Informer().HasSynced,
+	switch {
+	case o.watched != nil:
+	case o.sealed:
+		return nil
+	default:
+		o.watched = []cache.InformerSynced{
+			services.Informer().HasSynced, controllers.Informer().HasSynced,
+			replicas.Informer().HasSynced, stateful.Informer().HasSynced,
+		}
 	}
 	return func(pod *corev1.Pod) labels.Selector {
 		return helper.DefaultSelector(pod, services.Lister(), controllers.Lister(), replicas.Lister(), stateful.Lister())

@@ -16,6 +16,9 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "conformance"
 
+// Summary is what the plugin says, in half a sentence.
+const Summary = "that pods of the system are not evicted"
+
 // New returns the plugin. It keeps nothing and takes no arguments.
 func New() framework.Plugin { return plugin{} }
 

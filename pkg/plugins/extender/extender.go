@@ -34,6 +34,9 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "extender"
 
+// Summary is what the plugin says, in half a sentence.
+const Summary = "what webhooks say about nodes, about victims, and who binds. Not in the default"
+
 // New returns what makes the plugin for a session. It connects to nobody; an error says that a file of the TLS settings
 // cannot be used.
 func New(options []Options) (framework.Factory, error) {

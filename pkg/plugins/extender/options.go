@@ -52,30 +52,9 @@ type TLS struct {
 	CertFile, KeyFile, CAFile string
 }
 
-const (
-	defaultTimeout  = 5 * time.Second
-	defaultResponse = 32 << 20
-	// mostWeight keeps sums of scores far from where an int64 ends; see mostScore.
-	mostWeight = 1_000_000
-)
-
-// Reader is what ReadArguments needs of a reader of arguments. R is the type of the reader itself: what stands inside a
-// list or mapping is read by one of its own.
-type Reader[R any] interface {
-	String(name, def string) string
-	Bool(name string, def bool) bool
-	Int(name string, def, least, most int64) int64
-	Duration(name string, def, least time.Duration) time.Duration
-	Texts(name string) []string
-	Items(name string) []R
-	Section(name string) (section R, given bool)
-	Require(name string)
-	Refuse(name, must string)
-}
-
 // ReadArguments reads the extenders in their order. What is wrong is the reader's to report.
 func ReadArguments[R Reader[R]](arguments R) []Options {
-	arguments.Require("extenders")
+	Arguments().Read(arguments)
 	var all []Options
 	for _, item := range arguments.Items("extenders") {
 		one := readOne(item)
@@ -101,23 +80,24 @@ func ReadArguments[R Reader[R]](arguments R) []Options {
 }
 
 func readOne[R Reader[R]](item R) Options {
-	item.Require("urlPrefix")
+	given := fields().Read(item)
 	o := Options{
-		URLPrefix:        item.String("urlPrefix", ""),
-		FilterVerb:       item.String("filterVerb", ""),
-		PrioritizeVerb:   item.String("prioritizeVerb", ""),
-		PreemptVerb:      item.String("preemptVerb", ""),
-		BindVerb:         item.String("bindVerb", ""),
-		Weight:           item.Int("weight", 0, 0, mostWeight),
-		Timeout:          item.Duration("httpTimeout", defaultTimeout, time.Millisecond),
-		MaxResponseBytes: readBytes(item),
-		NodeCacheCapable: item.Bool("nodeCacheCapable", false),
-		Ignorable:        item.Bool("ignorable", false),
-		DistinguishBy:    item.Texts("distinguishBy"),
+		URLPrefix:        given.Text("urlPrefix"),
+		FilterVerb:       given.Text("filterVerb"),
+		PrioritizeVerb:   given.Text("prioritizeVerb"),
+		PreemptVerb:      given.Text("preemptVerb"),
+		BindVerb:         given.Text("bindVerb"),
+		Weight:           given.Int("weight"),
+		Timeout:          given.Duration("httpTimeout"),
+		MaxResponseBytes: readBytes(item, given.Text("maxResponseBytes")),
+		NodeCacheCapable: given.Bool("nodeCacheCapable"),
+		Ignorable:        given.Bool("ignorable"),
+		DistinguishBy:    given.Texts("distinguishBy"),
 		ManagedResources: readManaged(item),
 	}
 	slices.Sort(o.DistinguishBy)
-	secure := readTLS(item, &o)
+	secure := given.Bool("enableHTTPS")
+	readTLS(item, secure, &o)
 	parsed, err := url.Parse(o.URLPrefix)
 	switch {
 	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
@@ -137,8 +117,7 @@ func readOne[R Reader[R]](item R) Options {
 	return o
 }
 
-func readBytes[R Reader[R]](item R) int64 {
-	text := item.String("maxResponseBytes", "")
+func readBytes[R Reader[R]](item R, text string) int64 {
 	if text == "" {
 		return defaultResponse
 	}
@@ -153,10 +132,9 @@ func readBytes[R Reader[R]](item R) int64 {
 func readManaged[R Reader[R]](item R) []ManagedResource {
 	var all []ManagedResource
 	for _, entry := range item.Items("managedResources") {
-		entry.Require("name")
+		given := resourceFields().Read(entry)
 		managed := ManagedResource{
-			Name:               corev1.ResourceName(entry.String("name", "")),
-			IgnoredByScheduler: entry.Bool("ignoredByScheduler", false),
+			Name: corev1.ResourceName(given.Text("name")), IgnoredByScheduler: given.Bool("ignoredByScheduler"),
 		}
 		switch {
 		case !extended(managed.Name):
@@ -176,13 +154,13 @@ func extended(resource corev1.ResourceName) bool {
 		!strings.Contains(text, corev1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(text, corev1.DefaultResourceRequestsPrefix)
 }
 
-// readTLS also tells whether enableHTTPS asks for a secure connection.
-func readTLS[R Reader[R]](item R, o *Options) (secure bool) {
-	secure = item.Bool("enableHTTPS", false)
+// readTLS reads what secures the connection; secure tells that enableHTTPS asks for it.
+func readTLS[R Reader[R]](item R, secure bool, o *Options) {
 	section, _ := item.Section("tlsConfig")
+	given := tlsFields().Read(section)
 	o.TLS = TLS{
-		Insecure: section.Bool("insecure", false), ServerName: section.String("serverName", ""),
-		CertFile: section.String("certFile", ""), KeyFile: section.String("keyFile", ""), CAFile: section.String("caFile", ""),
+		Insecure: given.Bool("insecure"), ServerName: given.Text("serverName"),
+		CertFile: given.Text("certFile"), KeyFile: given.Text("keyFile"), CAFile: given.Text("caFile"),
 	}
 	for _, data := range []string{"certData", "keyData", "caData"} {
 		section.Refuse(data, "be left out: a configuration is no place for keys; name a file")
@@ -196,7 +174,6 @@ func readTLS[R Reader[R]](item R, o *Options) (secure bool) {
 		section.Refuse("certFile", "go with a keyFile")
 		section.Refuse("keyFile", "go with a certFile")
 	}
-	return secure
 }
 
 func (o *Options) manages(resource corev1.ResourceName) bool {

@@ -71,7 +71,7 @@ func TestReadArguments(t *testing.T) {
 
 // TestTheDocumentedExampleIsGood reads it where it stands.
 func TestTheDocumentedExampleIsGood(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/configuration.md")
+	page, err := os.ReadFile("../../../docs/plugins/extender.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,10 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "gang"
 
+// Summary is what the plugin says, in half a sentence.
+const Summary = "that a job starts with its minimum, and that of each of its roles, or not at all; that nobody is " +
+	"evicted whom a gang needs, but whole gangs"
+
 // New returns the plugin. It keeps nothing and takes no arguments.
 func New() framework.Plugin { return plugin{} }
 

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -20,6 +21,9 @@ import (
 
 // Name is the plugin's name in the configuration.
 const Name = "isolcpu"
+
+// Summary is what the plugin says, in half a sentence.
+const Summary = "which CPUs pods get that ask for isolated ones, and that they are not charged for ordinary ones"
 
 // Options are the plugin's arguments. A score of weight 0 is not asked for.
 type Options struct {
@@ -31,21 +35,32 @@ type Options struct {
 	Report bool
 }
 
-// Reader is what ReadOptions needs of a reader of arguments.
-type Reader interface {
-	// Int reads a whole number between least and most.
-	Int(name string, def, least, most int64) int64
-	// OneOf returns one of the choices, def when none is given.
-	OneOf(name, def string, choices ...string) string
+// Arguments are all that a configuration may say to the plugin.
+func Arguments() argument.List {
+	const most = 10_000
+	return argument.List{
+		argument.Int("bestfit.weight", 10, 0, most).Says("prefers, for pods that ask for isolated CPUs, nodes on which the fewest are " +
+			"left over beside theirs, of one NUMA node first; 0 turns it off"),
+		argument.Int("avoid.weight", 1, 0, most).Says("prefers, for all others, nodes that have none; 0 turns it off"),
+		argument.OneOf("onConflict", conflictEvict, conflictEvict, conflictReport).Says("`evict` evicts a pod of Tutti's which can " +
+			"never run, since a pod that was bound before it holds some of the same CPUs, as may happen while two schedulers are " +
+			"active; `report` only says so"),
+	}
 }
 
+// What becomes of a pod of Tutti's that was bound to CPUs of one bound before it.
+const (
+	conflictEvict  = "evict"
+	conflictReport = "report"
+)
+
 // ReadOptions reads the plugin's arguments. What is no good is said by the reader.
-func ReadOptions(r Reader) Options {
-	const most, evict, report = 10_000, "evict", "report"
+func ReadOptions(r argument.Reader) Options {
+	given := Arguments().Read(r)
 	return Options{
-		BestFit: r.Int("bestfit.weight", 10, 0, most), Avoid: r.Int("avoid.weight", 1, 0, most),
-		Report: r.OneOf("onConflict", evict, evict, report) == report,
+		BestFit: given.Int("bestfit.weight"), Avoid: given.Int("avoid.weight"), Report: given.Text("onConflict") == conflictReport,
 	}
+}
 }
 
 // New returns the maker of the plugin for each session.

@@ -16,12 +16,14 @@ package nodeorder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/topology"
@@ -29,6 +31,9 @@ import (
 
 // Name is the plugin's name in the configuration.
 const Name = "nodeorder"
+
+// Summary is what the plugin says, in half a sentence.
+const Summary = "which of them is best: kube-scheduler's scores, weighted"
 
 // Kube is what the plugin needs of kube-scheduler. New calls Plugin; a session's goroutine calls the rest.
 type Kube interface {
@@ -41,12 +46,22 @@ type Kube interface {
 	// NewState returns an empty state for the questions about one pod.
 	NewState() fwk.CycleState
 	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
-	// calls it, and only when pods are spread by default; from then on what that takes is watched.
+	// calls it, and only when pods are spread by default; from then on what that takes is watched. It is nil when that cannot
+	// begin any more.
 	SpreadSelector() func(pod *corev1.Pod) labels.Selector
 }
 
+// ErrRestart says that pods can be spread by default only from the start of the process on.
+var ErrRestart = errors.New("nodeorder: " + defaulting + " needs a restart")
+
+// RefuseUntilRestart reports the argument that asks for it.
+func RefuseUntilRestart(r argument.Reader) {
+	r.Refuse(defaulting, "be none until the scheduler is started again: this needs a restart, since Services and controllers are "+
+		"watched from the start or not at all")
+}
+
 // New returns the maker of the plugin for each session, which asks the index about neighbours. It fails when kube lacks
-// another score that has a weight. Weights that ReadWeights or DefaultWeights did not make must be at least 0, with a Shape
+// another score that has a weight, and with ErrRestart. Weights that ReadWeights or DefaultWeights did not make must be at least 0, with a Shape
 // where RequestedToCapacityRatio has one.
 func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, error) {
 	var scores []kubeScore
@@ -64,7 +79,9 @@ func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, 
 	}
 	var sameKind func(*corev1.Pod) labels.Selector
 	if weights.DefaultSpread && weights.PodTopologySpread > 0 {
-		sameKind = kube.SpreadSelector()
+		if sameKind = kube.SpreadSelector(); sameKind == nil {
+			return nil, ErrRestart
+		}
 	}
 	return func() framework.Plugin {
 		return &plugin{kube: kube, index: index, weights: weights, scores: scores, sameKind: sameKind}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
+	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
@@ -158,7 +159,9 @@ func vector(cpu, memory int64) model.Resources {
 }
 
 // reader is arguments as a test has them.
+// reader reads values as they are; what it has no method for nobody asks.
 type reader struct {
+	argument.Reader
 	values  map[string]string
 	refused []string
 }
@@ -178,7 +181,20 @@ func (r *reader) String(name, def string) string {
 	return def
 }
 
-func (r *reader) Refuse(name, must string) { r.refused = append(r.refused, name+" must "+must) }
+func (r *reader) OneOf(name, def string, words ...string) string {
+	text := r.String(name, def)
+	if !slices.Contains(words, text) {
+		r.Refuse(name, "be one of them")
+		return def
+	}
+	return text
+}
+
+func (r *reader) Refuse(name, must string) {
+	if _, given := r.values[name]; given {
+		r.refused = append(r.refused, name+" must "+must)
+	}
+}
 
 func TestReadWeights(t *testing.T) {
 	plain := nodeorder.ReadWeights(&reader{})

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
 // Resources are what a score of resources looks at, as kube-scheduler's ScoringStrategy.resources.
@@ -63,15 +65,21 @@ func scorable(name corev1.ResourceName) error {
 	return nil
 }
 
+const (
+	// weightedResources and plainResources are what scores look at that are not told otherwise, with weights and without.
+	weightedResources = "cpu=1,memory=1"
+	plainResources    = "cpu,memory"
+)
+
 // readResources reads which resources a score looks at; nil is its default. weight is that of the score.
-func readResources(r Reader, score string, weight int64) Resources {
+func readResources(r argument.Reader, given argument.Values, score string, weight int64) Resources {
 	name := score + ".resources"
-	text := r.String(name, "")
-	if text == "" {
-		return nil
-	}
 	if weight == 0 {
 		r.Refuse(name, "come with a "+score+".weight of at least 1")
+		return nil
+	}
+	text := given.Text(name)
+	if text == "" || text == weightedResources || text == plainResources {
 		return nil
 	}
 	resources, err := ParseResources(text)
@@ -83,8 +91,8 @@ func readResources(r Reader, score string, weight int64) Resources {
 }
 
 // readBalanced reads which resources are to be in balance. A weight would mean nothing there.
-func readBalanced(r Reader, weight int64) Resources {
-	resources := readResources(r, "balancedresource", weight)
+func readBalanced(r argument.Reader, given argument.Values, weight int64) Resources {
+	resources := readResources(r, given, "balancedresource", weight)
 	for _, resource := range resources {
 		if resource.Weight != 1 {
 			r.Refuse("balancedresource.resources", "have no weights: all shares in use are to be equal")

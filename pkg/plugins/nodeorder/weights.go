@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
 // maxWeight bounds a weight, so that sums of weighted scores stay far from overflow.
@@ -48,77 +50,91 @@ func DefaultWeights() Weights {
 	}
 }
 
-// Reader is what ReadWeights needs of a reader of arguments.
-type Reader interface {
-	// Int reads a whole number between least and most.
-	Int(name string, def, least, most int64) int64
-	// String reads any text.
-	String(name, def string) string
-	// Refuse records that the argument's value is no good, in words that follow "must", if the argument is given.
-	Refuse(name, must string)
-}
-
 const (
-	ratioWeight = "requestedtocapacityratio.weight"
-	ratioShape  = "requestedtocapacityratio.shape"
+	ratioWeight  = "requestedtocapacityratio.weight"
+	ratioShape   = "requestedtocapacityratio.shape"
+	defaultShape = "0:0,100:10"
+	hardWeight   = "podaffinity.hardweight"
+	defaulting   = "podtopologyspread.defaulting"
+	bySystem     = "system"
 )
 
-// ReadWeights reads the plugin's arguments, kube-batch's and those of the scores it did not have; what is not given is as
-// in DefaultWeights, and what is no good is said by the reader.
-func ReadWeights(r Reader) Weights {
-	w := DefaultWeights()
-	for _, weight := range []struct {
-		name string
-		into *int64
-	}{
-		{"leastrequested.weight", &w.LeastRequested},
-		{"mostrequested.weight", &w.MostRequested},
-		{"balancedresource.weight", &w.BalancedResource},
-		{ratioWeight, &w.RequestedToCapacityRatio},
-		{"nodeaffinity.weight", &w.NodeAffinity},
-		{"podaffinity.weight", &w.PodAffinity},
-		{"tainttoleration.weight", &w.TaintToleration},
-		{"imagelocality.weight", &w.ImageLocality},
-		{"podtopologyspread.weight", &w.PodTopologySpread},
-		{"nodepreferavoidpods.weight", &w.NodePreferAvoidPods},
-	} {
-		*weight.into = r.Int(weight.name, *weight.into, 0, maxWeight)
+// weighted is a score that a configuration may give a weight, and where that is kept.
+type weighted struct {
+	name, prefers string
+	into          *int64
+}
+
+// scores are all of them, in the order in which they are explained: those that have a weight unless told otherwise first.
+func (w *Weights) scores() []weighted {
+	return []weighted{
+		{"leastrequested", "with the largest share left over", &w.LeastRequested},
+		{"balancedresource", "whose resources would be in use more equally than before", &w.BalancedResource},
+		{"nodeaffinity", "that the pod prefers by their labels", &w.NodeAffinity},
+		{"podaffinity", "near or away from the pods that the pod prefers to be near or away from, or that prefer so of it",
+			&w.PodAffinity},
+		{"tainttoleration", "with the fewest `PreferNoSchedule` taints that the pod does not tolerate", &w.TaintToleration},
+		{"podtopologyspread", "in zones, racks and the like with the fewest pods, by the pod's `ScheduleAnyway` constraints",
+			&w.PodTopologySpread},
+		{"imagelocality", "that have the pod's large images", &w.ImageLocality},
+		{"mostrequested", "with the smallest share left over", &w.MostRequested},
+		{"requestedtocapacityratio", "as the shape says about the share in use", &w.RequestedToCapacityRatio},
+		{"nodepreferavoidpods", "that do not say by the annotation `scheduler.alpha.kubernetes.io/preferAvoidPods` that they would " +
+			"rather avoid the pods of this pod's controller (kube-scheduler's, up to 1.22, where its weight was 10000)",
+			&w.NodePreferAvoidPods},
 	}
-	w.PodAffinityHard = r.Int("podaffinity.hardweight", w.PodAffinityHard, 0, maxHardWeight)
-	w.DefaultSpread = readDefaulting(r, w.PodTopologySpread)
-	w.LeastRequestedResources = readResources(r, "leastrequested", w.LeastRequested)
-	w.MostRequestedResources = readResources(r, "mostrequested", w.MostRequested)
-	w.RequestedToCapacityRatioResources = readResources(r, "requestedtocapacityratio", w.RequestedToCapacityRatio)
-	w.BalancedResourceResources = readBalanced(r, w.BalancedResource)
-	w.Shape = readShape(r, w.RequestedToCapacityRatio, w.Shape)
+}
+
+// Arguments are all that a configuration may say to the plugin: kube-batch's, and those of the scores it did not have.
+func Arguments() argument.List {
+	def := DefaultWeights()
+	var all argument.List
+	for _, score := range def.scores() {
+		all = append(all, argument.Int(score.name+".weight", *score.into, 0, maxWeight).Says("prefers nodes "+score.prefers))
+	}
+	for _, score := range []string{"leastrequested", "mostrequested", "requestedtocapacityratio"} {
+		all = append(all, argument.Text(score+".resources", weightedResources).Shaped("`NAME=WEIGHT` between commas, weights 1 to 100").
+			Says("the resources that `"+score+"` looks at, and how much each counts among them"))
+	}
+	return append(all,
+		argument.Text("balancedresource.resources", plainResources).Shaped("names between commas").
+			Says("the resources that `balancedresource` looks at; they have no weights"),
+		argument.Text(ratioShape, defaultShape).Shaped("points `UTILIZATION:SCORE` between commas, in percent and 0 to 10").
+			Says("what `requestedtocapacityratio` makes of the share in use, with straight lines between the points"),
+		argument.Int(hardWeight, def.PodAffinityHard, 0, maxHardWeight).
+			Says("how much it counts in `podaffinity` that a pod near the node must be near the pod, beside preferences of 1 to 100"),
+		argument.OneOf(defaulting, "none", "none", bySystem).Says("with `system`, pods without spread constraints of their own are "+
+			"spread over hosts and zones among the pods of their Services and controllers, which pulls the members of a gang apart. "+
+			"Turning it on needs a restart, and the right to watch these kinds"),
+	)
+}
+
+// ReadWeights reads the plugin's arguments; what is not given is as in DefaultWeights, and what is no good is said by the reader.
+func ReadWeights(r argument.Reader) Weights {
+	given, w := Arguments().Read(r), DefaultWeights()
+	for _, score := range w.scores() {
+		*score.into = given.Int(score.name + ".weight")
+	}
+	w.PodAffinityHard = given.Int(hardWeight)
+	if w.DefaultSpread = given.Text(defaulting) == bySystem; w.DefaultSpread && w.PodTopologySpread == 0 {
+		r.Refuse(defaulting, "come with a podtopologyspread.weight of at least 1")
+		w.DefaultSpread = false
+	}
+	w.LeastRequestedResources = readResources(r, given, "leastrequested", w.LeastRequested)
+	w.MostRequestedResources = readResources(r, given, "mostrequested", w.MostRequested)
+	w.RequestedToCapacityRatioResources = readResources(r, given, "requestedtocapacityratio", w.RequestedToCapacityRatio)
+	w.BalancedResourceResources = readBalanced(r, given, w.BalancedResource)
+	w.Shape = readShape(r, given.Text(ratioShape), w.RequestedToCapacityRatio, w.Shape)
 	return w
 }
 
-// readDefaulting tells whether pods are spread by default. They are not unless it is asked for: that would pull the members
-// of a gang apart.
-func readDefaulting(r Reader, weight int64) bool {
-	const name = "podtopologyspread.defaulting"
-	switch given := r.String(name, "none"); {
-	case given == "none":
-		return false
-	case given != "system":
-		r.Refuse(name, "be none or system")
-	case weight == 0:
-		r.Refuse(name, "come with a podtopologyspread.weight of at least 1")
-	default:
-		return true
-	}
-	return false
-}
-
-// readShape returns the shape that the arguments give, or def.
-func readShape(r Reader, weight int64, def Shape) Shape {
-	text := r.String(ratioShape, "")
-	if text == "" {
-		return def
-	}
+// readShape returns the shape that the text gives, or def.
+func readShape(r argument.Reader, text string, weight int64, def Shape) Shape {
 	if weight == 0 {
 		r.Refuse(ratioShape, "come with a "+ratioWeight+" of at least 1")
+		return def
+	}
+	if text == "" {
 		return def
 	}
 	shape, err := ParseShape(text)

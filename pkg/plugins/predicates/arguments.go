@@ -1,16 +1,14 @@
 package predicates
 
-// Reader is what ReadArguments needs of a reader of arguments.
-type Reader interface {
-	// Refuse records that the argument's value is no good, in words that follow "must", if the argument is given.
-	Refuse(name, must string)
-}
+import "github.com/tutti-sched/tutti/pkg/argument"
 
-// ReadArguments refuses kube-batch's switches in words that help; every other argument is for the reader to refuse as
-// unknown. The plugin takes none.
-func ReadArguments(r Reader) {
+// Arguments are all that a configuration may say to the plugin: kube-batch's switches, which change nothing here.
+func Arguments() argument.List {
+	const why = "a node under such pressure carries a taint, and taints are always heeded"
+	var all argument.List
 	for _, pressure := range []string{"Memory", "Disk", "PID"} {
-		r.Refuse("predicate."+pressure+"PressureEnable",
-			"be left out, since a node under such pressure carries a taint, and taints are always heeded")
+		all = append(all, argument.Bool("predicate."+pressure+"PressureEnable", true).WithoutEffect(why).
+			Says("kube-batch's; it has no effect: "+why))
 	}
+	return all
 }

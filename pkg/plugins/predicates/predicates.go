@@ -6,7 +6,7 @@
 // provides, on a node that does not report it, is devices, which DynamicResources knows. A pod that asks for nothing special costs no call into kube-scheduler once its shape is known. An
 // error of a filter keeps the task off the nodes it happened for, and nothing else.
 //
-// It takes no arguments: kube-scheduler's filters are not a matter of taste. A task that is placed has its volumes and devices
+// No argument changes it: kube-scheduler's filters are not a matter of taste. A task that is placed has its volumes and devices
 // set aside at once, so that the next one is not given the same.
 package predicates
 
@@ -25,6 +25,10 @@ import (
 
 // Name is the plugin's name in the configuration and in refusals.
 const Name = "predicates"
+
+// Summary is what the plugin says, in half a sentence.
+const Summary = "which nodes will do: kube-scheduler's own filters (selectors, taints, affinity, spread, ports, " +
+	"volumes, devices)"
 
 // Kube is what the plugin needs of kube-scheduler. New calls Plugin; a session's goroutine calls the rest.
 type Kube interface {

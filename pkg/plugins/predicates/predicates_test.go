@@ -15,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	arguments "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
@@ -199,16 +200,18 @@ func TestNewMissesAFilter(t *testing.T) {
 	}
 }
 
-type refusedArguments []string
-
-func (r *refusedArguments) Refuse(name, _ string) { *r = append(*r, name) }
-
-func TestKubeBatchArgumentsAreRefused(t *testing.T) {
-	var got refusedArguments
-	predicates.ReadArguments(&got)
-	want := []string{"predicate.MemoryPressureEnable", "predicate.DiskPressureEnable", "predicate.PIDPressureEnable"}
-	if !slices.Equal(got, want) {
-		t.Errorf("refused %v, want %v", got, want)
+func TestKubeBatchArgumentsAreUnderstoodAndWarnedOf(t *testing.T) {
+	for _, name := range []string{"predicate.MemoryPressureEnable", "predicate.DiskPressureEnable", "predicate.PIDPressureEnable"} {
+		for value, good := range map[string]bool{"true": true, "false": true, "much": false} {
+			reader := arguments.NewArguments("plugin predicates", map[string]string{name: value}).Reader()
+			predicates.Arguments().Read(reader)
+			if err := reader.Finish(); (err == nil) != good {
+				t.Errorf("%s: %s: %v", name, value, err)
+			}
+			if got := reader.Warnings(); len(got) != 1 || !strings.Contains(got[0].Text, name+" has no effect: ") {
+				t.Errorf("%s: %s: warned of %v", name, value, got)
+			}
+		}
 	}
 }
 

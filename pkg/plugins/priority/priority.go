@@ -15,6 +15,10 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "priority"
 
+// Summary is what the plugin says, in half a sentence.
+const Summary = "which job goes first: the one whose PodGroup, or whose pods, have the higher priority; likewise " +
+	"inside a job; that only the lower are evicted for it"
+
 // New returns the plugin. It keeps nothing and takes no arguments.
 func New() framework.Plugin { return plugin{} }
 

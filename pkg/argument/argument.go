@@ -1,0 +1,167 @@
+// Package argument is how actions and plugins say what a configuration may say to them. Each argument is declared once: its name,
+// its type, its range, its default, its unit, and what it does. The same declaration reads the value and explains it, so that
+// neither the program nor its documentation can say something else.
+//
+// It knows no argument itself, and does not decode files: what is read comes from a Reader, which also reports what is no good.
+// What a type cannot say about a value (that two must go together, or what a text must look like), its owner checks and refuses.
+package argument
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Type is what kind of value an argument takes, in words for people.
+type Type string
+
+// The types.
+const (
+	WholeNumber  Type = "whole number"
+	TrueOrFalse  Type = "true or false"
+	TimeSpan     Type = "time span"
+	AnyText      Type = "text"
+	OneOfWords   Type = "one of"
+	ListOfTexts  Type = "list of texts"
+	ManyMappings Type = "list of mappings"
+	OneMapping   Type = "mapping"
+)
+
+// Argument is one argument. Make one with the function for its type, then say Says, In, Or, Shaped, Needed and WithoutEffect of it.
+type Argument struct {
+	// Name is what a file calls it.
+	Name string
+	Type Type
+	// Default is what holds when it is not given, as a file would say it; empty says that nothing does.
+	Default string
+	// Unit is what a number counts; empty when the name or the type says it.
+	Unit string
+	// Form is what a text must look like, in a few words; empty when any text will do.
+	Form string
+	// Help is what it does, in half a sentence of Markdown without a full stop.
+	Help string
+	// Required tells that it must be given.
+	Required bool
+	// Idle is why it has no effect, in words that follow a colon; empty when it has one. Who gives it is warned.
+	Idle string
+	// Fields are what stands in a mapping, or in each of a list of mappings.
+	Fields List
+
+	least, most int64
+	span        time.Duration
+	words       []string
+}
+
+// Int declares a whole number between least and most, both allowed.
+func Int(name string, def, least, most int64) Argument {
+	return Argument{Name: name, Type: WholeNumber, Default: strconv.FormatInt(def, 10), least: least, most: most}
+}
+
+// Bool declares a switch.
+func Bool(name string, def bool) Argument {
+	return Argument{Name: name, Type: TrueOrFalse, Default: strconv.FormatBool(def)}
+}
+
+// Duration declares a time span that is not shorter than least.
+func Duration(name string, def, least time.Duration) Argument {
+	return Argument{Name: name, Type: TimeSpan, Default: spanText(def), span: least}
+}
+
+// Text declares a text; its owner says what it must look like, see Shaped.
+func Text(name, def string) Argument { return Argument{Name: name, Type: AnyText, Default: def} }
+
+// OneOf declares a choice of words.
+func OneOf(name, def string, words ...string) Argument {
+	return Argument{Name: name, Type: OneOfWords, Default: def, words: words}
+}
+
+// Texts declares a list of texts, which is empty unless given.
+func Texts(name string) Argument { return Argument{Name: name, Type: ListOfTexts} }
+
+// Mappings declares a list of mappings, and Mapping one; the owner reads what stands in them, by their Fields.
+func Mappings(name string, fields ...Argument) Argument {
+	return Argument{Name: name, Type: ManyMappings, Fields: fields}
+}
+
+// Mapping declares a mapping; see Mappings.
+func Mapping(name string, fields ...Argument) Argument {
+	return Argument{Name: name, Type: OneMapping, Fields: fields}
+}
+
+// Says sets what the argument does.
+func (a Argument) Says(help string) Argument { a.Help = help; return a }
+
+// In sets what a number counts.
+func (a Argument) In(unit string) Argument { a.Unit = unit; return a }
+
+// Or sets words that may stand in place of a time span.
+func (a Argument) Or(words ...string) Argument { a.words = words; return a }
+
+// Shaped sets what a text must look like.
+func (a Argument) Shaped(form string) Argument { a.Form = form; return a }
+
+// Needed tells that the argument must be given.
+func (a Argument) Needed() Argument { a.Required = true; return a }
+
+// WithoutEffect tells that the argument is understood, and why it does nothing: it comes with files of other schedulers.
+func (a Argument) WithoutEffect(why string) Argument { a.Idle = why; return a }
+
+// Range returns the type with its unit and bounds: "whole number of gangs, 0 to 100", "own or all", "time span, at least 1ms".
+func (a Argument) Range() string {
+	switch {
+	case a.Type == OneOfWords:
+		return either(a.words)
+	case a.Type == WholeNumber:
+		text := string(a.Type)
+		if a.Unit != "" {
+			text += " of " + a.Unit
+		}
+		return text + ", " + strconv.FormatInt(a.least, 10) + " to " + strconv.FormatInt(a.most, 10)
+	case a.Type == TimeSpan:
+		text := string(a.Type) + " such as 90s or 10m"
+		if a.span > 0 {
+			text += ", at least " + spanText(a.span)
+		}
+		if len(a.words) > 0 {
+			text += ", or " + either(a.words)
+		}
+		return text
+	case a.Form != "":
+		return string(a.Type) + ": " + a.Form
+	default:
+		return string(a.Type)
+	}
+}
+
+// spanText writes a time span as people do: 10m, not 10m0s.
+func spanText(span time.Duration) string {
+	text := span.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func either(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// List is all that an owner takes, in the order in which it is explained.
+type List []Argument
+
+// Find returns the argument of that name; false when there is none.
+func (l List) Find(name string) (Argument, bool) {
+	i := slices.IndexFunc(l, func(a Argument) bool { return a.Name == name })
+	if i < 0 {
+		return Argument{}, false
+	}
+	return l[i], true
+}

@@ -1,0 +1,95 @@
+package argument
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Reader reads values by name and type. Each method returns def when the argument is not given, and also when its value is no
+// good, which the reader then reports. config.Reader is one.
+type Reader interface {
+	Int(name string, def, least, most int64) int64
+	Bool(name string, def bool) bool
+	Duration(name string, def, least time.Duration) time.Duration
+	String(name, def string) string
+	OneOf(name, def string, choices ...string) string
+	// Texts reads a list of texts; nil when it is not given.
+	Texts(name string) []string
+	// Require reports an argument that is not given.
+	Require(name string)
+	// Refuse reports that a value is no good, in words that follow "must", if the argument is given.
+	Refuse(name, must string)
+	// Warn reports that an argument has no effect, for a reason that follows a colon, if the argument is given.
+	Warn(name, why string)
+}
+
+// Values are what was read, by name. A name that was not declared, or not with that type, has the zero value: a mistake in the
+// code, which the first test that reads the argument finds.
+type Values map[string]value
+
+type value struct {
+	number int64
+	truth  bool
+	span   time.Duration
+	text   string
+	texts  []string
+}
+
+// Int returns a whole number.
+func (v Values) Int(name string) int64 { return v[name].number }
+
+// Bool returns a switch.
+func (v Values) Bool(name string) bool { return v[name].truth }
+
+// Duration returns a time span; zero when a word stands in its place, see Text.
+func (v Values) Duration(name string) time.Duration { return v[name].span }
+
+// Text returns a text, the word of a choice, or the word that stands in place of a time span.
+func (v Values) Text(name string) string { return v[name].text }
+
+// Texts returns a list of texts; nil when it was not given.
+func (v Values) Texts(name string) []string { return v[name].texts }
+
+// Read reads every argument of the list but those that hold mappings, which their owner asks the reader for.
+func (l List) Read(r Reader) Values {
+	values := Values{}
+	for _, a := range l {
+		if a.Required {
+			r.Require(a.Name)
+		}
+		if a.Idle != "" {
+			r.Warn(a.Name, a.Idle)
+		}
+		if len(a.Fields) == 0 {
+			values[a.Name] = a.read(r)
+		}
+	}
+	return values
+}
+
+// read reads one value. That a default is what its declaration says is checked by tests of this package, so that errors of parsing
+// one cannot happen.
+func (a Argument) read(r Reader) value {
+	switch a.Type {
+	case WholeNumber:
+		def, _ := strconv.ParseInt(a.Default, 10, 64)
+		return value{number: r.Int(a.Name, def, a.least, a.most)}
+	case TrueOrFalse:
+		return value{truth: r.Bool(a.Name, a.Default == "true")}
+	case TimeSpan:
+		if len(a.words) > 0 {
+			if word := r.String(a.Name, a.Default); slices.Contains(a.words, word) {
+				return value{text: word}
+			}
+		}
+		def, _ := time.ParseDuration(a.Default)
+		return value{span: r.Duration(a.Name, def, a.span)}
+	case OneOfWords:
+		return value{text: r.OneOf(a.Name, a.Default, a.words...)}
+	case ListOfTexts:
+		return value{texts: r.Texts(a.Name)}
+	default:
+		return value{text: r.String(a.Name, a.Default)}
+	}
+}

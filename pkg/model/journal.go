@@ -29,6 +29,8 @@ type Journal struct {
 	layout, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
+	// undone are the numbers of two changes after which everything was the same, as who made the changes in between has said.
+	undone struct{ from, to uint64 }
 }
 
 // maxChanges is how many changes are kept at least. Who has fallen behind by more looks at everything anew, which costs
@@ -54,6 +56,22 @@ func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
 // SameNodes tells whether no node was added, removed or changed itself since the mark; pods may have come and gone.
 func (j *Journal) SameNodes(mark Mark) bool {
 	return mark.layout == j.layout && mark.layout != 0 && j.altered <= mark.serial
+}
+
+// Undone says that everything since the mark has been taken back.
+func (j *Journal) Undone(mark Mark) {
+	switch {
+	case mark.layout != j.layout:
+		return
+	case mark.serial != j.undone.to: // else it goes on from where everything was as before already
+		j.undone.from = mark.serial
+	}
+	j.undone.to = j.serial
+}
+
+// Same tells whether, as far as the journal knows, everything is as it was at the mark. False is always safe.
+func (j *Journal) Same(mark Mark) bool {
+	return mark == j.Mark() || mark.layout == j.layout && mark.serial == j.undone.from && j.serial == j.undone.to
 }
 
 func (j *Journal) add(change Change) {

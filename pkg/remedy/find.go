@@ -39,14 +39,16 @@ type question struct {
 // be open on the snapshot as that cycle left it, and is as before when Find returns. looks is what it has cost, in nodes.
 func Find(session *framework.Session, job *model.Job, refusal *model.Refusal, options Options) (advice Advice, looks int) {
 	q := &question{session: session, job: job, options: options, left: options.Budget, exact: exactBudget}
-	switch refusal.Code {
-	case model.NotEnoughMembers, model.SchedulingGated:
-		advice = q.complete()
-	case model.InsufficientResources, model.NodesFiltered:
-		if q.answerable() && !q.starts() {
-			advice = q.place()
+	q.suppose(func(statement *framework.Statement) {
+		switch q.evict(statement, q.job.Priority); refusal.Code {
+		case model.NotEnoughMembers, model.SchedulingGated:
+			advice = q.complete()
+		case model.InsufficientResources, model.NodesFiltered:
+			if q.answerable() && !q.starts() {
+				advice = q.place()
+			}
 		}
-	}
+	})
 	return advice, options.Budget - q.left
 }
 
@@ -69,8 +71,7 @@ func (q *question) place() Advice {
 	case free == nil && drop != nil:
 		return Advice{{drop}}
 	case free == nil:
-		q.placed = placed
-		free = q.proven(q.add)
+		free = q.proven(q.add(placed))
 	}
 	own := drop
 	for _, find := range []func() *Change{q.lowerMinimum(placed), q.preemption} {
@@ -98,12 +99,19 @@ func (q *question) proven(find func() *Change) *Change {
 	return nil
 }
 
-// suppose does something that is taken back at once.
+// suppose does something that is taken back at once, also when somebody panics: before what is supposed of the job is taken back.
 func (q *question) suppose(body func(*framework.Statement)) {
+	ended := false
+	defer func() {
+		if !ended {
+			q.session.Abandon()
+		}
+	}()
 	q.session.Try(func(statement *framework.Statement) *model.Refusal {
 		body(statement)
 		return &model.Refusal{} // it was only a question
 	})
+	ended = true
 }
 
 // starts tells whether the job would start, on room that is idle or about to be.

@@ -22,8 +22,7 @@ func (q *question) complete() Advice {
 	}
 	var advice Advice
 	if back := suppose(); back != nil {
-		advice = q.completed(change)
-		back()
+		advice = q.completed(change, back)
 	}
 	if len(advice) == 0 && change.Kind == Create {
 		change.words += ", at least"
@@ -37,8 +36,9 @@ func (q *question) complete() Advice {
 	return advice
 }
 
-// completed returns what is to be done when the members are supposed to be there.
-func (q *question) completed(change *Change) Advice {
+// completed returns what is to be done when the members are supposed to be there, which back takes back.
+func (q *question) completed(change *Change, back func()) Advice {
+	defer back()
 	if !q.answerable() {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (q *question) completed(change *Change) Advice {
 	if q.starts() {
 		return Advice{{change}}
 	}
-	for _, find := range []func() *Change{q.free, q.drop, q.add} {
+	for _, find := range []func() *Change{q.free, q.drop, q.add(q.placed)} {
 		if more := q.proven(find); more != nil {
 			return Advice{{change, more}}
 		}

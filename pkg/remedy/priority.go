@@ -5,7 +5,6 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // highestPriority is the highest that a class of users may have.
@@ -17,24 +16,20 @@ func (q *question) preemption() *Change {
 	if !q.options.Preempts {
 		return nil
 	}
-	units, values := q.units()
 	from := q.job.Priority
-	able := q.startsAbove(units, from)
-	switch {
-	case q.job.Patient && able:
-		return allowed()
-	case q.job.Patient || able: // it may evict already, and something else keeps it
+	if q.job.Patient {
+		if q.startsAbove(from) {
+			return allowed()
+		}
 		return nil
 	}
-	values = slices.DeleteFunc(values, func(priority int32) bool { return priority < from || priority >= highestPriority })
-	slices.Sort(values)
-	values = slices.Compact(values)
-	if len(values) == 0 || !q.startsAbove(units, values[len(values)-1]+1) {
+	values := q.priorities()
+	if len(values) == 0 || !q.startsAbove(values[len(values)-1]+1) {
 		return nil
 	}
 	low, high := -1, len(values)-1 // to be above that one does not do, to be above this one does
 	for low+1 < high {
-		if middle := (low + high) / 2; q.startsAbove(units, values[middle]+1) {
+		if middle := (low + high) / 2; q.startsAbove(values[middle] + 1) {
 			high = middle
 		} else {
 			low = middle
@@ -43,18 +38,33 @@ func (q *question) preemption() *Change {
 	return raised(from, values[high]+1)
 }
 
-// units returns the jobs that could be evicted whole for one of any priority, and all priorities that stand in somebody's way.
-func (q *question) units() (units []framework.Unit, priorities []int32) {
-	for _, job := range q.session.Snapshot.Jobs {
-		q.left -= 1 + len(job.Tasks)/8
-		if unit := (framework.Unit{Job: job, Whole: true}); job != q.job && q.evictable(&unit) {
-			units, priorities = append(units, unit), append(priorities, unit.Priority())
-		}
+// priorities returns those that stand in the job's way, from low to high: of jobs that could be evicted but for them, and of whom room
+// is kept for.
+func (q *question) priorities() []int32 {
+	var values []int32
+	for _, unit := range q.units(highestPriority) {
+		values = append(values, unit.Priority())
 	}
 	for _, hold := range q.session.Snapshot.Holds() {
-		priorities = append(priorities, hold.Priority)
+		values = append(values, hold.Priority)
 	}
-	return units, priorities
+	values = slices.DeleteFunc(values, func(priority int32) bool { return priority < q.job.Priority || priority >= highestPriority })
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// units returns the jobs that could be evicted whole for one of that priority.
+func (q *question) units(priority int32) (units []framework.Unit) {
+	for _, job := range q.session.Snapshot.Jobs {
+		if job == q.job || job.Priority >= priority {
+			continue
+		}
+		q.left -= 1 + len(job.Tasks)/8
+		if unit := (framework.Unit{Job: job, Whole: true}); q.evictable(&unit) {
+			units = append(units, unit)
+		}
+	}
+	return units
 }
 
 // evictable fills in who would be evicted with a job, and tells whether nothing but its priority stands against it.
@@ -79,26 +89,30 @@ func (q *question) covered(task *model.Task) bool {
 }
 
 // startsAbove tells whether the job would start with such a priority if all were evicted who could be then.
-func (q *question) startsAbove(units []framework.Unit, priority int32) bool {
+func (q *question) startsAbove(priority int32) (started bool) {
 	job, from, patient := q.job, q.job.Priority, q.job.Patient
 	defer func() { job.Priority, job.Patient = from, patient }()
 	job.Priority, job.Patient = priority, false
-	q.left -= len(units)
-	if q.left <= 0 {
-		return false
-	}
-	started := false
 	q.suppose(func(statement *framework.Statement) {
-		q.session.See(job)
-		for _, unit := range q.session.Victims(framework.Preempt, job, units) {
-			for _, task := range unit.Tasks {
-				if statement.Evict(task) != nil {
-					return
-				}
-			}
-			q.left -= len(unit.Tasks)
-		}
-		started = start.New(q.session, job, q.options.Largest, &q.exact).Start(model.FutureRoom) == nil
+		q.evict(statement, priority)
+		started = q.starts()
 	})
 	return started
+}
+
+// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
+func (q *question) evict(statement *framework.Statement, priority int32) {
+	if !q.options.Preempts || q.job.Patient {
+		return
+	}
+	units := q.units(priority)
+	if len(units) == 0 || q.left <= 0 {
+		return
+	}
+	for _, unit := range q.session.Victims(framework.Preempt, q.job, units) {
+		for _, task := range unit.Tasks {
+			statement.Evict(task) // a pod that cannot be evicted stays
+			q.left--
+		}
+	}
 }

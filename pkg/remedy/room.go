@@ -65,7 +65,7 @@ func (q *question) fill() (rooms []Room, exact bool) {
 				return
 			}
 		}
-		rooms, exact = clone(f.rooms), f.plain
+		rooms, exact = slices.DeleteFunc(clone(f.rooms), func(room Room) bool { return isZero(room.Amount) }), f.plain
 	})
 	slices.SortFunc(rooms, func(a, b Room) int { return cmp.Compare(a.Node, b.Node) })
 	return rooms, exact
@@ -115,22 +115,36 @@ func (f *filling) placeNext() bool {
 
 // take promises the task room on the node of which some is supposed to be free; false when something else keeps it off.
 func (f *filling) take(task *model.Task, node *model.Node) bool {
-	more := Room{Node: node.Name, Amount: rounded(lacking(node, task.Request))}
-	f.enlarge([]Room{more}, 1)
+	more := rounded(lacking(node, task.Request))
+	f.grant(node, more, 1)
 	if !f.plain {
 		f.left -= 20
 	}
 	if !f.plain && !f.session.Fits(task, node, model.FutureRoom) || f.statement.Promise(task, node) != nil {
-		f.enlarge([]Room{more}, -1)
+		f.grant(node, more, -1)
 		return false
 	}
-	if i, known := f.at[node]; known {
-		f.rooms[i].Amount.Add(more.Amount)
-	} else if !isZero(more.Amount) {
-		f.at[node] = len(f.rooms)
-		f.rooms = append(f.rooms, more)
-	}
 	return true
+}
+
+// grant supposes that more room of a node is free, or takes that back with a sign of -1.
+func (f *filling) grant(node *model.Node, more model.Resources, sign int64) {
+	if isZero(more) {
+		return
+	}
+	i, known := f.at[node]
+	if !known {
+		i = len(f.rooms)
+		f.at[node] = i
+		f.rooms = append(f.rooms, Room{Node: node.Name})
+	}
+	room := &f.rooms[i].Amount
+	f.enlarge([]Room{{Node: node.Name, Amount: more}}, sign)
+	if sign > 0 {
+		room.Add(more)
+	} else {
+		room.Sub(more)
+	}
 }
 
 // lacking returns what the node lacks for a request.
@@ -319,28 +333,38 @@ func (f *filling) covers(node *model.Node, task *model.Task) bool {
 	return true
 }
 
-// add returns how many nodes would have to be added, for a job whose members are all alike and ask for nothing but nodes and their
-// room; nil for others. The nodes are no larger than the largest there is, unless one member is.
-func (q *question) add() *Change {
-	waiting := q.job.Waiting()
-	short := int64(q.job.MinMember) - q.placed
-	if len(kindsOf(waiting)) != 1 || !q.session.Plain(waiting[0]) || short <= 0 || short > int64(len(waiting)) {
-		return nil
+// add returns what finds how many nodes would have to be added, for a job of whose members so many have room, and which are all alike
+// and ask for nothing but nodes and their room; nothing for others. The nodes are no larger than the largest there is, unless one
+// member is.
+func (q *question) add(placed int64) func() *Change {
+	return func() *Change {
+		waiting := q.job.Waiting()
+		short := int64(q.job.MinMember) - placed
+		if len(kindsOf(waiting)) != 1 || !q.session.Plain(waiting[0]) || short <= 0 || short > int64(len(waiting)) {
+			return nil
+		}
+		request := waiting[0].Request.Clone()
+		request.Set(model.Pods, 0) // a node takes as many pods as it has room for, within reason
+		each := int64(1)
+		if isZero(request) {
+			each = mostOnNode
+		}
+		for _, node := range q.session.Snapshot.Nodes {
+			each = max(each, min(mostOnNode, fits(node.Allocatable, request)))
+		}
+		q.left -= len(q.session.Snapshot.Nodes)
+		nodes := (short + each - 1) / each
+		each = (short + nodes - 1) / nodes
+		var room model.Resources
+		for position, amount := range request {
+			room.Set(position, amount*min(each, model.MaxAmount/max(1, amount)))
+		}
+		return added(q.session.Snapshot.Dimensions, int(nodes), room, waiting[0].Pod)
 	}
-	request := waiting[0].Request
-	each := int64(1)
-	for _, node := range q.session.Snapshot.Nodes {
-		each = max(each, fits(node.Allocatable, request))
-	}
-	q.left -= len(q.session.Snapshot.Nodes)
-	nodes := (short + each - 1) / each
-	each = (short + nodes - 1) / nodes
-	var room model.Resources
-	for position, amount := range request {
-		room.Set(position, min(model.MaxAmount, amount)*min(each, 8192))
-	}
-	return added(q.session.Snapshot.Dimensions, int(nodes), room, waiting[0].Pod)
 }
+
+// mostOnNode is how many members a node that is to be added would take at most.
+const mostOnNode = 100
 
 // fits returns how many requests there is room for.
 func fits(room, request model.Resources) int64 {

@@ -82,21 +82,19 @@ func named(rooms []Room) string {
 // added says "add 2 nodes with 8 × nvidia.com/gpu and 4 cpu each".
 func added(dimensions *model.Dimensions, nodes int, each model.Resources, pod *corev1.Pod) *Change {
 	c := &Change{Kind: Add, Nodes: nodes, Request: each}
-	shown := each.Clone()
-	shown.Set(model.Pods, 0) // every node takes pods
 	c.words = counted(nodes, "node")
-	if !isZero(shown) {
-		c.words += " with " + dimensions.Words(shown)
+	if !isZero(each) {
+		c.words += " with " + dimensions.Words(each)
 		if nodes > 1 {
 			c.words += " each"
 		}
 	}
-	c.words = "add " + c.words + like(pod)
+	c.words = "add " + c.words + like(pod, nodes)
 	return c
 }
 
 // like says what nodes must be like for a pod.
-func like(pod *corev1.Pod) string {
+func like(pod *corev1.Pod, nodes int) string {
 	var words []string
 	if len(pod.Spec.NodeSelector) > 0 {
 		var pairs []string
@@ -104,7 +102,7 @@ func like(pod *corev1.Pod) string {
 			pairs = append(pairs, key+"="+value)
 		}
 		slices.Sort(pairs)
-		words = append(words, "labels "+listed(pairs))
+		words = append(words, "the node selector's "+listed(pairs))
 	}
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil &&
 		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -112,6 +110,9 @@ func like(pod *corev1.Pod) string {
 	}
 	if len(words) == 0 {
 		return ""
+	}
+	if nodes == 1 {
+		return ", which has " + listed(words)
 	}
 	return ", which have " + listed(words)
 }

@@ -134,7 +134,7 @@ func (q *question) create(missing *Change) (back func()) {
 	add := func(role string, n int) bool {
 		template := q.template(role)
 		for i := 0; i < n && template != nil; i++ {
-			fresh = append(fresh, another(template, role, len(fresh)))
+			fresh, missing.Like = append(fresh, another(template, role, len(fresh))), append(missing.Like, template.PodRef)
 		}
 		return template != nil
 	}
@@ -145,6 +145,9 @@ func (q *question) create(missing *Change) (back func()) {
 	}
 	if !add("", missing.Members-len(fresh)) {
 		return nil
+	}
+	if like := missing.Like[0]; len(kindsOf(before)) > 1 && len(missing.OfRoles) == 0 {
+		missing.words += ", like pod " + like.Name
 	}
 	ungated := q.ungate()
 	job.Tasks = append(slices.Clone(before), fresh...)

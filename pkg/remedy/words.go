@@ -42,7 +42,7 @@ func listed(words []string) string {
 // fewNodes is up to how many nodes are named.
 const fewNodes = 3
 
-// freed says "free 3 × nvidia.com/gpu on node n7".
+// freed says "free 3 nvidia.com/gpu on node n7".
 func freed(dimensions *model.Dimensions, rooms []Room) *Change {
 	c := &Change{Kind: Free, Rooms: rooms}
 	same := !slices.ContainsFunc(rooms, func(room Room) bool { return !room.Amount.Equal(rooms[0].Amount) })
@@ -79,7 +79,7 @@ func named(rooms []Room) string {
 	return listed(names)
 }
 
-// added says "add 2 nodes with 8 × nvidia.com/gpu and 4 cpu each".
+// added says "add 2 nodes with 8 nvidia.com/gpu and 4 cpu each".
 func added(dimensions *model.Dimensions, nodes int, each model.Resources, pod *corev1.Pod) *Change {
 	c := &Change{Kind: Add, Nodes: nodes, Request: each}
 	c.words = counted(nodes, "node")

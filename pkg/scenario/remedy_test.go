@@ -295,26 +295,20 @@ func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *mod
 	return nil
 }
 
-// create makes members like those there are, of the roles that are said.
+// create makes members like those that are named, of the roles that are said.
 func (s *stage) create(members []string, change *remedy.Change) error {
 	var roles []string
 	for _, role := range change.OfRoles {
 		roles = append(roles, slices.Repeat([]string{role.Name}, int(role.MinMember))...)
 	}
 	for i := range change.Members {
-		pod := s.world.pods[members[0]].DeepCopy()
+		pod := s.world.pods[key(change.Like[i].Namespace, change.Like[i].Name)].DeepCopy()
 		pod.Name = fmt.Sprintf("more%d", i)
+		pod.UID = types.UID(key(pod.Namespace, pod.Name))
 		pod.Spec.SchedulingGates = nil
 		if i < len(roles) {
-			for _, name := range members {
-				if like := s.world.pods[name]; like.Labels[v1alpha1.LabelRole] == roles[i] {
-					pod.Spec = *like.Spec.DeepCopy()
-					pod.Spec.SchedulingGates = nil
-				}
-			}
 			pod.Labels[v1alpha1.LabelRole] = roles[i]
 		}
-		pod.UID = types.UID(key(pod.Namespace, pod.Name))
 		s.world.pods[key(pod.Namespace, pod.Name)] = pod
 		s.world.tellPod(pod)
 	}

@@ -39,7 +39,10 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 			advice remedy.Advice
 		}
 		var all []told
-		s.eachAdvice(1_000_000, func(job *model.Job, advice remedy.Advice) { all = append(all, told{job, advice}) })
+		s.eachAdvice(1_000_000, func(job *model.Job, advice remedy.Advice) {
+			all = append(all, told{job, advice})
+			leastRoom(t, s.state.Snapshot(s.world.now), job, advice)
+		})
 		for _, one := range all {
 			for _, change := range one.advice {
 				if change[0].Kind == remedy.Create && !change[0].Proven {
@@ -107,6 +110,61 @@ func settleDown(t *rapid.T, s *stage) {
 		if len(o.decisions) == 0 {
 			return
 		}
+	}
+}
+
+// leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many members go where.
+// That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is there to be evicted.
+func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice remedy.Advice) {
+	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != remedy.Free {
+		return
+	}
+	said, rooms := int64(0), advice[0][0].Rooms
+	for _, room := range rooms {
+		inUse := model.Resources{}
+		for _, task := range snapshot.Node(room.Node).Tasks {
+			inUse.Add(task.Request)
+		}
+		for position, amount := range room.Amount {
+			if said += amount; amount > inUse.At(position)+grainOf(position)-1 {
+				t.Fatalf("%s: %q, where %v is in use", jobName(job.Key), advice, inUse)
+			}
+		}
+	}
+	waiting := job.Waiting()
+	request := waiting[0].Request.At(model.CPU)
+	for _, task := range waiting {
+		if !plain(task.Pod) || len(task.Pod.Spec.Tolerations) > 0 || !task.Request.Equal(model.Resources{request, 0, 0, 1}) || request == 0 {
+			return
+		}
+	}
+	if slices.ContainsFunc(snapshot.Jobs, func(other *model.Job) bool { return other.Priority < job.Priority }) || len(job.Tasks) != len(waiting) {
+		return
+	}
+	short, least := int64(job.MinMember), []int64{0} // least room for so many members more than have room
+	for _, node := range snapshot.Nodes {
+		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Refused != nil {
+			continue
+		}
+		free, inUse := node.Idle.At(model.CPU), int64(0)
+		for _, task := range node.Tasks {
+			inUse += task.Request.At(model.CPU)
+		}
+		has := max(0, free) / request
+		short -= has
+		next := slices.Repeat([]int64{model.MaxAmount}, len(least)+8)
+		for already, cost := range least {
+			for more := range int64(8) {
+				if lack := max(0, (has+more)*request-free); lack <= inUse || more == 0 {
+					lack *= min(more, 1)
+					next[already+int(more)] = min(next[already+int(more)], cost+lack)
+				}
+			}
+		}
+		least = next
+	}
+	if short > 0 && int(short) < len(least) && short < 8 && least[short] != said {
+		t.Fatalf("%s: %q, where %d would do", jobName(job.Key), advice, least[short])
 	}
 }
 

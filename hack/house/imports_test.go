@@ -32,6 +32,7 @@ var rules = []rule{
 	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
+	{of: "pkg/remedy", ours: []string{"pkg/start", "pkg/framework", "pkg/model"}},
 	{of: "pkg/start", ours: []string{"pkg/framework", "pkg/model"}},
 	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},
 	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/topology"}, kubernetes: true},

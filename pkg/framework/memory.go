@@ -64,3 +64,6 @@ func (m *Memory) forgetOldest() {
 	}
 	delete(m.shapes, oldest)
 }
+
+// Forget drops what is remembered of a shape that only somebody's supposition has, so that it takes no room from others.
+func (s *Session) Forget(shape model.Shape) { delete(s.memory.shapes, shape) }

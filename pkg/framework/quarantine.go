@@ -102,6 +102,10 @@ func (s *Session) disordered() *model.Job {
 	return nil
 }
 
+// Abandon takes back what the open statement did, for who has opened the session and sees somebody panic in it. The session is of no
+// use any more.
+func (s *Session) Abandon() { s.abandon() }
+
 // abandon takes back what the open statement did. Observers are not told: they have been told half of it at most, and are made
 // anew. What was set aside outlives them and is given back, by each of the reservers, whether or not it had its turn.
 //

@@ -148,8 +148,10 @@ func (s *Session) explain(
 	tally := &model.Tally{}
 	tally.Merge(&answer.ruledOut)
 	lack := make([]int, s.Snapshot.Dimensions.Len()) // how many nodes lack it, for they are many
+	var near nearest
 	for _, node := range answer.candidates {
 		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+			near.look(node, task.Request, room)
 			if told := s.tellLack(task, node, lacking, room); told != nil {
 				tally.Count(told)
 			} else {
@@ -168,6 +170,7 @@ func (s *Session) explain(
 			tally.CountAll(s.lacking(position), nodes)
 		}
 	}
+	near.tell(s.Snapshot.Dimensions, tally, lack, task.Request, room)
 	return tally
 }
 

@@ -1,6 +1,10 @@
 package model
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Change is one entry of a snapshot's journal: a pod came to a node or left it, or the node itself is not what it was.
 type Change struct {
@@ -29,6 +33,8 @@ type Journal struct {
 	layout, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
+	// undone are the numbers of changes after which everything was the same, as who made those in between has said; in their order.
+	undone []uint64
 }
 
 // maxChanges is how many changes are kept at least. Who has fallen behind by more looks at everything anew, which costs
@@ -54,6 +60,28 @@ func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
 // SameNodes tells whether no node was added, removed or changed itself since the mark; pods may have come and gone.
 func (j *Journal) SameNodes(mark Mark) bool {
 	return mark.layout == j.layout && mark.layout != 0 && j.altered <= mark.serial
+}
+
+// mostUndone is how many places in the journal are known to be the same.
+const mostUndone = 16
+
+// Undone says that everything since the mark has been taken back.
+func (j *Journal) Undone(mark Mark) {
+	if mark.layout != j.layout {
+		return
+	}
+	if n := len(j.undone); n == 0 || j.undone[n-1] != mark.serial {
+		j.undone = append(j.undone[:0], mark.serial)
+	}
+	j.undone = append(j.undone, j.serial)
+	j.undone = j.undone[max(0, len(j.undone)-mostUndone):]
+}
+
+// Same tells whether, as far as the journal knows, everything is as it was at the mark. False is always safe.
+func (j *Journal) Same(mark Mark) bool {
+	n := len(j.undone)
+	return mark == j.Mark() ||
+		mark.layout == j.layout && n > 0 && j.undone[n-1] == j.serial && slices.Contains(j.undone, mark.serial)
 }
 
 func (j *Journal) add(change Change) {

@@ -59,3 +59,39 @@ func TestJournal(t *testing.T) {
 		t.Error("a node went, and readers are not told")
 	}
 }
+
+// TestWhatWasUndoneIsAsBefore: a mark is as good as the end of the journal exactly when nothing but what was taken back is between them.
+func TestWhatWasUndoneIsAsBefore(t *testing.T) {
+	node := &model.Node{Name: "n"}
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
+	snapshot.Number()
+	journal := &snapshot.Journal
+	change := func() { snapshot.Enlarge(node, nil) }
+	first := journal.Mark()
+	change()
+	if journal.Same(first) {
+		t.Error("a change is not seen")
+	}
+	journal.Undone(first)
+	if !journal.Same(first) {
+		t.Error("a change that was taken back counts")
+	}
+	second := journal.Mark()
+	change()
+	change()
+	journal.Undone(second)
+	if !journal.Same(first) || !journal.Same(second) {
+		t.Error("two changes that were taken back count")
+	}
+	change()
+	third := journal.Mark()
+	change()
+	journal.Undone(third)
+	if journal.Same(first) || journal.Same(second) || !journal.Same(third) {
+		t.Error("a change that was not taken back does not count")
+	}
+	snapshot.SetNodes(snapshot.Nodes)
+	if journal.Same(third) {
+		t.Error("another list of nodes is not seen")
+	}
+}

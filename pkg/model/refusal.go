@@ -65,6 +65,10 @@ type Refusal struct {
 	// Causes counts, for the refusal of a whole job, what kept its first member without a place from each node; most
 	// frequent first.
 	Causes []Cause
+	// Asks is what each of those without a place asks for of what the most nodes lack, such as "8 nvidia.com/gpu"; empty when they
+	// differ, or when it is not room that is lacking. Nearest is where the least is lacking, and how much: "n7: 3 nvidia.com/gpu";
+	// empty when that is not known.
+	Asks, Nearest string
 	// Note is what the user should know besides the reason, such as that room is reserved; empty when there is nothing.
 	Note string
 }
@@ -76,15 +80,27 @@ type Cause struct {
 	Nodes  int
 }
 
-// String returns the one sentence that the user sees everywhere: "needs 12, 9 placed: worker; 31 nodes lack
-// nvidia.com/gpu, 4 nodes: untolerated taint".
+// String returns the one sentence that the user sees everywhere: "needs 12, 9 placed (worker); 31 nodes lack nvidia.com/gpu, 4 nodes:
+// had untolerated taint gpu=true:NoSchedule; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
 func (r *Refusal) String() string {
 	if r == nil {
 		return ""
 	}
+	words := r.Brief()
+	if short := r.short(); short != "" {
+		words += "; " + short
+	}
+	if r.Note != "" {
+		words += "; " + r.Note
+	}
+	return words
+}
+
+// Brief is String without the amounts and without the note.
+func (r *Refusal) Brief() string {
 	var b strings.Builder
 	b.WriteString(r.lead())
-	for i, cause := range r.Causes {
+	for i, cause := range r.Causes[:min(len(r.Causes), mostCauses)] {
 		if i == 0 {
 			b.WriteString("; ")
 		} else {
@@ -92,10 +108,33 @@ func (r *Refusal) String() string {
 		}
 		b.WriteString(cause.String())
 	}
-	if r.Note != "" {
-		b.WriteString("; " + r.Note)
+	if len(r.Causes) > mostCauses {
+		nodes := 0
+		for _, cause := range r.Causes[mostCauses:] {
+			nodes += cause.Nodes
+		}
+		fmt.Fprintf(&b, ", and %d nodes for other reasons", nodes)
 	}
 	return b.String()
+}
+
+// mostCauses is how many causes are written out.
+const mostCauses = 6
+
+// short says how much is lacking: "short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
+func (r *Refusal) short() string {
+	var words string
+	switch missing := r.Needs - r.Has; {
+	case r.Nearest == "":
+		return ""
+	case r.Asks == "" || missing <= 0:
+		return "least is lacking on " + r.Nearest
+	case missing == 1:
+		words = "short by " + r.Asks
+	default:
+		words = fmt.Sprintf("short by %d × %s", missing, r.Asks)
+	}
+	return words + ", least on " + r.Nearest
 }
 
 // With returns the refusal with one more note.
@@ -151,6 +190,8 @@ type Tally struct {
 	evictable bool
 	// expires is true once a counted refusal does.
 	expires bool
+	// asks and nearest are those of the refusal.
+	asks, nearest string
 }
 
 type tallyKey struct {
@@ -186,6 +227,9 @@ func (t *Tally) Merge(other *Tally) {
 	t.expires = t.expires || other.expires
 }
 
+// Lack says what those without a place ask for and where the least of it is lacking; see Refusal.Asks and Refusal.Nearest.
+func (t *Tally) Lack(asks, nearest string) { t.asks, t.nearest = asks, nearest }
+
 // Evictable tells whether a counted refusal could be turned by eviction.
 func (t *Tally) Evictable() bool { return t.evictable }
 
@@ -206,6 +250,7 @@ func (t *Tally) Causes() []Cause {
 func (t *Tally) Refusal(needs, has int64, detail string) *Refusal {
 	r := &Refusal{
 		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Expires: t.expires, Causes: t.Causes(),
+		Asks: t.asks, Nearest: t.nearest,
 	}
 	for _, cause := range r.Causes {
 		if cause.Code == InsufficientResources {

@@ -18,6 +18,23 @@ func TestRefusalSentence(t *testing.T) {
 				{InsufficientResources, "nvidia.com/gpu", 31}, {NodesFiltered, "untolerated taint", 1},
 			},
 		},
+		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu; noted": {
+			Code: InsufficientResources, Needs: 12, Has: 9, Causes: []Cause{{InsufficientResources, "nvidia.com/gpu", 31}},
+			Asks: "8 nvidia.com/gpu", Nearest: "n7: 3 nvidia.com/gpu", Note: "noted",
+		},
+		"needs 2, 1 placed; 1 node lacks cpu; short by 4 cpu, least on n7: 1 cpu": {
+			Code: InsufficientResources, Needs: 2, Has: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}},
+			Asks: "4 cpu", Nearest: "n7: 1 cpu",
+		},
+		"needs 2, 1 placed; 1 node lacks cpu; least is lacking on n7: 1 cpu": {
+			Code: InsufficientResources, Needs: 2, Has: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}}, Nearest: "n7: 1 cpu",
+		},
+		"needs 1, 0 placed; 9 nodes: a, 8 nodes: b, 7 nodes: c, 6 nodes: d, 5 nodes: e, 4 nodes: f, and 5 nodes for other reasons": {
+			Code: NodesFiltered, Needs: 1, Causes: []Cause{
+				{NodesFiltered, "a", 9}, {NodesFiltered, "b", 8}, {NodesFiltered, "c", 7}, {NodesFiltered, "d", 6},
+				{NodesFiltered, "e", 5}, {NodesFiltered, "f", 4}, {NodesFiltered, "g", 3}, {NodesFiltered, "h", 2},
+			},
+		},
 		"needs 1, 0 placed; 1 node lacks cpu": {
 			Code: InsufficientResources, Needs: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}},
 		},

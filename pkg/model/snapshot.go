@@ -104,6 +104,14 @@ func (s *Snapshot) Move(task *Task, to Position) (from Position) {
 	return from
 }
 
+// Enlarge makes a node offer so much more, or less where an amount is negative, as if its idle room were larger. It is for who
+// supposes something within a session, and takes it back before anything is decided.
+func (s *Snapshot) Enlarge(node *Node, by Resources) {
+	node.Allocatable.Add(by)
+	node.Idle.Add(by)
+	s.Journal.add(Change{Node: node, Room: true})
+}
+
 // TakeMoved returns the tasks that were moved since the last call, back or not, in no order. The live state asks for
 // them, to overwrite what a session left.
 func (s *Snapshot) TakeMoved() []*Task {

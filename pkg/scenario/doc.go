@@ -44,6 +44,7 @@
 //	cordon NODE..., uncordon NODE...
 //	advance DURATION  time passes
 //	restart           another scheduler takes over, which knows nothing but the objects
+//	advise            what would let those start that the last cycle has refused, if something small would
 //	explain           who answers which question
 //
 // The extender, whose verbs are filter and preempt, takes all nodes and agrees to all victims but where it is told otherwise. What

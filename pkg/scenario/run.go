@@ -70,6 +70,8 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return "", p.begin(d)
 	case "cycle":
 		return p.cycle(d.HasArg("unconfirmed"))
+	case "advise":
+		return p.stage.advise(), nil
 	case "explain":
 		if err := p.stage.open(); err != nil {
 			return "", err

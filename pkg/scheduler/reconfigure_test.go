@@ -21,7 +21,7 @@ func profileOf(more ...framework.Member) *framework.Profile {
 }
 
 func withIsolated() *framework.Profile {
-	return profileOf(framework.Member{New: isolcpu.New(isolcpu.Weights{BestFit: 1, Avoid: 1})})
+	return profileOf(framework.Member{New: isolcpu.New(isolcpu.Options{BestFit: 1, Avoid: 1})})
 }
 
 // reconfigure hands the loop a profile, as the configuration would.

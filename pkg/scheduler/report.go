@@ -33,7 +33,9 @@ type reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
 	// seen tells whether a job's group has had its minimum bound and has members left since, where its status is behind.
-	seen   func(*model.Job) (whole, known bool)
+	seen func(*model.Job) (whole, known bool)
+	// advice returns what would let a job start that waits; empty when nobody knows.
+	advice func(*model.Job) string
 	pass   int
 	writes []commit.Write
 	wake   time.Time
@@ -84,8 +86,8 @@ type sentCondition struct {
 	condition corev1.PodCondition
 }
 
-func newReporter(seen func(*model.Job) (whole, known bool)) *reporter {
-	return &reporter{groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, seen: seen}
+func newReporter(seen func(*model.Job) (whole, known bool), advice func(*model.Job) string) *reporter {
+	return &reporter{groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, seen: seen, advice: advice}
 }
 
 // report returns what is to be written about the jobs, and when to look again at the latest; a zero time means that
@@ -101,6 +103,9 @@ func (r *reporter) report(
 			r.reportGroup(job, refusal, now)
 		}
 		if refusal != nil {
+			if advice := r.advice(job); advice != "" && refusal.Code == model.GroupNotFound { // there is no status to say it in
+				refusal = refusal.With(advice)
+			}
 			r.reportPods(job, refusal, now)
 		}
 	}
@@ -132,7 +137,7 @@ func (r *reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, current, was, refusal, metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, current, was, refusal, r.advice(job), metav1.NewTime(now).Rfc3339Copy())
 	if equality.Semantic.DeepEqual(wanted, current) {
 		if r.keep(sent.record, equality.Semantic.DeepEqual(current, job.Group.Status), now) {
 			sent.pass = r.pass
@@ -179,7 +184,8 @@ func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 		reasonChanged(current, wanted) || (current.DegradedSince == nil) != (wanted.DegradedSince == nil) || roomChanged(current.Reservation, wanted.Reservation) {
 		return 0
 	}
-	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
+	another := current.SmallestChange != "" && wanted.SmallestChange != "" && current.SmallestChange != wanted.SmallestChange
+	if !another && equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
 		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
 		return countsEvery
 	}

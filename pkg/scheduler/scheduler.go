@@ -70,6 +70,7 @@ type Scheduler struct {
 	starts   *starts
 	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
+	advisor  *advisor
 	// memory is handed on from session to session.
 	memory  framework.Memory
 	leading bool
@@ -109,10 +110,11 @@ func New(
 		options.Decided = func(model.Decision) {}
 	}
 	starts := newStarts(options.BindDeadline)
+	advisor := newAdvisor()
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		endsConflicts: profile.EndsConflicts(),
-		reporter:      newReporter(starts.known), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
+		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
+		advisor: advisor, endsConflicts: profile.EndsConflicts(),
 	}
 }
 
@@ -142,7 +144,7 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.runCycle(ctx)
 	}
 	if s.reports.due(now) && !s.cycle.insideBurst { // else the reasons are those of a cycle that knew less
-		s.report(now)
+		s.report(ctx, now)
 	}
 	s.settle(ctx, s.machine.Tick(now))
 	s.send()
@@ -173,7 +175,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out anew; what earlier sessions remember
 // is forgotten with the profile it came from; what is bound, promised or on its way stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
-	s.profile = profile
+	s.profile, s.endsConflicts = profile, profile.EndsConflicts()
 	s.state.Translate(profile.Translators())
 	s.wake(now)
 }
@@ -186,6 +188,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	if s.stalled(now) || s.unchanged(now) {
 		return
 	}
+	s.advisor.cycle(s.last.changed || s.last.decided)
 	snapshot, pass := s.look(ctx, now)
 	decided, reserved, gaveBack, regrouped := 0, 0, false, false
 	expires := now.Add(anyway)
@@ -288,9 +291,11 @@ func (s *Scheduler) wake(now time.Time) {
 }
 
 // report writes what there is to tell and was not told.
-func (s *Scheduler) report(now time.Time) {
+func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.clear()
+	again := s.advise(ctx, now)
 	writes, wake := s.reporter.report(s.state.Snapshot(now).Jobs, s.refusals, now)
+	wake = sooner(wake, again)
 	s.starts.told(writes)
 	for _, write := range writes {
 		s.machine.Write(now, write)

@@ -13,10 +13,10 @@ import (
 )
 
 // groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when
-// nobody refused it), of the status it has, or is about to have, and of whether it was whole: had its minimum bound, and has had
-// members left since.
+// nobody refused it) and what would let it start, of the status it has, or is about to have, and of whether it was whole: had its
+// minimum bound, and has had members left since.
 func groupStatus(
-	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, now metav1.Time,
+	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, advice string, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
@@ -28,6 +28,9 @@ func groupStatus(
 	status.Failed = count(job, failed)
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Reservation = groups.Reservation(job).DeepCopy()
+	if status.SmallestChange = ""; refusal != nil && job.Short(bound) != nil {
+		status.SmallestChange = advice
+	}
 
 	condition := scheduled(job, refusal, wasWhole)
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {

@@ -202,6 +202,9 @@ func (t *Trial) explain(
 	if len(member.Causes) == 0 {
 		return &whole
 	}
+	if !sameShape(t.members) {
+		whole.Asks = ""
+	}
 	whole.Needs, whole.Has = gate.Needs, gate.Has
 	if whole.Needs == 0 {
 		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(standing.Counts))

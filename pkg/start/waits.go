@@ -1,11 +1,6 @@
 package start
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/tutti-sched/tutti/pkg/model"
-)
+import "github.com/tutti-sched/tutti/pkg/model"
 
 // Waits returns why a job waits that others were evicted for: until they are gone. It names them, up to a few.
 func Waits(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
@@ -18,11 +13,9 @@ func Waits(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
 	}
 }
 
-// leaving names those who are still on the nodes that the job was promised room on, now or in an earlier cycle.
+// leaving names those who are to leave where room is promised to the job, up to a few; empty when all are gone.
 func leaving(snapshot *model.Snapshot, job *model.Job) string {
-	const few = 3
-	var names []string
-	count := 0
+	names := model.Names{Kind: "pod", Reader: job.Key.Namespace}
 	seen := map[string]bool{}
 	for _, task := range job.Tasks {
 		promised := task.Nominated
@@ -35,16 +28,10 @@ func leaving(snapshot *model.Snapshot, job *model.Job) string {
 		}
 		seen[promised] = true
 		for _, other := range node.Tasks {
-			if other.Status != model.Releasing {
-				continue
-			}
-			if count++; count <= few {
-				names = append(names, other.String())
+			if other.Status == model.Releasing {
+				names.Add(other.Namespace, other.String())
 			}
 		}
 	}
-	if count > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), count-few)
-	}
-	return strings.Join(names, ", ")
+	return names.String()
 }

@@ -148,7 +148,7 @@ func (r *run) tryMinimum(job *model.Job) {
 		return
 	}
 	if refusal := r.failures.foretell(session, job); refusal != nil {
-		session.Refuse(job, refusal)
+		session.Refuse(job, noteKept(session, job, refusal))
 		return
 	}
 	trial := start.New(session, job, r.largest, &r.budget)
@@ -156,7 +156,7 @@ func (r *run) tryMinimum(job *model.Job) {
 	if refusal == nil {
 		return
 	}
-	session.Refuse(job, refusal)
+	session.Refuse(job, noteKept(session, job, refusal))
 	if !r.releasing {
 		if !trial.Cut() { // with more to spend it might have started
 			r.failures.remember(session, job, refusal)

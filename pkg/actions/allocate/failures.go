@@ -66,11 +66,12 @@ func (f *failures) foretell(session *framework.Session, job *model.Job) *model.R
 
 // follow forgets everything when something has changed.
 func (f *failures) follow(session *framework.Session) {
-	mark := session.Snapshot.Journal.Mark()
-	if f.snapshot == session.Snapshot && f.mark == mark {
+	journal := &session.Snapshot.Journal
+	if f.snapshot == session.Snapshot && journal.Same(f.mark) {
+		f.mark = journal.Mark()
 		return
 	}
-	f.snapshot, f.mark = session.Snapshot, mark
+	f.snapshot, f.mark = session.Snapshot, journal.Mark()
 	f.known = map[question]failure{}
 	if f.asks == nil || len(f.asks) > 2*len(session.Snapshot.Jobs) {
 		f.asks = map[model.JobKey]ask{}

@@ -226,7 +226,9 @@ func (l *lender) reserved(job *model.Job, gone int64) *model.Refusal {
 		}
 	}
 	before := l.session.Refusal(job)
-	detail := "there is room, and it is reserved for " + first.job.Key.String() + " " + first.reservation.When()
+	owner := model.Names{Kind: "job", Reader: job.Key.Namespace}
+	owner.Add(first.job.Key.Namespace, first.job.Key.String())
+	detail := "there is room, and it is reserved for " + owner.String() + " " + first.reservation.When()
 	switch {
 	case len(l.kept) > 1:
 		detail += ", and for others"

@@ -3,7 +3,6 @@ package preempt
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -34,8 +33,11 @@ func (r *run) explain() {
 		switch {
 		case f.same != nil:
 			f.why = f.same.why
+			if len(f.same.budgets) > 0 { // which it names to others than these
+				f.why = protectedBy(f.job, f.same.budgets)
+			}
 		case f.why == helpful:
-			f.why = f.search.forbidden()
+			f.why, f.budgets = f.search.forbidden()
 		}
 	}
 }
@@ -52,13 +54,13 @@ func (s *search) inVain() string {
 		return undone() // it was only a question
 	})
 	if why != nil {
-		return "would not help: " + why.String()
+		return "would not help: " + why.Brief()
 	}
 	return helpful
 }
 
 // forbidden says what keeps those from leaving who would have to: budgets, or their gangs.
-func (s *search) forbidden() string {
+func (s *search) forbidden() (why string, budgets []*model.Budget) {
 	lax := *s.guard
 	lax.strict = false
 	all := newPlan(&lax)
@@ -66,24 +68,44 @@ func (s *search) forbidden() string {
 		s.widen(all, u)
 	}
 	if all = all.settled(); s.guard.strict && lax.excess(all.covered) > 0 && s.starts(all) {
-		return "protected by " + s.protectors(all)
+		budgets = s.protectors(all)
+		return protectedBy(s.job, budgets), budgets
 	}
-	return "would leave gangs below their minimum"
+	return "would leave gangs below their minimum", nil
 }
 
-// protectors names the budgets that a plan asks too much of, up to a few.
-func (s *search) protectors(p *plan) string {
-	const few = 3
-	var names []string
+// protectors returns the budgets that a plan asks too much of.
+func (s *search) protectors(p *plan) (budgets []*model.Budget) {
 	for i := range p.covered {
 		if p.covered[i] > max(0, s.guard.budgets[i].Allowed-s.guard.taken[i]) {
-			names = append(names, "PodDisruptionBudget "+s.guard.budgets[i].Namespace+"/"+s.guard.budgets[i].Name)
+			budgets = append(budgets, &s.guard.budgets[i])
 		}
 	}
-	if len(names) > few {
-		names = append(names[:few], fmt.Sprintf("%d more", len(names)-few))
+	return budgets
+}
+
+// protectedBy names budgets to users of the job, up to a few.
+func protectedBy(job *model.Job, budgets []*model.Budget) string {
+	names := model.Names{Kind: "PodDisruptionBudget", Reader: job.Key.Namespace}
+	for _, budget := range budgets {
+		names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
 	}
-	return strings.Join(names, ", ")
+	return "protected by " + names.String()
+}
+
+// lowest says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose pods run; nothing
+// when none do.
+func (r *run) lowest(job *model.Job) string {
+	lowest, any := int32(0), false
+	for _, other := range r.session.Snapshot.Jobs {
+		if other != job && slices.ContainsFunc(other.Tasks, r.evictable) && (!any || other.Priority < lowest) {
+			lowest, any = other.Priority, true
+		}
+	}
+	if !any || lowest < job.Priority { // those below it are not to be evicted for other reasons
+		return ""
+	}
+	return fmt.Sprintf(" (its priority is %d, the lowest in use %d)", job.Priority, lowest)
 }
 
 // exhausted says that the search has come to the end of its budget, in the same words in every cycle in which it does.

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -73,13 +72,14 @@ func (a *action) Execute(session *framework.Session) {
 		if f.cut && f.search != nil {
 			a.past.drafts[f.job.Key] = f.search.draft
 		}
-		run.note(f.job, f.why+stuck, f.cut || f.fleeting)
+		f.why += stuckFor(f.job, stuck)
+		run.note(f.job, f.why, f.cut || f.fleeting)
 		switch {
 		case f.missed:
 			a.past.missed(session, f.job)
 			session.WakeAt(session.Snapshot.Now.Add(again))
 		case !f.cut && !f.fleeting:
-			a.past.remember(f.job, f.why+stuck)
+			a.past.remember(f.job, f.why)
 		}
 	}
 }
@@ -126,27 +126,28 @@ func holds(job *model.Job) bool {
 	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
-// stuckIn names the pods that are being deleted and do not go, up to a few, as the end of a sentence; empty when there are none.
-func stuckIn(snapshot *model.Snapshot) string {
-	const few = 3
-	var names []string
-	count := 0
+// stuckIn returns the pods that are being deleted and do not go.
+func stuckIn(snapshot *model.Snapshot) (stuck []*model.Task) {
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			if task.Stuck {
-				if count++; count <= few {
-					names = append(names, fmt.Sprintf("%s on %s", task, node.Name))
-				}
+				stuck = append(stuck, task)
 			}
 		}
 	}
-	if count > few {
-		names = append(names, fmt.Sprintf("%d more", count-few))
-	}
-	if count == 0 {
+	return stuck
+}
+
+// stuckFor names those who are stuck to users of the job, up to a few, as the end of a sentence; empty when there are none.
+func stuckFor(job *model.Job, stuck []*model.Task) string {
+	if len(stuck) == 0 {
 		return ""
 	}
-	return "; stuck, being deleted for too long: " + strings.Join(names, ", ")
+	names := model.Names{Kind: "pod", Reader: job.Key.Namespace}
+	for _, task := range stuck {
+		names.Add(task.Namespace, fmt.Sprintf("%s on %s", task, task.Node))
+	}
+	return "; stuck, being deleted for too long: " + names.String()
 }
 
 // refused returns the jobs that wait for room although their members exist: those that are not waiting for victims already,
@@ -196,6 +197,8 @@ type failed struct {
 	// same is the job that has asked the same before, nil for most.
 	same *failed
 	why  string
+	// budgets are those that protect who would have to leave, where that is why.
+	budgets []*model.Budget
 	// cut tells that the search was not finished, missed that the job has its turn in the next cycle.
 	cut, missed bool
 	// fleeting tells that somebody outside has a part in it, who may say something else when nothing has changed.
@@ -227,7 +230,7 @@ func (r *run) try(job *model.Job) bool {
 	if job.Patient {
 		f.why = "preemptionPolicy is Never"
 	} else if pool := r.pool(job); pool.pods == 0 {
-		f.why = "no lower-priority victims"
+		f.why = "no lower-priority victims" + r.lowest(job)
 	} else if r.left <= 0 {
 		r.session.See(job)
 		if f.same = r.foretell(r.newSearch(job, pool)); f.same == nil {

@@ -61,7 +61,6 @@ func ReadOptions(r argument.Reader) Options {
 		BestFit: given.Int("bestfit.weight"), Avoid: given.Int("avoid.weight"), Report: given.Text("onConflict") == conflictReport,
 	}
 }
-}
 
 // New returns the maker of the plugin for each session.
 func New(options Options) framework.Factory {

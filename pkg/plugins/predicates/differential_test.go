@@ -435,6 +435,9 @@ func compareReasons(causes []model.Cause, verdicts []verdict) string {
 		if cause.Code == model.InsufficientResources {
 			reason = "lacks " + reason
 		}
+		if strings.HasPrefix(reason, "had untolerated taint ") { // which one, kube-scheduler does not say
+			reason = "had untolerated taint(s)"
+		}
 		counted[reason] += cause.Nodes
 		sum += cause.Nodes
 	}

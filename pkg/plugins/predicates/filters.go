@@ -1,7 +1,10 @@
 package predicates
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -20,8 +23,10 @@ type filter struct {
 	concerns func(task *model.Task) bool
 	// harmless tells, cheaply, that the filter has nothing against the node, whatever the pod; nil when that is not so easy.
 	harmless func(node *corev1.Node) bool
-	pre      fwk.PreFilterPlugin
-	check    fwk.FilterPlugin
+	// tell says in more words than the filter why it has refused the node; nil, or an empty text, leaves it at the filter's.
+	tell  func(pod *corev1.Pod, node *corev1.Node) string
+	pre   fwk.PreFilterPlugin
+	check fwk.FilterPlugin
 }
 
 // wantedFilters are all filters of kube-scheduler but resource fit, in its order, which decides whose words the user reads
@@ -30,7 +35,7 @@ func wantedFilters() []filter {
 	return []filter{
 		{name: "NodeUnschedulable", scope: framework.Static, concerns: every, harmless: isOpen},
 		{name: "NodeName", scope: framework.Static, concerns: onPod(namesNode)},
-		{name: "TaintToleration", scope: framework.Static, concerns: every, harmless: isUntainted},
+		{name: "TaintToleration", scope: framework.Static, concerns: every, harmless: isUntainted, tell: tellTaint},
 		{name: "NodeAffinity", scope: framework.Static, concerns: onPod(selectsNodes)},
 		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: every},
 
@@ -67,6 +72,18 @@ func selectsNodes(pod *corev1.Pod) bool {
 func isOpen(node *corev1.Node) bool { return !node.Spec.Unschedulable }
 
 func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
+
+// tellTaint names the first taint that the pod does not tolerate.
+func tellTaint(pod *corev1.Pod, node *corev1.Node) string {
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		tolerated := func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Logger{}, taint, true) }
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, tolerated) {
+			return "had untolerated taint " + taint.ToString()
+		}
+	}
+	return ""
+}
 
 func hasHostPorts(pod *corev1.Pod) bool {
 	return anyHostPort(pod.Spec.Containers) || anyHostPort(pod.Spec.InitContainers)

@@ -67,7 +67,7 @@ func podCases() []filterCase {
 		},
 		{name: "NodeName", pod: newPod("p", on("a")), reason: "didn't match the requested node name"},
 		{
-			name: "TaintToleration", pod: newPod("p"), reason: "had untolerated taint(s)",
+			name: "TaintToleration", pod: newPod("p"), reason: "had untolerated taint gpu=true:NoSchedule",
 			b: func(n *corev1.Node) {
 				n.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 			},

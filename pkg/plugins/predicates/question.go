@@ -115,6 +115,11 @@ func (q *question) checkOne(f *prepared, asked *model.Node) *model.Refusal {
 		}
 		return f.failed
 	case !status.IsSuccess():
+		if f.tell != nil {
+			if text := f.tell(q.pod, asked.Object); text != "" {
+				return q.plugin.refusals.get(text, status.Code() == fwk.Unschedulable)
+			}
+		}
 		return q.plugin.refusals.of(status)
 	case f.only != nil && !f.only.Has(node.Node().Name):
 		return q.plugin.refusals.get("didn't satisfy plugin "+f.name, false)

@@ -1,0 +1,34 @@
+package allocate
+
+import (
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// noteKept adds to why a job finds no room for whom some is kept: those for whom others were evicted, whom it is not above. What is
+// reserved is for backfill to tell of.
+func noteKept(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
+	if len(session.Snapshot.Holds()) == 0 || refusal.Code != model.InsufficientResources {
+		return refusal
+	}
+	owners, nodes := model.Names{Kind: "job", Reader: job.Key.Namespace}, model.Names{Kind: "node"}
+	seenOwner, seenNode := map[model.JobKey]bool{}, map[string]bool{}
+	for i := range session.Snapshot.Holds() {
+		hold := &session.Snapshot.Holds()[i]
+		if hold.Reserved() || hold.Job == job.Key || hold.Priority < job.Priority {
+			continue
+		}
+		if !seenOwner[hold.Job] {
+			seenOwner[hold.Job] = true
+			owners.Add(hold.Job.Namespace, hold.Job.String())
+		}
+		if !seenNode[hold.Node] {
+			seenNode[hold.Node] = true
+			nodes.Add("", hold.Node)
+		}
+	}
+	if len(seenOwner) == 0 {
+		return refusal
+	}
+	return refusal.With("room on " + nodes.String() + " is promised to " + owners.String())
+}

@@ -1,0 +1,46 @@
+package framework
+
+import "github.com/tutti-sched/tutti/pkg/model"
+
+// nearest is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of several. The
+// zero nearest has seen none.
+type nearest struct {
+	node  *model.Node
+	share int64
+}
+
+// look takes note of a node that lacks something.
+func (n *nearest) look(node *model.Node, request model.Resources, room model.Room) {
+	var share int64
+	for position, amount := range request {
+		if amount <= 0 {
+			continue
+		}
+		if short := amount - node.Free(position, room); short > 0 {
+			share += min(short, model.MaxAmount) << 10 / amount
+		}
+	}
+	if n.node == nil || share < n.share {
+		n.node, n.share = node, share
+	}
+}
+
+// tell adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
+// nodes lack each.
+func (n *nearest) tell(dimensions *model.Dimensions, tally *model.Tally, lack []int, request model.Resources, room model.Room) {
+	most := -1
+	for position, nodes := range lack {
+		if nodes > 0 && (most < 0 || nodes > lack[most] || nodes == lack[most] && dimensions.Name(position) < dimensions.Name(most)) {
+			most = position
+		}
+	}
+	if most < 0 {
+		return
+	}
+	var asks, short model.Resources
+	asks.Set(most, request.At(most))
+	for _, one := range n.node.Lack(request, room) {
+		short.Set(one.Position, one.Amount)
+	}
+	tally.Lack(dimensions.Words(asks), n.node.Name+": "+dimensions.Words(short))
+}

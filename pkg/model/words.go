@@ -1,0 +1,88 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Words writes a vector for people, devices first: "8 nvidia.com/gpu, 4 cpu and 2Gi memory". What is zero is left out.
+func (d *Dimensions) Words(vector Resources) string {
+	var devices, words []string
+	for name, amount := range d.List(vector) {
+		if !native(name) {
+			devices = append(devices, string(name)+" "+amount.String())
+		}
+	}
+	slices.Sort(devices)
+	for _, device := range devices {
+		name, amount, _ := strings.Cut(device, " ")
+		words = append(words, amount+" "+name)
+	}
+	list := d.List(vector)
+	for position := CPU; position <= Pods; position++ {
+		name := d.Name(position)
+		if amount, ok := list[name]; ok {
+			words = append(words, amount.String()+" "+string(name))
+		}
+	}
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+func native(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
+		return true
+	}
+	return false
+}
+
+// Names lists objects of one kind for users of a namespace, up to a few: those of theirs by name, and how many others there are, since
+// names of other namespaces are not theirs to know. The zero Names is empty and ready.
+type Names struct {
+	// Kind is what is listed, in the singular: "pod". Reader is the namespace of whoever reads it.
+	Kind, Reader string
+
+	own     []string
+	foreign int
+}
+
+// Add adds an object, which is written as the text if it is of the reader's namespace.
+func (n *Names) Add(namespace, text string) {
+	if namespace == n.Reader {
+		n.own = append(n.own, text)
+	} else {
+		n.foreign++
+	}
+}
+
+// String returns "ns/a, ns/b, ns/c, 4 more and 1 pod of another namespace", and nothing when nothing was added.
+func (n *Names) String() string {
+	const few = 3
+	words := n.own
+	if more := len(n.own) - few; more > 0 {
+		words = append(slices.Clone(n.own[:few]), fmt.Sprintf("%d more", more))
+	}
+	named := strings.Join(words, ", ")
+	if more := len(words); more > 1 && len(n.own) > few && n.foreign == 0 {
+		named = strings.Join(words[:more-1], ", ") + " and " + words[more-1]
+	}
+	var others string
+	switch n.foreign {
+	case 0:
+		return named
+	case 1:
+		others = "1 " + n.Kind + " of another namespace"
+	default:
+		others = fmt.Sprintf("%d %ss of other namespaces", n.foreign, n.Kind)
+	}
+	if named == "" {
+		return others
+	}
+	return named + " and " + others
+}

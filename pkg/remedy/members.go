@@ -1,0 +1,189 @@
+package remedy
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// mostCreated is up to how many members are supposed to exist to see whether they would do.
+const mostCreated = 1000
+
+// complete returns what would help a job that lacks members, or whose members are gated: members like those there are, or ungated
+// ones, and room for them where that is lacking; or a lower minimum.
+func (q *question) complete() Advice {
+	change, suppose := q.missing()
+	if change == nil {
+		return nil
+	}
+	var advice Advice
+	if back := suppose(); back != nil {
+		advice = q.completed(change, back)
+	}
+	if len(advice) == 0 && change.Kind == Create {
+		change.words += ", at least"
+		advice = Advice{{change}}
+	}
+	if q.job.Count(waits) > 0 && q.membersAnswerable() {
+		if lower := q.proven(q.lowerMinimum(int64(q.job.Count(exists)))); lower != nil {
+			advice = append(advice, Remedy{lower})
+		}
+	}
+	return advice
+}
+
+// completed returns what is to be done when the members are supposed to be there, which back takes back.
+func (q *question) completed(change *Change, back func()) Advice {
+	defer back()
+	if !q.answerable() {
+		return nil
+	}
+	change.Proven = true
+	if q.starts() {
+		return Advice{{change}}
+	}
+	for _, find := range []func() *Change{q.free, q.drop, q.add(q.placed)} {
+		if more := q.proven(find); more != nil {
+			return Advice{{change, more}}
+		}
+	}
+	change.Proven = false
+	return nil
+}
+
+// membersAnswerable is answerable for a job that is refused since members are missing.
+func (q *question) membersAnswerable() bool {
+	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.Fleeting(task) })
+}
+
+func waits(task *model.Task) bool { return task.Status == model.Pending && !task.Gated }
+
+// exists tells whether a task counts towards the minimum, or would if it had a node.
+func exists(task *model.Task) bool { return task.Status.Counts() || waits(task) }
+
+// missing returns which members are missing, and what supposes that they are there and returns how to take that back; nil when that
+// cannot be supposed.
+func (q *question) missing() (*Change, func() (back func())) {
+	job := q.job
+	gated := job.Count(func(task *model.Task) bool { return task.Gated && task.Status == model.Pending })
+	if job.Short(exists) == nil {
+		return nil, nil
+	}
+	if job.Short(func(task *model.Task) bool { return exists(task) || task.Gated && task.Status == model.Pending }) == nil {
+		change := &Change{Kind: Ungate, Members: gated, words: "take the scheduling gates off " + counted(gated, "pod")}
+		return change, q.ungate
+	}
+	create := &Change{Kind: Create}
+	for _, role := range job.Roles {
+		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && (exists(task) || task.Gated) })
+		if short := role.MinMember - int32(has); short > 0 {
+			create.OfRoles = append(create.OfRoles, model.Role{Name: role.Name, MinMember: short})
+			create.Members += int(short)
+		}
+	}
+	has := job.Count(func(task *model.Task) bool { return exists(task) || task.Gated })
+	create.Members = max(create.Members, int(job.MinMember)-has)
+	create.words = fmt.Sprintf("create %s of the group", morePods(create.Members, has > 0))
+	var roles []string
+	for _, role := range create.OfRoles {
+		roles = append(roles, fmt.Sprintf("%d with the role %s", role.MinMember, role.Name))
+	}
+	if len(roles) > 0 {
+		create.words += ", " + listed(roles)
+	}
+	if gated > 0 {
+		create.words += ", and take the scheduling gates off"
+	}
+	return create, func() func() { return q.create(create) }
+}
+
+func morePods(n int, more bool) string {
+	if more {
+		return counted(n, "more pod")
+	}
+	return counted(n, "pod")
+}
+
+// ungate supposes that no member is gated.
+func (q *question) ungate() (back func()) {
+	var gated []*model.Task
+	for _, task := range q.job.Tasks {
+		if task.Gated {
+			task.Gated = false
+			gated = append(gated, task)
+		}
+	}
+	return func() {
+		for _, task := range gated {
+			task.Gated = true
+		}
+	}
+}
+
+// create supposes that missing members are there. They are like those of their role, or like the first there is.
+func (q *question) create(missing *Change) (back func()) {
+	job, before := q.job, q.job.Tasks
+	if missing.Members > mostCreated {
+		return nil
+	}
+	var fresh []*model.Task
+	add := func(role string, n int) bool {
+		template := q.template(role)
+		for i := 0; i < n && template != nil; i++ {
+			fresh, missing.Like = append(fresh, another(template, role, len(fresh))), append(missing.Like, template.PodRef)
+		}
+		return template != nil
+	}
+	for _, role := range missing.OfRoles {
+		if !add(role.Name, int(role.MinMember)) {
+			return nil
+		}
+	}
+	if !add("", missing.Members-len(fresh)) {
+		return nil
+	}
+	if like := missing.Like[0]; len(kindsOf(before)) > 1 && len(missing.OfRoles) == 0 {
+		missing.words += ", like pod " + like.Name
+	}
+	ungated := q.ungate()
+	job.Tasks = append(slices.Clone(before), fresh...)
+	return func() {
+		job.Tasks = before
+		ungated()
+	}
+}
+
+// template returns a member that waits and whose like can be supposed; of the role if that is said.
+func (q *question) template(role string) *model.Task {
+	for _, task := range q.job.Tasks {
+		if task.Status == model.Pending && task.Refused == nil && (role == "" || task.Role == role) && ordinary(task.Pod) {
+			return task
+		}
+	}
+	return nil
+}
+
+// ordinary tells whether another pod like this one would ask for nothing that only one of them can have.
+func ordinary(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
+	})
+}
+
+// another makes another member. Its name is one that no pod has; what is remembered of pods by their UID is not kept for many.
+func another(template *model.Task, role string, number int) *model.Task {
+	task := *template
+	if role != "" {
+		task.Role = role
+	}
+	pod := *template.Pod
+	pod.Name = fmt.Sprintf("supposed?%d", number)
+	pod.UID = types.UID(pod.Name)
+	task.Pod, task.Name, task.UID = &pod, pod.Name, pod.UID
+	task.Gated, task.Nominated = false, ""
+	return &task
+}

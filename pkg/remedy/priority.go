@@ -1,0 +1,118 @@
+package remedy
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// highestPriority is the highest that a class of users may have.
+const highestPriority = 1_000_000_000
+
+// preemption returns what would let the job start at the cost of others: that it may evict at all, or the lowest priority that lets it
+// evict enough of them. It counts on nobody whom a disruption budget covers.
+func (q *question) preemption() *Change {
+	if !q.options.Preempts {
+		return nil
+	}
+	from := q.job.Priority
+	if q.job.Patient {
+		if q.startsAbove(from) {
+			return allowed()
+		}
+		return nil
+	}
+	values := q.priorities()
+	if len(values) == 0 || !q.startsAbove(values[len(values)-1]+1) {
+		return nil
+	}
+	low, high := -1, len(values)-1 // to be above that one does not do, to be above this one does
+	for low+1 < high {
+		if middle := (low + high) / 2; q.startsAbove(values[middle] + 1) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return raised(from, values[high]+1)
+}
+
+// priorities returns those that stand in the job's way, from low to high: of jobs that could be evicted but for them, and of whom room
+// is kept for.
+func (q *question) priorities() []int32 {
+	var values []int32
+	for _, unit := range q.units(highestPriority) {
+		values = append(values, unit.Priority())
+	}
+	for _, hold := range q.session.Snapshot.Holds() {
+		values = append(values, hold.Priority)
+	}
+	values = slices.DeleteFunc(values, func(priority int32) bool { return priority < q.job.Priority || priority >= highestPriority })
+	slices.Sort(values)
+	return slices.Compact(values)
+}
+
+// units returns the jobs that could be evicted whole for one of that priority.
+func (q *question) units(priority int32) (units []framework.Unit) {
+	for _, job := range q.session.Snapshot.Jobs {
+		if job == q.job || job.Priority >= priority {
+			continue
+		}
+		q.left -= 1 + len(job.Tasks)/8
+		if unit := (framework.Unit{Job: job, Whole: true}); q.evictable(&unit) {
+			units = append(units, unit)
+		}
+	}
+	return units
+}
+
+// evictable fills in who would be evicted with a job, and tells whether nothing but its priority stands against it.
+func (q *question) evictable(unit *framework.Unit) bool {
+	for _, task := range unit.Job.Tasks {
+		switch {
+		case task.Status == model.Binding:
+			return false
+		case task.Status != model.Bound && task.Status != model.Running:
+			continue
+		case q.session.Snapshot.Spared[task.UID] != nil || q.covered(task):
+			return false
+		}
+		unit.Tasks = append(unit.Tasks, task)
+	}
+	return len(unit.Tasks) > 0
+}
+
+func (q *question) covered(task *model.Task) bool {
+	budgets := q.session.Snapshot.Budgets
+	return slices.ContainsFunc(budgets, func(budget model.Budget) bool { return budget.Covers(task) })
+}
+
+// startsAbove tells whether the job would start with such a priority if all were evicted who could be then.
+func (q *question) startsAbove(priority int32) (started bool) {
+	job, from, patient := q.job, q.job.Priority, q.job.Patient
+	defer func() { job.Priority, job.Patient = from, patient }()
+	job.Priority, job.Patient = priority, false
+	q.suppose(func(statement *framework.Statement) {
+		q.evict(statement, priority)
+		started = q.starts()
+	})
+	return started
+}
+
+// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
+func (q *question) evict(statement *framework.Statement, priority int32) {
+	if !q.options.Preempts || q.job.Patient {
+		return
+	}
+	units := q.units(priority)
+	if len(units) == 0 || q.left <= 0 {
+		return
+	}
+	for _, unit := range q.session.Victims(framework.Preempt, q.job, units) {
+		for _, task := range unit.Tasks {
+			statement.Evict(task) // a pod that cannot be evicted stays
+			q.left--
+		}
+	}
+}

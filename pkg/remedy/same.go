@@ -1,0 +1,40 @@
+package remedy
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Same is what two jobs must have in common for one advice to do for both, as long as nothing changes in the cluster.
+type Same struct {
+	code             model.Code
+	shape            model.Shape
+	role             string
+	members, minimum int
+	priority         int
+	patient          bool
+}
+
+// Alike returns what the job has in common with others, whose advice is then the same; ok is false when it may be on its own. That is
+// a job whose members differ or ask for more than a node and its room, or that has room kept for it.
+func Alike(session *framework.Session, job *model.Job, code model.Code) (same Same, ok bool) {
+	if len(job.Roles) > 0 || len(job.Tasks) == 0 || job.Maimed {
+		return same, false
+	}
+	first := job.Tasks[0]
+	for _, task := range job.Tasks {
+		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Nominated != "" || kindOf(task) != kindOf(first) {
+			return same, false
+		}
+	}
+	keeps := func(hold model.Hold) bool { return hold.Job == job.Key }
+	if slices.ContainsFunc(session.Snapshot.Holds(), keeps) || !session.Plain(first) {
+		return same, false
+	}
+	return Same{
+		code: code, shape: first.Shape, role: first.Role, members: len(job.Tasks), minimum: int(job.MinMember),
+		priority: int(job.Priority), patient: job.Patient,
+	}, true
+}

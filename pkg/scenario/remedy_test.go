@@ -1,0 +1,374 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/remedy"
+)
+
+// TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the objects; and
+// with anything less of the same kind it does not. Other jobs that wait are left out of it, since they may take what is freed first.
+func TestAdviceIsTrueAndSmall(t *testing.T) {
+	newStage := openLens(t)
+	said := map[remedy.Kind]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		d, s := &dice{t: t}, newStage()
+		lines := d.cluster()
+		if d.n(0, 1) == 0 {
+			lines = d.crowd()
+		}
+		t.Log(lines)
+		if err := s.world.apply(lines); err != nil {
+			t.Fatal(err)
+		}
+		settleDown(t, s)
+		type told struct {
+			job    *model.Job
+			advice remedy.Advice
+		}
+		var all []told
+		s.eachAdvice(1_000_000, func(job *model.Job, advice remedy.Advice) {
+			all = append(all, told{job, advice})
+			leastRoom(t, s.state.Snapshot(s.world.now), job, advice)
+		})
+		for _, one := range all {
+			for _, change := range one.advice {
+				if change[0].Kind == remedy.Create && !change[0].Proven {
+					continue
+				}
+				trial := trial{t: t, newStage: newStage, stage: s, job: one.job.Key, remedy: change}
+				trial.run()
+				for _, part := range change {
+					said[part.Kind]++
+				}
+			}
+		}
+		s.aim()
+	})
+	for kind := remedy.Create; kind <= remedy.RaisePriority; kind++ {
+		if said[kind] == 0 {
+			t.Errorf("nothing of kind %d was ever said: %v", kind, said)
+		}
+	}
+}
+
+// crowd draws a few nodes full of pods, and gangs that wait for them.
+func (d *dice) crowd() string {
+	lines := []string{"class low value=-5", "class high value=5"}
+	nodes := d.n(1, 4)
+	for i := range nodes {
+		lines = append(lines, fmt.Sprintf("node n%d cpu=%d nvidia.com/gpu=%d", i, d.n(2, 8), d.n(0, 4))+d.seldom(3, "taints=gpu=true:NoSchedule")+
+			" labels=rack="+d.one("a", "b"))
+	}
+	for i := range d.n(1, 6) {
+		lines = append(lines, fmt.Sprintf("pod old%d cpu=%d priority=%d phase=Running node=n%d tolerate=*", i, d.n(1, 3), d.n(0, 3), d.n(0, nodes-1))+
+			d.seldom(3, "nvidia.com/gpu=1"))
+	}
+	for i := range d.n(1, 2) {
+		members := d.n(1, 6)
+		missing := 0
+		if d.n(1, 4) == 1 {
+			missing = d.n(1, 2)
+		}
+		lines = append(lines, fmt.Sprintf("group g%d min=%d", i, members+missing)+d.seldom(4, "roles=r:1"))
+		words := fmt.Sprintf("cpu=%d priority=%d", d.n(1, 4), d.n(-1, 3)) + d.seldom(3, fmt.Sprintf("nvidia.com/gpu=%d", d.n(1, 3))) +
+			d.seldom(4, "selector=rack="+d.one("a", "b", "c")) + d.seldom(6, "preemption=Never") + d.seldom(9, "gates=a.b/c") +
+			d.seldom(6, "labels=app=x anti=app=x@kubernetes.io/hostname")
+		for j := range members {
+			odd := d.seldom(9, fmt.Sprintf("memory=%dMi", d.n(1, 3)))
+			lines = append(lines, fmt.Sprintf("pod g%d-%d group=g%d role=r %s", i, j, i, words)+odd)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// settleDown plays cycles until nothing is decided.
+func settleDown(t *rapid.T, s *stage) {
+	for range 12 {
+		o, err := s.cycle()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.confirm(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.befall("leave", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(o.decisions) == 0 {
+			return
+		}
+	}
+}
+
+// leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many members go where.
+// That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is there to be evicted.
+func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice remedy.Advice) {
+	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != remedy.Free {
+		return
+	}
+	said, rooms := int64(0), advice[0][0].Rooms
+	for _, room := range rooms {
+		inUse := model.Resources{}
+		for _, task := range snapshot.Node(room.Node).Tasks {
+			inUse.Add(task.Request)
+		}
+		for position, amount := range room.Amount {
+			if said += amount; amount > inUse.At(position)+grainOf(position)-1 {
+				t.Fatalf("%s: %q, where %v is in use", jobName(job.Key), advice, inUse)
+			}
+		}
+	}
+	waiting := job.Waiting()
+	request := waiting[0].Request.At(model.CPU)
+	for _, task := range waiting {
+		if !plain(task.Pod) || len(task.Pod.Spec.Tolerations) > 0 || !task.Request.Equal(model.Resources{request, 0, 0, 1}) || request == 0 {
+			return
+		}
+	}
+	if slices.ContainsFunc(snapshot.Jobs, func(other *model.Job) bool { return other.Priority < job.Priority }) || len(job.Tasks) != len(waiting) {
+		return
+	}
+	short, least := int64(job.MinMember), []int64{0} // least room for so many members more than have room
+	for _, node := range snapshot.Nodes {
+		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Refused != nil {
+			continue
+		}
+		free, inUse := node.Idle.At(model.CPU), int64(0)
+		for _, task := range node.Tasks {
+			inUse += task.Request.At(model.CPU)
+		}
+		has := max(0, free) / request
+		short -= has
+		next := slices.Repeat([]int64{model.MaxAmount}, len(least)+8)
+		for already, cost := range least {
+			for more := range int64(8) {
+				if lack := max(0, (has+more)*request-free); lack <= inUse || more == 0 {
+					lack *= min(more, 1)
+					next[already+int(more)] = min(next[already+int(more)], cost+lack)
+				}
+			}
+		}
+		least = next
+	}
+	if short > 0 && int(short) < len(least) && short < 8 && least[short] != said {
+		t.Fatalf("%s: %q, where %d would do", jobName(job.Key), advice, least[short])
+	}
+}
+
+// trial is a remedy that is applied, and smaller ones that must not do.
+type trial struct {
+	t        *rapid.T
+	newStage func() *stage
+	stage    *stage
+	job      model.JobKey
+	remedy   remedy.Remedy
+}
+
+func (c *trial) run() {
+	if why := c.starts(func(*remedy.Change) *remedy.Change { return nil }); why != "" {
+		c.t.Fatalf("%s waits since %q; with %q %s", jobName(c.job), c.stage.refusals[c.job], c.remedy, why)
+	}
+	for _, part := range c.remedy {
+		for _, less := range smaller(part) {
+			why := c.starts(func(change *remedy.Change) *remedy.Change {
+				if change == part {
+					return less
+				}
+				return nil
+			})
+			if why == "" {
+				c.t.Fatalf("%s starts with less than %q: %+v instead of %+v", jobName(c.job), c.remedy, less, part)
+			}
+		}
+	}
+}
+
+// smaller returns changes of the same kind that are a little less.
+func smaller(change *remedy.Change) (all []*remedy.Change) {
+	with := func(alter func(*remedy.Change)) {
+		less := *change
+		alter(&less)
+		all = append(all, &less)
+	}
+	switch change.Kind {
+	case remedy.Create:
+		with(func(less *remedy.Change) { less.Members-- })
+	case remedy.Free:
+		for i, room := range change.Rooms {
+			for position, amount := range room.Amount {
+				if amount <= 0 {
+					continue
+				}
+				with(func(less *remedy.Change) {
+					less.Rooms = slices.Clone(change.Rooms)
+					less.Rooms[i].Amount = room.Amount.Clone()
+					less.Rooms[i].Amount[position] -= grainOf(position)
+				})
+			}
+		}
+	case remedy.Add:
+		with(func(less *remedy.Change) { less.Nodes-- })
+	case remedy.LowerMinimum:
+		if change.To+1 < change.From {
+			with(func(less *remedy.Change) { less.To++ })
+		}
+	case remedy.RaisePriority:
+		with(func(less *remedy.Change) { less.To-- })
+	}
+	return all
+}
+
+func grainOf(position int) int64 {
+	if position == model.Memory || position == model.EphemeralStorage {
+		return 1 << 20
+	}
+	return 1
+}
+
+// starts tells whether the job starts with the remedy, where instead gives another change in the place of one; empty when it does,
+// else why not.
+func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
+	s := c.newStage()
+	s.configuration = c.stage.configuration
+	s.world = c.stage.world.copied(func(event cluster.Event) { s.state.Apply(event) })
+	for _, name := range s.world.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && jobOf(pod) != c.job }) {
+		pod := s.world.pods[name].DeepCopy() // it is held back, and counts otherwise
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test.tutti.dev/not-now"}}
+		s.world.pods[name] = pod
+	}
+	s.world.tellAll(s.state)
+	for _, change := range c.remedy {
+		if other := instead(change); other != nil {
+			change = other
+		}
+		if err := s.apply(c.job, change, c.stage.state.Snapshot(c.stage.world.now).Dimensions); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	settleDown(c.t, s)
+	job := s.state.Snapshot(s.world.now).Job(c.job)
+	if short := job.Short(func(task *model.Task) bool { return task.Status.Counts() }); short == nil {
+		return ""
+	}
+	return "it waits: " + s.refusals[c.job].String()
+}
+
+// copied returns the same world for another scheduler.
+func (w *world) copied(hear func(cluster.Event)) *world {
+	other := *w
+	other.hear, other.told = hear, nil
+	other.now = w.now.Add(time.Second)
+	other.lives, other.nodes, other.pods = maps.Clone(w.lives), maps.Clone(w.nodes), maps.Clone(w.pods)
+	other.groups, other.classes = maps.Clone(w.groups), maps.Clone(w.classes)
+	other.namespaces, other.budgets = maps.Clone(w.namespaces), maps.Clone(w.budgets)
+	return &other
+}
+
+// apply does to the objects what the change says.
+func (s *stage) apply(key model.JobKey, change *remedy.Change, dimensions *model.Dimensions) error {
+	w := s.world
+	members := w.podNames(func(pod *corev1.Pod) bool { return jobOf(pod) == key && pod.Spec.NodeName == "" })
+	each := func(alter func(*corev1.Pod)) error {
+		return w.changePods(members, func(pod *corev1.Pod) {
+			pod.Generation++
+			alter(pod)
+		})
+	}
+	switch change.Kind {
+	case remedy.Create:
+		return s.create(members, change)
+	case remedy.Ungate:
+		return s.befall("ungate", members, nil)
+	case remedy.Drop:
+		return each(func(pod *corev1.Pod) { change.Wish.Drop(&pod.Spec) })
+	case remedy.Free:
+		for _, room := range change.Rooms {
+			if err := w.changeNodes([]string{room.Node}, func(node *corev1.Node) { offer(node, dimensions.List(room.Amount)) }); err != nil {
+				return err
+			}
+		}
+	case remedy.Add:
+		return s.addNodes(w.pods[members[0]], change, dimensions)
+	case remedy.LowerMinimum:
+		group := w.groups[jobName(key)].DeepCopy()
+		group.Spec.MinMember = change.To
+		w.replaceGroup(jobName(key), group)
+	case remedy.AllowPreemption, remedy.RaisePriority:
+		if group := w.groups[jobName(key)]; group != nil {
+			group = group.DeepCopy()
+			group.Spec.PreemptionPolicy = nil
+			if change.Kind == remedy.RaisePriority {
+				group.Spec.PriorityClassName = ""
+			}
+			w.replaceGroup(jobName(key), group)
+		}
+		return each(func(pod *corev1.Pod) {
+			pod.Spec.PreemptionPolicy = nil
+			if change.Kind == remedy.RaisePriority {
+				pod.Spec.Priority = &change.To
+			}
+		})
+	}
+	return nil
+}
+
+// offer makes a node offer so much more.
+func offer(node *corev1.Node, more corev1.ResourceList) {
+	offered := corev1.ResourceList{}
+	maps.Copy(offered, node.Status.Allocatable)
+	for name, amount := range more {
+		amount.Add(offered[name])
+		offered[name] = amount
+	}
+	node.Status.Allocatable = offered
+}
+
+func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *model.Dimensions) error {
+	for i := range change.Nodes {
+		name := fmt.Sprintf("fresh%d", i)
+		if err := s.world.apply("node " + name + " pods=100"); err != nil {
+			return err
+		}
+		err := s.world.changeNodes([]string{name}, func(node *corev1.Node) {
+			offer(node, dimensions.List(change.Request))
+			maps.Copy(node.Labels, pod.Spec.NodeSelector)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create makes members like those that are named, of the roles that are said.
+func (s *stage) create(members []string, change *remedy.Change) error {
+	var roles []string
+	for _, role := range change.OfRoles {
+		roles = append(roles, slices.Repeat([]string{role.Name}, int(role.MinMember))...)
+	}
+	for i := range change.Members {
+		pod := s.world.pods[key(change.Like[i].Namespace, change.Like[i].Name)].DeepCopy()
+		pod.Name = fmt.Sprintf("more%d", i)
+		pod.UID = types.UID(key(pod.Namespace, pod.Name))
+		pod.Spec.SchedulingGates = nil
+		if i < len(roles) {
+			pod.Labels[v1alpha1.LabelRole] = roles[i]
+		}
+		s.world.pods[key(pod.Namespace, pod.Name)] = pod
+		s.world.tellPod(pod)
+	}
+	return s.befall("ungate", members, nil)
+}

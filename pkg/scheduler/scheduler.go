@@ -172,7 +172,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	}
 	snapshot, pass := s.look(ctx, now)
 	decided, reserved, gaveBack, regrouped := 0, 0, false, false
-	expires := now.Add(anyway)
+	expires, heard := now.Add(anyway), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
@@ -187,7 +187,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
-			late, again := s.hearGroups(ctx, snapshot, now)
+			late, again := s.hearGroups(ctx, snapshot, decision.Job, heard, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes everything that is generated from apis/: deep copies, CRDs, the typed clients, and the built-in configuration
-# where it can be deployed from.
+# Writes everything that is generated: from apis/ deep copies, CRDs, the typed clients, and the built-in configuration where it
+# can be deployed from; from pkg/metrics the page about them.
 #
 #   hack/generate.sh [OUTDIR]
 #
@@ -53,3 +53,7 @@ echo "generate: apply configurations, clientset, listers, informers" >&2
 echo "generate: default configuration" >&2
 mkdir -p "$out/config/default"
 cp apis/config/v1alpha1/default.yaml "$out/config/default/scheduler.yaml"
+
+echo "generate: the table of metrics" >&2
+mkdir -p "$out/docs"
+go run ./hack/metricsdoc >"$out/docs/metrics.md"

@@ -251,6 +251,11 @@ func (s *Scheduler) undo(
 	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
 	s.backoff.undone(job.Key, job.UID, why, now)
 	delete(s.starts.begun, job.Key)
+	cause := "undo"
+	if why.Code == model.MembersLost {
+		cause = "restart"
+	}
+	s.options.Metrics.evicted(cause, len(members))
 	s.state.Assume(decision)
 	s.machine.Undo(now, job.Key, members)
 	event := jobEvent(job, reasonUndone, now)
@@ -290,6 +295,9 @@ func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
 		if _, doubted := s.doubts[task.UID]; doubted {
 			return
 		}
+	}
+	if !s.starts.whole(job) {
+		s.options.Metrics.started(job, now)
 	}
 	s.starts.see(job, true)
 }

@@ -51,6 +51,8 @@ var rules = []rule{
 	{of: "pkg/simulation", ours: []string{"*"}, client: true},
 	{of: "pkg/scheduler", ours: []string{"pkg/", "apis"}, client: true},
 	{of: "cmd", ours: []string{"*"}, client: true},
+	// What others may write, with what they may use.
+	{of: "examples", ours: []string{"pkg/framework", "pkg/model", "apis/config"}},
 	{of: "hack/metricsdoc", ours: []string{"pkg/metrics"}},
 	{of: "hack"},
 }

@@ -215,7 +215,9 @@ func TestImplicitGroupsAfterARestart(t *testing.T) {
 // TestMinimumOfAnImplicitGroupRaisedWhileVolumesArePrepared is not missed; nor is a PodGroup that comes then, which takes over.
 func TestMinimumOfAnImplicitGroupRaisedWhileVolumesArePrepared(t *testing.T) {
 	for name, raise := range map[string]func(*world){
-		"by a member":     func(w *world) { w.change("mpi-0", func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationMinMember] = "4" }) },
+		"by a member": func(w *world) {
+			w.change("mpi-0", func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationMinMember] = "4" })
+		},
 		"by a new member": func(w *world) { w.implied("mpi", 3, 5) },
 		"by a PodGroup":   func(w *world) { w.gang("mpi", 0, 4) },
 	} {

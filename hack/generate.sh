@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes everything that is generated: from apis/ deep copies, CRDs, the typed clients, and the built-in configuration where it can
-# be deployed from; from what actions and plugins declare the tables of their arguments in docs/.
+# be deployed from; from what actions and plugins declare the tables of their arguments, and from pkg/metrics the page about them.
 #
 #   hack/generate.sh [OUTDIR]
 #
@@ -56,3 +56,6 @@ cp apis/config/v1alpha1/default.yaml "$out/config/default/scheduler.yaml"
 
 echo "generate: tables of the documentation" >&2
 go run ./hack/document "$out"
+echo "generate: the table of metrics" >&2
+mkdir -p "$out/docs"
+go run ./hack/metricsdoc >"$out/docs/metrics.md"

@@ -29,6 +29,7 @@ var rules = []rule{
 	{of: "pkg/generated", ours: []string{"apis"}, client: true},
 	{of: "pkg/isolated"},
 	{of: "pkg/argument"},
+	{of: "pkg/metrics"},
 	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
@@ -46,7 +47,7 @@ var rules = []rule{
 	{of: "pkg/commit", ours: []string{"pkg/model", "apis", "pkg/generated"}, client: true},
 	// What a handler of the container runtime's may reach has no client: the runtime does not wait for an API server.
 	{of: "pkg/agent/publish", ours: []string{"pkg/isolated"}, client: true},
-	{of: "pkg/agent/", ours: []string{"pkg/isolated"}},
+	{of: "pkg/agent/", ours: []string{"pkg/isolated", "pkg/metrics"}},
 	{of: "pkg/agent", ours: []string{"pkg/isolated"}},
 	{of: "pkg/scenario", ours: []string{"*"}, client: true},
 	{of: "pkg/simulation", ours: []string{"*"}, client: true},
@@ -55,6 +56,9 @@ var rules = []rule{
 		"apis"}, client: true},
 	{of: "cmd", ours: []string{"*"}, client: true},
 	{of: "hack/document", ours: []string{"pkg/configuration"}},
+	// What others may write, with what they may use.
+	{of: "examples", ours: []string{"pkg/framework", "pkg/model", "apis/config"}},
+	{of: "hack/metricsdoc", ours: []string{"pkg/metrics"}},
 	{of: "hack"},
 }
 

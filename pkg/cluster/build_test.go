@@ -237,7 +237,7 @@ func dump(snapshot *model.Snapshot) string {
 		}
 	}
 	for _, j := range snapshot.Jobs {
-		fmt.Fprintf(&b, "job %s single=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.Single, j.UID, j.Priority,
+		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.Single, j.Key.Implicit, j.UID, j.Priority,
 			j.MinMember, j.Roles, j.Created.UTC(), j.Refused)
 		if j.ClassPriority != nil {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
@@ -261,8 +261,8 @@ func dump(snapshot *model.Snapshot) string {
 		if task.Isolated != nil {
 			fmt.Fprintln(&b, task.UID, "holds", task.Isolated.CPUs)
 		}
-		fmt.Fprintf(&b, "task %s %s %s on %q nominated %q of %s role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
-			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.Role, task.Priority, task.Created.UTC(),
+		fmt.Fprintf(&b, "task %s %s %s on %q nominated %q of %s says %d begun=%t role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
+			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.MinMember, task.Begun, task.Role, task.Priority, task.Created.UTC(),
 			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
 	}
 	return b.String()

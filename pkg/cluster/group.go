@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,14 +23,44 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	delete(s.unread, key)
 	s.dirtyJobs[key] = struct{}{}
 	if deleted {
-		delete(s.groups, key)
+		s.setGroup(key, nil)
 		delete(s.reserved, key)
 		return Effect{Schedule: true, Report: true}
 	}
-	s.groups[key] = group
+	s.setGroup(key, group)
 	reserved := s.readReservation(key, before, group)
 	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec)
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
+}
+
+// setGroup takes note of a PodGroup; nil makes it gone. Pods that can do without it change sides as it comes and goes.
+func (s *State) setGroup(key model.JobKey, group *v1alpha1.PodGroup) {
+	existed := s.groups[key] != nil
+	if group == nil {
+		delete(s.groups, key)
+	} else {
+		s.groups[key] = group
+	}
+	if existed == (group != nil) {
+		return
+	}
+	for _, slot := range slices.Collect(maps.Values(s.implicit[key])) {
+		after := *slot.record
+		s.join(&after)
+		if !after.finished() {
+			after.settle()
+		}
+		s.replace(slot.uid, &after)
+	}
+}
+
+// join says which job a pod belongs to, and what it says of that.
+func (s *State) join(r *record) {
+	t, m := &r.task, &r.member
+	t.Job, t.MinMember = m.Job, 0
+	if m.Implicit != (model.JobKey{}) && s.groups[m.Job] == nil {
+		t.Job, t.MinMember = m.Implicit, m.MinMember
+	}
 }
 
 func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bool) Effect {
@@ -70,6 +101,8 @@ func (s *State) fill(job *model.Job) {
 	switch {
 	case key.Single:
 		job.UID, job.Created = tasks[0].UID, tasks[0].Created
+	case key.Implicit:
+		groups.FillImplicit(job)
 	case group == nil:
 		// Nobody knows the minimum any more, so every member is taken to be needed: what runs is not cut down.
 		job.MinMember = int32(min(len(tasks), 1<<30))
@@ -98,6 +131,19 @@ func (s *State) fill(job *model.Job) {
 	job.Patient = patient(job)
 	job.Settled = settled(job)
 	job.Maimed = maimed(job)
+}
+
+// begun tells whether a container of the pod runs, or has done its work.
+func begun(pod *corev1.Pod) bool {
+	started := func(status corev1.ContainerStatus) bool { return ran(&status) }
+	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded ||
+		pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
+}
+
+// ran tells whether an init container has come so far that it may have done something.
+func ran(status *corev1.ContainerStatus) bool {
+	return status.Started != nil && *status.Started || status.State.Running != nil || status.State.Terminated != nil ||
+		status.LastTerminationState.Terminated != nil
 }
 
 // maimed tells whether the gang holds room and is below its minimum.

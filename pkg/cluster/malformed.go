@@ -58,8 +58,10 @@ func (s *State) bareRecord(pod *corev1.Pod, before *record, refused *model.Refus
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
 	t.Created, t.Pod = pod.CreationTimestamp.Time, bare
 	if s.schedulers[pod.Spec.SchedulerName] {
-		t.Job, t.Role = groups.Of(pod), groups.Role(pod)
+		r.member, t.Role = groups.Of(pod), groups.Role(pod)
 	}
+	s.join(r)
+	t.Begun = begun(pod)
 	if pod.Spec.Priority != nil {
 		t.Priority = *pod.Spec.Priority
 	}
@@ -93,7 +95,7 @@ func (s *State) overlook(event Event, why string) Effect {
 	key := groups.Key(event.Group)
 	s.malformed = fmt.Sprintf("PodGroup %s could not be read: %s", key, why)
 	s.unread[key] = &model.Refusal{Code: model.Malformed, Detail: s.malformed}
-	s.groups[key] = event.Group
+	s.setGroup(key, event.Group)
 	s.dirtyJobs[key] = struct{}{}
 	return Effect{Schedule: true, Report: true}
 }

@@ -23,6 +23,8 @@ const stuckAfter = 30 * time.Second
 type record struct {
 	// task is what the snapshot shows, but for Stuck, which depends on its time.
 	task model.Task
+	// member is what the pod says of its job; zero when it is not ours.
+	member groups.Membership
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
 	// given are the isolated CPUs that the pod is bound with; nil when there are none.
@@ -107,8 +109,10 @@ func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 	t.Created = pod.CreationTimestamp.Time
 	t.Pod = pod
 	if s.schedulers[pod.Spec.SchedulerName] {
-		t.Job, t.Role = groups.Of(pod), groups.Role(pod)
+		r.member, t.Role = groups.Of(pod), groups.Role(pod)
 	}
+	s.join(r)
+	t.Begun = begun(pod)
 	if terminal(pod) {
 		// A finished pod may come stripped or whole; it means the same.
 		t.Shape = unique.Make("")
@@ -167,7 +171,10 @@ func (r *record) settle() {
 	t := &r.task
 	t.Position, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
-	if t.Refused = r.invalid; t.Refused == nil && r.outdated {
+	if t.Refused = r.invalid; t.Refused == nil && t.Job.Implicit {
+		t.Refused = r.member.Malformed
+	}
+	if t.Refused == nil && r.outdated {
 		t.Refused = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}
 	}
 	switch {
@@ -255,7 +262,7 @@ func sameTurn(a, b model.Status) bool {
 
 // sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
 func sameQuestion(a, b *model.Task) bool {
-	return a.Job == b.Job && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
+	return a.Job == b.Job && a.MinMember == b.MinMember && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
 		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Nominated == b.Nominated && a.Refused.String() == b.Refused.String()
 }
 
@@ -266,7 +273,7 @@ func change(before, after *record) Effect {
 	expected := a.Node == b.Node && started(a.Status) && started(b.Status)
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
-	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
+	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
 		a.Supposed != b.Supposed || a.Nominated != b.Nominated ||
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)

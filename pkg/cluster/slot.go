@@ -45,9 +45,13 @@ func (s *State) set(slot *podSlot, after *record) {
 	s.conflicts.suspect(before, after)
 	if before != nil {
 		s.unlist(slot, &before.task)
+		drop(s.implicit, before.member.Job, slot.uid)
 	}
 	if after != nil {
 		s.list(slot, &after.task)
+		if after.member.Implicit != (model.JobKey{}) {
+			add(s.implicit, after.member.Job, slot)
+		}
 	}
 	s.mark(slot)
 	s.markJob(before, after)

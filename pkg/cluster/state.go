@@ -46,8 +46,10 @@ type State struct {
 	leases    leases
 	conflicts conflicts
 
-	// Indexes over pods: by job, by node, those that are being deleted, and those that room was promised to.
+	// Indexes over pods: by job, by the PodGroup that they can do without, by node, those that are being deleted, and those that
+	// room was promised to.
 	members   map[model.JobKey]map[types.UID]*podSlot
+	implicit  map[model.JobKey]map[types.UID]*podSlot
 	held      map[string]map[types.UID]*podSlot
 	releasing map[types.UID]*podSlot
 	nominated map[types.UID]*podSlot
@@ -83,7 +85,7 @@ func New(options Options) *State {
 		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*reserved{},
-		members: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
+		members: map[model.JobKey]map[types.UID]*podSlot{}, implicit: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		unread:     map[model.JobKey]*model.Refusal{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},

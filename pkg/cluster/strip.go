@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -60,8 +61,10 @@ func stripFinished(pod *corev1.Pod) *corev1.Pod {
 			metav1.SetMetaDataLabel(&meta, key, value)
 		}
 	}
-	if value, ok := pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]; ok {
-		metav1.SetMetaDataAnnotation(&meta, v1alpha1.AnnotationKubeBatchGroup, value)
+	for _, key := range []string{v1alpha1.AnnotationKubeBatchGroup, v1alpha1.AnnotationMinMember} {
+		if value, ok := pod.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&meta, key, value)
+		}
 	}
 	return &corev1.Pod{
 		ObjectMeta: meta,
@@ -144,7 +147,7 @@ func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
 		ExtendedResourceClaimStatus:          status.ExtendedResourceClaimStatus,
 		NodeAllocatableResourceClaimStatuses: status.NodeAllocatableResourceClaimStatuses,
 		ContainerStatuses:                    stripContainerStatuses(status.ContainerStatuses),
-		InitContainerStatuses:                stripContainerStatuses(status.InitContainerStatuses),
+		InitContainerStatuses:                stripInitStatuses(status),
 	}
 	for i := range status.Conditions {
 		switch status.Conditions[i].Type {
@@ -153,6 +156,29 @@ func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
 		}
 	}
 	return stripped
+}
+
+// stripInitStatuses keeps of init containers what is kept of others, and of a pod that does not run yet which of them have started:
+// whoever ends the pod ends their work.
+func stripInitStatuses(status *corev1.PodStatus) []corev1.ContainerStatus {
+	kept := stripContainerStatuses(status.InitContainerStatuses)
+	if status.Phase != corev1.PodPending {
+		return kept
+	}
+	for i := range status.InitContainerStatuses {
+		one := &status.InitContainerStatuses[i]
+		if !ran(one) {
+			continue
+		}
+		same := func(other corev1.ContainerStatus) bool { return other.Name == one.Name }
+		at := slices.IndexFunc(kept, same)
+		if at < 0 {
+			kept, at = append(kept, corev1.ContainerStatus{Name: one.Name}), len(kept)
+		}
+		started := true
+		kept[at].Started = &started
+	}
+	return kept
 }
 
 // stripContainerStatuses keeps what running containers were granted, which counts while a resize is under way.

@@ -183,7 +183,9 @@ func (w *world) stepPod() Event {
 		return w.stamp(old.DeepCopy(), gone)
 	}
 	p := old.DeepCopy()
-	switch w.number(8, "change") {
+	switch w.number(9, "change") {
+	case 9:
+		w.minMember(p)
 	case 0, 1:
 		p.Status.Phase = corev1.PodRunning
 		if p.Spec.NodeName == "" {
@@ -244,10 +246,21 @@ func (w *world) draw(name string) *corev1.Pod {
 	if w.chance(4, "asks") {
 		annotation(isolated.RequestAnnotation, "true")(p)
 	}
+	if w.chance(2, "says how many") {
+		w.minMember(p)
+	}
+	if w.chance(2, "controlled") {
+		p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(w.name("owner", 1)), Controller: new(true)}}
+	}
 	if w.chance(3, "affinity") {
 		p.Spec.Affinity = w.drawAffinity()
 	}
 	return p
+}
+
+// minMember lets a pod say how many its group needs, in words that may be none.
+func (w *world) minMember(p *corev1.Pod) {
+	annotation(v1alpha1.AnnotationMinMember, rapid.SampledFrom([]string{"1", "2", "3", "0", "all"}).Draw(w.t, "min"))(p)
 }
 
 func (w *world) drawAffinity() *corev1.Affinity {

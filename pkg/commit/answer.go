@@ -167,7 +167,7 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 // bound ends a confirmed bind, and what it has made pointless: other binds of the pod, conditions that say it waits.
 func (m *Machine) bound(now time.Time, e *entry) {
 	others := slices.Clone(m.lines[e.target()])[1:]
-	m.answer(now, e, Outcome{Kind: Bound, Prepared: e.holds && e.call.Binder != ""})
+	m.answer(now, e, Outcome{Kind: Bound, Took: now.Sub(e.batch.decided), Prepared: e.holds && e.call.Binder != ""})
 	for _, other := range others {
 		switch other.call.Kind {
 		case CallBind, CallPrepare, CallPromise:

@@ -234,6 +234,8 @@ type Outcome struct {
 	Refused bool
 	// Overtaken tells of a PromiseFailed or Lapsed that a newer decision about the pod has taken its place.
 	Overtaken bool
+	// Took is, of a Bound, how long it was from the decision until the API server had confirmed it.
+	Took time.Duration
 	// Message says why it failed, in the API server's words; empty when it did not.
 	Message string
 	// Why is that of the Eviction, of an Evicted or EvictFailed; empty when it is for the sake of Job.

@@ -110,6 +110,8 @@ type batch struct {
 	stage stage
 	job   model.JobKey
 	needs int
+	// decided is when the decision was submitted; zero but for binds.
+	decided time.Time
 	// entries are the batch's calls in the decision's order, the final ones included.
 	entries []*entry
 	open    int

@@ -26,6 +26,18 @@ func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string
 // Starting tells whether binds of the job have no final answer yet.
 func (m *Machine) Starting(job model.JobKey) bool { return len(m.starts[job]) > 0 }
 
+// StartingOf returns the jobs with binds that have no final answer yet, as far as they are asked for, sorted.
+func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
+	var keys []model.JobKey
+	for key := range m.starts {
+		if asked(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, model.JobKey.Compare)
+	return keys
+}
+
 // unsent tells whether no bind of the batch was sent.
 func (b *batch) unsent() bool { return b.stage == stagePreBind || b.deadline.IsZero() }
 

@@ -135,7 +135,7 @@ func (s *slots) questions() []question {
 		{config.NodeFilter, "first refusal", names(s.nodeFilter)},
 		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},
 		{config.Requests, "in tier order, once per pod and node", names(s.requests)},
-		{"reserve", "first refusal", names(s.reserve)},
+		{reservePoint, "first refusal", names(s.reserve)},
 		{"assign", "first answer", names(s.assign)},
 		{"bind", "first that is not empty", names(s.bind)},
 		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},

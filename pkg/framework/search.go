@@ -3,6 +3,7 @@ package framework
 import (
 	"slices"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -263,11 +264,13 @@ func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Ref
 		}
 	}
 	for _, filter := range s.slots.nodeFilter {
+		start := s.start()
 		checks, refusal := filter.FilterFor(task, scope)
+		s.stop(filter, config.NodeFilter, start)
 		if refusal != nil {
 			return nil, refusal
 		}
-		all = append(all, checks...)
+		all = append(all, s.timedChecks(filter, checks)...)
 	}
 	return all, nil
 }
@@ -275,7 +278,10 @@ func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Ref
 func (s *Session) scores(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore {
 	var all []NodeScore
 	for _, scorer := range s.slots.nodeScore {
-		all = append(all, scorer.ScoresFor(task, scope, candidates)...)
+		start := s.start()
+		scores := scorer.ScoresFor(task, scope, candidates)
+		s.stop(scorer, config.NodeScore, start)
+		all = append(all, s.timedScores(scorer, scores)...)
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -23,6 +24,8 @@ type Options struct {
 	// Caught receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
 	// cycle goes on. Nil lets panics through.
 	Caught func(Caught)
+	// Stopwatch measures actions and plugins; nil measures nothing.
+	Stopwatch *Stopwatch
 	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
 	Afresh bool
@@ -57,6 +60,8 @@ type Session struct {
 	wake    time.Time
 	memory  *Memory
 	lacks   []*model.Refusal
+	// laps are what is measured of plugins; nil when nothing is.
+	laps map[lap]time.Duration
 	// avoiding tells that nodes which jobs avoid are no nodes for them.
 	avoiding bool
 
@@ -89,7 +94,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		memory:   options.Memory,
 		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
-		quarantined: map[model.JobKey]*model.Refusal{},
+		quarantined: map[model.JobKey]*model.Refusal{}, laps: options.Stopwatch.laps(),
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
@@ -108,7 +113,9 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 func (s *Session) open() {
 	s.slots = s.profile.slots()
 	for _, opener := range s.slots.openSession {
+		start := s.start()
 		opener.OpenSession(s)
+		s.stop(opener, openSession, start)
 	}
 }
 
@@ -117,8 +124,11 @@ func (s *Session) Close() {
 	s.giveBackLapsed()
 	s.turn = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
+		start := s.start()
 		closer.CloseSession(s)
+		s.stop(closer, closeSession, start)
 	}
+	s.tellLaps()
 	s.memory.waiting = len(s.refusals)
 }
 
@@ -155,7 +165,7 @@ func (s *Session) run() {
 	s.giveBackUnkept(s.profile.Actions)
 	for ; s.at < len(s.profile.Actions); s.at++ {
 		s.turn = model.JobKey{}
-		s.profile.Actions[s.at].Execute(s)
+		s.execute(s.profile.Actions[s.at])
 	}
 	s.Close()
 	s.memory.rest = s.rest()
@@ -225,7 +235,12 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	if held := s.Snapshot.Held[job.Key]; held != nil {
 		return held
 	}
-	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal { return v.ValidateJob(job) })
+	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
+		start := s.start()
+		refusal := v.ValidateJob(job)
+		s.stop(v, config.JobValid, start)
+		return refusal
+	})
 }
 
 // LimitQueue returns why the queue may use no more, nil when it may.
@@ -240,7 +255,12 @@ func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
 			return s.leftAlone(job.Key)
 		}
 	}
-	return firstRefusal(s.slots.jobGate, func(g JobGate) *model.Refusal { return g.GateJob(job, standing) })
+	return firstRefusal(s.slots.jobGate, func(g JobGate) *model.Refusal {
+		start := s.start()
+		refusal := g.GateJob(job, standing)
+		s.stop(g, config.JobGate, start)
+		return refusal
+	})
 }
 
 // See makes the books of all nodes show the room that the job may use: what is kept for others of its priority or above is

@@ -209,7 +209,9 @@ func (st *Statement) usable() *model.Refusal {
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
 	s.reserving = task
 	for i, reserver := range s.slots.reserve {
+		start := s.start()
 		needed, refusal := reserver.Reserve(task, node)
+		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
 			s.reserving = nil

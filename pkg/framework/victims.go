@@ -51,7 +51,7 @@ func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) [
 		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })
 	})
-	picked, _ := firstDecidedTier(s.slots.victims, purpose, preemptor, allowed)
+	picked, _ := firstDecidedTier(s.pickers(), purpose, preemptor, allowed)
 	return picked
 }
 

@@ -9,34 +9,53 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// JobKey names a job: a PodGroup, or a pod without one.
+// JobKey names a job: a PodGroup, an implicit group, or a pod without either.
 type JobKey struct {
 	Namespace string
 	Name      string
 	// Single tells that the job is one plain pod and Name is the pod's.
 	Single bool
+	// Implicit tells that the job is a group which no PodGroup stands for: Name is what its pods call it, Owner the UID of their
+	// controller, empty when they have none.
+	Implicit bool
+	Owner    types.UID
 }
 
-// String returns namespace/name.
-func (k JobKey) String() string { return k.Namespace + "/" + k.Name }
-
-// Described returns what the key names, and its name: "PodGroup ns/name" or "pod ns/name".
-func (k JobKey) Described() string {
-	if k.Single {
-		return "pod " + k.String()
+// String returns namespace/name, and of an implicit group with a controller namespace/name/UID of that.
+func (k JobKey) String() string {
+	if k.Owner != "" {
+		return k.Namespace + "/" + k.Name + "/" + string(k.Owner)
 	}
-	return "PodGroup " + k.String()
+	return k.Namespace + "/" + k.Name
 }
 
-// Compare orders keys by namespace, name and kind.
+// Described returns what the key names, and its name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
+func (k JobKey) Described() string {
+	name := k.Namespace + "/" + k.Name
+	switch {
+	case k.Single:
+		return "pod " + name
+	case k.Implicit:
+		return "implicit group " + name
+	}
+	return "PodGroup " + name
+}
+
+// PodGroup returns the key that the PodGroup has, or would have, which the members of a group name.
+func (k JobKey) PodGroup() JobKey { return JobKey{Namespace: k.Namespace, Name: k.Name} }
+
+// Compare orders keys by namespace, name, kind and owner.
 func (k JobKey) Compare(other JobKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, other.Namespace), cmp.Compare(k.Name, other.Name),
-		cmp.Compare(single(k), single(other)))
+		cmp.Compare(k.kind(), other.kind()), cmp.Compare(k.Owner, other.Owner))
 }
 
-func single(k JobKey) int {
-	if k.Single {
+func (k JobKey) kind() int {
+	switch {
+	case k.Single:
 		return 1
+	case k.Implicit:
+		return 2
 	}
 	return 0
 }
@@ -47,10 +66,11 @@ type Role struct {
 	MinMember int32
 }
 
-// Job is the tasks of one PodGroup, or one plain pod.
+// Job is the tasks of one PodGroup, of one implicit group, or one plain pod.
 type Job struct {
 	Key JobKey
-	// UID is the group's, or the single pod's; empty while the group does not exist.
+	// UID is the group's, the single pod's, or that of the controller of an implicit group; empty while the group does not exist,
+	// and of an implicit group without a controller.
 	UID types.UID
 	// Priority decides the job's turn; see the priority plugin for what it comes from.
 	Priority int32
@@ -63,7 +83,7 @@ type Job struct {
 	Patient bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
-	// Group is the PodGroup, never changed; nil for a single pod and for a group that does not exist.
+	// Group is the PodGroup, never changed; nil for a single pod, for an implicit group, and for a group that does not exist.
 	Group *v1alpha1.PodGroup
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
@@ -83,6 +103,9 @@ type Job struct {
 	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
 	Version uint64
 }
+
+// Gang tells whether the job is a group that can start: its PodGroup exists, or it needs none.
+func (j *Job) Gang() bool { return j.Group != nil || j.Key.Implicit }
 
 // Count returns how many tasks satisfy the condition.
 func (j *Job) Count(condition func(*Task) bool) int {

@@ -30,11 +30,12 @@ func few(t *rapid.T, what string) string {
 func soon(t *rapid.T) time.Time { return time.Unix(rapid.Int64Range(0, 2).Draw(t, "created"), 0) }
 
 func someJob(t *rapid.T) *Job {
-	return &Job{
-		Key:     JobKey{Namespace: few(t, "namespace"), Name: few(t, "name"), Single: rapid.Bool().Draw(t, "single")},
-		UID:     types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")),
-		Created: soon(t),
+	kind := rapid.IntRange(0, 2).Draw(t, "kind")
+	key := JobKey{Namespace: few(t, "namespace"), Name: few(t, "name"), Single: kind == 1, Implicit: kind == 2}
+	if key.Implicit {
+		key.Owner = types.UID(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "owner"))
 	}
+	return &Job{Key: key, UID: types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")), Created: soon(t)}
 }
 
 // TestJobOrderIsTotal includes groups that do not exist, which have no UID to tell them apart.

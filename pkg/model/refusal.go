@@ -26,7 +26,7 @@ const (
 	SchedulingGated Code = "SchedulingGated"
 	// InvalidRequest: a member's resource request cannot be counted.
 	InvalidRequest Code = "InvalidRequest"
-	// InvalidGroup: the PodGroup contradicts itself.
+	// InvalidGroup: the PodGroup contradicts itself, or a member of an implicit group does not say how many it needs.
 	InvalidGroup Code = "InvalidGroup"
 	// QueueLimit: the job's queue may use no more.
 	QueueLimit Code = "QueueLimit"

@@ -103,7 +103,11 @@ type Task struct {
 	// Role is the part the task plays in its job; empty when it names none.
 	Role     string
 	Priority int32
-	Created  time.Time
+	// MinMember is how many members its group needs, as far as this one says, while no PodGroup says so; zero when it says nothing.
+	MinMember int32
+	// Begun tells that a container of the pod runs, or has done its work.
+	Begun   bool
+	Created time.Time
 	// Request is what the task takes on a node.
 	Request Resources
 	// ByClass tells that some of it may be devices that a DeviceClass provides, where a node does not report them itself.

@@ -64,13 +64,13 @@ func (s *stage) checkMinimum(decision model.Decision) error {
 	if decision.Job.Single || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
 		return nil
 	}
-	group := s.world.groups[jobName(decision.Job)]
+	group := s.groupOfJob(decision.Job)
 	if group == nil {
 		return fmt.Errorf("invariant I1: %s has no group, and is started", decision.Job)
 	}
 	all, roles := 0, map[string]int{}
 	for _, pod := range s.world.pods {
-		if pod.Namespace != group.Namespace || groupOf(pod) != group.Name || !s.hasPlace(pod) {
+		if s.jobOf(pod) != decision.Job || !s.hasPlace(pod) {
 			continue
 		}
 		all++
@@ -164,11 +164,7 @@ func (s *stage) checkWaiting(o *outcome) error {
 		if !waits {
 			continue
 		}
-		job := model.JobKey{Namespace: pod.Namespace, Name: groupOf(pod)}
-		if job.Name == "" {
-			job.Name, job.Single = pod.Name, true
-		}
-		if o.refusals[job] == nil && len(pod.Spec.SchedulingGates) == 0 {
+		if o.refusals[s.jobOf(pod)] == nil && len(pod.Spec.SchedulingGates) == 0 {
 			return fmt.Errorf("invariant I7: pod %s/%s waits, and nobody says why", pod.Namespace, pod.Name)
 		}
 	}

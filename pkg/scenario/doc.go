@@ -75,6 +75,10 @@
 // Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are promises, when its binds are confirmed.
 // Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is where room was promised to them.
 //
+// Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its controller:
+//
+//	pod w-{0..2} group=w min=3 owner=Job/u1
+//
 // Some words say more. Node affinity and spread, in the words of the API:
 //
 //	require=rack:In:a,b require=cores:Gt:8 require=old:DoesNotExist   one term, all of it; host=n1,n2 goes by nodes' names

@@ -93,13 +93,13 @@ func (s *stage) spend(pod *corev1.Pod) error {
 // checkRemains is invariant I12: of a job that loses members nothing is left, or what it needs.
 func (s *stage) checkRemains(decision model.Decision) error {
 	for _, eviction := range decision.Evictions {
-		group := s.world.groups[jobName(eviction.Job)]
+		group := s.groupOfJob(eviction.Job)
 		if eviction.Job.Single || group == nil {
 			continue
 		}
 		left, running, roles := 0, 0, map[string]int{}
 		for _, pod := range s.world.pods {
-			if pod.Namespace != group.Namespace || groupOf(pod) != group.Name || !s.hasPlace(pod) || s.ending[pod.UID] {
+			if s.jobOf(pod) != eviction.Job || !s.hasPlace(pod) || s.ending[pod.UID] {
 				continue
 			}
 			left++
@@ -119,20 +119,8 @@ func (s *stage) checkRemains(decision model.Decision) error {
 	return nil
 }
 
-func jobOf(pod *corev1.Pod) model.JobKey {
-	if group := groupOf(pod); group != "" {
-		return model.JobKey{Namespace: pod.Namespace, Name: group}
-	}
-	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
-}
-
 // ownerOf is how a story names the job of a pod.
-func (s *stage) ownerOf(pod *corev1.Pod) string {
-	if group := groupOf(pod); group != "" {
-		return key(pod.Namespace, group)
-	}
-	return key(pod.Namespace, pod.Name)
-}
+func (s *stage) ownerOf(pod *corev1.Pod) string { return jobName(s.jobOf(pod)) }
 
 func (s *stage) priorityOf(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
@@ -185,7 +173,7 @@ func (s *stage) kept(o *outcome, node string, from *corev1.Pod) corev1.ResourceL
 		if !fresh {
 			promised = pod.Status.NominatedNodeName
 		}
-		job := jobOf(pod)
+		job := s.jobOf(pod)
 		starts := slices.ContainsFunc(o.decisions, func(d model.Decision) bool { return d.Job == job && len(d.Binds) > 0 })
 		if promised != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
 			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) || s.priorityOfJob(job) < s.priorityOf(from) {

@@ -94,6 +94,8 @@ func (d *draft) readIdentity(w word) (done bool, err error) {
 	switch w.key {
 	case "group":
 		pod.Labels[v1alpha1.LabelPodGroup] = w.value
+	case "min":
+		pod.Annotations[v1alpha1.AnnotationMinMember] = w.value
 	case "role":
 		pod.Labels[v1alpha1.LabelRole] = w.value
 	case "labels", "annotations":

@@ -240,7 +240,7 @@ func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 		}
 	}
 	needs := 1
-	if group := v.stage.world.groups[jobName(job)]; group != nil {
+	if group := v.stage.groupOfJob(job); group != nil {
 		needs = int(group.Spec.MinMember)
 	}
 	return v.fit(v.free(o, job, passing), members, needs-has)
@@ -273,10 +273,7 @@ func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]i
 
 // promised returns where a pod that waits has room that the job must leave alone: that of equal or higher priority.
 func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing bool) string {
-	owner := model.JobKey{Namespace: pod.Namespace, Name: groupOf(pod)}
-	if owner.Name == "" {
-		owner = model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
-	}
+	owner := v.stage.jobOf(pod)
 	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
@@ -145,10 +146,22 @@ func (d *dice) group() string {
 		line += d.seldom(3, fmt.Sprintf("expected=%ds", 20*d.n(1, 4)))
 		lines = append(lines, line+d.seldom(5, "class="+d.one("low", "high", "none")))
 	}
+	says := d.minMember() // of the group as its pods say it, whether or not there is a PodGroup
 	for range d.n(0, 6) {
-		lines = append(lines, d.pod(space, "group="+name+d.seldom(3, "role=r")))
+		if d.n(1, 8) == 1 {
+			says = d.minMember()
+		}
+		lines = append(lines, d.pod(space, "group="+name+d.seldom(3, "role=r")+says))
 	}
 	return strings.Join(lines, "\n")
+}
+
+// minMember is what the members of an implicit group say, of one controller or another.
+func (d *dice) minMember() string {
+	if d.n(1, 3) > 1 {
+		return ""
+	}
+	return " min=" + d.one("1", "2", "2", "3", "0", "many") + d.one("", " owner=Job/u1", " owner=Job/u1", " owner=Job/u2")
 }
 
 func (d *dice) cluster() string {
@@ -182,7 +195,7 @@ func (d *dice) happen(s *stage) error {
 		}
 		return []string{rapid.SampledFrom(names).Draw(d.t, "pod")}
 	}
-	switch d.n(0, 18) {
+	switch d.n(0, 19) {
 	case 0:
 		return s.befall("run", some(bound), nil)
 	case 1:
@@ -217,6 +230,8 @@ func (d *dice) happen(s *stage) error {
 		return w.apply(d.namespace())
 	case 16:
 		return w.changePods(some(pending), d.widen)
+	case 18:
+		return w.changePods(some(all), func(pod *corev1.Pod) { pod.Annotations[v1alpha1.AnnotationMinMember] = d.one("1", "2", "3", "many") })
 	case 17:
 		return w.apply("class " + d.one("low", "high") + " value=" + fmt.Sprint(d.n(-9, 9)))
 	default:

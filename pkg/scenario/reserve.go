@@ -161,7 +161,7 @@ func maimed(o *outcome, job *model.Job) bool {
 // passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang that has
 // begun.
 func (s *stage) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
-	job := o.snapshot.Job(groups.Of(pod))
+	job := o.snapshot.Job(s.jobOf(pod))
 	if job.Priority > owner.Priority || maimed(o, job) {
 		return true
 	}

@@ -256,7 +256,7 @@ func (s *stage) reject(names []string, options map[string]string) error {
 		}
 		delete(s.coming, pod.UID)
 		delete(s.given, pod.UID)
-		s.held[jobOf(pod)] = s.world.now.Add(hold)
+		s.held[s.jobOf(pod)] = s.world.now.Add(hold)
 		if !s.state.Forget(pod.UID) {
 			return fmt.Errorf("nothing was assumed of %s", name)
 		}
@@ -338,5 +338,3 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 		fmt.Fprintf(b, "keep: %s for %s\n", promise.Node, key(promise.Pod.Namespace, promise.Pod.Name))
 	}
 }
-
-func jobName(job model.JobKey) string { return key(job.Namespace, job.Name) }

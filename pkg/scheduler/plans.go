@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -109,7 +110,7 @@ func (s *Scheduler) tellJobs(outcome commit.Outcome, job *model.Job, now time.Ti
 		lost[victim.Job]++
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
-		if loser := s.state.Job(key); loser != nil && loser.Group != nil {
+		if loser := s.state.Job(key); loser != nil && loser.Gang() {
 			event := jobEvent(loser, reasonPreempted, now)
 			event.Note, event.Related = sake("Evicted "+counted(lost[key], "member"), outcome.Job, job)
 			s.machine.Write(now, commit.Write{Event: event})
@@ -159,7 +160,8 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// referenceTo names the object that a job is to its users: its PodGroup, or its only pod.
+// referenceTo names the object that a job is to its users: its PodGroup, or its only pod; of an implicit group the controller, or
+// its oldest pod when it has none.
 func referenceTo(job *model.Job) corev1.ObjectReference {
 	reference := corev1.ObjectReference{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
@@ -167,6 +169,14 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 	}
 	if job.Key.Single {
 		reference.APIVersion, reference.Kind = "v1", "Pod"
+	}
+	if job.Key.Implicit && len(job.Tasks) > 0 {
+		oldest := job.Tasks[0].Pod
+		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
+		if controller := metav1.GetControllerOf(oldest); controller != nil {
+			reference.APIVersion, reference.Kind = controller.APIVersion, controller.Kind
+			reference.Name, reference.UID = controller.Name, controller.UID
+		}
 	}
 	return reference
 }

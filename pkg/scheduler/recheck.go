@@ -38,39 +38,83 @@ func (s *Scheduler) hear(ctx context.Context, event cluster.Event, now time.Time
 	switch {
 	case event.Kind == cluster.KindPod && event.Deleted:
 		return s.machine.Cancel(now, event.Pod.UID)
-	case event.Kind == cluster.KindGroup && effect.Schedule && s.machine.Starting(groups.Key(event.Group)):
-		return s.recheck(s.state.Snapshot(now), groups.Key(event.Group), now)
+	case event.Kind == cluster.KindPod && effect.Schedule:
+		return s.hearMember(event, now)
+	case event.Kind == cluster.KindGroup && effect.Schedule:
+		return s.recheckNamed(groups.Key(event.Group), func() *model.Snapshot { return s.state.Snapshot(now) }, now)
 	}
 	return nil
 }
 
-// hearGroups takes in what has come about PodGroups while a session is open, and holds what it has decided to it. It returns what
-// became final, and whether another cycle is due.
+// hearMember rechecks the start of an implicit group when one of its pods asks for more members than were known to be needed.
+func (s *Scheduler) hearMember(event cluster.Event, now time.Time) []commit.Outcome {
+	member := groups.Of(event.Pod)
+	if member.MinMember == 0 || !s.machine.Starting(member.Implicit) {
+		return nil
+	}
+	if known := s.state.Job(member.Implicit); known != nil && known.MinMember >= member.MinMember {
+		return nil
+	}
+	return s.recheck(s.state.Snapshot(now), member.Implicit, now)
+}
+
+// hearGroups takes in what has come about PodGroups while a session is open, and holds what it has decided to it, the decision that
+// was sent out just now, too. heard are the PodGroups that something has come about since the session's snapshot was taken. It
+// returns what became final, and whether another cycle is due.
 func (s *Scheduler) hearGroups(
-	ctx context.Context, snapshot *model.Snapshot, now time.Time,
+	ctx context.Context, snapshot *model.Snapshot, decided model.JobKey, heard map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
-		if s.apply(ctx, event).Schedule {
-			again = true
-			outcomes = append(outcomes, s.recheck(snapshot, groups.Key(event.Group), now)...)
+		if key := groups.Key(event.Group); s.apply(ctx, event).Schedule {
+			again, heard[key] = true, true
+			outcomes = append(outcomes, s.recheckNamed(key, func() *model.Snapshot { return snapshot }, now)...)
 		}
+	}
+	if !decided.Single && heard[decided.PodGroup()] {
+		outcomes = append(outcomes, s.recheck(snapshot, decided, now)...)
 	}
 	return outcomes, again
 }
 
-// recheck tells the commit machine what the newest PodGroup means for those of its members that are about to be bound, as the
+// recheckNamed rechecks the starts of a PodGroup and of the implicit groups whose place it takes.
+func (s *Scheduler) recheckNamed(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
+	named := func(job model.JobKey) bool { return !job.Single && job.PodGroup() == key }
+	for _, job := range s.machine.StartingOf(named) {
+		outcomes = append(outcomes, s.recheck(look(), job, now)...)
+	}
+	return outcomes
+}
+
+// recheck tells the commit machine what the newest PodGroup, or the pods of an implicit group mean for those of its members that are about to be bound, as the
 // snapshot has them.
 func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
-	job, group := snapshot.Job(key), s.state.Group(key)
+	job, group := snapshot.Job(key), s.state.Group(key.PodGroup())
+	switch {
+	case key.Implicit && group != nil:
+		return s.machine.Recheck(now, key, -1, "there is a PodGroup of its name by now")
+	case key.Implicit && job == nil:
+		return nil // its members are gone, of which the machine has heard
+	case key.Implicit:
+		return s.recheckMinimum(job, now)
+	}
 	if group == nil || job == nil || job.UID != group.UID {
 		return s.machine.Recheck(now, key, -1, "its PodGroup is not there any more")
 	}
 	fresh := *job
 	groups.Fill(&fresh, group)
+	return s.recheckMinimum(&fresh, now)
+}
+
+// recheckMinimum tells the commit machine how many of the job's binds may fail.
+func (s *Scheduler) recheckMinimum(fresh *model.Job, now time.Time) []commit.Outcome {
 	counts := func(task *model.Task) bool { return task.Status.Counts() }
 	spare := fresh.Count(counts) - int(fresh.MinMember)
 	if fresh.Short(counts) != nil || fresh.Refused != nil {
 		spare = -1
 	}
-	return s.machine.Recheck(now, key, spare, fmt.Sprintf("its PodGroup has changed, and needs %d members by now", fresh.MinMember))
+	changed := "its PodGroup has changed"
+	if fresh.Key.Implicit {
+		changed = "its pods have changed"
+	}
+	return s.machine.Recheck(now, fresh.Key, spare, fmt.Sprintf("%s, and needs %d members by now", changed, fresh.MinMember))
 }

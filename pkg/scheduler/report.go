@@ -221,23 +221,28 @@ func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) c
 	return commit.Write{Event: event}
 }
 
-// reportPods tells each waiting pod why. Gated pods are told by the API server.
+// reportPods tells each waiting pod why. Gated pods are told by the API server. An implicit group has no status for the numbers, which
+// change often: its first member that waits tells them for all.
 func (r *reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.Time) {
+	told := false
 	for _, task := range job.Tasks {
 		if task.Status == model.Pending && !task.Gated && task.Node == "" {
-			r.reportPod(job, task, refusal, now)
+			speaks := job.Group == nil && (!job.Key.Implicit || !told && task.Refused == nil)
+			told = told || speaks
+			r.reportPod(job, task, refusal, speaks, now)
 		}
 	}
 }
 
-func (r *reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, now time.Time) {
+// reportPod tells one of them. speaks says that the reason stands here with all its numbers, since no group shows it.
+func (r *reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Refusal, speaks bool, now time.Time) {
 	sent := r.pods[task.UID]
 	seen := podScheduled(task.Pod)
 	current := seen
 	if sent.holds(now) {
 		current = &sent.condition
 	}
-	wanted := podCondition(job, task, current, refusal, metav1.NewTime(now).Rfc3339Copy())
+	wanted := podCondition(job, task, current, refusal, speaks, metav1.NewTime(now).Rfc3339Copy())
 	first := current == nil || current.Reason != wanted.Reason || current.Status != wanted.Status
 	if !first && current.Message == wanted.Message {
 		shown := seen != nil && seen.Reason == wanted.Reason && seen.Message == wanted.Message
@@ -258,8 +263,8 @@ func (r *reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 		return
 	}
 	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && job.Group == nil && sent.told != wanted.Reason {
-		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", refusal.String(), now))
+	if first && (speaks || job.Group == nil && task.Refused != nil) && sent.told != wanted.Reason {
+		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
 	}
 	r.pods[task.UID] = sentCondition{record: sent.again(now, r.pass, wanted.Reason), condition: wanted}
 }

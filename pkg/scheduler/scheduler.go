@@ -166,6 +166,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 	if letters.lead && !s.leading {
 		s.leading = true
+		s.options.Metrics.lead()
 		s.starts.lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
@@ -191,11 +192,11 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.advisor.cycle(s.last.changed || s.last.decided)
 	snapshot, pass := s.look(ctx, now)
 	decided, reserved, gaveBack, regrouped := 0, 0, false, false
-	expires := now.Add(anyway)
+	expires, heard := now.Add(anyway), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
-		Memory: &s.memory,
+		Memory: &s.memory, Stopwatch: s.options.Metrics.stopwatch(s.options.Clock.Now),
 		Caught: func(caught framework.Caught) { s.caught(ctx, caught, now) },
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
@@ -205,8 +206,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Decide: func(decision model.Decision) {
 			s.state.Assume(decision)
 			s.options.Decided(decision)
+			s.options.Metrics.decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
-			late, again := s.hearGroups(ctx, snapshot, now)
+			late, again := s.hearGroups(ctx, snapshot, decision.Job, heard, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -232,7 +234,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.giveBackStranded(snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)
 	took := s.options.Clock.Since(now)
-	s.options.Metrics.cycle(took, s.refusals)
+	s.options.Metrics.cycled(took, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
 		"decided", decided, "waiting", len(s.refusals))
 }

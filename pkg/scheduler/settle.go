@@ -19,7 +19,7 @@ import (
 func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 	now := s.options.Clock.Now()
 	for _, outcome := range outcomes {
-		s.options.Metrics.outcome(outcome)
+		s.options.Metrics.outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
 		switch outcome.Kind {
 		case commit.Bound:
 			s.bound(outcome, now)
@@ -65,6 +65,14 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 			s.settlePlan(ctx, outcome, now)
 		}
 	}
+}
+
+// createdAt returns when a pod was created; zero when it is not known any more.
+func (s *Scheduler) createdAt(pod types.UID) (at time.Time) {
+	if known := s.state.Pod(pod); known != nil {
+		at = known.CreationTimestamp.Time
+	}
+	return at
 }
 
 // bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.

@@ -22,6 +22,9 @@ import (
 // that are bound are deleted. Everything it goes by is in the API: the group's condition Scheduled says that it was whole, the
 // condition PodScheduled of its pods since when they are bound. So it is all the same who began the start, this process or one
 // before it. Gangs that were whole are left alone, but for those that want to be restarted when they have lost members for good.
+//
+// An implicit group has no condition. That one of its containers runs, or has done its work, says in its place that it was whole:
+// nobody ends work for the sake of a start.
 
 // The reasons of the events about a start that is undone, and about a gang that is restarted.
 const (
@@ -70,7 +73,7 @@ func newStarts(deadline time.Duration) *starts {
 func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leads = now
 	for _, job := range snapshot.Jobs {
-		if job.Group != nil && !saidWhole(job) && job.Short(bound) == nil {
+		if job.Gang() && !saidWhole(job) && job.Short(bound) == nil {
 			s.see(job, true)
 		}
 	}
@@ -78,7 +81,11 @@ func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 
 func (s *starts) see(job *model.Job, whole bool) { s.seen[job.Key] = sighting{job.UID, whole} }
 
+// saidWhole tells whether the API says that the group has had its minimum bound.
 func saidWhole(job *model.Job) bool {
+	if job.Group == nil {
+		return job.Count(func(task *model.Task) bool { return task.Begun && bound(task) }) > 0
+	}
 	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
@@ -109,17 +116,17 @@ func (s *starts) told(writes []commit.Write) {
 func (s *starts) follow(snapshot *model.Snapshot) {
 	for key, seen := range s.seen {
 		job := snapshot.Job(key)
-		if job == nil || job.UID != seen.group || job.Group == nil || saidWhole(job) == seen.whole || seen.whole && !left(job) {
+		if job == nil || job.UID != seen.group || !job.Gang() || saidWhole(job) == seen.whole || seen.whole && !left(job) {
 			delete(s.seen, key)
 		}
 	}
 	for key, start := range s.begun {
-		if job := snapshot.Job(key); job == nil || job.UID != start.group || job.Group == nil || s.whole(job) || !left(job) {
+		if job := snapshot.Job(key); job == nil || job.UID != start.group || !job.Gang() || s.whole(job) || !left(job) {
 			delete(s.begun, key)
 		}
 	}
 	for _, job := range snapshot.Jobs {
-		if !job.Settled && job.Group != nil && saidWhole(job) && !left(job) {
+		if !job.Settled && job.Gang() && saidWhole(job) && !left(job) {
 			s.see(job, false)
 		}
 	}
@@ -132,7 +139,7 @@ func left(job *model.Job) bool {
 
 // due returns until when an interrupted start may be completed; ok is false when the job is none.
 func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
-	if job.Group == nil || !job.Maimed || s.whole(job) {
+	if !job.Gang() || !job.Maimed || s.whole(job) {
 		return at, false
 	}
 	start, known := s.begun[job.Key]
@@ -182,7 +189,7 @@ func (s *Scheduler) endStarts(
 	s.starts.follow(snapshot)
 	over = map[model.JobKey]*model.Refusal{}
 	for _, job := range snapshot.Jobs {
-		if !job.Maimed || job.Group == nil {
+		if !job.Maimed || !job.Gang() {
 			continue
 		}
 		end, due := s.undone, time.Time{}
@@ -244,6 +251,11 @@ func (s *Scheduler) undo(
 	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
 	s.backoff.undone(job.Key, job.UID, why, now)
 	delete(s.starts.begun, job.Key)
+	cause := "undo"
+	if why.Code == model.MembersLost {
+		cause = "restart"
+	}
+	s.options.Metrics.evicted(cause, len(members))
 	s.state.Assume(decision)
 	s.machine.Undo(now, job.Key, members)
 	event := jobEvent(job, reasonUndone, now)
@@ -276,13 +288,16 @@ func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
 		return
 	}
 	job := s.state.Snapshot(now).Job(outcome.Job)
-	if job == nil || job.Group == nil || job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
+	if job == nil || !job.Gang() || job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
 		return
 	}
 	for _, task := range job.Tasks {
 		if _, doubted := s.doubts[task.UID]; doubted {
 			return
 		}
+	}
+	if !s.starts.whole(job) {
+		s.options.Metrics.started(job, now)
 	}
 	s.starts.see(job, true)
 }

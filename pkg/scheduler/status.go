@@ -134,10 +134,13 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 
 // podCondition returns the condition PodScheduled=False of a pod that waits. Autoscalers act on the reason
 // Unschedulable, so only a refusal about room has it. A member's message names its group and leaves the numbers to the
-// group's condition, so that it does not go stale with each node that changes.
+// group's condition, so that it does not go stale with each node that changes; where no group shows them, one pod speaks for all.
 func podCondition(
-	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, now metav1.Time,
+	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, speaks bool, now metav1.Time,
 ) corev1.PodCondition {
+	if task.Refused != nil {
+		refusal = task.Refused
+	}
 	condition := corev1.PodCondition{
 		Type:               corev1.PodScheduled,
 		Status:             corev1.ConditionFalse,
@@ -145,10 +148,12 @@ func podCondition(
 		Message:            refusal.String(),
 		LastTransitionTime: now,
 	}
-	if task.Refused != nil {
-		condition.Message = task.Refused.String()
-	} else if job.Group != nil {
+	switch {
+	case task.Refused != nil || speaks:
+	case job.Group != nil:
 		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
+	default:
+		condition.Message = fmt.Sprintf("waits with its group %q: %s; the oldest of its pods that wait says more", job.Key.Name, refusal.Code)
 	}
 	if current != nil && current.Status == condition.Status {
 		condition.LastTransitionTime = current.LastTransitionTime

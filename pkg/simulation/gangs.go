@@ -2,8 +2,11 @@ package simulation
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
@@ -35,6 +38,41 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 	return m
 }
 
+// groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil when
+// nobody says anything, as of a plain pod.
+func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
+	switch {
+	case job.Single:
+		return nil
+	case !job.Implicit:
+		return named(job.String())
+	}
+	group := &v1alpha1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name, UID: types.UID("implicit " + job.String())},
+		Spec:       v1alpha1.PodGroupSpec{MinMember: 1},
+	}
+	for _, pod := range pods {
+		if jobKeyOf(pod) == job {
+			if asked, err := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationMinMember], 10, 32); err == nil {
+				group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
+			}
+		}
+	}
+	return group
+}
+
+// implicitGroups returns those of the server's pods, in the order of their keys.
+func (s *server) implicitGroups() (groups []*v1alpha1.PodGroup) {
+	known := map[model.JobKey]bool{}
+	for _, pod := range s.pods() {
+		if job := jobKeyOf(pod); job.Implicit && !known[job] {
+			known[job] = true
+			groups = append(groups, groupFor(job, s.pods(), s.group))
+		}
+	}
+	return groups
+}
+
 // short says what a group lacks, empty when it lacks nothing.
 func (m members) short(group *v1alpha1.PodGroup) string {
 	if m.all < int(group.Spec.MinMember) {
@@ -53,7 +91,7 @@ func (j *judge) reachesTheMinimum(p *process, decision model.Decision) {
 	if decision.Job.Single || len(decision.Binds) == 0 {
 		return
 	}
-	group := p.group(decision.Job.String())
+	group := groupFor(decision.Job, p.pods(), p.group)
 	if group == nil {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
@@ -76,11 +114,14 @@ func (j *judge) staysInItsNamespace(p *process, decision model.Decision) {
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
 // ours, no member has a node.
 func (j *judge) startedWholeOrNotAtAll() {
+	groups := j.server.implicitGroups()
 	for _, name := range j.server.names(cluster.KindGroup) {
-		group := j.server.group(name)
+		groups = append(groups, j.server.group(name))
+	}
+	for _, group := range groups {
 		m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
 		if m.live > 0 && m.short(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
-			j.violated("I2", "part of %s runs for good: it %s", name, m.short(group))
+			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.short(group))
 		}
 	}
 }

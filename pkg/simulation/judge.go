@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
@@ -129,7 +130,7 @@ func (j *judge) podChanged(was, now *corev1.Pod, c change) {
 	if was != nil && was.Spec.NodeName != "" && was.Spec.NodeName != now.Spec.NodeName {
 		j.violated("I5", "pod %s goes from %s to %s", keyOf(now), was.Spec.NodeName, now.Spec.NodeName)
 	}
-	group := j.server.group(key(now.Namespace, groupOf(now)))
+	group := groupFor(jobKeyOf(now), j.server.pods(), j.server.group)
 	if group == nil {
 		return
 	}
@@ -179,7 +180,11 @@ func groupOf(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup]
 // jobKeyOf is the job of a pod.
 func jobKeyOf(pod *corev1.Pod) model.JobKey {
 	if group := groupOf(pod); group != "" {
-		return model.JobKey{Namespace: pod.Namespace, Name: group}
+		job := model.JobKey{Namespace: pod.Namespace, Name: group}
+		if _, job.Implicit = pod.Annotations[v1alpha1.AnnotationMinMember]; job.Implicit { // no PodGroup is ever of its name here
+			job.Owner = metav1.GetControllerOf(pod).UID
+		}
+		return job
 	}
 	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
 }

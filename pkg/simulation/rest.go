@@ -150,7 +150,7 @@ func (j *judge) nobodyWaitsForNothing(p *process) {
 	slices.SortFunc(keys, model.JobKey.Compare)
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
-		if group := j.server.group(job.String()); group != nil && !job.Single {
+		if group := groupFor(job, j.server.pods(), j.server.group); group != nil {
 			m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
 			needs = max(1, int(group.Spec.MinMember)-m.all)
 			if group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {

@@ -43,7 +43,7 @@ func (j *judge) evictsForAStart(p *process, decision model.Decision) {
 		j.violated("I10", "pods are evicted for %s, which is promised nothing, or starts already", decision.Job)
 		return
 	}
-	if group := p.group(decision.Job.String()); group != nil && !decision.Job.Single {
+	if group := groupFor(decision.Job, p.pods(), p.group); group != nil {
 		place := func(pod *corev1.Pod) string { return promised[pod.UID] + p.place(pod) }
 		if lacks := countMembers(p.pods(), group, place).short(group); lacks != "" {
 			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
@@ -107,8 +107,8 @@ func priorityOf(pods []*corev1.Pod, job model.JobKey) int32 {
 func (j *judge) leavesWholeGangs(p *process, decision model.Decision) {
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
-		group := p.group(eviction.Job.String())
-		if eviction.Job.Single || group == nil {
+		group := groupFor(eviction.Job, p.pods(), p.group)
+		if group == nil {
 			continue
 		}
 		m := countMembers(p.pods(), group, func(pod *corev1.Pod) string {

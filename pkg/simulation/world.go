@@ -28,12 +28,12 @@ type world struct {
 // job is what a user has asked for: so many pods alike, which a controller keeps there while they have work to do.
 type job struct {
 	namespace, name string
-	// gang tells that it has a PodGroup; foreign that its pods are another scheduler's.
-	gang, foreign bool
-	members, min  int
-	roles         []v1alpha1.Role
-	requests      corev1.ResourceList
-	priority      int32
+	// gang tells that it has a PodGroup, or is an implicit group; foreign that its pods are another scheduler's.
+	gang, implicit, foreign bool
+	members, min            int
+	roles                   []v1alpha1.Role
+	requests                corev1.ResourceList
+	priority                int32
 	// runs is how long a pod runs, zero for ever; grace how long it may take to end; recreate that lost pods are made anew.
 	runs, grace time.Duration
 	recreate    bool
@@ -91,7 +91,7 @@ func (w *world) changeNode(name string, alter func(*corev1.Node)) {
 func (w *world) submit(d dice, j *job) {
 	w.jobs = append(w.jobs, j)
 	group := func() {
-		if j.gang {
+		if j.gang && !j.implicit {
 			w.server.create(cluster.KindGroup, j.group())
 		}
 	}
@@ -136,6 +136,10 @@ func (w *world) makePod(j *job) {
 	}
 	if j.gang {
 		pod.Labels[v1alpha1.LabelPodGroup] = j.name
+	}
+	if j.implicit {
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, v1alpha1.AnnotationMinMember, fmt.Sprint(j.min))
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: j.name, UID: types.UID("controller-" + j.name), Controller: new(true)}}
 	}
 	if len(j.roles) > 0 {
 		pod.Labels[v1alpha1.LabelRole] = j.roles[w.made%len(j.roles)].Name

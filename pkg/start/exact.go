@@ -136,6 +136,6 @@ func price(task *model.Task) int {
 // tried tells whether the node would make the same start again: of equal members the later one never goes to an earlier
 // node, nor anywhere when the earlier one was left out.
 func (t *Trial) tried(before, task *model.Task, node *model.Node) bool {
-	equal := t.symmetric && before.Shape == task.Shape && before.Role == task.Role
+	equal := t.symmetric && before.Refused == nil && before.Shape == task.Shape && before.Role == task.Role
 	return equal && (node.Name < before.Node || before.Node == "")
 }

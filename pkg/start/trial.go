@@ -116,7 +116,8 @@ func (t *Trial) place(
 			refusal = t.placeOne(statement, task, room, within)
 		}
 		if refusal != nil {
-			hopeless[task.Shape] = hopeless[task.Shape] || t.session.Plain(task)
+			// What is wrong with one pod alone says nothing about others of its shape.
+			hopeless[task.Shape] = hopeless[task.Shape] || task.Refused == nil && t.session.Plain(task)
 			reason, evictable = earlier(reason, refusal), evictable || refusal.Evictable
 			continue
 		}

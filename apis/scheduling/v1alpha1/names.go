@@ -8,6 +8,11 @@ const (
 	// list, counts for spec.minMember only.
 	LabelRole = "scheduling.tutti.dev/role"
 
+	// AnnotationMinMember on a pod that names a group says how many members must start together, from 1 up, while there is no
+	// PodGroup of that name: the pods with one controller that name the same group then are an implicit group. Where members
+	// disagree, the highest counts. A PodGroup of the name, as soon as there is one, takes its place.
+	AnnotationMinMember = "scheduling.tutti.dev/min-member"
+
 	// AnnotationKubeBatchGroup is kube-batch's way to say what LabelPodGroup says, accepted so that its jobs run
 	// unchanged. LabelPodGroup wins where a pod carries both.
 	AnnotationKubeBatchGroup = "scheduling.k8s.io/group-name"

@@ -66,7 +66,7 @@ func (h *Hooks) strayed(all []enforce.Change, moving map[string]bool) []enforce.
 		if !ok || at == want || moving[change.Container] {
 			continue
 		}
-		h.options.Metrics.drift.Inc()
+		h.options.Metrics.drift.WithLabelValues().Inc()
 		h.options.Report(Report{
 			Namespace: change.Pod.Namespace, Pod: change.Pod.Name, UID: change.Pod.UID, Reason: Drifted,
 			Message: fmt.Sprintf("container %s was on CPUs %s instead of %s; it is put back", change.Name, at, want),

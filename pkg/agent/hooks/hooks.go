@@ -252,8 +252,8 @@ func (h *Hooks) took(call string, since time.Time) {
 // count shows what is known; the caller holds the lock.
 func (h *Hooks) count() {
 	containers, held := h.machine.Counts()
-	h.options.Metrics.containers.Set(float64(containers))
-	h.options.Metrics.held.Set(float64(held))
+	h.options.Metrics.containers.WithLabelValues().Set(float64(containers))
+	h.options.Metrics.held.WithLabelValues().Set(float64(held))
 }
 
 func podOf(pod *api.PodSandbox) enforce.Pod {

@@ -289,8 +289,8 @@ func TestDrift(t *testing.T) {
 	show("u2", "c2", "0-7")
 	r.moved = nil
 	check(1)
-	if strings.Join(r.moved, " ") != "c2" || count(t, h.options.Metrics.drift) != 1 {
-		t.Errorf("moved %v, counted %v", r.moved, count(t, h.options.Metrics.drift))
+	if strings.Join(r.moved, " ") != "c2" || count(t, h.options.Metrics.drift.WithLabelValues()) != 1 {
+		t.Errorf("moved %v, counted %v", r.moved, count(t, h.options.Metrics.drift.WithLabelValues()))
 	}
 	if want := "ns/pod-u2 IsolatedCPUsDrifted: container main was on CPUs 0-7 instead of 0-3; it is put back"; told.String() != want {
 		t.Errorf("reports: %s, want %s", told, want)
@@ -305,7 +305,7 @@ func TestDrift(t *testing.T) {
 	check(2)
 	isAt(t, r, "c2", "0-2")
 	isAt(t, r, "c3", "0-2")
-	if n := count(t, h.options.Metrics.drift); n != 1 {
+	if n := count(t, h.options.Metrics.drift.WithLabelValues()); n != 1 {
 		t.Errorf("%v drifts were counted, want 1", n)
 	}
 	// The runtime has no such container: it fails, and is tried again.

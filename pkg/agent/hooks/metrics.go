@@ -4,38 +4,23 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tutti-sched/tutti/pkg/metrics"
 )
 
 // Metrics are what the hooks count.
 type Metrics struct {
-	refused          *prometheus.CounterVec
-	drift            prometheus.Counter
+	refused, drift   *prometheus.CounterVec
 	handler          *prometheus.HistogramVec
-	containers, held prometheus.Gauge
+	containers, held *prometheus.GaugeVec
 }
 
 // NewMetrics returns metrics that are registered; an error means that their names are taken.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "isolcpu_refused_total",
-			Help: "Containers that may not run on the isolated CPUs they name, by reason.",
-		}, []string{"reason"}),
-		drift: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "isolcpu_enforcement_drift_total",
-			Help: "Containers that were found on other CPUs than they had been put on.",
-		}),
-		handler: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "isolcpu_handler_seconds",
-			Help:    "How long the container runtime waited for an answer, by call.",
-			Buckets: []float64{.00001, .0001, .001, .005, .02, .1, .5, 2},
-		}, []string{"call"}),
-		containers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "isolcpu_containers", Help: "Containers of the node that may run.",
-		}),
-		held: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "isolcpu_held_cpus", Help: "Isolated CPUs that pods of the node hold.",
-		}),
+		refused: metrics.NewCounter(metrics.AgentRefused), drift: metrics.NewCounter(metrics.AgentDrift),
+		handler:    metrics.NewHistogram(metrics.AgentHandlerSeconds),
+		containers: metrics.NewGauge(metrics.AgentContainers), held: metrics.NewGauge(metrics.AgentHeldCPUs),
 	}
 	var errs []error
 	for _, metric := range []prometheus.Collector{m.refused, m.drift, m.handler, m.containers, m.held} {

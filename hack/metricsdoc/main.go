@@ -1,0 +1,17 @@
+// Command metricsdoc writes docs/metrics.md to its standard output, from the table in pkg/metrics; hack/generate.sh calls it. It is no
+// part of what is installed, and measures nothing.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/tutti-sched/tutti/pkg/metrics"
+)
+
+func main() {
+	if _, err := fmt.Print(metrics.Markdown()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,235 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Name is that of a metric in the table.
+type Name string
+
+// The metrics of the scheduler.
+const (
+	CycleSeconds    Name = "tutti_cycle_duration_seconds"
+	ActionSeconds   Name = "tutti_action_duration_seconds"
+	PluginSeconds   Name = "tutti_plugin_duration_seconds"
+	BindSeconds     Name = "tutti_bind_duration_seconds"
+	GangWaitSeconds Name = "tutti_gang_wait_seconds"
+	PodWaitSeconds  Name = "tutti_pod_wait_seconds"
+	WaitingJobs     Name = "tutti_waiting_jobs"
+	Refusals        Name = "tutti_refusals_total"
+	Decisions       Name = "tutti_decisions_total"
+	Outcomes        Name = "tutti_outcomes_total"
+	Evictions       Name = "tutti_evictions_total"
+	Quarantined     Name = "tutti_quarantined_total"
+	CycleFailing    Name = "tutti_cycle_failing"
+	Leading         Name = "tutti_leading"
+	Conflicts       Name = "isolcpu_conflicts_total"
+)
+
+// The metrics under the names that kube-batch gave them, and Volcano after it, for the dashboards that know these.
+const (
+	OldCycleMilliseconds  Name = "volcano_e2e_scheduling_latency_milliseconds"
+	OldActionMicroseconds Name = "volcano_action_scheduling_latency_microseconds"
+	OldTaskMicroseconds   Name = "volcano_task_scheduling_latency_microseconds"
+	OldAttempts           Name = "volcano_schedule_attempts_total"
+	OldPreemptions        Name = "volcano_total_preemption_attempts"
+	OldVictims            Name = "volcano_pod_preemption_victims"
+	OldWaitingJobs        Name = "volcano_unschedule_job_count"
+)
+
+// The metrics of the agent on nodes with isolated CPUs.
+const (
+	AgentRefused        Name = "isolcpu_refused_total"
+	AgentDrift          Name = "isolcpu_enforcement_drift_total"
+	AgentHandlerSeconds Name = "isolcpu_handler_seconds"
+	AgentContainers     Name = "isolcpu_containers"
+	AgentHeldCPUs       Name = "isolcpu_held_cpus"
+)
+
+// Kind is what a metric is.
+type Kind string
+
+// The kinds.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Program is who serves a metric.
+type Program string
+
+// The programs.
+const (
+	Scheduler Program = "tutti-scheduler"
+	Agent     Program = "tutti-agent"
+)
+
+// Label is one label of a metric, and what it may be.
+type Label struct{ Name, Values string }
+
+// Metric is a row of the table.
+type Metric struct {
+	Name    Name
+	Kind    Kind
+	Program Program
+	// Help says what is measured; the unit is in the name.
+	Help   string
+	Labels []Label
+	// Buckets are the upper bounds of a histogram.
+	Buckets []float64
+	// Of is the metric that says the same under its own name; empty but for kube-batch's.
+	Of Name
+}
+
+// Table returns all metrics, those of one program together.
+func Table() []Metric {
+	return slices.Concat(loop(), decisions(), old(), agent())
+}
+
+// loop are the scheduler's metrics of time.
+func loop() []Metric {
+	return []Metric{
+		{
+			Name: CycleSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+			Help: "How long a scheduling cycle took, from the snapshot to the last decision.",
+		},
+		{
+			Name: ActionSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.00001, 2, 20),
+			Help:   "How long an action took in a cycle.",
+			Labels: []Label{{"action", "an action of the configuration: allocate, backfill, preempt"}},
+		},
+		{
+			Name: PluginSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.000001, 4, 13),
+			Help: "How long all calls of a plugin at an extension point took together in a cycle; measured in one cycle of sixteen.",
+			Labels: []Label{
+				{"plugin", "a plugin of the configuration"},
+				{"point", "openSession, jobValid, jobGate, nodeFilter, nodeScore, reserve, victims, closeSession"},
+			},
+		},
+		{
+			Name: BindSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.001, 2, 17),
+			Help: "How long it took from the decision to bind a pod until the API server had confirmed it.",
+		},
+		{
+			Name: GangWaitSeconds, Kind: Histogram, Program: Scheduler,
+			Buckets: []float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 10800, 43200, 86400},
+			Help:    "How long a gang has waited when its minimum was bound, from when that many of its members were there.",
+		},
+		{
+			Name: PodWaitSeconds, Kind: Histogram, Program: Scheduler,
+			Buckets: []float64{.1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 10800, 43200, 86400},
+			Help:    "How long a pod has waited when it was bound, from its creation.",
+		},
+	}
+}
+
+// decisions are the scheduler's metrics of what it decides, and what comes of it.
+func decisions() []Metric {
+	return []Metric{
+		{
+			Name: WaitingJobs, Kind: Gauge, Program: Scheduler,
+			Help:   "Jobs that the last cycle refused, by reason code.",
+			Labels: []Label{{"reason", "a reason code, such as InsufficientResources"}},
+		},
+		{
+			Name: Refusals, Kind: Counter, Program: Scheduler,
+			Help:   "Refusals of jobs, by reason code: one for each job that waits at the end of a cycle in which something was decided or had changed.",
+			Labels: []Label{{"reason", "a reason code, such as InsufficientResources"}},
+		},
+		{
+			Name: Decisions, Kind: Counter, Program: Scheduler,
+			Help:   "What was decided about pods and jobs, before anybody was asked to carry it out.",
+			Labels: []Label{{"kind", "bind, evict, promise, give-back (pods), reserve (jobs)"}},
+		},
+		{
+			Name: Outcomes, Kind: Counter, Program: Scheduler,
+			Help:   "What became of decisions and writes, by outcome; Committed and Cleared count whole decisions, the others single pods.",
+			Labels: []Label{{"outcome", "an outcome, such as Bound, BindFailed, Evicted"}},
+		},
+		{
+			Name: Evictions, Kind: Counter, Program: Scheduler,
+			Help:   "Pods that were made to go, by cause.",
+			Labels: []Label{{"cause", "preemption, undo (of an interrupted start), restart (of a gang that lost members)"}},
+		},
+		{
+			Name: Quarantined, Kind: Counter, Program: Scheduler,
+			Help:   "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read.",
+			Labels: []Label{{"where", "a plugin, an action, engine or cluster"}},
+		},
+		{
+			Name: CycleFailing, Kind: Gauge, Program: Scheduler,
+			Help: "1 when the last cycle ended before all jobs had their turn, because of a panic that could not be laid on one job.",
+		},
+		{
+			Name: Leading, Kind: Gauge, Program: Scheduler,
+			Help: "1 when this replica leads and decides, else 0.",
+		},
+		{
+			Name: Conflicts, Kind: Counter, Program: Scheduler,
+			Help:   "Bound pods that came to hold isolated CPUs which they should not have, or lack those they asked for, by kind.",
+			Labels: []Label{{"kind", "overlap, outside-set, mismatch, unassigned"}},
+		},
+	}
+}
+
+// old are the names of kube-batch's.
+func old() []Metric {
+	return []Metric{
+		{
+			Name: OldCycleMilliseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1, 2, 14),
+			Help: "How long a scheduling cycle took.", Of: CycleSeconds,
+		},
+		{
+			Name: OldActionMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(10, 2, 20),
+			Help: "How long an action took in a cycle.", Of: ActionSeconds,
+			Labels: []Label{{"action", "an action of the configuration: allocate, backfill, preempt"}},
+		},
+		{
+			Name: OldTaskMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1000, 4, 14),
+			Help: "How long a pod has waited when it was bound, from its creation.", Of: PodWaitSeconds,
+		},
+		{
+			Name: OldAttempts, Kind: Counter, Program: Scheduler,
+			Help: "Pods that were bound, or whose bind failed, and jobs that were refused.", Of: Outcomes,
+			Labels: []Label{{"result", "scheduled, error, unschedulable"}},
+		},
+		{
+			Name: OldPreemptions, Kind: Counter, Program: Scheduler, Help: "Decisions to evict pods for a job.", Of: Decisions,
+		},
+		{
+			Name: OldVictims, Kind: Gauge, Program: Scheduler, Help: "Pods that the last such decision evicts.", Of: Decisions,
+		},
+		{
+			Name: OldWaitingJobs, Kind: Gauge, Program: Scheduler, Help: "Jobs that the last cycle refused.", Of: WaitingJobs,
+		},
+	}
+}
+
+// agent are the metrics of a node's agent.
+func agent() []Metric {
+	return []Metric{
+		{
+			Name: AgentRefused, Kind: Counter, Program: Agent,
+			Help:   "Containers that may not run on the isolated CPUs they name, by reason.",
+			Labels: []Label{{"reason", "why"}},
+		},
+		{
+			Name: AgentDrift, Kind: Counter, Program: Agent,
+			Help: "Containers that were found on other CPUs than they had been put on.",
+		},
+		{
+			Name: AgentHandlerSeconds, Kind: Histogram, Program: Agent, Buckets: []float64{.00001, .0001, .001, .005, .02, .1, .5, 2},
+			Help:   "How long the container runtime waited for an answer, by call.",
+			Labels: []Label{{"call", "a call of the node resource interface"}},
+		},
+		{
+			Name: AgentContainers, Kind: Gauge, Program: Agent, Help: "Containers of the node that may run.",
+		},
+		{
+			Name: AgentHeldCPUs, Kind: Gauge, Program: Agent, Help: "Isolated CPUs that pods of the node hold.",
+		},
+	}
+}

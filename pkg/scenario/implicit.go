@@ -1,0 +1,54 @@
+package scenario
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file counts implicit groups on the player's own account, from the pods alone.
+
+// jobOf is the job of a pod as the objects are now.
+func (s *stage) jobOf(pod *corev1.Pod) model.JobKey {
+	name := groupOf(pod)
+	if name == "" {
+		return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
+	}
+	job := model.JobKey{Namespace: pod.Namespace, Name: name}
+	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; !implicit || s.world.groups[jobName(job)] != nil {
+		return job
+	}
+	job.Implicit = true
+	if controller := metav1.GetControllerOf(pod); controller != nil {
+		job.Owner = controller.UID
+	}
+	return job
+}
+
+// groupOfJob is the PodGroup of a job, or what its pods say in the place of one; nil when nobody says anything.
+func (s *stage) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
+	if !job.Implicit {
+		return s.world.groups[jobName(job)]
+	}
+	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
+	for _, pod := range s.world.pods {
+		if s.jobOf(pod) == job {
+			if asked, err := strconv.ParseInt(pod.Annotations[v1alpha1.AnnotationMinMember], 10, 32); err == nil {
+				group.Spec.MinMember = max(group.Spec.MinMember, int32(asked))
+			}
+		}
+	}
+	return group
+}
+
+// jobName is how a story names a job: an implicit group with its controller.
+func jobName(job model.JobKey) string {
+	if job.Owner != "" {
+		return key(job.Namespace, job.Name) + "/" + string(job.Owner)
+	}
+	return key(job.Namespace, job.Name)
+}

@@ -193,7 +193,7 @@ func (c *Cluster) kwok() part {
 	config := filepath.Join(c.dir, "kubeconfig", "kwok.yaml")
 	return part{
 		name:  binaries.Kwok,
-		files: map[string]string{config: stageText()},
+		files: map[string]string{config: stageText(c.options.JobsRun)},
 		args: []string{
 			"--kubeconfig=" + c.Kubeconfig(), "--config=" + config,
 			fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok),
@@ -202,11 +202,14 @@ func (c *Cluster) kwok() part {
 	}
 }
 
-// stageText joins the embedded files into one configuration for kwok.
-func stageText() string {
+// stageText joins the embedded files into one configuration for kwok, with or without the one that ends pods of Jobs.
+func stageText(jobsRun bool) string {
 	files, _ := fs.Glob(stages, "stages/*.yaml") // the pattern is well-formed
 	var text strings.Builder
 	for _, file := range files {
+		if jobsRun && file == "stages/pod-complete-job.yaml" {
+			continue
+		}
 		body, _ := stages.ReadFile(file) // embedded, so it is there
 		text.WriteString("---\n")
 		text.Write(body)

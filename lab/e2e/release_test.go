@@ -59,9 +59,10 @@ func assertPeople(t *testing.T, lab *harness.Env) {
 		if _, err := lab.Cluster.Kubectl(t.Context(), "create", "rolebinding", role, "--clusterrole="+role, "--user="+role, "-n", ns); err != nil {
 			t.Fatal(err)
 		}
-		may := func(verb, resource, namespace string) string {
+		may := func(verb, namespace string, more ...string) string {
 			// It prints no, and fails, when the answer is no.
-			text, _ := lab.Cluster.Kubectl(t.Context(), "auth", "can-i", verb, resource, "-n", namespace, "--as="+role)
+			args := []string{"auth", "can-i", verb, "podgroups.scheduling.tutti.dev", "-n", namespace, "--as=" + role}
+			text, _ := lab.Cluster.Kubectl(t.Context(), append(args, more...)...)
 			return strings.TrimSpace(text)
 		}
 		writes := "yes"
@@ -71,18 +72,18 @@ func assertPeople(t *testing.T, lab *harness.Env) {
 		// The controller that aggregates roles may not have come to them yet.
 		lab.Eventually(t, patience, func() error {
 			for verb, want := range map[string]string{"list": "yes", "create": writes, "patch": writes, "delete": writes} {
-				if got := may(verb, "podgroups.scheduling.tutti.dev", ns); got != want {
+				if got := may(verb, ns); got != want {
 					return fmt.Errorf("%s: may %s PodGroups: %q, want %s", role, verb, got, want)
 				}
 			}
 			return nil
 		})
 		for _, verb := range []string{"create", "update", "patch"} {
-			if got := may(verb, "podgroups.scheduling.tutti.dev/status", ns); got != "no" {
+			if got := may(verb, ns, "--subresource=status"); got != "no" {
 				t.Errorf("%s: may %s the status of PodGroups: %q", role, verb, got)
 			}
 		}
-		if got := may("list", "podgroups.scheduling.tutti.dev", "default"); got != "no" {
+		if got := may("list", "default"); got != "no" {
 			t.Errorf("%s: may list PodGroups of another namespace: %q", role, got)
 		}
 	}

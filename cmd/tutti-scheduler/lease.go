@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -25,7 +26,7 @@ const (
 	leaseName     = "tutti-scheduler"
 	leaseDuration = 15 * time.Second
 	renewDeadline = leaseDuration - requestTimeout
-	retryPeriod   = 2 * time.Second
+	retryPeriod   = time.Second
 )
 
 // inClusterNamespace is where a pod reads which namespace it is in.
@@ -45,6 +46,10 @@ type lease struct {
 	renewed time.Time
 	// before is who held the Lease when it was last read, empty when nobody did.
 	before string
+	// seen is when the last renewal of somebody else was first read, and shown when that one says it was. Its requests can be under
+	// way until the Lease that it renewed then has ended.
+	seen  time.Time
+	shown metav1.Time
 	// found tells that there was a Lease before this process came to hold it.
 	found bool
 	// begins is from when on this process may write.
@@ -91,6 +96,9 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 		l.found = true
 		if held.HolderIdentity != l.Identity() {
 			l.renewed = time.Time{}
+			if l.seen.IsZero() || !held.RenewTime.Equal(&l.shown) {
+				l.seen, l.shown = l.clock.Now(), held.RenewTime
+			}
 		}
 	}
 	return held, raw, err
@@ -128,8 +136,12 @@ func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, er
 		l.begins = sent
 		if l.before != "" && l.before != l.Identity() {
 			// It has expired, rather than been given up by who had nothing under way any more. The election has seen that by this
-			// machine's clock; the margin is for what its last holder may have sent by its own.
+			// machine's clock; the margin is for what its last holder may have sent by its own. It counts from the end of the Lease,
+			// which may have gone by before the election looked again.
 			l.begins = sent.Add(requestTimeout)
+			if ends := l.seen.Add(leaseDuration + requestTimeout); ends.Before(l.begins) {
+				l.begins = ends
+			}
 		}
 	}
 	l.renewed, l.before = sent, l.Identity()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -153,5 +154,33 @@ func TestTakingOver(t *testing.T) {
 				t.Errorf("another pause of %s", pause)
 			}
 		})
+	}
+}
+
+// TestTheMarginBeginsWithTheEndOfTheLease: how late the election looks again does not make a hand-over longer, and each renewal of
+// the last holder begins another Lease.
+func TestTheMarginBeginsWithTheEndOfTheLease(t *testing.T) {
+	table, lease := newTable()
+	renew := func() {
+		table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.NewTime(table.clock.Now())}
+	}
+	read := func() {
+		if _, _, err := lease.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renew()
+	read()
+	table.clock.Step(4 * time.Second)
+	renew()
+	table.clock.Step(time.Second)
+	read() // this is when the last renewal is known
+	for range 8 {
+		table.clock.Step(2 * time.Second)
+		read()
+	}
+	lease.acquire(t) // a second after the Lease has ended
+	if pause, _ := lease.takeOver(); pause != requestTimeout-time.Second {
+		t.Errorf("pause %s, want %s", pause, requestTimeout-time.Second)
 	}
 }

@@ -10,11 +10,17 @@ CHART_COPIES := \
 	$(CHART)/files/crds/scheduling.tutti.dev_podgroups.yaml=config/crd/bases/scheduling.tutti.dev_podgroups.yaml \
 	$(CHART)/files/scheduler.yaml=apis/config/v1alpha1/default.yaml
 
-# The account and the roles as plain YAML, for those who install without helm.
-define CHART_RBAC
-{ echo '# What the scheduler may do. Written from the chart by "make chart-sync".'; \
+# What config/ has of the chart, for those who install without helm: folder/file=templates.
+CHART_PLAIN := \
+	rbac/rbac.yaml=serviceaccount.yaml,rbac.yaml,user-roles.yaml \
+	deploy/deploy.yaml=deployment.yaml,flowcontrol.yaml,poddisruptionbudget.yaml,networkpolicy.yaml
+
+# chart_plain prints such a file: what helm makes of the templates, without what only helm needs.
+define CHART_RENDER
+chart_plain() { \
+	echo '# Written from the chart by "make chart-sync".'; \
 	"$$helm" template tutti $(CHART) --namespace tutti-system --kube-version 1.37.0 \
-		--show-only templates/serviceaccount.yaml --show-only templates/rbac.yaml \
+		$$(printf -- '--show-only templates/%s ' $${1//,/ }) \
 	| sed -E '/helm.sh\/chart:|managed-by: Helm|^# Source:/d' | cat -s; }
 endef
 
@@ -26,7 +32,7 @@ endef
 
 .PHONY: chart chart-sync
 chart: ## Check the Helm chart: lint, render, and that its copies are fresh.
-	@$(CHART_HELM); \
+	@$(CHART_HELM); $(CHART_RENDER); \
 	"$$helm" lint --strict --quiet $(CHART); \
 	for values in $(CHART)/values.yaml $(CHART)/ci/*-values.yaml; do \
 		echo "chart: $$values"; \
@@ -35,11 +41,11 @@ chart: ## Check the Helm chart: lint, render, and that its copies are fresh.
 	done; \
 	stale=0; \
 	for pair in $(CHART_COPIES); do diff -u "$${pair%%=*}" "$${pair#*=}" || stale=1; done; \
-	$(CHART_RBAC) | diff -u config/rbac/rbac.yaml - || stale=1; \
+	for pair in $(CHART_PLAIN); do chart_plain "$${pair#*=}" | diff -u "config/$${pair%%=*}" - || stale=1; done; \
 	if [ $$stale = 1 ]; then echo 'chart: stale copies; run "make chart-sync"' >&2; exit 1; fi; \
 	echo "chart: fine"
 
-chart-sync: ## Copy the CRD and the built-in configuration into the chart, its roles into config/rbac.
-	@$(CHART_HELM); \
+chart-sync: ## Copy the CRD and the built-in configuration into the chart, and what it renders into config/.
+	@$(CHART_HELM); $(CHART_RENDER); \
 	for pair in $(CHART_COPIES); do cp "$${pair#*=}" "$${pair%%=*}"; done; \
-	mkdir -p config/rbac; $(CHART_RBAC) >config/rbac/rbac.yaml
+	for pair in $(CHART_PLAIN); do mkdir -p "config/$$(dirname "$${pair%%=*}")"; chart_plain "$${pair#*=}" >"config/$${pair%%=*}"; done

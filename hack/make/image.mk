@@ -5,14 +5,21 @@ VERSION := $(shell sed -n 's/^appVersion: *//p' charts/tutti/Chart.yaml)
 IMAGE ?= tutti-scheduler:$(VERSION)
 AGENT_IMAGE ?= tutti-agent:$(VERSION)
 
+# The architecture of the images, in Go's words: amd64, arm64; empty means this machine's.
+ARCH ?=
+
+.PHONY: image image-docker install-kind
+image: ## Build the container images as files in build/images, with Go alone (IMAGE=name:tag AGENT_IMAGE=name:tag ARCH=arm64).
+	@cd lab && go run ./cmd/lab image --version $(VERSION) $(if $(ARCH),--arch $(ARCH)) \
+		--name 'tutti-scheduler=$(IMAGE)' --name 'tutti-agent=$(AGENT_IMAGE)'
+
 # docker, podman or buildah; empty means the first of them that works.
 IMAGE_BUILDER ?=
 
 # The image that compiles; empty means the one the Dockerfile names.
 GO_IMAGE ?=
 
-.PHONY: image
-image: ## Build the container images (IMAGE=name:tag AGENT_IMAGE=name:tag) with docker, podman or buildah.
+image-docker: ## Build them from the Dockerfile, with docker, podman or buildah (IMAGE=name:tag AGENT_IMAGE=name:tag).
 	@builder='$(IMAGE_BUILDER)'; \
 	for candidate in docker podman buildah; do \
 		if [ -z "$$builder" ] && command -v "$$candidate" >/dev/null && "$$candidate" info >/dev/null 2>&1; then \
@@ -20,13 +27,21 @@ image: ## Build the container images (IMAGE=name:tag AGENT_IMAGE=name:tag) with 
 		fi; \
 	done; \
 	if [ -z "$$builder" ]; then \
-		echo 'image: none of docker, podman and buildah works here (docker needs its service to run);' >&2; \
-		echo 'image: name a builder with IMAGE_BUILDER=..., or build the program alone with "make build"' >&2; \
+		echo 'image-docker: none of docker, podman and buildah works here (docker needs its service to run);' >&2; \
+		echo 'image-docker: name a builder with IMAGE_BUILDER=..., or use "make image", which needs none' >&2; \
 		exit 1; \
 	fi; \
 	context="$$(mktemp -d)"; trap 'rm -rf "$$context"' EXIT; \
 	cp -R Dockerfile go.mod go.sum apis cmd pkg "$$context/"; \
 	for image in 'tutti-scheduler=$(IMAGE)' 'tutti-agent=$(AGENT_IMAGE)'; do \
-		echo "image: $${image#*=} with $$builder"; \
+		echo "image-docker: $${image#*=} with $$builder"; \
 		"$$builder" build --target "$${image%%=*}" --tag "$${image#*=}" $(if $(GO_IMAGE),--build-arg 'GO_IMAGE=$(GO_IMAGE)') "$$context"; \
 	done
+
+install-kind: ## Print how to try it on kind.
+	@printf '%s\n' \
+		'kind create cluster --name tutti' \
+		'make image' \
+		'kind load image-archive build/images/tutti-scheduler-'"$$(go env GOARCH)"'.tar --name tutti' \
+		'helm install tutti charts/tutti --namespace tutti-system --create-namespace --wait' \
+		'helm test tutti --namespace tutti-system'

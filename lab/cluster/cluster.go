@@ -41,6 +41,9 @@ type Options struct {
 	// Kwok runs kwok. Without it pods stay Pending after they are bound, and deleted ones that were bound stay too,
 	// unless they are deleted with no grace period.
 	Kwok bool
+	// JobsRun keeps pods of batch Jobs running that have a command of their own, such as a sleep; without it all succeed after
+	// a second.
+	JobsRun bool
 	// APIServerArgs, ControllerManagerArgs and SchedulerArgs come after the usual ones; the last of a kind wins.
 	APIServerArgs, ControllerManagerArgs, SchedulerArgs []string
 	// SchedulerConfig is the file of kube-scheduler's configuration; empty means its defaults with no client limits.

@@ -193,7 +193,7 @@ func (c *Cluster) kwok() part {
 	config := filepath.Join(c.dir, "kubeconfig", "kwok.yaml")
 	return part{
 		name:  binaries.Kwok,
-		files: map[string]string{config: stageText()},
+		files: map[string]string{config: stageText(c.options.JobsRun)},
 		args: []string{
 			"--kubeconfig=" + c.Kubeconfig(), "--config=" + config,
 			fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok),
@@ -202,12 +202,22 @@ func (c *Cluster) kwok() part {
 	}
 }
 
-// stageText joins the embedded files into one configuration for kwok.
-func stageText() string {
+// ownCommand leaves pods alone that run something else than what their image is made for.
+const ownCommand = `    - jq:
+        key: '.spec.containers[0].command'
+        operator: DoesNotExist
+`
+
+// stageText joins the embedded files into one configuration for kwok. jobsRun is as in Options.
+func stageText(jobsRun bool) string {
 	files, _ := fs.Glob(stages, "stages/*.yaml") // the pattern is well-formed
 	var text strings.Builder
 	for _, file := range files {
 		body, _ := stages.ReadFile(file) // embedded, so it is there
+		if jobsRun && file == "stages/pod-complete-job.yaml" {
+			const list = "    matchExpressions:\n"
+			body = []byte(strings.Replace(string(body), list, list+ownCommand, 1))
+		}
 		text.WriteString("---\n")
 		text.Write(body)
 	}

@@ -37,12 +37,16 @@ func TestChartLints(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	for set, want := range map[string]string{
 		"replica=3":                                   "additional properties 'replica' not allowed",
-		"image.digest=latest":                         "does not match pattern",
-		"scheduler.names={default-scheduler}":         "'not' failed",
-		"scheduler.bindDeadline=30":                   "want string",
+		"image.digest=latest":                         "write sha256: and 64 hexadecimal digits",
+		"isolcpu.agent.image.digest=latest":           "isolcpu.agent.image.digest: latest is no digest",
+		"scheduler.names={default-scheduler}":         "default-scheduler is kube-scheduler's",
+		"scheduler.bindDeadline=30":                   "30 is no duration; write a number with its unit",
+		"scheduler.schedulePeriod=5sec":               "scheduler.schedulePeriod: 5sec is no duration",
+		"scheduler.extraArgs={v=2}":                   "write --flag=value",
 		"leaderElection.enabled=false":                "two schedulers would place the same pods twice",
 		"serviceAccount.create=false":                 "serviceAccount.name is needed",
 		"metrics.service.enabled=true,health.port=80": "minimum: got 80",
+		"health.port=8080":                            "metrics.port and health.port are both 8080",
 	} {
 		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -68,13 +72,13 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			}
 		}
 	}
-	if roles != 9 {
-		t.Errorf("%d roles were looked at, want three of the default values, and six with isolated CPUs", roles)
+	if roles != 13 {
+		t.Errorf("%d roles were looked at, want five of the default values, and eight with isolated CPUs", roles)
 	}
 }
 
-// tooMuch says what of a rule no role of the chart may have: wildcards; writing nodes, but for the agent's patch; of the agent,
-// anything about pods.
+// tooMuch says what of a rule no role of the chart may have: wildcards; secrets; what would give it other rights; writing nodes, but
+// for the agent's patch; of the agent, anything about pods; of people, anything but PodGroups, and never their status.
 func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 	var wrong []string
 	for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
@@ -83,12 +87,19 @@ func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 		}
 	}
 	agent := strings.HasPrefix(role, release.DaemonSet)
+	people := strings.HasSuffix(role, "-view") || strings.HasSuffix(role, "-edit")
 	for _, resource := range rule.Resources {
 		kind, _, _ := strings.Cut(resource, "/")
+		if people && resource != "podgroups" {
+			wrong = append(wrong, "lets people have "+resource)
+		}
 		if kind == "pods" && agent || kind == "secrets" || strings.Contains(resource, "impersonat") {
 			wrong = append(wrong, "is allowed "+resource)
 		}
 		for _, verb := range rule.Verbs {
+			if slices.Contains([]string{"escalate", "bind", "impersonate"}, verb) || rule.APIGroups[0] == rbacv1.GroupName {
+				wrong = append(wrong, "may "+verb+" "+resource)
+			}
 			reads := slices.Contains([]string{"get", "list", "watch"}, verb)
 			if kind == "nodes" && !reads && !(agent && verb == "patch" && resource == "nodes") {
 				wrong = append(wrong, "may "+verb+" "+resource)
@@ -119,7 +130,9 @@ func TestChart(t *testing.T) {
 
 	installOld(t, lab, chart)
 	upgrade(t, lab, chart)
+	rollback(t, lab)
 	acceptsAllValues(t, lab)
+	assertPeople(t, lab)
 	assertPolicies(t, lab, nodes)
 	runAsInstalled(t, lab)
 	assertGranted(t, lab, audit, "tutti-scheduler")
@@ -201,6 +214,10 @@ func acceptsAllValues(t *testing.T, lab *harness.Env) {
 	const elsewhere = "elsewhere"
 	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}})
 	c := lab.Cluster
+	// What the chart makes on demand for programs that are not in every cluster.
+	if err := c.ApplyCRDs(t.Context(), "testdata"); err != nil {
+		t.Fatal(err)
+	}
 	for _, values := range chartValues(t) {
 		text, err := c.Helm(t.Context(), "template", "tutti", chartFolder(t), "--namespace", elsewhere,
 			"--kube-version", c.Version(), "--values", values)
@@ -234,6 +251,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	helmTest(t, lab, program)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
 	lab.Create(t, ns, group("jobs", "fits", 3), group("jobs", "too-big", 9))
 	lab.Create(t, members("jobs", "fits", "", 3)...)
@@ -355,6 +373,12 @@ func render(t *testing.T, args ...string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return decode(t, text)
+}
+
+// decode reads objects that follow each other as YAML.
+func decode(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
 	var objects []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
 		object := &unstructured.Unstructured{}

@@ -57,6 +57,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: tutti
 {{- end }}
 
+{{/* What helm test makes: no service and no budget of the scheduler's may select it. */}}
+{{- define "tutti.testLabels" -}}
+app.kubernetes.io/name: tutti-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/part-of: tutti
+{{- end }}
+
 {{- define "tutti.agentClusterName" -}}
 {{- include "tutti.clusterName" . | replace "tutti-scheduler" "tutti-agent" -}}
 {{- end }}

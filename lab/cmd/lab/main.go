@@ -26,6 +26,7 @@ func main() {
 		benchCommand(),
 		buildCommand(),
 		demoCommand(),
+		imageCommand(),
 		openbCommand(),
 		upCommand(),
 	)

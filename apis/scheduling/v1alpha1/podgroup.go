@@ -204,6 +204,11 @@ type PodGroupStatus struct {
 	// +optional
 	Reservation *Reservation `json:"reservation,omitempty"`
 
+	// SmallestChange is the least that would let a group start which waits, in one line, such as "free 3 nvidia.com/gpu on
+	// node n7". It is not set when nothing small is known to help, and gone as soon as the group need not wait any more.
+	// +optional
+	SmallestChange string `json:"smallestChange,omitempty"`
+
 	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
 	// not, why.
 	// +optional

@@ -38,6 +38,9 @@ type PodGroupStatusApplyConfiguration struct {
 	DegradedSince *v1.Time `json:"degradedSince,omitempty"`
 	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
 	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
+	// SmallestChange is the least that would let a group start which waits, in one line, such as "free 3 nvidia.com/gpu on
+	// node n7". It is not set when nothing small is known to help, and gone as soon as the group need not wait any more.
+	SmallestChange *string `json:"smallestChange,omitempty"`
 	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
 	// not, why.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -126,6 +129,14 @@ func (b *PodGroupStatusApplyConfiguration) WithDegradedSince(value v1.Time) *Pod
 // If called multiple times, the Reservation field is set to the value of the last call.
 func (b *PodGroupStatusApplyConfiguration) WithReservation(value *ReservationApplyConfiguration) *PodGroupStatusApplyConfiguration {
 	b.Reservation = value
+	return b
+}
+
+// WithSmallestChange sets the SmallestChange field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SmallestChange field is set to the value of the last call.
+func (b *PodGroupStatusApplyConfiguration) WithSmallestChange(value string) *PodGroupStatusApplyConfiguration {
+	b.SmallestChange = &value
 	return b
 }
 

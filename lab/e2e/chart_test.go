@@ -68,8 +68,8 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			}
 		}
 	}
-	if roles != 9 {
-		t.Errorf("%d roles were looked at, want three of the default values, and six with isolated CPUs", roles)
+	if roles != 15 {
+		t.Errorf("%d roles were looked at, want six of the default values, and nine with isolated CPUs", roles)
 	}
 }
 
@@ -230,10 +230,12 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheduler, err := installed.Start(t.Context(), lab.Cluster, "tutti-scheduler", program)
+	endpoint := freeAddress(t)
+	scheduler, err := installed.Start(t.Context(), lab.Cluster, "tutti-scheduler", program, "--metrics-bind-address="+endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
+	assertGuarded(t, lab, endpoint)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
 	lab.Create(t, ns, group("jobs", "fits", 3), group("jobs", "too-big", 9))
 	lab.Create(t, members("jobs", "fits", "", 3)...)

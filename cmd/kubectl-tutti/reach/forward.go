@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // portName is what the chart calls the port of the endpoint, and portNumber what it is without another word.
@@ -45,16 +45,16 @@ func forward(ctx context.Context, client kubernetes.Interface, config *rest.Conf
 		return nil, fmt.Errorf("port-forward: %w", err)
 	}
 	// As kubectl does: proxies between here and the API server often let only one of the two pass.
-	newer, err := portforward.NewSPDYOverWebsocketDialer(url, config)
+	newer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
 		return nil, fmt.Errorf("port-forward: %w", err)
 	}
-	older := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	dialer := portforward.NewFallbackDialer(newer, older, func(err error) bool {
+	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	dialer := portforward.NewFallbackDialerForStreaming(newer, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	ready, stop := make(chan struct{}), make(chan struct{})
-	ports, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port(pod)))}, stop, ready,
+	ports, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port(pod)))}, stop, ready,
 		io.Discard, io.Discard)
 	if err != nil {
 		return nil, fmt.Errorf("port-forward: %w", err)

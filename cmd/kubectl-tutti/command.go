@@ -12,7 +12,10 @@ import (
 
 // newCommand returns the command with all that it can do.
 func newCommand() *cobra.Command {
-	a := &access{environment: os.Getenv, now: time.Now}
+	return commandOf(&access{environment: os.Getenv, now: time.Now})
+}
+
+func commandOf(a *access) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-tutti",
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",

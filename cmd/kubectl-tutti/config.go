@@ -94,6 +94,8 @@ func newConfigShow(a *access) *cobra.Command {
 and the newer one that was refused, if there is one, with everything that is wrong with it.
 
 It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
+		Example: `  kubectl tutti config show
+  kubectl tutti config show > scheduler.yaml   # can be used again: all else is in comments`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := k.checkOutput(); err != nil {

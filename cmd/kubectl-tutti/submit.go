@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -181,13 +182,24 @@ func (a *access) submit(ctx context.Context, out io.Writer, s *submission) error
 // print writes both objects as they would be made, without an owner: the group has no UID before it exists.
 func (s *submission) print(out io.Writer, a *access) error {
 	namespace := a.overrides.Context.Namespace
+	var objects []any
+	for _, object := range []any{s.group(namespace), s.job(namespace)} {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			return fmt.Errorf("print: %w", err)
+		}
+		delete(fields, "status") // others write it
+		objects = append(objects, fields)
+	}
 	if a.output == outputJSON {
-		_, err := a.structured(out, map[string]any{
-			"apiVersion": "v1", "kind": "List", "items": []any{s.group(namespace), s.job(namespace)},
-		})
+		_, err := a.structured(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 		return err
 	}
-	for _, object := range []any{s.group(namespace), s.job(namespace)} {
+	for _, object := range objects {
 		text, err := yaml.Marshal(object)
 		if err != nil {
 			return fmt.Errorf("print: %w", err)

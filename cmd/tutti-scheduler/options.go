@@ -27,6 +27,7 @@ type options struct {
 	leaderElect     bool
 	leaderNamespace string
 	metricsAddress  string
+	certificates    string
 	healthAddress   string
 	pprofAddress    string
 	bindWorkers     int
@@ -98,7 +99,10 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "schedule only while holding the Lease")
 	flags.StringVar(&o.leaderNamespace, "leader-elect-namespace", "",
 		"namespace of the Lease; without it, the pod's own, else tutti-system")
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "where /metrics is served; 0 turns it off")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
+		"where /metrics and /debug are served by HTTPS, to whoever may get them by the API server's word; 0 turns it off")
+	flags.StringVar(&o.certificates, "tls-cert-dir", "",
+		"folder with tls.crt and tls.key for them, read again when they change; without it, a certificate is made at the start")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
 		"where /healthz and /readyz are served; 0 turns it off")
 	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0",
@@ -137,6 +141,7 @@ func (o *options) validate() error {
 	if o.bindWorkers < 1 || o.bindWorkers > 1000 {
 		errs = append(errs, fmt.Errorf("--bind-workers %d: must be between 1 and 1000", o.bindWorkers))
 	}
+	errs = append(errs, o.checkCertificates())
 	if o.bindDeadline < time.Second {
 		errs = append(errs, fmt.Errorf("--bind-deadline %s: must be at least 1s", o.bindDeadline))
 	}

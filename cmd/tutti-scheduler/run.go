@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
@@ -216,7 +215,7 @@ func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager,
 	options := ctrl.Options{
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       o.pprofAddress,
-		Metrics:                server.Options{BindAddress: o.metricsAddress},
+		Metrics:                o.endpoint(p.documents()),
 	}
 	if p.lease != nil {
 		options.LeaderElection, options.LeaderElectionID = true, leaseName

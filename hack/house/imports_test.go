@@ -49,6 +49,7 @@ var rules = []rule{
 	{of: "pkg/agent/publish", ours: []string{"pkg/isolated"}, client: true},
 	{of: "pkg/agent/", ours: []string{"pkg/isolated", "pkg/metrics"}},
 	{of: "pkg/agent", ours: []string{"pkg/isolated"}},
+	{of: "pkg/inspect"},
 	{of: "pkg/scenario", ours: []string{"*"}, client: true},
 	{of: "pkg/simulation", ours: []string{"*"}, client: true},
 	{of: "pkg/scheduler", ours: []string{"pkg/", "apis"}, client: true},

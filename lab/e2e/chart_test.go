@@ -72,8 +72,8 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			}
 		}
 	}
-	if roles != 13 {
-		t.Errorf("%d roles were looked at, want five of the default values, and eight with isolated CPUs", roles)
+	if roles != 18 {
+		t.Errorf("%d roles were looked at, want so many of the default values, and with isolated CPUs", roles)
 	}
 }
 
@@ -247,11 +247,13 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheduler, err := installed.Start(t.Context(), lab.Cluster, "tutti-scheduler", program)
+	endpoint := freeAddress(t)
+	scheduler, err := installed.Start(t.Context(), lab.Cluster, "tutti-scheduler", program, "--metrics-bind-address="+endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
 	helmTest(t, lab, program)
+	assertGuarded(t, lab, endpoint)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}
 	lab.Create(t, ns, group("jobs", "fits", 3), group("jobs", "too-big", 9))
 	lab.Create(t, members("jobs", "fits", "", 3)...)

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"strconv"
 	"testing"
@@ -22,12 +20,7 @@ var cycleCount = regexp.MustCompile(`(?m)^tutti_cycle_duration_seconds_count ([0
 // cycles returns how many cycles a scheduler has run.
 func cycles(t *testing.T, s *harness.Scheduler) int {
 	t.Helper()
-	answer, err := http.Get(s.MetricsURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := s.Get(t.Context(), "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,11 @@ package harness
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,8 +39,10 @@ type Scheduler struct {
 	*process.Process
 	// HealthURL is where it answers /readyz and /healthz.
 	HealthURL string
-	// MetricsURL is where it answers its metrics.
-	MetricsURL string
+	// URL is where it serves metrics and what it shows of itself, by HTTPS, to those who may; see Get.
+	URL string
+
+	token string
 }
 
 // BuildScheduler compiles the scheduler of this repository and returns the program's file.
@@ -86,7 +90,7 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 	if err != nil {
 		return nil, err
 	}
-	s := &Scheduler{Process: p, HealthURL: "http://" + health, MetricsURL: "http://" + metrics + "/metrics"}
+	s := &Scheduler{Process: p, HealthURL: "http://" + health, URL: "https://" + metrics, token: c.Config().BearerToken}
 	if options.NotReady {
 		return s, nil
 	}
@@ -95,6 +99,30 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 		return nil, err
 	}
 	return s, nil
+}
+
+// Get returns what the scheduler answers the administrator below URL, such as /metrics.
+func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s of the scheduler: %w", path, err)
+	}
+	request.Header.Set("Authorization", "Bearer "+s.token)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // it made its certificate itself
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("%s of the scheduler: %w", path, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s of the scheduler: %w", path, err)
+	}
+	return text, nil
 }
 
 // Scheduler runs the scheduler for one test, and ends it with the test. If the test fails, it shows the end of the log.

@@ -19,12 +19,15 @@ type Options struct {
 	// Wake receives when time alone may change an answer of the session, as often as somebody says so; nil drops it. It is
 	// called on the session's goroutine.
 	Wake func(at time.Time)
+	// Began is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for who measures, since
+	// the session reads no clock; nil tells nobody. A session that has nothing to do has no parts.
+	Began func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Memory
 	// Caught receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
 	// cycle goes on. Nil lets panics through.
 	Caught func(Caught)
-	// Stopwatch measures actions and plugins; nil measures nothing.
+	// Stopwatch measures plugins; nil measures nothing.
 	Stopwatch *Stopwatch
 	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
@@ -32,6 +35,12 @@ type Options struct {
 	// Verify checks the invariants after every statement and panics when one is broken. For tests.
 	Verify bool
 }
+
+// The parts of a session that are no actions.
+const (
+	PartOpen  = "open"
+	PartClose = "close"
+)
 
 // Session is one cycle's work on one snapshot: it asks the plugins, lets actions try statements, and sends out what they
 // decide.
@@ -161,14 +170,23 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 
 // run executes the actions that are left.
 func (s *Session) run() {
+	s.began(PartOpen)
 	s.open()
 	s.giveBackUnkept(s.profile.Actions)
 	for ; s.at < len(s.profile.Actions); s.at++ {
 		s.turn = model.JobKey{}
-		s.execute(s.profile.Actions[s.at])
+		s.began(s.profile.Actions[s.at].Name())
+		s.profile.Actions[s.at].Execute(s)
 	}
+	s.began(PartClose)
 	s.Close()
 	s.memory.rest = s.rest()
+}
+
+func (s *Session) began(part string) {
+	if s.options.Began != nil {
+		s.options.Began(part)
+	}
 }
 
 // send sends out a decision.

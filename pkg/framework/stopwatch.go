@@ -7,12 +7,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Stopwatch measures a session. Nothing is decided by what it reads, and neither plugins nor actions see it.
+// Stopwatch measures the plugins of a session. Nothing is decided by what it reads, and neither plugins nor actions see it.
 type Stopwatch struct {
 	// Now reads the time.
 	Now func() time.Time
-	// Action receives how long an action took, on the session's goroutine.
-	Action func(name string, took time.Duration)
 	// Plugin receives, when the session closes, how long all calls of one plugin at one extension point took together, looks at
 	// single nodes included. That costs a look at the clock with each of them: it is for one session in many. Nil measures no
 	// plugin.
@@ -56,18 +54,6 @@ func (s *Session) tellLaps() {
 	for lap, took := range s.laps {
 		s.options.Stopwatch.Plugin(lap.plugin, string(lap.point), took)
 	}
-}
-
-// execute executes an action.
-func (s *Session) execute(action Action) {
-	watch := s.options.Stopwatch
-	if watch == nil || watch.Action == nil {
-		action.Execute(s)
-		return
-	}
-	start := watch.Now()
-	action.Execute(s)
-	watch.Action(action.Name(), watch.Now().Sub(start))
 }
 
 // timedChecks makes checks count the time that they take. They hold until the session closes, as those that they are made of.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -84,6 +85,11 @@ func (d *Dimensions) Lacking(node *Node, request Resources, room Room) int {
 		}
 	}
 	return named
+}
+
+// Clone returns a copy that shares nothing with d, for another goroutine.
+func (d *Dimensions) Clone() *Dimensions {
+	return &Dimensions{names: slices.Clone(d.names), index: maps.Clone(d.index)}
 }
 
 // Len returns the number of dimensions known by now.

@@ -6,6 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Mailbox carries what informers, workers and the election have to say to the loop. It has no bound, so that no informer
@@ -23,10 +24,15 @@ type letters struct {
 	// groups are the events about PodGroups; no order between them and the others matters.
 	groups  []cluster.Event
 	replies []commit.Reply
-	lead    bool
 	// profiles are what makes the next profiles.
 	profiles []func() *framework.Profile
+	// looks are those who want to see the snapshot between two cycles.
+	looks []look
+	lead  bool
 }
+
+// look reads a snapshot on the loop's goroutine, and keeps nothing of it.
+type look func(snapshot *model.Snapshot)
 
 // NewMailbox returns an empty mailbox.
 func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
@@ -57,6 +63,11 @@ func (m *Mailbox) Lead() {
 // profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
 func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
 	m.put(func(l *letters) { l.profiles = append(l.profiles, next) })
+}
+
+// look asks the loop to call f with the snapshot between two cycles.
+func (m *Mailbox) look(f look) {
+	m.put(func(l *letters) { l.looks = append(l.looks, f) })
 }
 
 func (m *Mailbox) put(write func(*letters)) {

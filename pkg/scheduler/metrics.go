@@ -2,12 +2,14 @@ package scheduler
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/inspect"
 	"github.com/tutti-sched/tutti/pkg/metrics"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -72,10 +74,7 @@ func (m *Metrics) stopwatch(now func() time.Time) *framework.Stopwatch {
 	if m == nil {
 		return nil
 	}
-	watch := &framework.Stopwatch{Now: now, Action: func(name string, took time.Duration) {
-		m.action.WithLabelValues(name).Observe(took.Seconds())
-		m.oldAction.WithLabelValues(name).Observe(float64(took) / float64(time.Microsecond))
-	}}
+	watch := &framework.Stopwatch{Now: now}
 	if m.cycles%sampled == 0 {
 		watch.Plugin = func(name, point string, took time.Duration) {
 			m.plugin.WithLabelValues(name, point).Observe(took.Seconds())
@@ -85,13 +84,20 @@ func (m *Metrics) stopwatch(now func() time.Time) *framework.Stopwatch {
 	return watch
 }
 
-// cycled counts a cycle and what it came to.
-func (m *Metrics) cycled(took time.Duration, refusals map[model.JobKey]*model.Refusal) {
+// cycled counts a cycle, its actions and what it came to.
+func (m *Metrics) cycled(cycle *inspect.Cycle, actions []framework.Action, refusals map[model.JobKey]*model.Refusal) {
 	if m == nil {
 		return
 	}
+	took := cycle.Took.Duration
 	m.cycle.WithLabelValues().Observe(took.Seconds())
 	m.oldCycle.WithLabelValues().Observe(float64(took) / float64(time.Millisecond))
+	for _, part := range cycle.Parts {
+		if slices.ContainsFunc(actions, func(action framework.Action) bool { return action.Name() == part.Name }) {
+			m.action.WithLabelValues(part.Name).Observe(part.Took.Seconds())
+			m.oldAction.WithLabelValues(part.Name).Observe(float64(part.Took.Duration) / float64(time.Microsecond))
+		}
+	}
 	address := reflect.ValueOf(refusals).Pointer()
 	if address == m.last {
 		return

@@ -75,6 +75,8 @@ type Scheduler struct {
 	memory  framework.Memory
 	leading bool
 	last    lastCycle
+	history *history
+	looks   []look
 	cycle   timer
 	reports timer
 }
@@ -114,7 +116,7 @@ func New(
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
-		advisor: advisor, endsConflicts: profile.EndsConflicts(),
+		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &history{},
 	}
 }
 
@@ -132,6 +134,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
+	defer s.letLook(now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
@@ -153,6 +156,7 @@ func (s *Scheduler) step(ctx context.Context) {
 // receive empties the mailbox into the state machines.
 func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	letters := s.mailbox.take()
+	s.looks = append(s.looks, letters.looks...)
 	for _, next := range letters.profiles {
 		if profile := next(); profile != nil {
 			s.reconfigure(profile, now)
@@ -167,6 +171,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	if letters.lead && !s.leading {
 		s.leading = true
 		s.options.Metrics.lead()
+		s.history.lead()
 		s.starts.lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
@@ -190,6 +195,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)
+	watch := newStopwatch(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	decided, reserved, gaveBack, regrouped := 0, 0, false, false
 	expires, heard := now.Add(anyway), map[model.JobKey]bool{}
@@ -197,13 +203,16 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.stopwatch(s.options.Clock.Now),
-		Caught: func(caught framework.Caught) { s.caught(ctx, caught, now) },
+		Began:  func(part string) { watch.begin(part) },
+		Caught: func(caught framework.Caught) { watch.cycle.Panics++; s.caught(ctx, caught, now) },
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
 				expires = at
 			}
 		},
 		Decide: func(decision model.Decision) {
+			defer watch.begin(watch.begin(partSend))
+			watch.decided(&decision)
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.options.Metrics.decided(&decision)
@@ -221,6 +230,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			gaveBack = gaveBack || slices.ContainsFunc(decision.Promises, takesBack)
 		},
 	})
+	watch.begin(partSettle)
 	s.last = lastCycle{decided: decided+reserved > 0, expires: expires}
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
@@ -233,8 +243,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.settle(ctx, outcomes)
 	s.giveBackStranded(snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)
-	took := s.options.Clock.Since(now)
-	s.options.Metrics.cycled(took, s.refusals)
+	took := watch.stop(snapshot, len(s.refusals))
+	s.history.add(watch.cycle)
+	s.options.Metrics.cycled(watch.cycle, s.profile.Actions, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
 		"decided", decided, "waiting", len(s.refusals))
 }

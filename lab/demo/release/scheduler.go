@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,9 @@ import (
 const startTimeout = time.Minute
 
 // Start runs the scheduler program as the release has it, beside the cluster, and returns when it is ready. Two things
-// differ from a pod: a kubeconfig carries the token, and the ports are free ones of the loopback interface.
-func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program string) (*process.Process, error) {
+// differ from a pod: a kubeconfig carries the token, and the ports are free ones of the loopback interface. more arguments come
+// after those; the last of a kind wins.
+func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program string, more ...string) (*process.Process, error) {
 	kubeconfig, err := c.KubeconfigFor(ctx, Namespace, r.ServiceAccount)
 	if err != nil {
 		return nil, err
@@ -25,7 +27,7 @@ func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program s
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.Run(name, program, append(r.localArgs(health), "--kubeconfig="+kubeconfig)...)
+	p, err := c.Run(name, program, slices.Concat(r.localArgs(health), []string{"--kubeconfig=" + kubeconfig}, more)...)
 	if err != nil {
 		return nil, err
 	}

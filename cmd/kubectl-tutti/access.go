@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
+)
+
+// access is how the commands reach the cluster, and how they print: the flags that all of them have.
+type access struct {
+	rules     clientcmd.ClientConfigLoadingRules
+	overrides clientcmd.ConfigOverrides
+	output    string
+
+	// environment and now are the process's own, but for tests.
+	environment func(string) string
+	now         func() time.Time
+	// config, when it is set, takes the place of the kubeconfig.
+	config *rest.Config
+}
+
+// The ways to print.
+const (
+	outputJSON = "json"
+	outputYAML = "yaml"
+	outputWide = "wide"
+)
+
+func (a *access) addFlags(flags *pflag.FlagSet) {
+	a.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
+	flags.StringVar(&a.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file; without it, KUBECONFIG or ~/.kube/config")
+	flags.StringVar(&a.overrides.CurrentContext, "context", "", "context of the kubeconfig")
+	flags.StringVarP(&a.overrides.Context.Namespace, "namespace", "n", "", "namespace; without it, that of the context")
+	flags.StringVar(&a.overrides.Timeout, "request-timeout", "30s", "how long to wait for one answer of the API server")
+	flags.StringVarP(&a.output, "output", "o", "", "json, yaml, or wide")
+}
+
+// checkOutput returns an error when the way to print is not one of those that the command has, which json and yaml are always.
+func (a *access) checkOutput(more ...string) error {
+	ways := append([]string{outputJSON, outputYAML}, more...)
+	if a.output == "" || slices.Contains(ways, a.output) {
+		return nil
+	}
+	return fmt.Errorf("--output %q: say one of %s", a.output, strings.Join(ways, ", "))
+}
+
+// structured prints an object when json or yaml was asked for, and tells whether it was.
+func (a *access) structured(out io.Writer, object any) (printed bool, err error) {
+	if a.output != outputJSON && a.output != outputYAML {
+		return false, nil
+	}
+	text, err := json.MarshalIndent(object, "", "  ")
+	if err == nil && a.output == outputYAML {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return true, fmt.Errorf("print: %w", err)
+	}
+	_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
+	return true, err
+}
+
+// load returns the access to the API server, and the namespace that is meant.
+func (a *access) load() (*rest.Config, string, error) {
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&a.rules, &a.overrides)
+	if a.config != nil {
+		namespace := a.overrides.Context.Namespace
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault
+		}
+		return a.config, namespace, nil
+	}
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.UserAgent = "kubectl-tutti"
+	config.QPS, config.Burst = 50, 100
+	return config, namespace, nil
+}
+
+// reader reads what the commands need of the API server.
+type reader struct {
+	pods   kubernetes.Interface
+	groups versioned.Interface
+}
+
+func (a *access) reader() (*reader, string, error) {
+	config, namespace, err := a.load()
+	if err != nil {
+		return nil, "", err
+	}
+	pods, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("client: %w", err)
+	}
+	groups, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, "", fmt.Errorf("client: %w", err)
+	}
+	return &reader{pods: pods, groups: groups}, namespace, nil
+}
+
+// page is how many objects are asked for at a time.
+const page = 500
+
+// listGroups returns the PodGroups of a namespace, of all when it is empty, sorted as the API server has them.
+func (r *reader) listGroups(ctx context.Context, namespace string) ([]v1alpha1.PodGroup, error) {
+	var all []v1alpha1.PodGroup
+	for options := (metav1.ListOptions{Limit: page}); ; {
+		list, err := r.groups.SchedulingV1alpha1().PodGroups(namespace).List(ctx, options)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("the cluster knows no PodGroups (%s): is Tutti installed?", v1alpha1.SchemeGroupVersion)
+		case err != nil:
+			return nil, fmt.Errorf("list PodGroups: %w", err)
+		}
+		all = append(all, list.Items...)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
+// listPods returns the pods of a namespace, of all when it is empty, that a field selector selects.
+func (r *reader) listPods(ctx context.Context, namespace, fields string) ([]corev1.Pod, error) {
+	var all []corev1.Pod
+	for options := (metav1.ListOptions{Limit: page, FieldSelector: fields}); ; {
+		list, err := r.pods.CoreV1().Pods(namespace).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list pods: %w", err)
+		}
+		all = append(all, list.Items...)
+		if options.Continue = list.Continue; options.Continue == "" {
+			return all, nil
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package answer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+)
+
+// The scheduler's codes and reasons that this package treats in their own way.
+const (
+	groupNotFound = "GroupNotFound"
+	degraded      = "Degraded"
+)
+
+// Namespace is what is known of a namespace.
+type Namespace struct {
+	Name   string
+	Groups []v1alpha1.PodGroup
+	Pods   []corev1.Pod
+}
+
+// group returns the PodGroup of that name, nil when there is none.
+func (n *Namespace) group(name string) *v1alpha1.PodGroup {
+	for i := range n.Groups {
+		if n.Groups[i].Name == name {
+			return &n.Groups[i]
+		}
+	}
+	return nil
+}
+
+func (n *Namespace) groupNames() []string {
+	var names []string
+	for i := range n.Groups {
+		names = append(names, n.Groups[i].Name)
+	}
+	return names
+}
+
+// OfGroup answers for the PodGroup of that name, or for the pods that name one which does not exist. It returns nil when there is
+// neither.
+func OfGroup(namespace *Namespace, name string) *Answer {
+	group := namespace.group(name)
+	a := &Answer{
+		Kind: "PodGroup", Namespace: namespace.Name, Name: name, Members: countMembers(group, name, namespace.Pods),
+	}
+	if group == nil {
+		return a.withoutGroup(namespace)
+	}
+	status := &group.Status
+	a.SmallestChange, a.Reservation = status.SmallestChange, status.Reservation
+	a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
+	a.judge(group)
+	if a.State == Waiting || a.State == Degraded || a.State == Started {
+		a.Notes = append(a.Notes, ownReasons(name, namespace.Pods)...)
+	}
+	if a.State == Waiting || a.State == Unheard {
+		a.Notes = append(a.Notes, a.strays(namespace)...)
+	}
+	return a
+}
+
+// judge reads the PodGroup's status.
+func (a *Answer) judge(group *v1alpha1.PodGroup) {
+	condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
+	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
+	switch {
+	case ended:
+		a.State, a.Reason = Ended, string(group.Status.Phase)
+		a.Details = []string{fmt.Sprintf("%d members have succeeded, %d have failed", group.Status.Succeeded, group.Status.Failed)}
+		return
+	case condition == nil:
+		a.State = Unheard
+		a.Details = []string{"the scheduler has not said anything about it yet"}
+		a.Notes = append(a.Notes, "if this does not change within seconds, no scheduler runs: see who holds the Lease tutti-scheduler "+
+			"in its namespace, and the log of that pod")
+		return
+	case condition.Status == metav1.ConditionTrue && condition.Reason == degraded:
+		a.State = Degraded
+	case condition.Status == metav1.ConditionTrue:
+		a.State = Started
+	default:
+		a.State = Waiting
+	}
+	a.Reason, a.Details = condition.Reason, findings(condition.Message)
+	if condition.ObservedGeneration < group.Generation {
+		a.Notes = append(a.Notes, "the PodGroup has been changed since; the scheduler has not looked at it again yet")
+	}
+}
+
+// findings takes the scheduler's sentence apart, since a line each is easier to read.
+func findings(message string) []string {
+	var lines []string
+	for line := range strings.SplitSeq(message, "; ") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// withoutGroup answers for pods that name a PodGroup which does not exist. It returns nil when no pod does.
+func (a *Answer) withoutGroup(namespace *Namespace) *Answer {
+	var said *corev1.PodCondition
+	named, started := false, true
+	for i := range namespace.Pods {
+		pod := &namespace.Pods[i]
+		if GroupName(pod) != a.Name {
+			continue
+		}
+		named = true
+		if condition := waits(pod); condition != nil {
+			said, started = condition, false
+		}
+	}
+	switch {
+	case !named:
+		return nil
+	case said != nil && said.Reason != groupNotFound: // pods may be a group without an object, about which the scheduler tells them
+		a.State, a.Reason, a.Details = Waiting, said.Reason, findings(said.Message)
+		a.Notes = append(a.Notes, "there is no PodGroup of this name: its pods are a group all the same, or were when this was written")
+		return a
+	case started && a.Members.Bound > 0:
+		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", a.Members.Bound)}
+		a.Notes = append(a.Notes, "there is no PodGroup of this name")
+		return a
+	}
+	a.State, a.Reason = Waiting, groupNotFound
+	a.Details = []string{fmt.Sprintf("PodGroup %q does not exist in namespace %s, and its pods wait for it", a.Name, a.Namespace)}
+	switch nearest := Nearest(a.Name, namespace.groupNames()); {
+	case nearest != "":
+		a.Notes = append(a.Notes, fmt.Sprintf("did you mean PodGroup %q?", nearest))
+	case len(namespace.Groups) == 0:
+		a.Notes = append(a.Notes, "there is no PodGroup in this namespace at all")
+	}
+	return a
+}
+
+// waits returns the condition by which the scheduler tells a pod why it waits, nil when it has not.
+func waits(pod *corev1.Pod) *corev1.PodCondition {
+	if pod.Spec.NodeName != "" {
+		return nil
+	}
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Message != "" {
+			return condition
+		}
+	}
+	return nil
+}
+
+// ownReasons are what single members are told beside what the group is told.
+func ownReasons(name string, pods []corev1.Pod) []string {
+	byText := map[string][]string{}
+	for i := range pods {
+		pod := &pods[i]
+		if GroupName(pod) != name || foreign(pod) || len(pod.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		if condition := waits(pod); condition != nil && !strings.HasPrefix(condition.Message, "waits with its PodGroup") {
+			text := condition.Reason + ": " + condition.Message
+			byText[text] = append(byText[text], pod.Name)
+		}
+	}
+	var notes []string
+	for text, names := range byText {
+		slices.Sort(names)
+		notes = append(notes, fmt.Sprintf("%s: %s", few(names), text))
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// strays are pods that were probably meant for the group: those that another scheduler is asked to place, and those that name a
+// group which is written much like this one and does not exist.
+func (a *Answer) strays(namespace *Namespace) []string {
+	var notes []string
+	if names := a.Members.Foreign; len(names) > 0 {
+		notes = append(notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(names), corev1.DefaultSchedulerName))
+	}
+	if a.Members.Exist >= a.Members.Needs {
+		return notes
+	}
+	lost := map[string][]string{}
+	for i := range namespace.Pods {
+		pod := &namespace.Pods[i]
+		if named := GroupName(pod); named != "" && named != a.Name && namespace.group(named) == nil {
+			lost[named] = append(lost[named], pod.Name)
+		}
+	}
+	named := make([]string, 0, len(lost))
+	for name := range lost {
+		named = append(named, name)
+	}
+	slices.Sort(named)
+	if near := Nearest(a.Name, named); near != "" {
+		slices.Sort(lost[near])
+		notes = append(notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is that a slip of the pen?", few(lost[near]), near))
+	}
+	return notes
+}
+
+// few names pods, up to a few of them.
+func few(names []string) string {
+	const most = 4
+	if len(names) > most+1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func at(t *metav1.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
+}

@@ -1,0 +1,63 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// OfPod answers for the pod of that name, and for its group when it has one. It returns nil when there is no such pod.
+func OfPod(namespace *Namespace, name string) *Answer {
+	var pod *corev1.Pod
+	for i := range namespace.Pods {
+		if namespace.Pods[i].Name == name {
+			pod = &namespace.Pods[i]
+		}
+	}
+	if pod == nil {
+		return nil
+	}
+	a := &Answer{Kind: "Pod", Namespace: namespace.Name, Name: name}
+	a.judgePod(pod)
+	if group := GroupName(pod); group != "" && !foreign(pod) {
+		a.Group = OfGroup(namespace, group)
+		if a.Reason == groupNotFound || strings.HasPrefix(strings.Join(a.Details, ""), "waits with its PodGroup") {
+			a.Details = nil // the group says it better
+		}
+	}
+	return a
+}
+
+func (a *Answer) judgePod(pod *corev1.Pod) {
+	condition := waits(pod)
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		a.State, a.Reason = Ended, string(pod.Status.Phase)
+		a.Details = findings(pod.Status.Message)
+	case pod.DeletionTimestamp != nil:
+		a.State, a.Details = Ended, []string{"it is being deleted"}
+	case pod.Spec.NodeName != "":
+		a.State, a.Details = Started, []string{fmt.Sprintf("bound to node %s, %s", pod.Spec.NodeName, pod.Status.Phase)}
+	case foreign(pod):
+		a.State = Foreign
+		a.Details = []string{fmt.Sprintf("its spec.schedulerName is %q: Tutti leaves it alone", pod.Spec.SchedulerName)}
+		if group := GroupName(pod); group != "" {
+			a.Notes = append(a.Notes, fmt.Sprintf("it names PodGroup %q, of which it is no member therefore", group))
+		}
+	case len(pod.Spec.SchedulingGates) > 0:
+		a.State, a.Reason = Waiting, corev1.PodReasonSchedulingGated
+		var gates []string
+		for _, gate := range pod.Spec.SchedulingGates {
+			gates = append(gates, gate.Name)
+		}
+		a.Details = []string{"it carries scheduling gates, which somebody else is to take off: " + strings.Join(gates, ", ")}
+	case condition != nil:
+		a.State, a.Reason, a.Details = Waiting, condition.Reason, findings(condition.Message)
+	default:
+		a.State, a.Details = Unheard, []string{"the scheduler has not said anything about it yet"}
+	}
+	if node := pod.Status.NominatedNodeName; node != "" && a.State == Waiting {
+		a.Details = append(a.Details, "room for it is promised on node "+node)
+	}
+}

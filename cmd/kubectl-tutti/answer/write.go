@@ -1,0 +1,159 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+)
+
+// Write prints the answer for people. now is what ages are counted up to.
+func (a *Answer) Write(p *paper.Paper, now time.Time) {
+	if a.Group != nil && (a.State == Waiting || a.State == Unheard) && len(a.Details) == 0 {
+		p.Printf("Pod %s/%s is of PodGroup %s.\n", a.Namespace, a.Name, a.Group.Name)
+		a.Group.Write(p, now)
+		return
+	}
+	p.Printf("%s %s/%s %s%s\n", a.Kind, a.Namespace, a.Name, p.Paint(a.style(), a.State.verb(a.Kind)), a.reason(p))
+	for _, detail := range a.Details {
+		p.Printf("  %s\n", detail)
+	}
+	if rows := a.rows(now); len(rows) > 0 {
+		p.Printf("\n")
+		p.Pairs(rows)
+	}
+	if a.Group != nil {
+		p.Printf("\n")
+		a.Group.Write(p, now)
+	}
+}
+
+func (s State) verb(kind string) string {
+	switch s {
+	case Waiting:
+		return "waits"
+	case Degraded:
+		return "is degraded"
+	case Started:
+		return "has started"
+	case Ended:
+		return "has ended"
+	case Foreign:
+		return "is not for Tutti to place"
+	}
+	return "has not been looked at"
+}
+
+func (a *Answer) style() paper.Style {
+	switch a.State {
+	case Waiting, Degraded, Unheard:
+		return paper.Bad
+	case Started:
+		return paper.Good
+	}
+	return paper.Plain
+}
+
+func (a *Answer) reason(p *paper.Paper) string {
+	if a.Reason == "" || string(a.State) == a.Reason || a.State == Started {
+		return ""
+	}
+	return ": " + p.Paint(paper.Strong, a.Reason)
+}
+
+// rows are names and what they are.
+func (a *Answer) rows(now time.Time) [][]paper.Cell {
+	var rows [][]paper.Cell
+	add := func(name, text string) { rows = append(rows, paper.Cells(name, text)) }
+	if a.SmallestChange != "" {
+		rows = append(rows, []paper.Cell{{Text: "Smallest change"}, {Text: a.SmallestChange, Style: paper.Strong}})
+	}
+	if a.WaitingSince != nil {
+		add("Waiting since", since(*a.WaitingSince, now)+", with all the members it needs")
+	}
+	if a.DegradedSince != nil {
+		add("Degraded since", since(*a.DegradedSince, now))
+	}
+	if a.Members != nil {
+		rows = append(rows, a.Members.rows(a.State != Ended)...)
+	}
+	if a.Reservation != nil {
+		add("Reservation", reservation(a.Reservation, now))
+	}
+	for i, note := range a.Notes {
+		if i == 0 {
+			add("Notes", note)
+		} else {
+			add("", note)
+		}
+	}
+	return rows
+}
+
+// rows are what there is to say of the members; alive tells that some of them may be missing.
+func (m *Members) rows(alive bool) [][]paper.Cell {
+	needs := ""
+	if m.Needs > 0 {
+		needs = fmt.Sprintf("needs %d, ", m.Needs)
+	}
+	exist := paper.Cell{Text: fmt.Sprintf("%shas %d", needs, m.Exist)}
+	if alive && m.Exist < m.Needs {
+		exist.Text, exist.Style = fmt.Sprintf("%s (%d missing)", exist.Text, m.Needs-m.Exist), paper.Warning
+	}
+	exist.Text += ": " + m.tally()
+	rows := [][]paper.Cell{{{Text: "Members"}, exist}}
+	for _, role := range m.Roles {
+		cell := paper.Cell{Text: fmt.Sprintf("needs %d, has %d: %d bound", role.Needs, role.Exist, role.Bound)}
+		if alive && role.Exist < role.Needs {
+			cell.Style = paper.Warning
+		}
+		rows = append(rows, []paper.Cell{{Text: "  role " + role.Name}, cell})
+	}
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"  gated", m.Gated}, {"  failed", m.Failed}, {"  being deleted", m.Deleting}} {
+		if len(list.names) > 0 {
+			rows = append(rows, paper.Cells(list.what, few(list.names)))
+		}
+	}
+	return rows
+}
+
+// tally counts the members by what they do: "2 bound (1 runs), 3 wait".
+func (m *Members) tally() string {
+	counts := []string{fmt.Sprintf("%d bound", m.Bound)}
+	for _, count := range []struct {
+		n    int
+		what string
+	}{
+		{m.Running, "running"}, {m.Succeeded, "succeeded"}, {len(m.Waiting), "waiting"}, {len(m.Gated), "gated"},
+		{len(m.Failed), "failed"},
+	} {
+		if count.n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
+		}
+	}
+	return strings.Join(counts, ", ")
+}
+
+func reservation(r *v1alpha1.Reservation, now time.Time) string {
+	var rooms []string
+	for _, node := range r.Nodes {
+		rooms = append(rooms, fmt.Sprintf("%s (%d)", node.Name, node.Members))
+	}
+	expected := "expected start unknown"
+	if r.ExpectedStart != nil {
+		expected = "expected start " + r.ExpectedStart.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s; since %s, %s", few(rooms), since(r.Since.Time, now), expected)
+}
+
+// since writes a moment and how long ago it was.
+func since(when, now time.Time) string {
+	return fmt.Sprintf("%s (%s)", when.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(when)))
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// server plays both the API server and the scheduler: it answers a path with what the story says, and takes down what is created.
+type server struct {
+	*httptest.Server
+	objects map[string]string
+	created []string
+}
+
+func newServer(t *testing.T) *server {
+	s := &server{objects: map[string]string{}}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if request.Method == http.MethodPost {
+			body, err := io.ReadAll(request.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			s.created = append(s.created, request.URL.Path)
+			w.Header().Set("Content-Type", request.Header.Get("Content-Type"))
+			_, _ = w.Write(body)
+			return
+		}
+		text, known := s.objects[request.URL.Path]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+			text = `{kind: Status, apiVersion: v1, status: Failure, reason: NotFound, code: 404, message: "no such path"}`
+		}
+		asJSON, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", request.URL.Path, err)
+		}
+		_, _ = w.Write(asJSON)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// execute runs a command line against the server.
+func (s *server) execute(t *testing.T, args ...string) string {
+	t.Helper()
+	a := &access{
+		environment: func(string) string { return "" },
+		now:         func() time.Time { return time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC) },
+		config: &rest.Config{
+			Host: s.URL, BearerToken: "token", TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		},
+	}
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "$SERVER", s.URL)
+	}
+	command := commandOf(a)
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs(args)
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		out.WriteString("error: " + err.Error() + "\n")
+	}
+	return strings.ReplaceAll(out.String(), s.URL, "$SERVER")
+}
+
+// TestCommands plays testdata: "serve PATH" says what is answered there, as YAML; "run" executes the words of its input, one a line
+// where there are blanks in them; "made" tells what was created since.
+func TestCommands(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("stories: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			s := newServer(t)
+			datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
+				switch d.Cmd {
+				case "serve":
+					s.objects[d.CmdArgs[0].Key] = d.Input
+					return ""
+				case "run":
+					return s.execute(t, words(d.Input)...)
+				case "made":
+					made := s.created
+					s.created = nil
+					return strings.Join(made, "\n")
+				}
+				t.Fatalf("unknown command %q", d.Cmd)
+				return ""
+			})
+		})
+	}
+}
+
+func words(text string) []string {
+	if lines := strings.Split(text, "\n"); len(lines) > 1 {
+		return lines
+	}
+	return strings.Fields(text)
+}
+
+// TestStructuredOutputIsWhatItSays reads what -o json and -o yaml print, and finds the same in both.
+func TestStructuredOutputIsWhatItSays(t *testing.T) {
+	s := newServer(t)
+	s.objects["/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups"] =
+		`{items: [{metadata: {name: train, namespace: default}, spec: {minMember: 2}, status: {smallestChange: free 2 gpu}}]}`
+	s.objects["/api/v1/namespaces/default/pods"] = `{items: []}`
+	s.objects["/debug/cycles"] = `{total: 3, leading: true, cycles: [{number: 3, took: 1ms}]}`
+	s.objects["/debug/nodes"] = `{nodes: [{name: n1, idle: {cpu: "2"}}]}`
+	s.objects["/debug/config"] = `{source: built in, text: "actions: allocate"}`
+	endpoint := []string{"--server", s.URL, "--insecure-skip-tls-verify"}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"why":         {[]string{"why", "train"}, "free 2 gpu"},
+		"status":      {[]string{"status"}, "free 2 gpu"},
+		"cycle":       {append([]string{"cycle"}, endpoint...), "1ms"},
+		"nodes":       {append([]string{"nodes"}, endpoint...), "n1"},
+		"config show": {append([]string{"config", "show"}, endpoint...), "actions: allocate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asJSON := s.execute(t, slices.Concat(c.args, []string{"-o", "json"})...)
+			asYAML := s.execute(t, slices.Concat(c.args, []string{"-o", "yaml"})...)
+			var one, other any
+			if err := json.Unmarshal([]byte(asJSON), &one); err != nil {
+				t.Fatalf("%v in\n%s", err, asJSON)
+			}
+			if err := yaml.Unmarshal([]byte(asYAML), &other); err != nil {
+				t.Fatalf("%v in\n%s", err, asYAML)
+			}
+			first, _ := json.Marshal(one)
+			second, _ := json.Marshal(other)
+			if string(first) != string(second) || !strings.Contains(string(first), c.want) {
+				t.Errorf("json %s\nyaml %s\nwant %q in both", first, second, c.want)
+			}
+			if wrong := s.execute(t, slices.Concat(c.args, []string{"-o", "xml"})...); !strings.Contains(wrong, `--output "xml"`) {
+				t.Errorf("-o xml: %s", wrong)
+			}
+		})
+	}
+}
+
+// TestHelpHasExamples: every command that does something shows how it is used.
+func TestHelpHasExamples(t *testing.T) {
+	var look func(path string, names []string)
+	s := newServer(t)
+	look = func(path string, names []string) {
+		for _, name := range names {
+			help := s.execute(t, append(strings.Fields(path), name, "--help")...)
+			if !strings.Contains(help, "Examples:\n") {
+				t.Errorf("%s %s: no examples in\n%s", path, name, help)
+			}
+		}
+	}
+	look("", []string{"why", "status", "nodes", "cycle", "config", "submit"})
+	look("config", []string{"show", "lint", "explain"})
+}
+
+func TestLintReadsFiles(t *testing.T) {
+	s := newServer(t)
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	text := "actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: gagn\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := s.execute(t, "config", "lint", file)
+	for _, want := range []string{"scheduler.yaml:1", "reclaim", "scheduler.yaml:4", `did you mean "gang"?`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+}

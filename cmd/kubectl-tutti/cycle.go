@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/pkg/inspect"
+)
+
+func newCycle(a *access) *cobra.Command {
+	k := &asker{access: a}
+	var last int
+	var deciding bool
+	command := &cobra.Command{
+		Use:     "cycle",
+		Aliases: []string{"cycles"},
+		Short:   "Show what the scheduler's last cycles did and how long each part took",
+		Long: `Shows the last cycles, the latest at the bottom: how long each took, and each part of it (the snapshot, the actions of the
+configuration, the handing over of decisions, what comes after); how many jobs there were and how many of them were left waiting;
+and how many pods were bound, evicted and promised room. A cycle runs when something has changed; there is none for a cluster at
+rest.
+
+It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
+		Example: `  kubectl tutti cycle
+  kubectl tutti cycle --last 50 --deciding
+  kubectl tutti cycle -o wide`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := k.checkOutput(outputWide); err != nil {
+				return err
+			}
+			if last < 1 {
+				return fmt.Errorf("--last %d: must be at least 1", last)
+			}
+			var cycles inspect.Cycles
+			if err := k.ask(command.Context(), inspect.PathCycles, &cycles); err != nil {
+				return err
+			}
+			latest(&cycles, last, deciding)
+			if printed, err := k.structured(command.OutOrStdout(), cycles); printed {
+				return err
+			}
+			writeCycles(k.sheet(command), &cycles, k.output == outputWide)
+			return nil
+		},
+	}
+	k.addFlags(command.Flags())
+	command.Flags().IntVar(&last, "last", 10, "how many cycles to show; the scheduler keeps a hundred")
+	command.Flags().BoolVar(&deciding, "deciding", false, "only cycles that decided something")
+	return command
+}
+
+// latest leaves the last so many cycles, of those that decided something if that is wanted.
+func latest(cycles *inspect.Cycles, last int, deciding bool) {
+	left := []*inspect.Cycle{}
+	for _, cycle := range cycles.Cycles {
+		if len(left) < last && (!deciding || cycle.Decided > 0) {
+			left = append(left, cycle)
+		}
+	}
+	cycles.Cycles = left
+}
+
+func writeCycles(p *paper.Paper, cycles *inspect.Cycles, wide bool) {
+	if len(cycles.Cycles) == 0 {
+		if !cycles.Leading {
+			p.Printf("This scheduler does not lead: it runs no cycles.\n")
+			return
+		}
+		p.Printf("There is no such cycle among the last of %d.\n", cycles.Total)
+		return
+	}
+	header := []string{"CYCLE", "START", "TOOK", "JOBS", "WAITING", "BOUND", "EVICTED", "PROMISED", "RESERVED", "PARTS"}
+	var rows [][]paper.Cell
+	for i := len(cycles.Cycles) - 1; i >= 0; i-- {
+		cycle := cycles.Cycles[i]
+		row := paper.Cells(strconv.FormatUint(cycle.Number, 10), cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration),
+			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Promises),
+			count(cycle.Reservations), parts(cycle))
+		if cycle.Decided > 0 {
+			row[0].Style = paper.Strong
+		}
+		if cycle.Panics > 0 {
+			row[0] = paper.Cell{Text: row[0].Text + " !", Style: paper.Bad}
+		}
+		rows = append(rows, row)
+		if wide {
+			rows = append(rows, decisions(cycle)...)
+		}
+	}
+	p.Table(header, rows)
+}
+
+// parts writes the parts that took longest to say, in their order: "snapshot 1ms, allocate 3ms".
+func parts(cycle *inspect.Cycle) string {
+	var texts []string
+	for _, part := range cycle.Parts {
+		if part.Took.Duration >= time.Microsecond {
+			texts = append(texts, part.Name+" "+short(part.Took.Duration))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// decisions are rows with what was decided for each job.
+func decisions(cycle *inspect.Cycle) [][]paper.Cell {
+	var rows [][]paper.Cell
+	say := func(text string) {
+		rows = append(rows, []paper.Cell{{}, {}, {}, {}, {}, {}, {}, {}, {}, {Text: text, Style: paper.Faint}})
+	}
+	for _, decision := range cycle.Decisions {
+		var did []string
+		for _, what := range []struct {
+			n    int
+			text string
+		}{
+			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Promises, "%d promised room"},
+			{decision.GivenBack, "%d lost what they were promised"},
+		} {
+			if what.n > 0 {
+				did = append(did, fmt.Sprintf(what.text, what.n))
+			}
+		}
+		if decision.Reserved != "" {
+			did = append(did, "room reserved on "+decision.Reserved)
+		}
+		say("  " + decision.Job + ": " + strings.Join(did, ", "))
+	}
+	if more := cycle.Decided - len(cycle.Decisions); more > 0 {
+		say(fmt.Sprintf("  and %d more jobs", more))
+	}
+	if cycle.Panics > 0 {
+		say(fmt.Sprintf("  %d panics of plugins or actions were caught: see the scheduler's log", cycle.Panics))
+	}
+	return rows
+}
+
+func count(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// short rounds a duration to three digits or so.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/reach"
+	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// asker asks the scheduler itself.
+type asker struct {
+	*access
+	options reach.Options
+}
+
+func (k *asker) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&k.options.Server, "server", "",
+		"address of the scheduler's endpoint, such as https://10.0.0.7:8443; without it, a port-forward to the pod that leads")
+	flags.StringVar(&k.options.Authority, "certificate-authority", "", "file with the certificates that may have signed that of --server")
+	flags.BoolVar(&k.options.Insecure, "insecure-skip-tls-verify", false, "do not check the certificate of --server")
+	flags.StringVar(&k.options.Token, "token", "", "bearer token for the scheduler; without it, that of the kubeconfig")
+	flags.StringVar(&k.options.Account, "account", "",
+		"ServiceAccount, NAMESPACE/NAME, to ask the API server for a token of, for a kubeconfig that has none")
+	flags.StringVar(&k.options.Namespace, "scheduler-namespace", "tutti-system", "namespace of the scheduler")
+	flags.StringVar(&k.options.Lease, "lease", "tutti-scheduler", "name of the scheduler's Lease")
+}
+
+// ask gets the document at a path.
+func (k *asker) ask(ctx context.Context, path string, into any) error {
+	config, _, err := k.load()
+	if err != nil {
+		return err
+	}
+	endpoint, err := reach.Open(ctx, config, k.options)
+	if err != nil {
+		return err
+	}
+	defer endpoint.Close()
+	return endpoint.Get(ctx, path, into)
+}
+
+func newNodes(a *access) *cobra.Command {
+	k := &asker{access: a}
+	command := &cobra.Command{
+		Use:   "nodes [NAME...]",
+		Short: "Show the room on nodes as the scheduler sees it",
+		Long: `Shows, for each node and resource, how much is idle of how much there is; what is promised to pods for whom others were
+evicted, and what is reserved for gangs that have waited long (both are part of what is idle, or about to be); and the isolated
+CPUs. A node that is marked ! takes no pods.
+
+It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
+		Example: `  kubectl tutti nodes
+  kubectl tutti nodes gpu-7 -o wide
+  kubectl tutti nodes --server https://10.0.0.7:8443 --certificate-authority ca.crt`,
+		RunE: func(command *cobra.Command, names []string) error {
+			if err := k.checkOutput(outputWide); err != nil {
+				return err
+			}
+			var nodes inspect.Nodes
+			if err := k.ask(command.Context(), inspect.PathNodes, &nodes); err != nil {
+				return err
+			}
+			if err := pick(&nodes, names); err != nil {
+				return err
+			}
+			if printed, err := k.structured(command.OutOrStdout(), nodes); printed {
+				return err
+			}
+			writeNodes(k.sheet(command), &nodes, k.output == outputWide)
+			return nil
+		},
+	}
+	k.addFlags(command.Flags())
+	return command
+}
+
+// pick leaves the nodes of these names, all when there are none.
+func pick(nodes *inspect.Nodes, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var picked []inspect.Node
+	for _, name := range names {
+		i := slices.IndexFunc(nodes.Nodes, func(n inspect.Node) bool { return n.Name == name })
+		if i < 0 {
+			return fmt.Errorf("the scheduler knows no node %q", name)
+		}
+		picked = append(picked, nodes.Nodes[i])
+	}
+	nodes.Nodes = picked
+	return nil
+}
+
+func writeNodes(p *paper.Paper, nodes *inspect.Nodes, wide bool) {
+	if len(nodes.Nodes) == 0 {
+		p.Printf("The scheduler knows no nodes.\n")
+		return
+	}
+	resources, isolatedAny := columns(nodes, wide)
+	header := []string{"NODE", "PODS"}
+	for _, name := range resources {
+		header = append(header, strings.ToUpper(shortName(name)))
+	}
+	if isolatedAny {
+		header = append(header, "ISOLATED")
+	}
+	header = append(header, "PROMISED", "RESERVED")
+	if wide {
+		header = append(header, "RELEASING", "FREE CPUS", "REMARK")
+	}
+	var rows [][]paper.Cell
+	for i := range nodes.Nodes {
+		node := &nodes.Nodes[i]
+		row := []paper.Cell{nameCell(node), {Text: fmt.Sprint(node.Pods)}}
+		for _, name := range resources {
+			row = append(row, roomCell(node, name))
+		}
+		if isolatedAny {
+			row = append(row, isolatedCell(node))
+		}
+		row = append(row, paper.Cell{Text: keptText(node.Promised, wide)}, paper.Cell{Text: keptText(node.Reserved, wide)})
+		if wide {
+			row = append(row, paper.Cells(amounts(node.Releasing), freeCPUs(node), remark(node))...)
+		}
+		rows = append(rows, row)
+	}
+	p.Table(header, rows)
+	if !nodes.Leading {
+		p.Printf("\nThis scheduler does not lead: it does not know what the leader is about to write.\n")
+	}
+}
+
+// columns returns the resources that are shown: the usual two, and those that not every node has.
+func columns(nodes *inspect.Nodes, wide bool) (names []corev1.ResourceName, isolatedAny bool) {
+	names = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+	hidden := []corev1.ResourceName{corev1.ResourcePods, isolated.Resource}
+	if !wide {
+		hidden = append(hidden, corev1.ResourceEphemeralStorage)
+	}
+	more := map[corev1.ResourceName]bool{}
+	for i := range nodes.Nodes {
+		isolatedAny = isolatedAny || nodes.Nodes[i].Isolated != nil
+		for name := range nodes.Nodes[i].Allocatable {
+			if !slices.Contains(names, name) && !slices.Contains(hidden, name) {
+				more[name] = true
+			}
+		}
+	}
+	return append(names, slices.Sorted(maps.Keys(more))...), isolatedAny
+}
+
+// shortName leaves out the domain of a resource: nvidia.com/gpu is gpu.
+func shortName(name corev1.ResourceName) string {
+	text := string(name)
+	return text[strings.LastIndex(text, "/")+1:]
+}
+
+func nameCell(node *inspect.Node) paper.Cell {
+	if node.Unschedulable || node.Refused != "" {
+		return paper.Cell{Text: node.Name + " !", Style: paper.Warning}
+	}
+	return paper.Cell{Text: node.Name}
+}
+
+func roomCell(node *inspect.Node, name corev1.ResourceName) paper.Cell {
+	all, has := node.Allocatable[name]
+	if !has {
+		return paper.Cell{Text: "-", Style: paper.Faint}
+	}
+	idle := node.Idle[name]
+	cell := paper.Cell{Text: amount(name, idle) + "/" + amount(name, all)}
+	switch {
+	case idle.Sign() < 0:
+		cell.Style = paper.Bad
+	case idle.Sign() == 0:
+		cell.Style = paper.Faint
+	}
+	return cell
+}
+
+// amount writes a quantity for people: memory in Gi with one digit, where it is not whole.
+func amount(name corev1.ResourceName, quantity resource.Quantity) string {
+	const gi = 1 << 30
+	bytes := name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
+	if value := quantity.Value(); bytes && (value >= gi || value <= -gi) && value%gi != 0 {
+		return fmt.Sprintf("%.1fGi", float64(value)/gi)
+	}
+	return quantity.String()
+}
+
+func isolatedCell(node *inspect.Node) paper.Cell {
+	switch {
+	case node.Isolated == nil:
+		return paper.Cell{Text: "-", Style: paper.Faint}
+	case node.Isolated.Stale:
+		return paper.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: paper.Bad}
+	}
+	return paper.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
+}
+
+// keptText says for whom room is kept; how much of what only when there is space for it.
+func keptText(kept []inspect.Kept, wide bool) string {
+	if len(kept) == 0 {
+		return "-"
+	}
+	var texts []string
+	for i := range kept {
+		text := kept[i].Job
+		if wide && kept[i].Pod != "" {
+			text += " (" + kept[i].Pod + ")"
+		}
+		if wide {
+			text += ": " + amounts(kept[i].Resources)
+		}
+		if wide && kept[i].LentUntil != nil {
+			text += ", lent until " + kept[i].LentUntil.UTC().Format(time.RFC3339)
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	separator := ", "
+	if wide {
+		separator = "; "
+	}
+	return strings.Join(texts, separator)
+}
+
+// amounts writes a list of resources, without the number of pods.
+func amounts(list corev1.ResourceList) string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if name != corev1.ResourcePods {
+			texts = append(texts, amount(name, list[name])+" "+string(name))
+		}
+	}
+	if len(texts) == 0 {
+		return "-"
+	}
+	return strings.Join(texts, " ")
+}
+
+func freeCPUs(node *inspect.Node) string {
+	if node.Isolated == nil {
+		return "-"
+	}
+	all, err := isolated.ParseSet(node.Isolated.CPUs)
+	if err != nil {
+		return "?"
+	}
+	held, err := isolated.ParseSet(node.Isolated.Held)
+	if err != nil {
+		return "?"
+	}
+	if free := all.Minus(held); !free.Empty() {
+		return free.String()
+	}
+	return "-"
+}
+
+func remark(node *inspect.Node) string {
+	var remarks []string
+	if node.Unschedulable {
+		remarks = append(remarks, "cordoned")
+	}
+	if node.Refused != "" {
+		remarks = append(remarks, node.Refused)
+	}
+	if node.Isolated != nil && node.Isolated.Stale {
+		remarks = append(remarks, "the agent for isolated CPUs is not heard of")
+	}
+	if len(remarks) == 0 {
+		return "-"
+	}
+	return strings.Join(remarks, "; ")
+}

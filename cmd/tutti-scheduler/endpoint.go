@@ -1,0 +1,85 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/tutti-sched/tutti/pkg/configuration"
+	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/pkg/scheduler"
+)
+
+// The files of --tls-cert-dir, named as in a Secret of type kubernetes.io/tls.
+const (
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
+)
+
+// checkCertificates returns an error when the files are not there or do not belong together, for which the server would make a
+// certificate of its own instead.
+func (o *options) checkCertificates() error {
+	if o.certificates == "" {
+		return nil
+	}
+	_, err := tls.LoadX509KeyPair(filepath.Join(o.certificates, certificateFile), filepath.Join(o.certificates, keyFile))
+	if err != nil {
+		return fmt.Errorf("--tls-cert-dir %s: %w", o.certificates, err)
+	}
+	if o.metricsAddress == "0" {
+		return errors.New("--tls-cert-dir is of no use with --metrics-bind-address 0")
+	}
+	return nil
+}
+
+// endpoint says how metrics and what the scheduler shows of itself are served: by HTTPS, to those who send a token that the API
+// server knows (else 401) of somebody who may get the path (else 403).
+func (o *options) endpoint(source inspect.Source) server.Options {
+	return server.Options{
+		BindAddress:    o.metricsAddress,
+		SecureServing:  true,
+		FilterProvider: guard,
+		ExtraHandlers:  source.Handlers(),
+		CertDir:        o.certificates,
+		CertName:       certificateFile,
+		KeyName:        keyFile,
+		TLSOpts: []func(*tls.Config){func(settings *tls.Config) {
+			settings.MinVersion = tls.VersionTLS13
+			settings.NextProtos = []string{"http/1.1"} // nobody needs many streams here, and they have been used to keep servers busy
+		}},
+	}
+}
+
+// shownConfig is what is shown of the configuration.
+func shownConfig(report configuration.Report) *inspect.Config {
+	shown := &inspect.Config{
+		Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
+	}
+	if refused := report.Refused; refused != nil {
+		shown.Refused = &inspect.RefusedConfig{
+			Revision: revision(refused.Version), At: refused.At, Error: strings.Join(refused.Problems, "\n"),
+		}
+	}
+	return shown
+}
+
+// revision returns the hash of a version, and the number that the API server has given it.
+func revision(version configuration.Version) string {
+	if version.ResourceVersion == "" {
+		return version.Hash
+	}
+	return version.Hash + " (resourceVersion " + version.ResourceVersion + ")"
+}
+
+// documents is where what the endpoint shows comes from.
+func (p *process) documents() inspect.Source {
+	return inspect.Source{
+		Nodes:  scheduler.NewBookkeeper(p.loop).Nodes,
+		Cycles: p.loop.Cycles,
+		Config: func() *inspect.Config { return shownConfig(p.live.Report()) },
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// For how long the API server's word about a token and about a right is believed, and how long it is waited for.
+const (
+	tokenFor   = time.Minute
+	grantedFor = 5 * time.Minute
+	deniedFor  = 30 * time.Second
+	reviewFor  = 10 * time.Second
+)
+
+// guard makes what stands in front of the endpoint: it lets through who sends a token that the API server knows, and may do what
+// was asked for. controller-runtime has the same, but says 500 to whoever sends a token that nobody knows.
+func guard(config *rest.Config, client *http.Client) (server.Filter, error) {
+	tokens, err := authenticationv1.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("client for token reviews: %w", err)
+	}
+	rights, err := authorizationv1.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("client for access reviews: %w", err)
+	}
+	again := &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
+	who, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+		Anonymous: &apiserver.AnonymousAuthConfig{Enabled: false}, CacheTTL: tokenFor,
+		TokenAccessReviewClient: tokens, TokenAccessReviewTimeout: reviewFor, WebhookRetryBackoff: again,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("authentication: %w", err)
+	}
+	may, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: rights, AllowCacheTTL: grantedFor, DenyCacheTTL: deniedFor, WebhookRetryBackoff: again,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("authorization: %w", err)
+	}
+	return func(log logr.Logger, behind http.Handler) (http.Handler, error) {
+		return &door{log: log, who: who, may: may, behind: behind}, nil
+	}, nil
+}
+
+// door is in front of one path.
+type door struct {
+	log    logr.Logger
+	who    authenticator.Request
+	may    authorizer.Authorizer
+	behind http.Handler
+}
+
+// ServeHTTP answers 401 to whoever cannot be told who he is, 403 to whoever may not, and 500 when nobody can tell whether he may.
+func (d *door) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	known, ok, err := d.who.AuthenticateRequest(request)
+	if err != nil {
+		d.log.V(2).Info("Somebody could not be authenticated", "reason", err.Error())
+	}
+	if err != nil || !ok {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "no bearer token that the API server knows", http.StatusUnauthorized)
+		return
+	}
+	name := known.User.GetName()
+	verb := strings.ToLower(request.Method)
+	decision, reason, err := d.may.Authorize(request.Context(), authorizer.AttributesRecord{
+		User: known.User, Verb: verb, Path: request.URL.Path,
+	})
+	switch {
+	case err != nil:
+		d.log.Error(err, "Nobody can tell whether a request is allowed", "user", name)
+		http.Error(w, "the API server does not say whether this is allowed", http.StatusInternalServerError)
+	case decision != authorizer.DecisionAllow:
+		d.log.V(2).Info("A request is not allowed", "user", name, "reason", reason)
+		http.Error(w, fmt.Sprintf("user %q cannot %s path %q", name, verb, request.URL.Path), http.StatusForbidden)
+	default:
+		d.behind.ServeHTTP(w, request)
+	}
+}

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/pkg/inspect"
+)
+
+// reader makes an account that may read the PodGroups and pods of a namespace and nothing else, and returns its kubeconfig.
+func reader(t *testing.T, namespace string) string {
+	t.Helper()
+	const name = "reader"
+	about := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	read := []string{"get", "list"}
+	env.Create(t, &corev1.ServiceAccount{ObjectMeta: about},
+		&rbacv1.Role{ObjectMeta: about, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: read},
+			{APIGroups: []string{"scheduling.tutti.dev"}, Resources: []string{"podgroups"}, Verbs: read},
+		}},
+		&rbacv1.RoleBinding{ObjectMeta: about, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}})
+	kubeconfig, err := env.Cluster.KubeconfigFor(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// saysAll returns what a program printed, as an error unless it has all of this in it.
+func saysAll(text string, err error, want ...string) error {
+	for _, w := range want {
+		if err == nil && !strings.Contains(text, w) {
+			err = fmt.Errorf("no %q in\n%s", w, text)
+		}
+	}
+	return err
+}
+
+// TestWhySaysTheTrueCause breaks a job in five ways. Each time kubectl tutti why says what is wrong, with numbers, to somebody who
+// may do no more than read PodGroups and pods.
+func TestWhySaysTheTrueCause(t *testing.T) {
+	a := newArena(t, "why", 2)
+	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-why"}})
+	kubeconfig := reader(t, a.ns)
+	program, err := harness.BuildCommand(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := harness.ScheduledBy("tutti-why")
+	why := func(what string, want ...string) {
+		t.Helper()
+		env.Eventually(t, patience, func() error {
+			text, err := harness.RunCommand(t.Context(), program, "why", "--kubeconfig", kubeconfig, "-n", a.ns, what)
+			return saysAll(text, err, want...)
+		})
+	}
+	// Whoever has the highest priority has all the room, so that nobody else starts.
+	a.gang("boss", a.high, 2, 2, ours)
+	a.bound("boss", 2)
+
+	a.gang("blocked", a.low, 2, 2, ours)
+	why("blocked", "waits: InsufficientResources", "needs 2, 0 placed", "cpu", "preemption: ", "priority", "needs 2, has 2: 0 bound, 2 waiting")
+	why("pod/blocked-1", "is of PodGroup blocked", "waits: InsufficientResources")
+
+	a.gang("big", a.high, 1, 1, ours, harness.Requests(map[string]string{"cpu": "99"}))
+	why("big", "waits: InsufficientResources", "needs 1, 0 placed", "cpu")
+
+	a.gang("picky", a.high, 1, 1, ours, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
+	why("picky", "waits: NodesFiltered", "needs 1, 0 placed", "node affinity/selector")
+
+	a.gang("short", a.high, 3, 1, ours)
+	why("short", "waits: NotEnoughMembers", "needs 3, 1 exist", "needs 3, has 1 (2 missing)")
+
+	train := group(a.ns, "train", 2)
+	env.Create(t, train)
+	env.Create(t, members(a.ns, "trian", "", 2, ours)...)
+	why("pod/trian-0", "waits: GroupNotFound", `PodGroup "trian" does not exist`, `did you mean PodGroup "train"?`)
+	why("train", "waits: NotEnoughMembers", "needs 2, 0 exist", `trian-0, trian-1: of PodGroup "trian", which does not exist`)
+
+	_, err = harness.RunCommand(t.Context(), program, "why", "--kubeconfig", kubeconfig, "-n", a.ns, "bosss")
+	if err == nil || !strings.Contains(err.Error(), `did you mean PodGroup "boss"?`) {
+		t.Errorf("a name that does not exist: %v", err)
+	}
+	text, err := harness.RunCommand(t.Context(), program, "status", "--kubeconfig", kubeconfig, "-n", a.ns, "--scheduler-name=tutti-why")
+	if err := saysAll(text, err, "boss", "Running", "trian", "GroupNotFound", "7 jobs, 6 waiting, 1 running"); err != nil {
+		t.Error(err)
+	}
+	text, err = harness.RunCommand(t.Context(), program, "nodes", "--kubeconfig", kubeconfig)
+	if err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("a reader asks for nodes: %v\n%s", err, text)
+	}
+}
+
+// TestTheSchedulerShowsItself asks a scheduler for its nodes, cycles and configuration.
+func TestTheSchedulerShowsItself(t *testing.T) {
+	a := newArena(t, "show", 2)
+	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-show"}})
+	program, err := harness.BuildCommand(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.gang("seen", a.low, 1, 1, harness.ScheduledBy("tutti-show"))
+	a.bound("seen", 1)
+	ask := func(args ...string) (string, error) {
+		return harness.RunCommand(t.Context(), program, append(args, "--kubeconfig", env.Cluster.Kubeconfig(), "--server", scheduler.URL,
+			"--insecure-skip-tls-verify")...)
+	}
+	env.Eventually(t, patience, func() error {
+		text, err := ask("nodes", "show-0", "show-1", "-o", "json")
+		var nodes inspect.Nodes
+		if err = errors.Join(err, json.Unmarshal([]byte(text), &nodes)); err != nil {
+			return err
+		}
+		var idle int64
+		for _, node := range nodes.Nodes {
+			idle += node.Idle.Cpu().Value()
+		}
+		if idle != 4 || !nodes.Leading {
+			return fmt.Errorf("%d of 8 CPUs are idle, want 4: %s", idle, text)
+		}
+		return nil
+	})
+	text, err := ask("cycle", "--last", "100", "--deciding", "-o", "wide")
+	if err := saysAll(text, err, a.ns+"/seen: 1 bound", "allocate"); err != nil {
+		t.Error(err)
+	}
+	text, err = ask("config", "show")
+	if err := saysAll(text, err, "built-in", "actions:"); err != nil {
+		t.Error(err)
+	}
+	if text, err = ask("config", "show", "--token", "forged"); err == nil || !strings.Contains(err.Error(), "does not know who you are") {
+		t.Errorf("a forged token: %v\n%s", err, text)
+	}
+}

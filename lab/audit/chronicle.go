@@ -34,16 +34,34 @@ type Chronicle struct {
 	// awaited are closed once so many binds were seen.
 	awaited map[int]chan struct{}
 	found   []string
-	// over are the nodes that hold too much at this moment, and who was the last to come.
-	over map[string]types.UID
-	// overs counts how often a node came to hold too much.
-	overs int
+	// over are the nodes that hold too much at this moment, and who was the last to come; overs is every time that one came to.
+	over  map[string]types.UID
+	overs []Overcommitment
 	// gaps counts how often the server could not say what had happened since it was last asked.
 	gaps int
 }
 
-// occupied is a node with what its pods leave of it.
-type occupied struct{ idle amounts }
+// Overcommitment is a moment from which on a node held more than it offers.
+type Overcommitment struct {
+	// Node is the node, Resource what it has too little of.
+	Node, Resource string
+	// Pod is who came last, with its namespace, and Before who came before it.
+	Pod, Before string
+	// After is how long after that one it came.
+	After time.Duration
+}
+
+// String says it in a sentence.
+func (o Overcommitment) String() string {
+	return fmt.Sprintf("node %s holds too much %s since %s is on it, %s after %s", o.Node, o.Resource, o.Pod, o.After, o.Before)
+}
+
+// occupied is a node with what its pods leave of it, and who was the last to come, and when.
+type occupied struct {
+	idle amounts
+	last string
+	when time.Time
+}
 
 // lodger is a pod on a node.
 type lodger struct {
@@ -169,6 +187,7 @@ func (c *Chronicle) see(pod *corev1.Pod) {
 	if known = c.pods[pod.UID]; over(pod) && !known.over {
 		known.over = true
 		c.vacate(known)
+		c.part(known, pod.UID)
 	}
 }
 
@@ -188,10 +207,12 @@ func (c *Chronicle) come(pod *corev1.Pod) {
 	} else {
 		node.idle.add(l.request, -1)
 		if short := node.short(); short != "" {
-			c.overs++
 			c.over[l.node] = pod.UID
-			c.report("node %s holds too much %s since %s is on it", l.node, short, l.name)
+			c.overs = append(c.overs, Overcommitment{
+				Node: l.node, Resource: short, Pod: l.name, Before: node.last, After: c.last.Sub(node.when),
+			})
 		}
+		node.last, node.when = l.name, c.last
 	}
 	l.gang = pod.Namespace + "/" + pod.Labels[v1alpha1.LabelPodGroup]
 	if g := c.gangs[l.gang]; g != nil {
@@ -210,6 +231,11 @@ func (c *Chronicle) leave(uid types.UID) {
 	if !l.over {
 		c.vacate(l)
 	}
+	c.part(l, uid)
+}
+
+// part takes a pod out of its gang.
+func (c *Chronicle) part(l *lodger, uid types.UID) {
 	if g := c.gangs[l.gang]; g != nil {
 		delete(g.members, uid)
 		g.judge(time.Now())
@@ -253,7 +279,7 @@ func (c *Chronicle) report(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// Found is what was seen and must not be, a sentence each.
+// Found is what was seen and must not be, a sentence each; overcommitted nodes aside.
 func (c *Chronicle) Found() []string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -267,11 +293,11 @@ func (c *Chronicle) Gaps() int {
 	return c.gaps
 }
 
-// Overs is how often a node came to hold too much, and Over which do at this moment, with the pod that came last.
-func (c *Chronicle) Overs() int {
+// Overs is every time that a node came to hold too much.
+func (c *Chronicle) Overs() []Overcommitment {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return c.overs
+	return slices.Clone(c.overs)
 }
 
 // Over are the nodes that hold too much at this moment, each with the UID of the pod that came last.

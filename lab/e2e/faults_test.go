@@ -49,7 +49,10 @@ type world struct {
 	program   string
 	nodes     int
 	pods      int
-	room      int
+	// room is how many pods find room beside those that are there from the start, batch how many of them a batch of gangs has.
+	room, batch int
+	// shared tells that another scheduler gives room to its pods, too.
+	shared bool
 
 	batches, schedulers int
 	// strikes is how often somebody was hit while a gang was bound in part.
@@ -79,6 +82,7 @@ func newWorld(t *testing.T, policy string, options cluster.Options) *world {
 		t.Fatal(err)
 	}
 	w.room = min(200, w.pods/2)
+	w.batch = w.room
 	var standing []*corev1.Pod
 	for i := range each*w.nodes - w.room {
 		on := harness.OnNode(fmt.Sprintf("node-%d", i%w.nodes))
@@ -113,7 +117,7 @@ func (w *world) startAs(kubeconfig string, args ...string) *harness.Scheduler {
 	return s
 }
 
-// begin creates gangs for all the room there is, of two to forty members, and all of their members. The groups come last, so that
+// begin creates a batch of gangs, of two to forty members, and all of their members. The groups come last, so that
 // they start one right after the other. It returns a channel that is closed when any number of members are bound, but not all.
 func (w *world) begin() (some <-chan struct{}) {
 	w.Helper()
@@ -121,7 +125,7 @@ func (w *world) begin() (some <-chan struct{}) {
 	w.gangs = map[string]int{}
 	var groups []*v1alpha1.PodGroup
 	var pods []*corev1.Pod
-	for left := w.room; left > 0; {
+	for left := w.batch; left > 0; {
 		size := min(2+rand.IntN(39), left)
 		if left-size == 1 {
 			size = left
@@ -135,7 +139,7 @@ func (w *world) begin() (some <-chan struct{}) {
 		}
 		left -= size
 	}
-	some = w.chronicle.More(1 + rand.IntN(w.room-1))
+	some = w.chronicle.More(1 + rand.IntN(w.batch-1))
 	if _, err := w.load.CreatePods(w.Context(), pods); err != nil {
 		w.Fatal(err)
 	}
@@ -198,6 +202,9 @@ func (w *world) clean() {
 	w.Helper()
 	if found := w.chronicle.Found(); len(found) > 0 {
 		w.Fatalf("%d findings, the first: %v", len(found), found[:min(5, len(found))])
+	}
+	if overs := w.chronicle.Overs(); len(overs) > 0 && !w.shared {
+		w.Fatalf("%d times a node came to hold too much, the first: %v", len(overs), overs[:min(5, len(overs))])
 	}
 }
 

@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// strangers is the namespace of the other scheduler's pods.
+const strangers = "strangers"
+
+// late is for how long a scheduler may not know of what another one has bound: its own binds that are decided by then, and the watch.
+const late = 5 * time.Second
+
+// TestAnotherSchedulerOnTheSameNodes has kube-scheduler bind fifty pods a second to the nodes on which gangs are started, together more
+// than there is room for (STRANGERS=30m for that long). Neither knows of the other's binds before the watch tells: a node may come to
+// hold too much, and its kubelet, which is played here, then refuses who came last. Controllers, played as well, make lost members
+// anew. No gang stays in part; and no bind of ours comes long after the one that it collides with.
+func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, noLog, cluster.Options{Scheduler: true})
+	w.shared, w.batch = true, w.room/2
+	if err := w.load.Namespace(t.Context(), strangers); err != nil {
+		t.Fatal(err)
+	}
+	w.start("--bind-deadline=5s")
+	crowd := &crowd{world: w, limit: w.room * 6 / 10}
+	until := time.Now().Add(span(t, "STRANGERS", 15*time.Second))
+	w.begin()
+	whole := 0
+	for tick := 0; time.Now().Before(until); tick++ {
+		w.pass(20 * time.Millisecond)
+		crowd.add()
+		crowd.refuse()
+		if tick%10 == 0 {
+			w.replace()
+		}
+		if w.started() {
+			whole += len(w.gangs)
+			w.end()
+			w.begin()
+		}
+		if tick%1500 == 1499 {
+			t.Logf("%d gangs started, %d pods of the other scheduler, %d times a node held too much", whole, crowd.made, len(w.chronicle.Overs()))
+		}
+	}
+	crowd.leave()
+	w.lab.Eventually(t, patience, func() error {
+		crowd.refuse()
+		w.replace()
+		if !w.started() {
+			return fmt.Errorf("in part: %v", w.chronicle.Partial())
+		}
+		return nil
+	})
+	w.audited()
+	overs := w.chronicle.Overs()
+	var ours int
+	var after []time.Duration
+	for _, over := range overs {
+		if strings.HasPrefix(over.Pod, strangers+"/") {
+			continue
+		}
+		ours++
+		after = append(after, over.After)
+		if over.After > late || !strings.HasPrefix(over.Before, strangers+"/") {
+			t.Errorf("this is ours to know: %s", over)
+		}
+	}
+	if whole == 0 {
+		t.Error("no gang has started beside the other scheduler's pods")
+	}
+	t.Logf("RESULT strangers: %d gangs started beside %d pods of kube-scheduler; %d times a node came to hold too much, %d times by a bind "+
+		"of ours, after the one it collided with by %s; %d pods refused by the kubelet and made anew; gangs left in part 0; a gang was in "+
+		"part for at most %s", whole, crowd.made, len(overs), ours, spread(after), crowd.refused,
+		w.chronicle.LongestPartial().Round(time.Millisecond))
+}
+
+// span is a time from the environment, such as STRANGERS=30m, or the one for every day.
+func span(t *testing.T, variable string, everyDay time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return everyDay
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("%s=%s: %v", variable, text, err)
+	}
+	return d
+}
+
+// crowd are the pods of the other scheduler, at most so many at a time.
+type crowd struct {
+	*world
+	limit         int
+	made, refused int
+	there         []*corev1.Pod
+}
+
+// add makes one more of them, and lets the oldest go when there are too many.
+func (c *crowd) add() {
+	c.Helper()
+	pod := c.lab.Pod(strangers, fmt.Sprintf("pod-%d", c.made), oneCPU, harness.ScheduledBy("default-scheduler"))
+	c.lab.Create(c.T, pod)
+	c.made++
+	c.there = append(c.there, pod)
+	if len(c.there) > c.limit {
+		c.delete(c.there[0])
+		c.there = c.there[1:]
+	}
+}
+
+// leave lets all of them go.
+func (c *crowd) leave() {
+	for _, pod := range c.there {
+		c.delete(pod)
+	}
+	c.there = nil
+}
+
+func (w *world) delete(pod *corev1.Pod) {
+	w.Helper()
+	if err := w.lab.Client.Delete(w.Context(), pod, client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
+		w.Fatal(err)
+	}
+}
+
+// refuse is what a kubelet does that is given more than its node holds: the pod that came last has failed.
+func (c *crowd) refuse() {
+	c.Helper()
+	over := c.chronicle.Over()
+	if len(over) == 0 {
+		return
+	}
+	var pods corev1.PodList
+	if err := c.lab.Client.List(c.Context(), &pods); err != nil {
+		c.Fatal(err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if over[pod.Spec.NodeName] != pod.UID || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		before := pod.DeepCopy()
+		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "OutOfcpu"
+		if err := c.lab.Client.Status().Patch(c.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			c.Fatal(err)
+		}
+		c.refused++
+	}
+}
+
+// replace is what the controllers of gangs do: members that have failed or are gone are made anew.
+func (w *world) replace() {
+	w.Helper()
+	pods, err := w.lab.Pods(w.Context(), metav1.NamespaceDefault)
+	if err != nil {
+		w.Fatal(err)
+	}
+	there := map[string]bool{}
+	for i := range pods {
+		if there[pods[i].Name] = pods[i].Status.Phase != corev1.PodFailed; !there[pods[i].Name] {
+			w.delete(&pods[i])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.gangs)) {
+		for i := range w.gangs[name] {
+			if member := fmt.Sprintf("%s-%d", name, i); !there[member] {
+				w.lab.Create(w.T, w.lab.Pod(metav1.NamespaceDefault, member, oneCPU, harness.InGroup(name)))
+			}
+		}
+	}
+}
+
+// started tells whether all members of all gangs of the batch are bound.
+func (w *world) started() bool {
+	for name, size := range w.gangs {
+		if w.chronicle.Bound(metav1.NamespaceDefault, name) != size {
+			return false
+		}
+	}
+	return true
+}

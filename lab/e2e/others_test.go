@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
@@ -36,35 +38,41 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start("--bind-deadline=5s")
-	crowd := &crowd{world: w, limit: w.room * 6 / 10}
-	until := time.Now().Add(span(t, "STRANGERS", 15*time.Second))
-	w.begin()
-	whole := 0
-	for tick := 0; time.Now().Before(until); tick++ {
-		w.pass(20 * time.Millisecond)
-		crowd.add()
-		crowd.refuse()
-		if tick%10 == 0 {
-			w.replace()
-		}
+	crowd := &crowd{world: w, least: w.room * 3 / 10, most: w.room * 7 / 10}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		crowd.come(ctx)
+	}()
+	whole, begun := 0, time.Now()
+	long := span(t, "STRANGERS", 15*time.Second)
+	next := begun.Add(30 * time.Second)
+	for w.begin(); time.Since(begun) < long; w.pass(200 * time.Millisecond) {
+		w.replace()
 		if w.started() {
 			whole += len(w.gangs)
 			w.end()
 			w.begin()
 		}
-		if tick%1500 == 1499 {
-			t.Logf("%d gangs started, %d pods of the other scheduler, %d times a node held too much", whole, crowd.made, len(w.chronicle.Overs()))
+		if time.Now().After(next) {
+			next = next.Add(30 * time.Second)
+			t.Logf("%d gangs started; %d times a node held too much", whole, len(w.chronicle.Overs()))
 		}
 	}
+	leave()
+	<-left
 	crowd.leave()
 	w.lab.Eventually(t, patience, func() error {
-		crowd.refuse()
+		crowd.refuse(t.Context())
 		w.replace()
 		if !w.started() {
 			return fmt.Errorf("in part: %v", w.chronicle.Partial())
 		}
 		return nil
 	})
+	whole += len(w.gangs)
 	w.audited()
 	overs := w.chronicle.Overs()
 	var ours int
@@ -102,53 +110,61 @@ func span(t *testing.T, variable string, everyDay time.Duration) time.Duration {
 	return d
 }
 
-// crowd are the pods of the other scheduler, at most so many at a time.
+// crowd are the pods of the other scheduler: fifty are made in a second until there are most, then as many go until there are least.
 type crowd struct {
 	*world
-	limit         int
+	least, most   int
 	made, refused int
 	there         []*corev1.Pod
 }
 
-// add makes one more of them, and lets the oldest go when there are too many.
-func (c *crowd) add() {
-	c.Helper()
-	pod := c.lab.Pod(strangers, fmt.Sprintf("pod-%d", c.made), oneCPU, harness.ScheduledBy("default-scheduler"))
-	c.lab.Create(c.T, pod)
-	c.made++
-	c.there = append(c.there, pod)
-	if len(c.there) > c.limit {
-		c.delete(c.there[0])
-		c.there = c.there[1:]
+// come lets them come and go until the context ends, and plays the kubelets.
+func (c *crowd) come(ctx context.Context) {
+	growing := true
+	_ = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		switch count := len(c.there); {
+		case count >= c.most:
+			growing = false
+		case count <= c.least:
+			growing = true
+		}
+		if growing {
+			pod := c.lab.Pod(strangers, fmt.Sprintf("pod-%d", c.made), oneCPU, harness.ScheduledBy("default-scheduler"))
+			c.check(ctx, c.lab.Client.Create(ctx, pod))
+			c.made++
+			c.there = append(c.there, pod)
+		} else {
+			c.check(ctx, c.lab.Client.Delete(ctx, c.there[0], client.GracePeriodSeconds(0)))
+			c.there = c.there[1:]
+		}
+		c.refuse(ctx)
+		return false, nil
+	})
+}
+
+// check fails the test by what goes wrong before the end.
+func (c *crowd) check(ctx context.Context, err error) {
+	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+		c.Error(err)
 	}
 }
 
 // leave lets all of them go.
 func (c *crowd) leave() {
 	for _, pod := range c.there {
-		c.delete(pod)
+		c.check(c.Context(), c.lab.Client.Delete(c.Context(), pod, client.GracePeriodSeconds(0)))
 	}
 	c.there = nil
 }
 
-func (w *world) delete(pod *corev1.Pod) {
-	w.Helper()
-	if err := w.lab.Client.Delete(w.Context(), pod, client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
-		w.Fatal(err)
-	}
-}
-
 // refuse is what a kubelet does that is given more than its node holds: the pod that came last has failed.
-func (c *crowd) refuse() {
-	c.Helper()
+func (c *crowd) refuse(ctx context.Context) {
 	over := c.chronicle.Over()
 	if len(over) == 0 {
 		return
 	}
 	var pods corev1.PodList
-	if err := c.lab.Client.List(c.Context(), &pods); err != nil {
-		c.Fatal(err)
-	}
+	c.check(ctx, c.lab.Client.List(ctx, &pods))
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if over[pod.Spec.NodeName] != pod.UID || pod.Status.Phase == corev1.PodFailed {
@@ -156,10 +172,15 @@ func (c *crowd) refuse() {
 		}
 		before := pod.DeepCopy()
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "OutOfcpu"
-		if err := c.lab.Client.Status().Patch(c.Context(), pod, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			c.Fatal(err)
-		}
+		c.check(ctx, c.lab.Client.Status().Patch(ctx, pod, client.MergeFrom(before)))
 		c.refused++
+	}
+}
+
+func (w *world) delete(pod *corev1.Pod) {
+	w.Helper()
+	if err := w.lab.Client.Delete(w.Context(), pod, client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
+		w.Fatal(err)
 	}
 }
 

@@ -45,22 +45,39 @@ type Chronicle struct {
 type Overcommitment struct {
 	// Node is the node, Resource what it has too little of.
 	Node, Resource string
-	// Pod is who came last, with its namespace, and Before who came before it.
-	Pod, Before string
-	// After is how long after that one it came.
+	// Pod is who came last, with its namespace, and Scheduler who put it there.
+	Pod, Scheduler string
+	// Other is the pod that another scheduler was the last to put there, empty when there is none; After is how long ago that was.
+	Other string
 	After time.Duration
 }
 
 // String says it in a sentence.
 func (o Overcommitment) String() string {
-	return fmt.Sprintf("node %s holds too much %s since %s is on it, %s after %s", o.Node, o.Resource, o.Pod, o.After, o.Before)
+	return fmt.Sprintf("node %s holds too much %s since %s put %s on it, %s after another one put %q there",
+		o.Node, o.Resource, o.Scheduler, o.Pod, o.After, o.Other)
 }
 
-// occupied is a node with what its pods leave of it, and who was the last to come, and when.
+// occupied is a node with what its pods leave of it, and who came last, by scheduler.
 type occupied struct {
 	idle amounts
-	last string
+	last map[string]arrival
+}
+
+// arrival is when a pod came to a node.
+type arrival struct {
+	pod  string
 	when time.Time
+}
+
+// lastBut is the last arrival by another scheduler than this one.
+func (o *occupied) lastBut(scheduler string) (last arrival) {
+	for by, a := range o.last {
+		if by != scheduler && a.when.After(last.when) {
+			last = a
+		}
+	}
+	return last
 }
 
 // lodger is a pod on a node.
@@ -88,7 +105,7 @@ func NewChronicle(nodes ...*corev1.Node) *Chronicle {
 		awaited: map[int]chan struct{}{}, over: map[string]types.UID{},
 	}
 	for _, node := range nodes {
-		c.nodes[node.Name] = &occupied{idle: amountsOf(node.Status.Allocatable)}
+		c.nodes[node.Name] = &occupied{idle: amountsOf(node.Status.Allocatable), last: map[string]arrival{}}
 	}
 	return c
 }
@@ -208,11 +225,13 @@ func (c *Chronicle) come(pod *corev1.Pod) {
 		node.idle.add(l.request, -1)
 		if short := node.short(); short != "" {
 			c.over[l.node] = pod.UID
-			c.overs = append(c.overs, Overcommitment{
-				Node: l.node, Resource: short, Pod: l.name, Before: node.last, After: c.last.Sub(node.when),
-			})
+			over := Overcommitment{Node: l.node, Resource: short, Pod: l.name, Scheduler: pod.Spec.SchedulerName}
+			if other := node.lastBut(over.Scheduler); other.pod != "" {
+				over.Other, over.After = other.pod, c.last.Sub(other.when)
+			}
+			c.overs = append(c.overs, over)
 		}
-		node.last, node.when = l.name, c.last
+		node.last[pod.Spec.SchedulerName] = arrival{l.name, c.last}
 	}
 	l.gang = pod.Namespace + "/" + pod.Labels[v1alpha1.LabelPodGroup]
 	if g := c.gangs[l.gang]; g != nil {

@@ -229,6 +229,16 @@ func (w *world) audited() {
 func (w *world) strike() (waiting int) {
 	w.Helper()
 	w.pass(100 * time.Millisecond) // what the server was asked before has taken effect
+	torn, waiting := w.waiting()
+	if torn > 0 {
+		w.strikes++
+	}
+	return waiting
+}
+
+// waiting counts the gangs of the batch of which some members are bound and some not, and the members that are not.
+func (w *world) waiting() (torn, waiting int) {
+	w.Helper()
 	pods, err := w.lab.Pods(w.Context(), metav1.NamespaceDefault)
 	if err != nil {
 		w.Fatal(err)
@@ -243,11 +253,10 @@ func (w *world) strike() (waiting int) {
 	}
 	for name, count := range bound {
 		if count < w.gangs[name] {
-			w.strikes++
-			break
+			torn++
 		}
 	}
-	return waiting
+	return torn, waiting
 }
 
 // pass lets time pass, or ends the test when it is over.

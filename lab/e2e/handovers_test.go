@@ -87,7 +87,8 @@ type leaderWrites struct {
 	late []string
 	// soon are those of a new leader within the margin after the Lease of the last one had expired.
 	soon []string
-	// waits are how long after they had got the Lease new leaders first bound somebody.
+	// busy are the accounts of leaders that had somebody to bind when they got the Lease, waits how long after that they first did.
+	busy  map[string]bool
 	waits []time.Duration
 	// holder is whose Lease it is, until when.
 	holder string
@@ -100,7 +101,7 @@ type leaderWrites struct {
 
 // judgeWrites reads the log. Its lines come in the order of answers; both those of the Lease and others are judged by when the server
 // received them, so a renewal counts as soon as it was received.
-func judgeWrites(t *testing.T, log writeLog) *leaderWrites {
+func judgeWrites(t *testing.T, log writeLog, busy map[string]bool) *leaderWrites {
 	t.Helper()
 	var all []*written
 	for _, line := range log.lines(t) {
@@ -113,7 +114,7 @@ func judgeWrites(t *testing.T, log writeLog) *leaderWrites {
 	slices.SortStableFunc(all, func(a, b *written) int {
 		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp.Time)
 	})
-	j := &leaderWrites{}
+	j := &leaderWrites{busy: busy}
 	for _, e := range all {
 		switch {
 		case e.ObjectRef.Resource == "leases":
@@ -163,7 +164,9 @@ func (j *leaderWrites) call(e *written) {
 		j.soon = append(j.soon, what)
 	case e.ObjectRef.Subresource == "binding" && !j.bound:
 		j.bound = true
-		j.waits = append(j.waits, received.Sub(j.since))
+		if j.busy[j.holder] {
+			j.waits = append(j.waits, received.Sub(j.since))
+		}
 	}
 }
 
@@ -181,25 +184,23 @@ func TestHandOvers(t *testing.T) {
 		},
 	})
 	handovers, undone := number(t, "HANDOVERS", 3), 0
-	counts := map[string]int{}
+	counts, busy := map[string]int{}, map[string]bool{}
 	leader := w.replica()
 	w.waitForLeader(leader)
 	for i := 1; i <= handovers; i++ {
 		standby := w.replica()
 		w.await(w.begin(), "binds of a batch")
 		how := "ended"
-		switch {
-		case 2*counts["frozen"] < i:
-			how = w.freeze(leader, standby)
-		case rand.IntN(3) > 0:
-			how = "killed"
-			leader.Kill()
-			w.strike()
-		default:
-			if err := leader.Signal(os.Interrupt); err != nil {
+		if 2*counts["frozen"] < i {
+			how, busy[standby.account] = w.freeze(leader, standby)
+		} else {
+			if rand.IntN(3) > 0 {
+				how = "killed"
+				leader.Kill()
+			} else if err := leader.Signal(os.Interrupt); err != nil {
 				t.Fatal(err)
 			}
-			w.strike()
+			busy[standby.account] = w.strike() > 0
 		}
 		counts[how]++
 		w.await(leader.Done(), "the end of the last leader, which was "+how)
@@ -214,9 +215,12 @@ func TestHandOvers(t *testing.T) {
 	}
 	leader.Kill()
 	w.audited()
-	writes := judgeWrites(t, w.writes)
+	writes := judgeWrites(t, w.writes, busy)
 	if writes.calls < w.room || writes.handovers < handovers {
 		t.Errorf("the log shows %d writes and %d hand-overs only", writes.calls, writes.handovers)
+	}
+	if slowest := slices.Max(append(writes.waits, 0)); slowest > firstDecision {
+		t.Errorf("a leader bound nobody for %s after it had got the Lease", slowest)
 	}
 	for what, found := range map[string][]string{"a Lease that had expired or was lost": writes.late, "the margin": writes.soon} {
 		if len(found) > 0 {
@@ -233,12 +237,12 @@ func TestHandOvers(t *testing.T) {
 // freeze stops a leader and lets it go on around the time at which the next one takes over: a few seconds before, so that it finds
 // its Lease expired or about to, or while the next one waits for the margin, or while it binds. One that wakes up in time to renew
 // its Lease leads on, and is killed.
-func (w *world) freeze(leader, standby *replica) (how string) {
+func (w *world) freeze(leader, standby *replica) (how string, waiting bool) {
 	w.Helper()
 	if err := leader.Signal(syscall.SIGSTOP); err != nil {
 		w.Fatal(err)
 	}
-	w.strike()
+	waiting = w.strike() > 0
 	if rand.IntN(3) == 0 {
 		w.pass(11*time.Second + upTo(6*time.Second))
 	} else {
@@ -249,10 +253,11 @@ func (w *world) freeze(leader, standby *replica) (how string) {
 		w.Fatal(err)
 	}
 	if w.within(leader.Done(), 20*time.Second) {
-		return "frozen"
+		return "frozen", waiting
 	}
 	leader.Kill()
-	return "killed"
+	_, left := w.waiting()
+	return "killed", left > 0
 }
 
 // waitForLeader waits until a replica holds the Lease.

@@ -81,8 +81,8 @@ func (e *written) account() string {
 // leaderWrites judges what replicas wrote by who held the Lease when the server received it.
 type leaderWrites struct {
 	// calls is how many writes there were, besides those of the Lease and of events about it; handovers how often the Lease
-	// changed hands, expired how often after it had expired.
-	calls, handovers, expired int
+	// changed hands.
+	calls, handovers int
 	// late are those that the server received when the Lease of who sent them had expired or was somebody else's.
 	late []string
 	// soon are those of a new leader within the margin after the Lease of the last one had expired.
@@ -141,7 +141,6 @@ func (j *leaderWrites) lease(e *written) {
 	if account := e.account(); account != j.holder {
 		j.starts = received
 		if j.holder != "" {
-			j.expired++
 			j.starts = j.until.Add(margin)
 		}
 		if !j.since.IsZero() {

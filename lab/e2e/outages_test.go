@@ -10,7 +10,7 @@ import (
 
 // TestOutages kills kube-apiserver, etcd or both again and again while gangs are being bound, and starts them again after a while
 // (OUTAGES=40): what was asked without an answer is found out, and every gang becomes whole, or is undone as a whole where the outage
-// was longer than a start may take. The scheduler lives on.
+// was longer than a start may take. The scheduler lives on; every fourth time it is restarted after it.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, noLog, cluster.Options{})
@@ -56,6 +56,10 @@ func TestOutages(t *testing.T) {
 		case <-scheduler.Done():
 			t.Fatal(scheduler.Failure())
 		default:
+		}
+		if i%4 == 0 { // a watch that has been refused often is asked for ever less often, up to a minute apart
+			scheduler.Kill()
+			scheduler = w.start("--bind-deadline=10s")
 		}
 		if i%5 == 0 || i == outages {
 			t.Logf("%d outages, %v, %d with gangs of which only some were bound, %d starts undone; in part for at most %s", i, counts, w.strikes, undone,

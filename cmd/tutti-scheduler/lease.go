@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -112,17 +113,30 @@ func (l *lease) Create(ctx context.Context, held resourcelock.LeaderElectionReco
 	return err
 }
 
+// errNotOurs says that a Lease was not given up.
+var errNotOurs = errors.New("it is not held any more, or has not been renewed for long: it is left to expire")
+
 // Update acquires the Lease, renews it or gives it up.
 func (l *lease) Update(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
-	if held.HolderIdentity != l.Identity() {
-		l.mu.Lock()
-		l.renewed = time.Time{} // whatever becomes of it, nothing is written any more
-		l.mu.Unlock()
+	if held.HolderIdentity != l.Identity() && !l.mayGiveUp() {
+		return errNotOurs
 	}
 	sent := l.clock.Now()
 	err := l.Interface.Update(ctx, held)
 	l.wrote(held, sent, err)
 	return err
+}
+
+// mayGiveUp ends all writing, and tells whether the Lease may then be given up, so that the next leader begins at once. The election
+// gives it up also when it could not renew it in time, as after this process was frozen, and by then it may be that of somebody
+// else, whom it would be taken from. And requests may be under way then, for which the next leader has to wait: it does so after a
+// Lease that has expired.
+func (l *lease) mayGiveUp() bool {
+	may := l.MayWrite()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = time.Time{}
+	return may && l.before == l.Identity()
 }
 
 // wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.

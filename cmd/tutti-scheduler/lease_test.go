@@ -113,6 +113,40 @@ func TestNothingIsWrittenAfterTheLeaseWasGivenUp(t *testing.T) {
 	}
 }
 
+// TestOnlyALeaseThatIsHeldIsGivenUp: one that could not be renewed in time may be somebody else's by now, and its holder may have
+// requests under way.
+func TestOnlyALeaseThatIsHeldIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		since  time.Duration
+		taken  bool
+		gaveUp bool
+	}{
+		"just renewed":        {time.Second, false, true},
+		"not renewed in time": {renewDeadline, false, false},
+		"somebody else's":     {2 * leaseDuration, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, lease := newTable()
+			lease.acquire(t)
+			table.clock.Step(c.since)
+			if c.taken {
+				table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other"}
+			}
+			before := table.held
+			if _, _, err := lease.Get(t.Context()); err != nil { // the election reads it first
+				t.Fatal(err)
+			}
+			err := lease.Update(t.Context(), by(""))
+			if gaveUp := err == nil && table.held.HolderIdentity == ""; gaveUp != c.gaveUp || !gaveUp && table.held != before {
+				t.Errorf("given up is %t, want %t; held is %+v: %v", gaveUp, c.gaveUp, table.held, err)
+			}
+			if lease.MayWrite() {
+				t.Error("writes after it")
+			}
+		})
+	}
+}
+
 func TestClockOnTheWallThatJumps(t *testing.T) {
 	// A fake clock has no other time; that time has passed which the monotonic one does not know of is told by the wall.
 	table, lease := newTable()

@@ -117,18 +117,18 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	if err != nil {
 		return nil, fmt.Errorf("PodGroup client: %w", err)
 	}
-	writer, err := commit.NewClient(commit.ClientConfig(restConfig), commit.Reporter{
-		Controller: o.schedulerNames[0], Instance: instance(),
-	})
-	if err != nil {
-		return nil, err
-	}
 	p := &process{
 		informers: informers.NewSharedInformerFactory(client, 0),
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
 		pods:      client, client: groupClient, schedulerNames: o.schedulerNames, lease: held,
 		leases: o.leaseInformers(client),
+	}
+	writer, err := commit.NewClient(commit.Fenced(commit.ClientConfig(restConfig), p.mayWrite), commit.Reporter{
+		Controller: o.schedulerNames[0], Instance: instance(),
+	})
+	if err != nil {
+		return nil, err
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: p.leases != nil})
 	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, p.mayWrite))

@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -196,18 +195,11 @@ const (
 	killGangs = 100
 )
 
-// kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says.
+// kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says, and not more
+// often than there are gangs.
 func kills(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("KILLS")
-	if text == "" {
-		return 3
-	}
-	count, err := strconv.Atoi(text)
-	if err != nil || count < 1 || count > killGangs {
-		t.Fatalf("KILLS=%s: want a number from 1 to %d", text, killGangs)
-	}
-	return count
+	return min(number(t, "KILLS", 3), killGangs)
 }
 
 // TestKilledInTheMiddle binds five hundred pods with isolated CPUs on a hundred nodes, in gangs, and kills the scheduler again and

@@ -53,6 +53,12 @@ func (l writeLog) lines(t *testing.T) [][]byte {
 // quietCluster is a cluster of its own, where nobody writes but the test and the scheduler: etcd and kube-apiserver alone.
 func quietCluster(t *testing.T) (*harness.Env, writeLog) {
 	t.Helper()
+	return bareCluster(t, policy, cluster.Options{})
+}
+
+// bareCluster is a cluster of its own with what the options say beside etcd and kube-apiserver, and the log that a policy asks for.
+func bareCluster(t *testing.T, policy string, options cluster.Options) (*harness.Env, writeLog) {
+	t.Helper()
 	dir := t.TempDir()
 	rules, writes := filepath.Join(dir, "policy.yaml"), writeLog{filepath.Join(dir, "writes.log")}
 	if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
@@ -62,10 +68,9 @@ func quietCluster(t *testing.T) (*harness.Env, writeLog) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Start(t.Context(), cluster.Options{
-		Kubernetes:    os.Getenv("K8S"),
-		APIServerArgs: []string{"--audit-policy-file=" + rules, "--audit-log-path=" + writes.file},
-	})
+	options.Kubernetes = os.Getenv("K8S")
+	options.APIServerArgs = append(options.APIServerArgs, "--audit-policy-file="+rules, "--audit-log-path="+writes.file)
+	c, err := cluster.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

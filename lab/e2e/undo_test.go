@@ -24,6 +24,13 @@ import (
 // refuseBinds has the server refuse to bind the pods of a namespace whose names end so, until allow is called or the test ends.
 func refuseBinds(t *testing.T, namespace, suffix string) (allow func()) {
 	t.Helper()
+	return refuse(t, namespace, fmt.Sprintf("request.name.endsWith(%q)", suffix), "probe"+suffix, "nowhere")
+}
+
+// refuse has the server refuse binds in a namespace by a CEL expression, until allow is called or the test ends. The bind of a pod
+// of the given name to a node of the given name must be one of them.
+func refuse(t *testing.T, namespace, expression, pod, node string) (allow func()) {
+	t.Helper()
 	name := "refuse-" + namespace
 	policy := &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -35,9 +42,7 @@ func refuseBinds(t *testing.T, namespace, suffix string) (allow func()) {
 				},
 			}}},
 			MatchConditions: []admissionv1.MatchCondition{{Name: "namespace", Expression: fmt.Sprintf("request.namespace == %q", namespace)}},
-			Validations: []admissionv1.Validation{{
-				Expression: fmt.Sprintf("!request.name.endsWith(%q)", suffix), Message: "this one is not to be bound",
-			}},
+			Validations:     []admissionv1.Validation{{Expression: "!(" + expression + ")", Message: "this one is not to be bound"}},
 		},
 	}
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
@@ -54,10 +59,10 @@ func refuseBinds(t *testing.T, namespace, suffix string) (allow func()) {
 		}
 	}
 	t.Cleanup(allow)
-	env.Create(t, policy, binding, env.Pod(namespace, "probe"+suffix, harness.ScheduledBy("nobody")))
+	env.Create(t, policy, binding, env.Pod(namespace, pod, harness.ScheduledBy("nobody")))
 	env.Eventually(t, patience, func() error { // until the server knows of the policy
 		err := env.Clientset.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: "probe" + suffix}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"},
+			ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "not to be bound") {
 			return fmt.Errorf("a bind that is to be refused: %v", err)

@@ -98,7 +98,9 @@ func classify(kind Kind, err error) verdict {
 // pods which more than one disruption budget covers.
 const severalBudgets = "more than one PodDisruptionBudget"
 
-// conflict reads a 409. It is about the UID or, for a bind, about what the pod is by now; the server tells these apart by its words alone, which for a deletion are others than for a bind.
+// conflict reads a 409. It is about the UID or, for a bind, about what the pod is by now; the server tells these apart by its words
+// alone, which for a deletion are others than for a bind. A bind is also answered so when the store behind the server has failed, as
+// etcd does that is killed or changes its leader: then it may have taken effect. So only words that are known are a refusal.
 func conflict(kind Kind, err error) (c class, leaving bool) {
 	text := err.Error()
 	switch {
@@ -106,11 +108,21 @@ func conflict(kind Kind, err error) (c class, leaving bool) {
 		return done, false // a retry keeps its name, so an attempt before it has arrived
 	case strings.Contains(text, "UID in precondition") || strings.Contains(text, "UID in the precondition"):
 		return gone, false
-	case kind == CallBind:
-		return refused, strings.Contains(text, "is being deleted")
-	default:
+	case kind != CallBind:
 		return rejected, false
+	case slices.ContainsFunc(refusesBind(), func(words string) bool { return strings.Contains(text, words) }):
+		return refused, strings.Contains(text, leavingWords)
+	default:
+		return unknown, false
 	}
+}
+
+// leavingWords are those about a pod that is being deleted.
+const leavingWords = "is being deleted"
+
+// refusesBind are the words of a 409 by which a server that has looked at the pod does not bind it.
+func refusesBind() []string {
+	return []string{"is already assigned to node", leavingWords, "has non-empty .spec.schedulingGates", "in precondition", "in the precondition"}
 }
 
 // refusesUID tells of a patch that names another UID than the object has: the server takes it for an attempt to change it.

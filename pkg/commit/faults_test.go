@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,6 +20,9 @@ var (
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "metadata.uid"}}},
 	}}
+	// errStore is what the server says of a bind when etcd was killed in the middle of it.
+	errStore = apierrors.NewConflict(bindings, "p", errors.New(
+		"rpc error: code = Unavailable desc = error reading from server: connection reset by peer"))
 	errAfter = apierrors.NewTooManyRequests("later", 7)
 )
 
@@ -34,6 +38,7 @@ var faults = []fault{
 	{"409 other UID", errUID, 0},
 	{"409 assigned", errTaken, 0},
 	{"409 being deleted", errLeave, 0},
+	{"409 without the store", errStore, 0},
 	{"404", errGone, 0},
 	{"422", errInvalid, 0},
 	{"422 other UID", errOtherUID, 0},
@@ -61,7 +66,7 @@ const again = "again"
 
 func subjects() map[string]subject {
 	transient := map[string]string{
-		"401": again, "429": again, "429 Retry-After": again, "500": again, "lost": again, "not leading": again,
+		"409 without the store": again, "401": again, "429": again, "429 Retry-After": again, "500": again, "lost": again, "not leading": again,
 	}
 	with := func(final map[string]string) map[string]string {
 		for name, want := range transient {

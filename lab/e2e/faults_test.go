@@ -1,0 +1,351 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/audit"
+	"github.com/tutti-sched/tutti/lab/bench/load"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// number is a count from the environment, such as KILLS=200, or the one for every day.
+func number(t *testing.T, variable string, everyDay int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return everyDay
+	}
+	count, err := strconv.Atoi(text)
+	if err != nil || count < 1 {
+		t.Fatalf("%s=%s: want a number from 1 on", variable, text)
+	}
+	return count
+}
+
+// bystanders is where the pods are that nothing happens to.
+const bystanders = "bystanders"
+
+// world is a cluster of its own that is almost full, so that every member of a batch of gangs has to go exactly where the others
+// do not: NODES nodes for PODS pods, of which all but a batch are there from the start. Whatever happens to its pods is taken
+// down and judged.
+type world struct {
+	*testing.T
+	lab       *harness.Env
+	load      *load.Client
+	chronicle *audit.Chronicle
+	writes    writeLog
+	program   string
+	nodes     int
+	pods      int
+	// room is how many pods find room beside those that are there from the start, batch how many of them a batch of gangs has.
+	room, batch int
+	// shared tells that another scheduler gives room to its pods, too.
+	shared bool
+
+	batches, schedulers int
+	// strikes is how often somebody was hit while a gang was bound in part.
+	strikes int
+	// gangs are those of the batch, with their sizes.
+	gangs map[string]int
+}
+
+// newWorld makes a world whose server keeps such a log.
+func newWorld(t *testing.T, policy string, options cluster.Options) *world {
+	t.Helper()
+	w := &world{T: t, nodes: number(t, "NODES", 40), pods: number(t, "PODS", 400)}
+	var err error
+	if w.program, err = harness.BuildScheduler(t.Context(), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	w.lab, w.writes = bareCluster(t, policy, options)
+	if w.load, err = load.NewClient(w.lab.Cluster.Config(), 16); err != nil {
+		t.Fatal(err)
+	}
+	each := max(2, w.pods/w.nodes)
+	nodes := cluster.Nodes("node", w.nodes, map[string]string{"cpu": strconv.Itoa(each)})
+	if err := w.load.CreateNodes(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.load.Namespace(t.Context(), bystanders); err != nil {
+		t.Fatal(err)
+	}
+	w.room = min(200, w.pods/2)
+	w.batch = w.room
+	var standing []*corev1.Pod
+	for i := range each*w.nodes - w.room {
+		on := harness.OnNode(fmt.Sprintf("node-%d", i%w.nodes))
+		standing = append(standing, w.lab.Pod(bystanders, fmt.Sprintf("pod-%d", i), oneCPU, on))
+	}
+	if _, err := w.load.CreatePods(t.Context(), standing); err != nil {
+		t.Fatal(err)
+	}
+	w.chronicle = audit.NewChronicle(nodes...)
+	if err := w.chronicle.Follow(t.Context(), w.lab.Clientset); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d nodes, %d pods, room for %d", w.nodes, each*w.nodes, w.room)
+	return w
+}
+
+// start runs one more scheduler, and does not wait for it.
+func (w *world) start(args ...string) *harness.Scheduler {
+	w.Helper()
+	return w.startAs("", args...)
+}
+
+func (w *world) startAs(kubeconfig string, args ...string) *harness.Scheduler {
+	w.Helper()
+	w.schedulers++
+	s, err := harness.StartScheduler(w.Context(), w.lab.Cluster, harness.SchedulerOptions{
+		Name: fmt.Sprintf("scheduler-%d", w.schedulers), Path: w.program, Args: args, Kubeconfig: kubeconfig, NotReady: true,
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// begin creates a batch of gangs, of two to forty members, and all of their members. The groups come last, so that
+// they start one right after the other. It returns a channel that is closed when any number of members are bound, but not all.
+func (w *world) begin() (some <-chan struct{}) {
+	w.Helper()
+	w.batches++
+	w.gangs = map[string]int{}
+	var groups []*v1alpha1.PodGroup
+	var pods []*corev1.Pod
+	for left := w.batch; left > 0; {
+		size := min(2+rand.IntN(39), left)
+		if left-size == 1 {
+			size = left
+		}
+		name := fmt.Sprintf("gang-%d-%d", w.batches, len(w.gangs))
+		w.gangs[name] = size
+		w.chronicle.Expect(metav1.NamespaceDefault, name, size)
+		groups = append(groups, group(metav1.NamespaceDefault, name, int32(size)))
+		for i := range size {
+			pods = append(pods, w.lab.Pod(metav1.NamespaceDefault, fmt.Sprintf("%s-%d", name, i), oneCPU, harness.InGroup(name)))
+		}
+		left -= size
+	}
+	some = w.chronicle.More(1 + rand.IntN(w.batch-1))
+	if _, err := w.load.CreatePods(w.Context(), pods); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.load.CreateGroups(w.Context(), groups); err != nil {
+		w.Fatal(err)
+	}
+	return some
+}
+
+// end deletes the gangs of the batch and waits until they are gone.
+func (w *world) end() {
+	w.Helper()
+	w.lab.Eventually(w.T, patience, func() error {
+		in := client.InNamespace(metav1.NamespaceDefault)
+		if err := w.lab.Client.DeleteAllOf(w.Context(), &v1alpha1.PodGroup{}, in); err != nil {
+			return err
+		}
+		if err := w.lab.Client.DeleteAllOf(w.Context(), &corev1.Pod{}, in, client.GracePeriodSeconds(0)); err != nil {
+			return err
+		}
+		for name := range w.gangs {
+			if left := w.chronicle.Bound(metav1.NamespaceDefault, name); left > 0 {
+				return fmt.Errorf("%d members of %s are still there", left, name)
+			}
+		}
+		return nil
+	})
+	w.gangs = nil
+}
+
+// settled waits until every gang of the batch has started, or was undone as a whole, and returns how many were undone. Nothing may
+// have been seen that must not be.
+func (w *world) settled(within time.Duration) (undone int) {
+	w.Helper()
+	w.lab.Eventually(w.T, within, func() error {
+		undone = 0
+		for name, size := range w.gangs {
+			switch bound := w.chronicle.Bound(metav1.NamespaceDefault, name); {
+			case bound == size:
+			case bound == 0 && w.incomplete(name, size):
+				undone++
+			default:
+				return fmt.Errorf("%d of %d members of %s are bound", bound, size, name)
+			}
+		}
+		return nil
+	})
+	w.clean()
+	return undone
+}
+
+// incomplete tells whether members of a gang are gone: those of a start that was undone do not come back by themselves.
+func (w *world) incomplete(name string, size int) bool {
+	pods, err := w.lab.Pods(w.Context(), metav1.NamespaceDefault, client.MatchingLabels{v1alpha1.LabelPodGroup: name})
+	return err == nil && len(pods) < size
+}
+
+// clean fails the test when anything was seen that must not be.
+func (w *world) clean() {
+	w.Helper()
+	if found := w.chronicle.Found(); len(found) > 0 {
+		w.Fatalf("%d findings, the first: %v", len(found), found[:min(5, len(found))])
+	}
+	if overs := w.chronicle.Overs(); len(overs) > 0 && !w.shared {
+		w.Fatalf("%d times a node came to hold too much, the first: %v", len(overs), overs[:min(5, len(overs))])
+	}
+}
+
+// audited wants an audit of what is there in the end to find nothing, by two lists instead of by what was seen.
+func (w *world) audited() {
+	w.Helper()
+	w.clean()
+	c, err := audit.Read(w.Context(), w.lab.Cluster.Config())
+	if err != nil {
+		w.Fatal(err)
+	}
+	report := audit.Audit(c, harness.SchedulerName)
+	for _, check := range []audit.Check{audit.Partial, audit.Overcommitted, audit.Misplaced} {
+		if found := report.Found[check]; len(found) > 0 {
+			w.Errorf("%d %s, the first: %s", len(found), check, found[0])
+		}
+	}
+}
+
+// strike takes note of whether a scheduler was hit while some gang was bound in part, as a quorum says, and returns how many members
+// wait.
+func (w *world) strike() (waiting int) {
+	w.Helper()
+	w.pass(100 * time.Millisecond) // what the server was asked before has taken effect
+	torn, waiting := w.waiting()
+	if torn > 0 {
+		w.strikes++
+	}
+	return waiting
+}
+
+// waiting counts the gangs of the batch of which some members are bound and some not, and the members that are not.
+func (w *world) waiting() (torn, waiting int) {
+	w.Helper()
+	pods, err := w.lab.Pods(w.Context(), metav1.NamespaceDefault)
+	if err != nil {
+		w.Fatal(err)
+	}
+	bound := map[string]int{}
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" {
+			bound[pods[i].Labels[v1alpha1.LabelPodGroup]]++
+		} else {
+			waiting++
+		}
+	}
+	for name, count := range bound {
+		if count < w.gangs[name] {
+			torn++
+		}
+	}
+	return torn, waiting
+}
+
+// pass lets time pass, or ends the test when it is over.
+func (w *world) pass(d time.Duration) {
+	w.Helper()
+	w.within(nil, d)
+}
+
+// within waits for something, and no longer than this; it tells whether it came.
+func (w *world) within(something <-chan struct{}, d time.Duration) bool {
+	w.Helper()
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-something:
+		return true
+	case <-over.C:
+		return false
+	case <-w.Context().Done():
+		w.Fatal("interrupted")
+		return false
+	}
+}
+
+// await waits for something that must come.
+func (w *world) await(something <-chan struct{}, what string) {
+	w.Helper()
+	if !w.within(something, patience) {
+		binds, last := w.chronicle.Binds()
+		w.Fatalf("not within %s: %s; %d pods were bound so far, the last %s ago", patience, what, binds, time.Since(last))
+	}
+}
+
+// upTo is a random time below a limit.
+func upTo(limit time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(limit))) }
+
+// takings are how long something took, apart from each other what was measured while the machine was at this test's disposal, and
+// while others kept it so busy that times say little.
+type takings struct{ calm, crowded []time.Duration }
+
+// crowdedFrom is the load average for each core above which others have the machine.
+const crowdedFrom = 8
+
+// crowded tells whether others keep the machine busy.
+func crowded(t *testing.T) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return false // no Linux: nobody knows
+	}
+	var load float64
+	if _, err := fmt.Sscan(string(text), &load); err != nil {
+		t.Fatal(err)
+	}
+	return load > crowdedFrom*float64(runtime.NumCPU())
+}
+
+func (k *takings) add(took time.Duration, crowded bool) {
+	if crowded {
+		k.crowded = append(k.crowded, took)
+	} else {
+		k.calm = append(k.calm, took)
+	}
+}
+
+// String says what they were like.
+func (k *takings) String() string {
+	if len(k.crowded) == 0 {
+		return spread(k.calm)
+	}
+	return fmt.Sprintf("%s; and while others had the machine (load average above %d on %d cores) %s", spread(k.calm),
+		crowdedFrom*runtime.NumCPU(), runtime.NumCPU(), spread(k.crowded))
+}
+
+// check fails the test by those that took too long on a machine that was free.
+func (k *takings) check(t *testing.T, what string, most time.Duration) {
+	t.Helper()
+	if slowest := slices.Max(append(k.calm, 0)); slowest > most {
+		t.Errorf("%s took %s, want at most %s", what, slowest, most)
+	}
+}
+
+// spread says what times were like.
+func spread(times []time.Duration) string {
+	if len(times) == 0 {
+		return "none"
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	round := func(at int) time.Duration { return sorted[at].Round(10 * time.Millisecond) }
+	return fmt.Sprintf("p50 %s, p99 %s, longest %s of %d", round(len(sorted)/2), round((len(sorted)-1)*99/100), round(len(sorted)-1), len(sorted))
+}

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// noLog is for those that do not look at what the server was asked.
+const noLog = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
+
+// firstDecision is how long after it was started a scheduler may take to bind somebody, at a thousand nodes and ten thousand pods.
+const firstDecision = 10 * time.Second
+
+// TestKilledAtAnyMoment kills the scheduler again and again (KILLS=200): while gangs are being bound, and while the next one starts
+// or completes what it found. No gang stays bound in part, no node ever holds too much, and it is not long until somebody is bound
+// again. NODES=1000 PODS=10000 is the size for which this is promised.
+func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, noLog, cluster.Options{})
+	kills, early, undone := number(t, "KILLS", 5), 0, 0
+	var first takings
+	// Where few binds are under way at a time the kill comes between them more often, where many are more of them have no answer.
+	start := func() *harness.Scheduler {
+		return w.start(fmt.Sprintf("--bind-workers=%d", []int{2, 8, 64}[rand.IntN(3)]))
+	}
+	running, soon := start(), false
+	some := w.begin()
+	for kill := 1; kill <= kills; kill++ {
+		if soon {
+			early++
+			w.pass(upTo(3 * time.Second))
+		} else {
+			w.await(some, "binds of a batch")
+		}
+		running.Kill()
+		if waiting := w.strike(); waiting == 0 {
+			undone += w.settled(patience)
+			w.end()
+			w.begin()
+		}
+		bound := w.chronicle.More(1)
+		began := time.Now()
+		running = start()
+		if soon = kill < kills && rand.IntN(4) == 0; soon { // it is killed while it starts, or soon after
+			continue
+		}
+		w.await(bound, "the first bind of the next scheduler")
+		_, last := w.chronicle.Binds()
+		first.add(last.Sub(began), crowded(t))
+		undone += w.settled(2 * patience)
+		w.end()
+		some = w.begin()
+		if kill%10 == 0 || kill == kills {
+			t.Logf("%d kills, %d with gangs of which only some were bound, %d while the next one began; first bind %s; in part for at most %s",
+				kill, w.strikes, early, &first, w.chronicle.LongestPartial().Round(time.Millisecond))
+		}
+	}
+	undone += w.settled(patience)
+	w.audited()
+	first.check(t, "the first bind of a scheduler", firstDecision)
+	if w.strikes == 0 {
+		t.Error("no kill came in the middle of a gang")
+	}
+	t.Logf("RESULT kills: %d SIGKILLs at %d nodes and %d pods, %d of them with gangs bound in part, %d while the next scheduler began; "+
+		"gangs left in part 0, nodes that held too much at any moment 0, starts undone %d; a gang was in part for at most %s; "+
+		"from the start of the next scheduler to its first bind %s", kills, w.nodes, w.pods, w.strikes, early, undone,
+		w.chronicle.LongestPartial().Round(time.Millisecond), &first)
+}

@@ -135,6 +135,7 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.resolve(doubt, now)
 	}
 	s.reportConflicts(ctx, now)
+	s.reportMalformed(ctx)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}

@@ -28,7 +28,7 @@ func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effe
 
 // reportMalformed tells of objects that could be read, and nobody could count.
 func (s *Scheduler) reportMalformed(ctx context.Context) {
-	for _, why := range s.state.TakeMalformed() {
+	for _, why := range append(s.state.TakeMalformed(), s.reporter.takeComplaints()...) {
 		s.options.Metrics.panicked("cluster")
 		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 	}

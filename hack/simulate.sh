@@ -9,7 +9,8 @@ parts="${PARTS:-4}"
 seed="${SEED:-}"
 [ -n "$seed" ] || seed="$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')"
 work="$(mktemp -d)"
-trap 'rm -rf "$work"' EXIT
+declare -A pids=()
+trap 'for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 if [ -n "${BINARY:-}" ]; then # one that is built already, of this very tree
 	cp "$BINARY" "$work/simulation.test"
 else
@@ -23,17 +24,11 @@ simulate() {
 	echo "simulate: $* $test" >&2
 	printf '%s' "\`$* go test ./pkg/simulation -count=1 -timeout 0 -v -run '^$test\$'\`" >"$work/$name.command"
 	(cd pkg/simulation && exec env GOGC=400 "$@" "$work/simulation.test" -test.timeout 0 -test.v -test.run "^$test\$" >"$work/$name.log" 2>&1) &
-	echo "$!" >"$work/$name.pid"
+	pids[$name]="$!"
 }
 
-# said NAME waits for a test and prints its last word.
-said() {
-	if ! wait "$(cat "$work/$1.pid")"; then
-		tail -60 "$work/$1.log" >&2
-		return 1
-	fi
-	sed -nE 's/^ *[a-z_]+_test\.go:[0-9]+: (.*)/\1/p' "$work/$1.log" | tail -1
-}
+# said NAME prints the last word of a test.
+said() { sed -nE 's/^ *[a-z_]+_test\.go:[0-9]+: (.*)/\1/p' "$work/$1.log" | tail -1; }
 
 names=()
 for ((i = 0; i < parts; i++)); do
@@ -46,6 +41,14 @@ for ((i = 1; i <= parts; i++)); do # each its share of the same writes
 done
 simulate clocks TestClocksChangeNoDecision "SIM_SEED=$seed" SIM_CLOCK_SEEDS=50
 simulate planted TestPlantedBugsAreCaught SIM_SEED=1
+for name in "${!pids[@]}"; do
+	if ! wait "${pids[$name]}"; then
+		tail -60 "$work/$name.log" >&2
+		exit 1
+	fi
+	unset "pids[$name]"
+	echo "simulate: $name passed: $(said "$name")" >&2
+done
 
 {
 	total=0
@@ -62,9 +65,7 @@ simulate planted TestPlantedBugsAreCaught SIM_SEED=1
 		echo "| a crash after a write | $words; violations: 0 | $(cat "$work/crashes-$i.command") |"
 	done
 	echo "| **a crash after every write, together** | **$total crashes; violations: 0** | |"
-	said clocks >/dev/null
 	echo "| clocks a day ahead and a day behind | 50 clusters, the same decisions at the same time | $(cat "$work/clocks.command") |"
-	said planted >/dev/null
 	echo "| planted bugs | each caught under the name of its invariant | $(cat "$work/planted.command") |"
 } >"$work/rows"
 

@@ -9,6 +9,11 @@ unit: ## Run the tests of the root module, with the race detector and verify mod
 	TUTTI_VERIFY=1 go test -race -timeout 30m $$(go list ./... | grep -v /pkg/simulation)
 	TUTTI_VERIFY=1 go test -race -run '^TestSameSeedSameTrace$$' ./pkg/simulation
 	TUTTI_VERIFY=1 go test -timeout 30m ./pkg/simulation # all of it: with the race detector it takes many minutes
+	hack/commit-coverage.sh
+
+.PHONY: coverage
+coverage: ## Print how much of the commit path its fault matrix covers.
+	hack/commit-coverage.sh
 
 # Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache.
 lab: tools ## Run the tests of the lab, on a real API server.

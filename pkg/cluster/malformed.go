@@ -6,7 +6,6 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -78,10 +77,7 @@ func (s *State) bareRecord(pod *corev1.Pod, before *record, refused *model.Refus
 func (s *State) newNode(object *corev1.Node) *nodeRecord {
 	return attempt(func() *nodeRecord { return s.readNode(object) }, func(why string) *nodeRecord {
 		s.malformed = fmt.Sprintf("node %s could not be read: %s", object.Name, why)
-		return &nodeRecord{
-			object:  &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
-			refused: &model.Refusal{Code: model.NodesFiltered, Detail: "the node could not be read: " + why},
-		}
+		return bareNode(object, why)
 	})
 }
 

@@ -15,9 +15,12 @@ type nodeRecord struct {
 	refused     *model.Refusal
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
+	// bare tells that nobody can read it, and nothing of it is left but its name.
+	bare bool
 }
 
 func (s *State) readNode(object *corev1.Node) *nodeRecord {
+	readable(object)
 	allocatable, refused := s.capacity(object)
 	if refused == nil && !tooOld(object) {
 		s.devices.countElsewhere(&allocatable)

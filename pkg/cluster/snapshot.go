@@ -14,11 +14,24 @@ import (
 // Invariant: the snapshot shares no memory with the state that anybody changes.
 func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
+	s.bringUp(now)
+	for len(s.spoiled) > 0 {
+		s.startOver()
+		s.bringUp(now)
+	}
+	return s.snapshot
+}
+
+// bringUp brings the snapshot up to date with what has changed, unless something is spoiled, for which it ends early.
+func (s *State) bringUp(now time.Time) {
 	changed := s.changed()
 	s.widen()
 	s.patchNodes()
 	expired := s.patchLeases(now)
 	s.patchTasks()
+	if len(s.spoiled) > 0 {
+		return
+	}
 	stuck := s.patchStuck(now)
 	s.patchJobs()
 	s.patchHolds()
@@ -26,7 +39,6 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	if changed || expired || stuck || s.snapshot.Version == 0 {
 		s.snapshot.Version++
 	}
-	return s.snapshot
 }
 
 // changed tells whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
@@ -65,15 +77,17 @@ func (s *State) patchNodes() {
 		case known == nil && node != nil:
 			removed = append(removed, node)
 		case known != nil && node != nil:
-			s.patchNode(node, known)
-			if s.view != nil {
-				s.view.changeNode(node.Object)
-			}
-			if changed {
-				s.snapshot.NodeChanged(node)
-			}
+			s.tend(subject{node: name}, func() {
+				s.patchNode(node, known)
+				if s.view != nil {
+					s.view.changeNode(node.Object)
+				}
+				if changed {
+					s.snapshot.NodeChanged(node)
+				}
+			})
 		case known != nil:
-			added = append(added, s.addNode(name, known))
+			s.tend(subject{node: name}, func() { added = append(added, s.addNode(name, known)) })
 		}
 	}
 	s.dirtyNodes = emptied(s.dirtyNodes)
@@ -107,7 +121,7 @@ func (s *State) patchNode(node *model.Node, known *nodeRecord) {
 
 func (s *State) patchTasks() {
 	for _, slot := range s.dirtyPods {
-		s.patchTask(slot, s.snapshot.Now)
+		s.tend(subject{pod: slot.uid}, func() { s.patchTask(slot, s.snapshot.Now) })
 	}
 	clear(s.dirtyPods)
 	s.dirtyPods = s.dirtyPods[:0]
@@ -169,9 +183,9 @@ func (s *State) patchJobs() {
 		case exists && job == nil:
 			job = &model.Job{Key: key}
 			added = append(added, job)
-			s.fill(job)
+			s.fillAny(job)
 		case exists:
-			s.fill(job)
+			s.fillAny(job)
 		case job != nil:
 			removed = append(removed, job)
 		}

@@ -64,6 +64,11 @@ type State struct {
 	// unread says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
 	unread    map[model.JobKey]*model.Refusal
 	malformed string
+	// spoiled are those over whom somebody panicked while the snapshot was brought up to date, complaints what is yet to be told of
+	// it; tended is told of each one in turn, for tests, nil tells nobody.
+	spoiled    []spoiled
+	complaints []string
+	tended     func(subject)
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot

@@ -147,8 +147,7 @@ func (noGroups[T]) Get(namespace, name string) (T, error) {
 	return none, fmt.Errorf("pod group %s/%s: not found", namespace, name)
 }
 
-// pod returns what kube-scheduler wants to know about a task's pod, from memory when the pod has not changed. Terms that
-// cannot be parsed are left out, as kube-scheduler does.
+// pod returns what kube-scheduler wants to know about a task's pod, from memory when the pod has not changed.
 func (v *View) pod(task *model.Task) *framework.PodInfo {
 	known := v.pods[task.UID]
 	switch {
@@ -159,7 +158,7 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 		again.Pod = task.Pod
 		known = &again
 	default:
-		known, _ = framework.NewPodInfo(task.Pod)
+		known = readPod(task.Pod)
 	}
 	v.pods[task.UID] = known
 	return known

@@ -218,6 +218,14 @@ type SessionCloser interface {
 	CloseSession(session *Session)
 }
 
+// Forgetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change
+// that has seen.
+type Forgetter interface {
+	// Forget makes what is kept what it was before the first session. It is called between two sessions, on their goroutine, and may
+	// be called several times.
+	Forget()
+}
+
 // Action is one step of the pipeline.
 type Action interface {
 	// Name is the action's name in the configuration.

@@ -80,10 +80,21 @@ func (s *Session) goOn(caught *Caught) *Session {
 	return next
 }
 
-// blamed returns the job whose turn it was, nil when it was nobody's, or that of one who is left alone already.
+// blamed returns the job whose turn it was, or that of the victim it was about; nil when it was nobody's, or that of one who is left
+// alone already.
 func (s *Session) blamed() *model.Job {
 	if s.compared[0] != nil {
 		return s.disordered()
+	}
+	var victim *model.Job
+	switch {
+	case s.picking != nil:
+		victim = s.poisonous(s.picking)
+	case s.leaving != nil:
+		victim = s.Snapshot.Job(s.leaving.Job)
+	}
+	if victim != nil && s.quarantined[victim.Key] == nil {
+		return victim
 	}
 	if s.quarantined[s.turn] != nil {
 		return nil
@@ -122,11 +133,26 @@ func (s *Session) abandon() {
 	}
 	s.log = nil
 	s.memory.shapes, s.memory.rest = nil, nil
+	s.forget()
 	s.Snapshot.LookAhead(false)
 	if len(s.Snapshot.Holds()) > 0 {
 		s.Snapshot.See(model.Viewer{})
 	}
 	s.verify("")
+}
+
+// forget lets plugins and actions forget what they keep beyond a session.
+func (s *Session) forget() {
+	for _, plugin := range s.slots.all {
+		if keeper, ok := plugin.(Forgetter); ok {
+			s.catch(keeper.Forget)
+		}
+	}
+	for _, action := range s.profile.Actions {
+		if keeper, ok := action.(Forgetter); ok {
+			s.catch(keeper.Forget)
+		}
+	}
 }
 
 func (s *Session) unreserveAll(task *model.Task) {

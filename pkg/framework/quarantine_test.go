@@ -40,7 +40,7 @@ func (b bomb) CompareJobs(x, y *model.Job) int {
 func (b bomb) CompareTasks(x, _ *model.Task) int             { b.about("taskOrder", x.Job); return 0 }
 func (b bomb) ValidateJob(job *model.Job) *model.Refusal     { b.about("jobValid", job.Key); return nil }
 func (b bomb) TaskPlaced(task *model.Task)                   { b.about("observe", task.Job) }
-func (b bomb) TaskEvicted(task *model.Task)                  {}
+func (b bomb) TaskEvicted(task *model.Task)                  { b.about("evicted", task.Job) }
 func (b bomb) TaskUndone(task *model.Task, _ model.Position) { b.about("undone", task.Job) }
 func (b bomb) BinderOf(task *model.Task) string              { b.about("bind", task.Job); return "" }
 func (b bomb) Unreserve(task *model.Task)                    { b.about("unreserve", task.Job) }
@@ -68,6 +68,9 @@ func (b bomb) ScoresFor(task *model.Task, scope Scope, _ []*model.Node) []NodeSc
 
 func (b bomb) PickVictims(_ Purpose, preemptor *model.Job, units []Unit) ([]Unit, bool) {
 	b.about("victims", preemptor.Key)
+	for _, unit := range units {
+		b.about("unit", unit.Job.Key)
+	}
 	return units, true
 }
 

@@ -134,11 +134,13 @@ func (st *Statement) end(task *model.Task, outright bool) *model.Refusal {
 	if refusal := sacrosanct(task); refusal != nil {
 		return refusal
 	}
+	st.session.leaving = task
 	st.session.evicted[task] = mark{was: task.Position, outright: outright}
 	st.session.move(operation{task: task, outright: outright}, model.Position{Status: model.Releasing, Node: task.Node})
 	for _, observer := range st.session.slots.observe {
 		observer.TaskEvicted(task)
 	}
+	st.session.leaving = nil
 	return nil
 }
 

@@ -48,11 +48,39 @@ func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) [
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit Unit) bool {
-		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor ||
+		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.leftAlone(unit.Job.Key) != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })
 	})
+	s.picking = &pick{purpose, preemptor, allowed}
 	picked, _ := firstDecidedTier(s.pickers(), purpose, preemptor, allowed)
+	s.picking = nil
 	return picked
+}
+
+// pick is a question to the victim pickers.
+type pick struct {
+	purpose   Purpose
+	preemptor *model.Job
+	units     []Unit
+}
+
+// panicsOver tells whether somebody panics over these units.
+func (s *Session) panicsOver(p *pick, units []Unit) bool {
+	return s.catch(func() { firstDecidedTier(s.slots.victims, p.purpose, p.preemptor, units) }) != nil
+}
+
+// poisonous returns the job of the first unit over which somebody panics who is asked about it alone; nil when it is the question
+// itself, or when it is nobody's job.
+func (s *Session) poisonous(p *pick) *model.Job {
+	if s.panicsOver(p, nil) {
+		return nil
+	}
+	for i := range p.units {
+		if s.panicsOver(p, p.units[i:i+1]) {
+			return p.units[i].Job
+		}
+	}
+	return nil
 }
 
 // admitEvictions looks at every job that loses somebody, and at whoever it is lost to.

@@ -78,6 +78,13 @@ func (s *Snapshot) SetNodes(nodes []*Node) {
 	s.Journal.layout++
 }
 
+// Reset empties the snapshot of nodes and jobs, for the live state to fill it anew; never within a session. Who follows the journal looks
+// at everything anew.
+func (s *Snapshot) Reset() {
+	journal := Journal{layout: s.Journal.layout + 1, serial: s.Journal.serial, altered: s.Journal.serial}
+	*s = Snapshot{Now: s.Now, Version: s.Version + 1, Dimensions: s.Dimensions, Journal: journal}
+}
+
 // Number makes sure that the nodes are numbered, also those of a snapshot that was put together by hand.
 func (s *Snapshot) Number() {
 	if s.Journal.layout == 0 {

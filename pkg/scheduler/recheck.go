@@ -26,6 +26,14 @@ func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effe
 	return effect
 }
 
+// reportMalformed tells of objects that could be read, and nobody could count.
+func (s *Scheduler) reportMalformed(ctx context.Context) {
+	for _, why := range append(s.state.TakeMalformed(), s.reporter.takeComplaints()...) {
+		s.options.Metrics.panicked("cluster")
+		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
+	}
+}
+
 // hear takes in an event outside of a cycle.
 func (s *Scheduler) hear(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
 	effect := s.apply(ctx, event)

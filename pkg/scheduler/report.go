@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,8 @@ type reporter struct {
 	pass   int
 	writes []commit.Write
 	wake   time.Time
+	// complaints are what there was to complain of in the last pass.
+	complaints []string
 }
 
 // record is what is remembered of the last write about one object, as long as the watch has not shown it, a next write would
@@ -96,21 +99,37 @@ func (r *reporter) report(
 	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time,
 ) (writes []commit.Write, wake time.Time) {
 	r.pass++
-	r.writes, r.wake = nil, time.Time{}
+	r.writes, r.wake, r.complaints = nil, time.Time{}, nil
 	for _, job := range jobs {
-		refusal := refusals[job.Key]
-		if job.Group != nil && job.Group.DeletionTimestamp == nil {
-			r.reportGroup(job, refusal, now)
-		}
-		if refusal != nil {
-			if advice := r.advice(job); advice != "" && refusal.Code == model.GroupNotFound { // there is no status to say it in
-				refusal = refusal.With(advice)
-			}
-			r.reportPods(job, refusal, now)
-		}
+		r.reportJob(job, refusals[job.Key], now)
 	}
 	r.forget()
 	return r.writes, r.wake
+}
+
+// reportJob says what there is to say about one job, and nothing when somebody panics who works that out.
+func (r *reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Time) {
+	defer func() {
+		if what := recover(); what != nil {
+			r.complaints = append(r.complaints, fmt.Sprintf("job %s could not be reported: %v", job.Key, what))
+		}
+	}()
+	if job.Group != nil && job.Group.DeletionTimestamp == nil {
+		r.reportGroup(job, refusal, now)
+	}
+	if refusal != nil {
+		if advice := r.advice(job); advice != "" && refusal.Code == model.GroupNotFound { // there is no status to say it in
+			refusal = refusal.With(advice)
+		}
+		r.reportPods(job, refusal, now)
+	}
+}
+
+// takeComplaints returns what could not be reported in the last pass, once.
+func (r *reporter) takeComplaints() []string {
+	complaints := r.complaints
+	r.complaints = nil
+	return complaints
 }
 
 // failed remembers that the API server did not take a write. It is tried again after a while.

@@ -165,3 +165,21 @@ func assigned(call commit.Call) error {
 }
 
 func jobKey(name string) model.JobKey { return model.JobKey{Namespace: "default", Name: name} }
+
+// TestAGroupMadeAnewAfterItsMembersHaveEndedIsToldSo: nobody is asked about a job that has ended, and yet it waits.
+func TestAGroupMadeAnewAfterItsMembersHaveEndedIsToldSo(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 2, 3)
+	for i := range 2 {
+		w.inPhase(fmt.Sprintf("mpi-%d", i), corev1.PodSucceeded)
+	}
+	w.play(t.Context(), 20*time.Second)
+	c := w.condition("mpi")
+	if c == nil || c.Status != "False" || c.Reason != string(model.NotEnoughMembers) || c.Message != "needs 3, and the 2 that exist have ended" {
+		t.Errorf("condition %+v", c)
+	}
+	if n := len(w.play(t.Context(), time.Minute)); n > 0 {
+		t.Errorf("%d calls at rest", n)
+	}
+}

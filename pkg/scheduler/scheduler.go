@@ -143,6 +143,7 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.resolve(doubt, now)
 	}
 	s.watchConflicts(ctx, now)
+	s.reportMalformed(ctx)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}

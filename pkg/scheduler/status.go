@@ -49,7 +49,20 @@ func groupStatus(
 	}
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
+	if job.Ended() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
+		meta.SetStatusCondition(&status.Conditions, endedBelow(job, now))
+	}
 	return status
+}
+
+// endedBelow is what is said of a group whose members have all ended, too few of them, before anybody said anything: it waits for
+// members of which nobody knows whether they come.
+func endedBelow(job *model.Job, now metav1.Time) metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
+		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
+		ObservedGeneration: job.Group.Generation, LastTransitionTime: now,
+	}
 }
 
 func count(job *model.Job, condition func(*model.Task) bool) int32 {

@@ -6,32 +6,56 @@ import (
 )
 
 // calmPlan is jobs and pods for more room than there is, and nothing else, so that what is seen comes of the crash.
-func calmPlan(seed uint64) []Step {
+func calmPlan(seed uint64) []Step { return calmPlanOf(seed, 14) }
+
+func calmPlanOf(seed uint64, steps int) []Step {
 	d := newDice(seed, "calm plan")
 	var plan []Step
 	at := time.Second
-	for range 14 {
+	for range steps {
 		at += d.span(0, 3*time.Second)
 		plan = append(plan, Step{At: at, What: pick(d, "submit a job", "submit a job", "submit a pod"), Dice: d.Uint64()})
 	}
 	return plan
 }
 
-// TestCrashAfterEveryWrite kills the scheduler after each of its writes in turn, SIM_CRASH_STRIDE apart, of runs without other faults;
-// after that everything goes on as if nothing had happened, no gang stays in part, nothing is bound twice and no room is lost.
+// mostWrites is how long a run may be of which every write is crashed after.
+const mostWrites = 500
+
+// longPlan is one with as many writes as it may have, or a few less.
+func longPlan(t *testing.T, filters *Filters, seed uint64) Config {
+	t.Helper()
+	var longest Config
+	for steps := 20; ; steps++ {
+		config := Config{Seed: seed, Plan: calmPlanOf(seed, steps), Faults: &Faults{}, Replicas: 1}
+		if run(t, filters, config).Writes > mostWrites {
+			return longest
+		}
+		longest = config
+	}
+}
+
+// TestCrashAfterEveryWrite kills the scheduler after each of its writes in turn, from SIM_CRASH_FIRST on and SIM_CRASH_STRIDE apart, of runs without other faults;
+// after that everything goes on as if nothing had happened, no gang stays in part for longer than the bound, nothing is bound twice
+// and no room is lost. The last of the runs, SIM_CRASH_SEEDS in number, is as long as may be.
 func TestCrashAfterEveryWrite(t *testing.T) {
 	filters := open(t)
 	stride := int(setting(t, "SIM_CRASH_STRIDE", 16))
-	first := setting(t, "SIM_SEED", 1)
-	crashes, most := 0, 0
-	for seed := first; seed < first+setting(t, "SIM_CRASH_SEEDS", 2); seed++ {
+	from := int(setting(t, "SIM_CRASH_FIRST", 1))
+	first, seeds := setting(t, "SIM_SEED", 1), setting(t, "SIM_CRASH_SEEDS", 2)
+	crashes, most, part := 0, 0, time.Duration(0)
+	for seed := first; seed < first+seeds; seed++ {
 		config := Config{Seed: seed, Plan: calmPlan(seed), Faults: &Faults{}, Replicas: 1}
+		if seed == first+seeds-1 {
+			config = longPlan(t, filters, seed)
+		}
 		writes := run(t, filters, config).Writes
 		most = max(most, writes)
-		for after := 1; after <= min(writes, 500); after += stride {
+		for after := from; after <= writes; after += stride {
 			config.CrashAfterWrite = after
 			result := run(t, filters, config)
 			crashes++
+			part = max(part, result.Partial)
 			for _, v := range result.Violations {
 				t.Errorf("seed %d, killed after write %d of %d: %s", seed, after, writes, v)
 			}
@@ -40,5 +64,6 @@ func TestCrashAfterEveryWrite(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d crashes, each after another write, of up to %d", crashes, most)
+	t.Logf("%d crashes, each after another write, in %d runs of up to %d writes; part of a gang was bound for %s at the longest", crashes, seeds,
+		most, part)
 }

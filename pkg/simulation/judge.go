@@ -3,6 +3,7 @@ package simulation
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +24,11 @@ type judge struct {
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
 	past          map[feud]bool
-	// late are the pods about which a request took effect, or may have, after its client had given up, or had been overtaken.
-	late map[types.UID]bool
+	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
+	// written are the versions that schedulers have brought objects to, by UID.
+	written  map[types.UID]uint64
+	inPart   map[types.UID]time.Time
+	troubled time.Time
 }
 
 // arrival is when a pod came to its node, and by which life of a scheduler; zero by somebody else.
@@ -36,7 +40,7 @@ type arrival struct {
 func newJudge(s *Simulation) *judge {
 	return &judge{
 		Simulation: s, came: map[types.UID]arrival{}, shrunk: map[string]uint64{},
-		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[feud]bool{}, late: map[types.UID]bool{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[feud]bool{}, inPart: map[types.UID]time.Time{}, written: map[types.UID]uint64{},
 	}
 }
 
@@ -44,9 +48,6 @@ func newJudge(s *Simulation) *judge {
 func (j *judge) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.seen[bind.Pod.UID] = p.sight()
-	}
-	for _, promise := range decision.Promises {
-		p.seen[promise.Pod.UID] = p.sight()
 	}
 	j.reachesTheMinimum(p, decision)
 	j.staysInItsNamespace(p, decision)
@@ -82,10 +83,6 @@ func (j *judge) served(p *process, call commit.Call, err error) {
 		j.isBoundOnce(call)
 		j.fitsInFact(p, call)
 	}
-	seen, decided := p.seen[call.Pod.UID]
-	if call.Kind == commit.CallPromise && decided && seen.pods < j.came[call.Pod.UID].version {
-		j.late[call.Pod.UID] = true // the process had not been told that the pod has a node
-	}
 }
 
 // stepped judges what lies between two events.
@@ -95,10 +92,14 @@ func (j *judge) stepped() {
 			j.staysAssumed(p)
 		}
 	}
+	j.startsEnd()
 }
 
 // changed takes down what happens to pods and nodes, by whomever.
 func (j *judge) changed(before object, now change) {
+	if j.writer != nil {
+		j.written[now.object.GetUID()] = now.version
+	}
 	switch o := now.object.(type) {
 	case *corev1.Pod:
 		was, _ := before.(*corev1.Pod)
@@ -116,6 +117,7 @@ func (j *judge) changed(before object, now change) {
 			j.hurt[o.UID] = true
 		}
 		j.noteStart(o)
+		j.notePart(o)
 	}
 }
 
@@ -139,6 +141,7 @@ func (j *judge) podChanged(was, now *corev1.Pod, c change) {
 		j.hurt[group.UID] = true
 	}
 	j.noteStart(group)
+	j.notePart(group)
 }
 
 // noteStart takes down that a group has its minimum.

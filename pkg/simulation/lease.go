@@ -1,6 +1,10 @@
 package simulation
 
-import "time"
+import (
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/cluster"
+)
 
 // The numbers of the election, client-go's own.
 const (
@@ -8,6 +12,9 @@ const (
 	renewDeadline = 10 * time.Second
 	retryEvery    = 2 * time.Second
 )
+
+// margin is how long a new leader waits for what the last one may have sent when its Lease ended.
+const margin = requestTimeout
 
 // lease is who may write, as the server has it.
 type lease struct {
@@ -36,10 +43,46 @@ func (p *process) tryLease() {
 	default:
 		p.trace("%s holds the Lease", p)
 	}
+	inherited := l.holder != nil && l.holder != p
 	l.holder, l.renewed, p.renewed = p, now, now
-	if !p.elected {
-		p.elected = true
+	if p.elected {
+		return
+	}
+	p.elected, p.begins = true, now
+	if !inherited || p.config.Sabotage.Heedless {
+		p.ready = true
 		p.synced()
+		return
+	}
+	p.begins = now.Add(margin)
+	p.after(margin, "the last leader's requests have ended", p.inherit)
+}
+
+// inherit reads from a quorum what the last leader may have written, as often as it takes, since the watches may be behind.
+func (p *process) inherit() {
+	p.after(p.dice.span(time.Millisecond, 500*time.Millisecond), "reread", func() {
+		p.whenThawed(func() {
+			if p.dice.chance(p.faults().Calls) {
+				p.after(time.Second, "reread again", p.inherit)
+				return
+			}
+			p.reread()
+			p.ready = true
+			p.synced()
+		})
+	})
+}
+
+// reread lists our pods and all groups as they are now.
+func (p *process) reread() {
+	for _, pod := range p.server.pods() {
+		if ours(pod) {
+			p.hear(change{kind: cluster.KindPod, version: versionOf(pod), object: pod})
+		}
+	}
+	for _, name := range p.server.names(cluster.KindGroup) {
+		group := p.server.group(name)
+		p.hear(change{kind: cluster.KindGroup, version: versionOf(group), object: group})
 	}
 }
 
@@ -48,7 +91,7 @@ func (p *process) mayWrite() bool {
 	if p.config.Sabotage.Unfenced {
 		return true
 	}
-	return p.elected && p.queue.now.Sub(p.renewed) < leaseLasts-requestTimeout
+	return p.elected && !p.queue.now.Before(p.begins) && p.queue.now.Sub(p.renewed) < leaseLasts-requestTimeout
 }
 
 // cutOff tells whether the process cannot reach the Lease at the moment.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
@@ -103,7 +104,7 @@ func plantedBugs() []planted {
 			return waits(e.Pod) && strings.HasSuffix(e.Pod.Name, "7")
 		})}},
 		{"the end of a pod is missed", "I22", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool { return e.Deleted })}},
-		{"a promise is made and forgotten", "I8", Config{Sabotage: promiseAndForget()}},
+		{"a call is made and forgotten", "I8", Config{Sabotage: Sabotage{Rogue: forgetsReplies}}},
 		{"undo leaves something behind", "I9", Config{Sabotage: Sabotage{Rogue: func(p *process) {
 			for _, node := range p.snapshot.Nodes {
 				node.Idle.Add(model.Resources{1})
@@ -123,16 +124,24 @@ func plantedBugs() []planted {
 		})}},
 		{"jobs evict each other", "I13", Config{Sabotage: feudal()}},
 		{"budgets are not read", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
-			return lower(a, b) && slices.ContainsFunc(sortedNames(p.streams[3].store), func(name string) bool {
-				budget := p.streams[3].store[name].object.(*policyv1.PodDisruptionBudget)
+			return lower(a, b) && slices.ContainsFunc(sortedNames(p.told[cluster.KindBudget]), func(name string) bool {
+				budget := p.told[cluster.KindBudget][name].object.(*policyv1.PodDisruptionBudget)
 				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0
 			})
 		})}},
 		{"kept room is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
-		{"a node's return is missed", "I16", Config{Sabotage: hide(cluster.KindNode, func(e *cluster.Event) bool {
+		{"the watch of nodes has ended, and nobody notices", "I16", Config{Sabotage: Sabotage{Rogue: func(p *process) {
+			p.streams[1].open = false
+		}}}},
+		{"room is promised to one member, and never given back", "I17", Config{Sabotage: promiseToOne()}},
+		{"no action places anybody who has room", "I18", Config{
+			Scheduler: []byte(strings.ReplaceAll(string(config.DefaultYAML()), `"allocate, backfill, preempt"`, "preempt")),
+		}},
+		{"a node's return is missed", "I18", Config{Sabotage: hide(cluster.KindNode, func(e *cluster.Event) bool {
 			return !e.Deleted && !e.Node.Spec.Unschedulable && len(e.Node.Spec.Taints) == 0 && e.Node.Generation == 1 &&
 				e.Node.ResourceVersion > "1"
 		})}},
+		{"a new leader does not ask what the last one wrote", "I23", Config{Replicas: 2, Sabotage: Sabotage{Heedless: true, Decided: leavesOthersBehind}}},
 		{"calls leave without the Lease", "I24", Config{Replicas: 2, Sabotage: Sabotage{Unfenced: true, Decided: freezes}}},
 		{"a plugin falls over", "I25", Config{Sabotage: Sabotage{Decided: func(p *process, d model.Decision) {
 			var nobody *process
@@ -152,6 +161,19 @@ func freezes(p *process, _ model.Decision) {
 	if !p.calm {
 		p.freeze(20 * time.Second)
 	}
+}
+
+// leavesOthersBehind lets the watches of the other replicas stand still from before a bind until after the leader has ended.
+func leavesOthersBehind(p *process, d model.Decision) {
+	if p.calm || len(d.Binds) == 0 || p.leading && p.life > 2 {
+		return
+	}
+	for _, name := range sortedNames(p.processes) {
+		if other := p.processes[name]; other != p {
+			other.streams[0].stall(time.Minute)
+		}
+	}
+	p.after(time.Second, "the end", func() { p.end("killed") })
 }
 
 // TestPlantedBugsAreCaught sees that each of them is found within a few seeds, under the name of its invariant.
@@ -205,17 +227,35 @@ func refuseOneOf(letter string) Sabotage {
 	}}
 }
 
-func promiseAndForget() Sabotage {
-	return Sabotage{Rogue: func(p *process) {
+// forgetsReplies has the machine wait for a reply that does not come.
+func forgetsReplies(p *process) {
+	for _, pod := range p.pods() {
+		if ours(pod) && p.calm && p.machine.Idle() {
+			p.machine.Write(p.clock.Now(), commit.Write{Condition: &commit.PodCondition{Pod: refOf(pod)}})
+			p.machine.Calls(p.clock.Now())
+			return
+		}
+	}
+}
+
+// promiseToOne promises room to one member of a gang that waits for more, and keeps it from being taken back.
+func promiseToOne() Sabotage {
+	sabotage := rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
-			if ours(pod) && pod.Spec.NodeName != "" && pod.Status.NominatedNodeName == "" && !finished(pod) && p.calm && p.machine.Idle() {
-				p.machine.Submit(p.clock.Now(), model.Decision{
-					Job: jobKeyOf(pod), Promises: []model.Promise{{Pod: refOf(pod), Node: "n0"}},
-				})
-				return
+			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 && p.task(pod) != nil && p.calm {
+				node := sortedNames(p.told[cluster.KindNode])[0]
+				return model.Decision{Job: jobKeyOf(pod), Promises: []model.Promise{{Pod: refOf(pod), Node: node}}}, true
 			}
 		}
-	}}
+		return model.Decision{}, false
+	})
+	sabotage.Refuse = func(call commit.Call) error {
+		if call.Kind == commit.CallPromise && call.Node == "" {
+			return apierrors.NewForbidden(corev1.Resource("pods"), call.Pod.Name, nil)
+		}
+		return nil
+	}
+	return sabotage
 }
 
 // feudal evicts a lower job for a higher one, and later the other way round.
@@ -250,10 +290,10 @@ func bindOnKeptRoom() Sabotage {
 func strayMember() Sabotage {
 	return rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
-			if waits(pod) && groupOf(pod) != "" && len(p.streams[1].store) > 0 {
+			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 {
 				job := jobKeyOf(pod)
 				job.Namespace = map[string]string{firstNamespace: secondNamespace, secondNamespace: firstNamespace}[job.Namespace]
-				return model.Decision{Job: job, Binds: []model.Bind{{Pod: refOf(pod), Node: sortedNames(p.streams[1].store)[0]}}}, true
+				return model.Decision{Job: job, Binds: []model.Bind{{Pod: refOf(pod), Node: sortedNames(p.told[cluster.KindNode])[0]}}}, true
 			}
 		}
 		return model.Decision{}, false
@@ -261,7 +301,7 @@ func strayMember() Sabotage {
 }
 
 func writeAlways(p *process) {
-	for _, name := range sortedNames(p.streams[2].store) {
+	for _, name := range sortedNames(p.told[cluster.KindGroup]) {
 		group := p.group(name)
 		status := *group.Status.DeepCopy()
 		status.Members = int32(p.clock.Now().Unix() % int64(time.Hour/time.Second))

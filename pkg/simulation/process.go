@@ -49,18 +49,25 @@ type process struct {
 	leading bool
 	renewed time.Time
 	elected bool
+	// begins is from when on it may write, ready that it knows what the last leader wrote.
+	begins time.Time
+	ready  bool
 	// due is when the next step is planned, stepping that the loop is at work; quick counts steps without time passing.
 	due      time.Time
 	planned  bool
 	stepping bool
-	quick    int
-	stepped  time.Time
+	// mail tells that letters have come while the loop was at work, for which it does not go to sleep.
+	mail    bool
+	quick   int
+	stepped time.Time
 	// inFlight are the calls without a reply; chosen is where each pod was last decided to go, seen what the process knew then;
 	// promised is what each pod was last promised, empty when it was taken back.
 	inFlight map[commit.CallID]commit.Call
 	chosen   map[types.UID]string
 	seen     map[types.UID]sight
 	promised map[types.UID]string
+	// told is the newest that the process has been told of each object, by name.
+	told [kinds]map[string]change
 }
 
 // start begins a new life of a replica.
@@ -68,11 +75,11 @@ func (s *Simulation) start(name string) {
 	s.lives++
 	p := &process{
 		Simulation: s, name: name, life: s.lives, dice: newDice(s.config.Seed, fmt.Sprint("process ", s.lives)),
-		inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
+		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
 		seen: map[types.UID]sight{}, promised: map[types.UID]string{},
 	}
 	if s.faults().Skew > 0 {
-		p.skew = p.dice.span(-s.faults().Skew, s.faults().Skew)
+		p.skew += p.dice.span(-s.faults().Skew, s.faults().Skew)
 	}
 	p.clock = clocktesting.NewFakeClock(s.queue.now.Add(p.skew))
 	p.mailbox = scheduler.NewMailbox()
@@ -85,6 +92,9 @@ func (s *Simulation) start(name string) {
 		Clock: p.clock, Period: 5 * time.Second, Verify: true, Decided: p.decided,
 	})
 	s.processes[name] = p
+	for kind := range p.told {
+		p.told[kind] = map[string]change{}
+	}
 	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget} {
 		stream := &stream{
 			process: p, kind: kind, dice: newDice(s.config.Seed, fmt.Sprint("stream ", s.lives, kind)), store: map[string]change{},
@@ -103,6 +113,7 @@ func (p *process) end(why string) {
 	}
 	p.trace("%s ends: %s", p, why)
 	p.dead = true
+	p.judge.trouble()
 	restart := p.dice.span(100*time.Millisecond, 3*time.Second)
 	p.queue.after(restart, "start", func() { p.start(p.name) })
 }
@@ -123,6 +134,7 @@ func (p *process) freeze(span time.Duration) {
 	}
 	p.thaws = p.queue.now.Add(span)
 	p.after(span, "thaw", func() {
+		p.judge.trouble()
 		waiting := p.waiting
 		p.waiting = nil
 		p.dice.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // whose turn it is first, nobody knows
@@ -148,24 +160,44 @@ func (p *process) whenThawed(do func()) {
 	do()
 }
 
-// synced tells the loop to lead when everything there was has been delivered and the Lease is held.
+// synced tells the loop to lead when everything there was has been delivered, the Lease is held, and what its last holder wrote is
+// known.
 func (p *process) synced() {
-	if p.leading || !p.elected || slices.ContainsFunc(p.streams, func(s *stream) bool { return !s.listed }) {
+	if p.leading || !p.ready || slices.ContainsFunc(p.streams, func(s *stream) bool { return !s.listed }) {
 		return
 	}
 	p.leading = true
 	p.trace("%s leads", p)
+	p.judge.begins(p)
 	p.mailbox.Lead()
 	p.wakeUp(0)
 }
 
-// receive is the end of a watch.
-func (p *process) receive(event cluster.Event) {
+// hear is the end of a watch, or of a list.
+func (p *process) hear(one change) {
+	name := keyOf(one.object)
+	known, ok := p.told[one.kind][name]
+	same := ok && known.object.GetUID() == one.object.GetUID()
+	switch {
+	case one.deleted && same: // final, whatever version of it was seen last
+		delete(p.told[one.kind], name)
+	case !one.deleted && (!ok || one.version > known.version):
+		p.told[one.kind][name] = one
+	}
+	event := eventOf(one)
 	if hide := p.config.Sabotage.Hide; hide != nil && hide(&event) {
 		return
 	}
 	p.mailbox.Event(event)
 	p.wakeUp(0)
+}
+
+// answered puts a reply into the mailbox.
+func (p *process) answered(reply commit.Reply) {
+	p.mailbox.Reply(reply)
+	if p.mail = p.stepping; !p.mail {
+		p.wakeUp(0)
+	}
 }
 
 // wakeUp plans a step, unless there is one planned before.
@@ -199,12 +231,17 @@ func (p *process) step() {
 	}
 	p.clock.SetTime(p.queue.now.Add(p.skew))
 	p.lens.SharedLister = p.state.View()
-	p.stepping = true
+	p.stepping, p.mail = true, false
 	p.doStep()
 	p.stepping = false
-	if p.dead {
+	switch {
+	case p.dead:
+		return
+	case p.mail:
+		p.wakeUp(0)
 		return
 	}
+	p.judge.leavesNothingUndone(p)
 	if at, ok := p.loop.NextWake(); ok {
 		p.wakeUp(at.Sub(p.clock.Now()))
 	}
@@ -237,24 +274,24 @@ func (p *process) decided(decision model.Decision) {
 
 // pod returns the pod as the process has been told of it, nil when it has not.
 func (p *process) pod(name string) *corev1.Pod {
-	pod, _ := p.streams[0].store[name].object.(*corev1.Pod)
+	pod, _ := p.told[cluster.KindPod][name].object.(*corev1.Pod)
 	return pod
 }
 
 func (p *process) node(name string) *corev1.Node {
-	node, _ := p.streams[1].store[name].object.(*corev1.Node)
+	node, _ := p.told[cluster.KindNode][name].object.(*corev1.Node)
 	return node
 }
 
 func (p *process) group(name string) *v1alpha1.PodGroup {
-	group, _ := p.streams[2].store[name].object.(*v1alpha1.PodGroup)
+	group, _ := p.told[cluster.KindGroup][name].object.(*v1alpha1.PodGroup)
 	return group
 }
 
 // pods returns the pods that the process has been told of, in order of their names.
 func (p *process) pods() []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, name := range sortedNames(p.streams[0].store) {
+	for _, name := range sortedNames(p.told[cluster.KindPod]) {
 		pods = append(pods, p.pod(name))
 	}
 	return pods

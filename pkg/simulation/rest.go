@@ -21,11 +21,24 @@ func (j *judge) atRest() {
 		return
 	}
 	j.startedWholeOrNotAtAll()
+	j.nobodyHoldsAndWaits()
 	j.everybodyIsTold()
 	j.nothingIsLeft(p)
 	j.stateIsTheClusters(p)
-	j.nobodyWaitsForNothing(p)
+	j.nobodyWaitsForEver(p)
 	j.wroteLittle()
+}
+
+// begins is I23 where a process begins to lead: it knows what those before it have written about what still exists.
+func (j *judge) begins(p *process) {
+	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindGroup} {
+		for _, name := range j.server.names(kind) {
+			now := j.server.objects[kind][name]
+			if by := j.written[now.GetUID()]; p.told[kind][name].version < by {
+				j.violated("I23", "%s begins and has not been told of version %d of %s, which a scheduler has written", p, by, name)
+			}
+		}
+	}
 }
 
 // everybodyIsTold is I7: who waits has been looked at, and told why.
@@ -41,25 +54,13 @@ func (j *judge) everybodyIsTold() {
 	}
 	for _, name := range j.server.names(cluster.KindGroup) {
 		group := j.server.group(name)
-		told := j.hasEnded(group) || meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled) != nil
+		ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed // which says it all
+		told := ended || meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled) != nil
 		if group.Status.ObservedGeneration != group.Generation || !told {
 			j.violated("I7", "group %s in version %d is told of version %d, that it is %q and nothing about its start", name,
 				group.Generation, group.Status.ObservedGeneration, group.Status.Phase)
 		}
 	}
-}
-
-// hasEnded tells whether a group has had members and none of them lives.
-func (j *judge) hasEnded(group *v1alpha1.PodGroup) bool {
-	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
-	for _, pod := range j.server.pods() {
-		if pod.Namespace == group.Namespace && groupOf(pod) == group.Name && ours(pod) {
-			if ended = finished(pod); !ended {
-				return false
-			}
-		}
-	}
-	return ended
 }
 
 // nothingIsLeft is I8 as far as the machine and promises go: nothing is on its way, and room is kept for nobody but by reservation.
@@ -68,8 +69,7 @@ func (j *judge) nothingIsLeft(p *process) {
 		j.violated("I8", "%d calls are in flight at rest, the machine's counts are %+v", len(p.inFlight), p.machine.Counts())
 	}
 	for _, pod := range j.server.pods() {
-		// What a promise says that arrives behind the bind means nothing any more.
-		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName != "" && !j.late[pod.UID] {
+		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName != "" {
 			j.violated("I8", "pod %s has a node, and is promised %s", keyOf(pod), pod.Status.NominatedNodeName)
 		}
 	}
@@ -81,7 +81,7 @@ func (j *judge) stateIsTheClusters(p *process) {
 	fresh.Translate(j.profile(p).Translators())
 	for _, stream := range p.streams {
 		for _, name := range j.server.names(stream.kind) {
-			fresh.Apply(stream.event(j.server.objects[stream.kind][name], false))
+			fresh.Apply(eventOf(change{kind: stream.kind, object: j.server.objects[stream.kind][name]}))
 		}
 	}
 	p.clock.SetTime(p.queue.now.Add(p.skew))
@@ -129,62 +129,6 @@ func written(s *model.Snapshot) []string {
 		lines = append(lines, fmt.Sprintf("hold for %s %s on %s: %s", hold.Job, hold.Pod, hold.Node, amounts(hold.Request)))
 	}
 	return lines
-}
-
-// nobodyWaitsForNothing is I16 and I18: no job waits for which there is room, counted as simply as can be, where no room is kept
-// for anybody.
-func (j *judge) nobodyWaitsForNothing(p *process) {
-	if len(p.state.Snapshot(p.clock.Now()).Holds()) > 0 {
-		return
-	}
-	waiting := map[model.JobKey][]*corev1.Pod{}
-	for _, pod := range j.server.pods() {
-		if waits(pod) && len(pod.Spec.SchedulingGates) == 0 && pod.Labels[v1alpha1.LabelRole] == "" {
-			waiting[jobKeyOf(pod)] = append(waiting[jobKeyOf(pod)], pod)
-		}
-	}
-	keys := make([]model.JobKey, 0, len(waiting))
-	for job := range waiting {
-		keys = append(keys, job)
-	}
-	slices.SortFunc(keys, model.JobKey.Compare)
-	for _, job := range keys {
-		pods, needs := waiting[job], 1
-		if group := groupFor(job, j.server.pods(), j.server.group); group != nil {
-			m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-			needs = max(1, int(group.Spec.MinMember)-m.all)
-			if group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
-				continue
-			}
-		} else if !job.Single {
-			continue
-		}
-		if room := j.roomFor(pods[0]); len(pods) >= needs && room >= needs {
-			j.violated("I16", "%s waits with %d pods, needs %d, and there is room for %d", job, len(pods), needs, room)
-		}
-	}
-}
-
-// roomFor returns how many pods like this one the nodes have room for now.
-func (j *judge) roomFor(pod *corev1.Pod) int {
-	sum := int64(0)
-	for _, name := range j.server.names(cluster.KindNode) {
-		node := j.server.node(name)
-		if !eligible(pod, node) {
-			continue
-		}
-		free := freeOn(node, j.server.pods(), func(other *corev1.Pod) bool { return other.Spec.NodeName == name })
-		asks := room{}
-		asks.add(requestsOf(pod), 1)
-		fits := int64(1000)
-		for resource, amount := range asks {
-			if amount > 0 {
-				fits = min(fits, max(0, free[resource]/amount))
-			}
-		}
-		sum += fits
-	}
-	return int(sum)
 }
 
 // wroteLittle is I29 as far as events go: a pod is said to be bound once.

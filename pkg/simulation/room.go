@@ -88,7 +88,7 @@ func (j *judge) fitsInFact(p *process, call commit.Call) {
 	unknown := j.shrunk[node.Name] > seen.nodes
 	for _, other := range j.server.pods() {
 		came := j.came[other.UID]
-		unknown = unknown || on(other) && !finished(other) && came.life != p.life && came.version > seen.pods
+		unknown = unknown || on(other) && !finished(other) && came.life == 0 && came.version > seen.pods
 	}
 	if !unknown {
 		j.violated("I3", "node %s has %d too little of %s now that %s is bound to it", node.Name, -free[lacks], lacks, call.Pod)

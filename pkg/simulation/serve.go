@@ -33,7 +33,7 @@ func (s *server) serve(call commit.Call) error {
 	case commit.CallDelete, commit.CallUndo:
 		return s.serveDelete(call)
 	case commit.CallPromise:
-		return s.patchStatus(call, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = call.Node })
+		return s.servePromise(call)
 	case commit.CallMark, commit.CallPodCondition:
 		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
 	case commit.CallGroupStatus:
@@ -154,6 +154,17 @@ func (s *server) patchStatus(call commit.Call, alter func(*corev1.Pod)) error {
 	}
 	s.changePod(call.Pod.String(), pod.UID, alter)
 	return nil
+}
+
+// servePromise nominates a node for a pod that has none.
+func (s *server) servePromise(call commit.Call) error {
+	pod := s.pod(call.Pod.String())
+	if pod != nil && pod.UID == call.Pod.UID && pod.Spec.NodeName != "" && call.Node != "" {
+		return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), call.Pod.Name, field.ErrorList{
+			field.Forbidden(field.NewPath("status", "nominatedNodeName"), "may not be set on pods that are already bound to a node"),
+		})
+	}
+	return s.patchStatus(call, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = call.Node })
 }
 
 func setCondition(pod *corev1.Pod, condition corev1.PodCondition) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,6 +125,12 @@ func (s *server) remove(kind cluster.Kind, name string) {
 	last.SetResourceVersion(fmt.Sprint(s.version))
 	delete(s.objects[kind], name)
 	s.tell(before, change{kind: kind, version: s.version, object: last, deleted: true})
+}
+
+// versionOf is the version of a stored object.
+func versionOf(o object) uint64 {
+	version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64) // the server's own
+	return version
 }
 
 func (s *server) tell(before object, now change) {

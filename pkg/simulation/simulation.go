@@ -29,6 +29,8 @@ type Config struct {
 	Workers int
 	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
 	Scheduler []byte
+	// Ahead is how far the clocks of all schedulers are ahead of those of everybody else, beside what Faults make of it.
+	Ahead time.Duration
 	// CrashAfterWrite kills the scheduler right after so many writes; 0 does not.
 	CrashAfterWrite int
 	// Sabotage plants bugs, so that tests see them caught.
@@ -46,8 +48,9 @@ type Sabotage struct {
 	// Decided is told of each decision before its calls leave; Rogue is called before each step of a leader.
 	Decided func(*process, model.Decision)
 	Rogue   func(*process)
-	// Careless lets the server bind a pod anew, Unfenced lets schedulers write without the Lease.
-	Careless, Unfenced bool
+	// Careless lets the server bind a pod anew, Unfenced lets schedulers write without the Lease, Heedless lets new leaders begin
+	// without asking what the last one wrote.
+	Careless, Unfenced, Heedless bool
 }
 
 // Result is what a simulation came to.
@@ -56,6 +59,8 @@ type Result struct {
 	Steps, Writes, Lives int
 	// Bound and Evicted count the pods that were.
 	Bound, Evicted int
+	// Partial is the longest that a gang was bound in part before it was whole or undone.
+	Partial time.Duration
 	// Span is how much virtual time passed.
 	Span time.Duration
 	// Violations are the broken invariants; nil when all held. A simulation ends with the first, but at rest all are looked for.
@@ -204,6 +209,7 @@ func (s *Simulation) play() {
 func (s *Simulation) becalm() {
 	s.trace("calm")
 	s.calm = true
+	s.judge.trouble()
 	clear(s.apart)
 	for _, name := range sortedNames(s.processes) {
 		for _, stream := range s.processes[name].streams {

@@ -161,19 +161,21 @@ func (s *stream) deliver(one change) {
 	case one.deleted:
 		delete(s.store, name)
 		if known {
-			s.process.receive(s.event(one.object, true))
+			s.process.hear(one)
 		}
 		return
 	case known && before.object.GetUID() != one.object.GetUID():
-		s.process.receive(s.event(before.object, true))
+		before.deleted = true
+		s.process.hear(before)
 	}
 	s.store[name] = one
-	s.process.receive(s.event(one.object, false))
+	s.process.hear(one)
 }
 
-func (s *stream) event(o object, deleted bool) cluster.Event {
-	event := cluster.Event{Kind: s.kind, Deleted: deleted}
-	switch o := o.(type) {
+// eventOf is what an informer makes of a change.
+func eventOf(one change) cluster.Event {
+	event := cluster.Event{Kind: one.kind, Deleted: one.deleted}
+	switch o := one.object.(type) {
 	case *corev1.Pod:
 		event.Pod = cluster.StripPod(o)
 	case *corev1.Node:

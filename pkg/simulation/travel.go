@@ -72,7 +72,6 @@ func (p *process) leave(call commit.Call) {
 		return
 	}
 	if fate == late {
-		p.judge.late[call.Pod.UID] = true
 		p.answer(call, errLost, travel/2)
 		travel += p.dice.span(0, requestTimeout/2)
 	}
@@ -112,12 +111,29 @@ func (p *process) serve(call commit.Call) error {
 	err := p.server.serve(call)
 	p.writer = nil
 	p.writes++
-	p.trace("%s %s %s %s: %v", p, call.Kind, call.Pod, call.Node, err)
+	p.trace("%s %s %s %s%s: %v", p, call.Kind, call.Pod, call.Node, saying(call), err)
 	p.judge.served(p, call, err)
 	if p.writes == p.config.CrashAfterWrite {
 		p.end("killed after a write")
 	}
 	return err
+}
+
+// saying is what a call tells users.
+func saying(call commit.Call) string {
+	switch {
+	case call.Write.Condition != nil:
+		return fmt.Sprintf("%q", call.Write.Condition.Condition.Message)
+	case call.Write.Event != nil:
+		return fmt.Sprintf("%s %s %q", call.Write.Event.Regarding.Name, call.Write.Event.Reason, call.Write.Event.Note)
+	case call.Write.Group != nil:
+		text := fmt.Sprintf("%s %s", call.Write.Group.Name, call.Write.Group.Status.Phase)
+		for _, condition := range call.Write.Group.Status.Conditions {
+			text += fmt.Sprintf(" %s=%s %q", condition.Type, condition.Status, condition.Message)
+		}
+		return text
+	}
+	return ""
 }
 
 // refusal is the answer of a server that has not done what it was asked; nil when it will.
@@ -145,8 +161,5 @@ func (p *process) answer(call commit.Call, err error, delay time.Duration) {
 
 func (p *process) reply(call commit.Call, err error) {
 	delete(p.inFlight, call.ID)
-	p.mailbox.Reply(commit.Reply{ID: call.ID, Err: err})
-	if !p.stepping {
-		p.wakeUp(0)
-	}
+	p.answered(commit.Reply{ID: call.ID, Err: err})
 }

@@ -8,6 +8,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -125,7 +126,7 @@ func (j *judge) leavesWholeGangs(p *process, decision model.Decision) {
 
 // keepsBudgets is I14: the budgets allow all the victims of a decision together, as far as they say so.
 func (j *judge) keepsBudgets(p *process, decision model.Decision) {
-	budgets := p.streams[3].store
+	budgets := p.told[cluster.KindBudget]
 	for _, name := range sortedNames(budgets) {
 		budget := budgets[name].object.(*policyv1.PodDisruptionBudget)
 		spent := int32(0)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -215,6 +216,12 @@ func (w *world) run(name string, uid types.UID) {
 	w.server.changePod(name, uid, func(pod *corev1.Pod) {
 		now := w.server.now()
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &now
+		scheduled := func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+		}
+		if !slices.ContainsFunc(pod.Status.Conditions, scheduled) { // a word of its scheduler's may have come late
+			setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now})
+		}
 	})
 	j := w.jobOf(pod)
 	if j == nil || j.runs == 0 {

@@ -29,6 +29,9 @@ type action struct {
 // Name returns "allocate".
 func (*action) Name() string { return Name }
 
+// Forget drops what earlier tries have shown.
+func (a *action) Forget() { a.failures = failures{} }
+
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
 // evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {

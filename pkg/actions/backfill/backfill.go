@@ -31,6 +31,9 @@ type action struct {
 // Name returns "backfill".
 func (*action) Name() string { return Name }
 
+// Forget drops what earlier searches have shown.
+func (a *action) Forget() { a.found = found{} }
+
 // KeepsReservations tells the framework that reservations are looked after.
 func (*action) KeepsReservations() {}
 

@@ -34,6 +34,9 @@ type action struct {
 // Name returns "preempt".
 func (*action) Name() string { return Name }
 
+// Forget drops what earlier plans have shown.
+func (a *action) Forget() { a.past = past{} }
+
 // Execute makes a plan for each job that was refused and that eviction could help, in job order.
 func (a *action) Execute(session *framework.Session) {
 	jobs := refused(session)

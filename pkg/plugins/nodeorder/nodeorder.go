@@ -108,6 +108,9 @@ var (
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
+// Forget lets the index count everything anew.
+func (p *plugin) Forget() { p.index.Forget() }
+
 // OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)

@@ -93,6 +93,9 @@ var (
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
+// Forget lets the index count everything anew.
+func (p *plugin) Forget() { p.index.Forget() }
+
 // OpenSession lets the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)

@@ -1,0 +1,97 @@
+package framework
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// ruthless evicts, for each job that waits, the first unit it may have, and notes who of them was asked about.
+type ruthless struct{ asked *[]string }
+
+func (ruthless) Name() string { return "ruthless" }
+
+func (r ruthless) Execute(s *Session) {
+	for _, job := range slices.SortedFunc(slices.Values(s.Snapshot.Jobs), s.CompareJobs) {
+		if job.Count(func(task *model.Task) bool { return task.Status == model.Pending }) == 0 || s.ValidateJob(job) != nil {
+			continue
+		}
+		var units []Unit
+		for _, other := range s.Snapshot.Jobs {
+			if other.Count(func(task *model.Task) bool { return task.Status == model.Running }) > 0 {
+				units = append(units, Unit{Job: other, Tasks: other.Tasks, Whole: true})
+			}
+		}
+		for _, unit := range s.Victims(Preempt, job, units) {
+			*r.asked = append(*r.asked, job.Key.Name+" "+unit.Job.Key.Name)
+			s.Refuse(job, s.Try(func(statement *Statement) *model.Refusal {
+				for _, task := range unit.Tasks {
+					if refusal := statement.Evict(task); refusal != nil {
+						return refusal
+					}
+				}
+				return no("tried")
+			}))
+		}
+	}
+}
+
+// hoarder keeps something beyond sessions.
+type hoarder struct {
+	named
+	forgot *int
+}
+
+func (hoarder) TaskPlaced(*model.Task) {}
+
+// TaskEvicted does nothing.
+func (hoarder) TaskEvicted(*model.Task) {}
+
+// TaskUndone does nothing.
+func (hoarder) TaskUndone(*model.Task, model.Position) {}
+
+// Forget counts.
+func (h hoarder) Forget() { *h.forgot++ }
+
+// TestAPoisonedVictimCostsNoPreemptor: whoever panics over a victim does so over the victim's job, which nobody is asked about any
+// more; those who need room have others to look at.
+func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
+	for _, at := range []string{"unit", "evicted"} {
+		t.Run(at, func(t *testing.T) {
+			snapshot := house(1, 1, 1)
+			for i, name := range []string{"v0", "v1", "v2"} {
+				job := join(snapshot, name, 1, 1, model.Resources{1})
+				snapshot.Move(job.Tasks[0], model.Position{Status: model.Running, Node: fmt.Sprint("n", i)})
+			}
+			for _, name := range []string{"w0", "w1"} {
+				job := join(snapshot, name, 1, 1, model.Resources{1})
+				job.Priority, job.Tasks[0].Priority = 10, 10
+			}
+			var asked []string
+			var caught []Caught
+			forgot := 0
+			b := bomb{named: "bomb", job: "v1", at: at, left: new(int)}
+			profile := &Profile{Actions: []Action{ruthless{&asked}}, Tiers: []Tier{{always(b), always(hoarder{"hoarder", &forgot})}}}
+			refusals := Run(snapshot, profile, Options{Verify: true, Caught: func(c Caught) { caught = append(caught, c) }})
+			if len(caught) != 1 || caught[0].Job == nil || caught[0].Job.Key.Name != "v1" || caught[0].Cut {
+				t.Fatalf("caught %+v", caught)
+			}
+			for _, name := range []string{"w0", "w1"} {
+				if refusal := refusals[model.JobKey{Namespace: "default", Name: name}]; refusal == nil || refusal.Code == model.Quarantined {
+					t.Errorf("%s is refused: %v", name, refusal)
+				}
+				if !slices.Contains(asked, name+" v0") || !slices.Contains(asked, name+" v2") {
+					t.Errorf("%s has not had its turn: %v", name, asked)
+				}
+			}
+			if last := asked[len(asked)-1]; last != "w1 v2" || slices.Contains(asked[len(asked)-4:], "w1 v1") {
+				t.Errorf("the victim is asked about again: %v", asked)
+			}
+			if forgot != 1 {
+				t.Errorf("told to forget %d times", forgot)
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// TestAPanicOverWhatThereIsToTellCostsItsJob, and is told of once.
+func TestAPanicOverWhatThereIsToTellCostsItsJob(t *testing.T) {
+	r := newReporter(func(job *model.Job) (whole, known bool) {
+		if job.Key.Name == "bad" {
+			_ = job.Tasks[len(job.Tasks)]
+		}
+		return false, false
+	})
+	var jobs []*model.Job
+	refusals := map[model.JobKey]*model.Refusal{}
+	for _, name := range []string{"bad", "good"} {
+		job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: name}, MinMember: 1, Group: &v1alpha1.PodGroup{}}
+		job.Group.Namespace, job.Group.Name = "ns", name
+		jobs, refusals[job.Key] = append(jobs, job), &model.Refusal{Code: model.NotEnoughMembers, Needs: 1}
+	}
+	writes, _ := r.report(jobs, refusals, time.Unix(1000, 0))
+	if len(writes) == 0 || writes[0].Group == nil || writes[0].Group.Name != "good" {
+		t.Errorf("writes %+v", writes)
+	}
+	if complaints := r.takeComplaints(); len(complaints) != 1 || !strings.HasPrefix(complaints[0], "job ns/bad could not be reported: ") {
+		t.Errorf("complaints %q", complaints)
+	}
+	if complaints := r.takeComplaints(); len(complaints) != 0 {
+		t.Errorf("again: %q", complaints)
+	}
+}

@@ -1,0 +1,180 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// outlook is the cluster as somebody sees it: all there is, or what one process has been told.
+type outlook struct {
+	pods  []*corev1.Pod
+	nodes []*corev1.Node
+	group func(name string) *v1alpha1.PodGroup
+	// place is where a pod is or is about to be; empty when nowhere.
+	place func(*corev1.Pod) string
+}
+
+// inFact is the cluster as it is.
+func (j *judge) inFact() outlook {
+	o := outlook{pods: j.server.pods(), group: j.server.group, place: func(pod *corev1.Pod) string { return pod.Spec.NodeName }}
+	for _, name := range j.server.names(cluster.KindNode) {
+		o.nodes = append(o.nodes, j.server.node(name))
+	}
+	return o
+}
+
+// asTold is the cluster as a process has been told of it, with what it has assumed.
+func (p *process) asTold() outlook {
+	o := outlook{pods: p.pods(), group: p.group, place: p.place}
+	for _, name := range sortedNames(p.told[cluster.KindNode]) {
+		o.nodes = append(o.nodes, p.node(name))
+	}
+	return o
+}
+
+// inVain returns who waits although there is room, counted as simply as can be; empty when nobody does. Only those are looked at that
+// may be.
+func (o *outlook) inVain(mayStart func(*corev1.Pod) bool) string {
+	waiting := map[model.JobKey][]*corev1.Pod{}
+	var keys []model.JobKey
+	for _, pod := range o.pods {
+		job := jobKeyOf(pod)
+		if !waits(pod) || o.place(pod) != "" || len(pod.Spec.SchedulingGates) > 0 || pod.Labels[v1alpha1.LabelRole] != "" || !mayStart(pod) {
+			continue
+		}
+		if waiting[job] == nil {
+			keys = append(keys, job)
+		}
+		waiting[job] = append(waiting[job], pod)
+	}
+	slices.SortFunc(keys, model.JobKey.Compare)
+	for _, job := range keys {
+		pods, needs := waiting[job], 1
+		if !job.Single {
+			group := groupFor(job, o.pods, o.group)
+			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
+				continue
+			}
+			needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).all)
+		}
+		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
+			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is room for %d", job, len(pods), needs, room)
+		}
+	}
+	return ""
+}
+
+// roomFor returns how many pods like this one the nodes have room for now.
+func (o *outlook) roomFor(pod *corev1.Pod) int {
+	sum := int64(0)
+	for _, node := range o.nodes {
+		if !eligible(pod, node) {
+			continue
+		}
+		free := freeOn(node, o.pods, func(other *corev1.Pod) bool { return o.place(other) == node.Name })
+		asks := room{}
+		asks.add(requestsOf(pod), 1)
+		fits := int64(1000)
+		for resource, amount := range asks {
+			if amount > 0 {
+				fits = min(fits, max(0, free[resource]/amount))
+			}
+		}
+		sum += fits
+	}
+	return int(sum)
+}
+
+// nobodyWaitsForEver is I16, at rest: no job waits for which there is room, where no room is kept for anybody.
+func (j *judge) nobodyWaitsForEver(p *process) {
+	if len(p.state.Snapshot(p.clock.Now()).Holds()) > 0 {
+		return
+	}
+	in := j.inFact()
+	if who := in.inVain(func(*corev1.Pod) bool { return true }); who != "" {
+		j.violated("I16", "%s", who)
+	}
+}
+
+// asleep is for how long at least a loop that has nothing to do means to do nothing.
+const asleep = 200 * time.Millisecond
+
+// leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves nobody waiting for whom
+// there is room, unless it is held back or room is kept for somebody, as it may be while pods are on their way out: what is free by
+// then is for those who only lack the rest.
+func (j *judge) leavesNothingUndone(p *process) {
+	leaves := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Holds()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
+		return
+	}
+	if at, ok := p.loop.NextWake(); ok && at.Sub(p.clock.Now()) < asleep {
+		return
+	}
+	told := p.asTold()
+	who := told.inVain(func(pod *corev1.Pod) bool {
+		job, task := p.snapshot.Job(jobKeyOf(pod)), p.task(pod)
+		if job == nil || task == nil { // as it is, somebody sees to it that it is not looked at
+			return true
+		}
+		return job.Refused == nil && task.Refused == nil && p.snapshot.Held[job.Key] == nil
+	})
+	if who != "" {
+		j.violated("I18", "%s goes to sleep while %s", p, who)
+	}
+}
+
+// nobodyHoldsAndWaits is I17, at rest: nobody who waits keeps room from others, since what they were evicted for has either started
+// or been given back.
+func (j *judge) nobodyHoldsAndWaits() {
+	for _, pod := range j.server.pods() {
+		if waits(pod) && pod.Status.NominatedNodeName != "" {
+			j.violated("I17", "pod %s waits, and keeps room on %s", keyOf(pod), pod.Status.NominatedNodeName)
+		}
+	}
+}
+
+// The longest that part of a gang is bound which never was whole, from its first bind, or from when things last went wrong: its start
+// is undone when the deadline has passed, or as soon as the next leader may, which waits for the end of the Lease and a margin.
+const longestPart = 30*time.Second + leaseLasts + margin
+
+// trouble takes down that something went wrong just now.
+func (j *judge) trouble() { j.troubled = j.queue.now }
+
+// notePart takes down since when a group has been bound in part, if it never was whole, and nobody else had a hand in it.
+func (j *judge) notePart(group *v1alpha1.PodGroup) {
+	m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+	inPart := m.live > 0 && m.short(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
+	since, known := j.inPart[group.UID]
+	switch {
+	case inPart && !known:
+		j.inPart[group.UID] = j.queue.now
+	case !inPart && known:
+		j.result.Partial = max(j.result.Partial, j.queue.now.Sub(since))
+		delete(j.inPart, group.UID)
+	}
+}
+
+// startsEnd is I2 while things go on: no gang stays bound in part for longer than that.
+func (j *judge) startsEnd() {
+	if !j.calm && *j.faults() != (Faults{}) {
+		return
+	}
+	for _, uid := range slices.Sorted(maps.Keys(j.inPart)) {
+		since := j.inPart[uid]
+		if j.troubled.After(since) {
+			since = j.troubled
+		}
+		if j.queue.now.Sub(since) > longestPart {
+			j.violated("I2", "part of group %s has been bound for longer than %s", uid, longestPart)
+			return
+		}
+	}
+}

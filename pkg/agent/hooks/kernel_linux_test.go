@@ -199,11 +199,17 @@ func (k *kernel) write(id, file, text string) {
 // start starts the process of a container, which waits until the test is over.
 func (k *kernel) start(id string) {
 	k.t.Helper()
-	k.run(id, "cat")
+	k.run(id, false, "cat")
 }
 
-// run starts the process of a container, which must end when its input does.
-func (k *kernel) run(id string, command ...string) {
+// spin starts the process of a container, which is busy from then on, and is killed when the test is over.
+func (k *kernel) spin(id string) {
+	k.t.Helper()
+	k.run(id, true, "sh", "-c", "read go; while :; do :; done")
+}
+
+// run starts the process of a container, and lets it go when it is in its group. One that is not to be killed ends with its input.
+func (k *kernel) run(id string, kill bool, command ...string) {
 	k.t.Helper()
 	process := exec.Command(command[0], command[1:]...)
 	hold, err := process.StdinPipe()
@@ -217,7 +223,10 @@ func (k *kernel) run(id string, command ...string) {
 	directory := filepath.Join(k.root, k.group, id)
 	k.t.Cleanup(func() {
 		hold.Close()
-		if err := process.Wait(); err != nil {
+		if kill {
+			_ = process.Process.Kill()
+		}
+		if err := process.Wait(); err != nil && !kill {
 			k.t.Error(err)
 		}
 		if k.root != "" {
@@ -226,14 +235,16 @@ func (k *kernel) run(id string, command ...string) {
 			}
 		}
 	})
-	if k.root == "" {
-		return
+	if k.root != "" {
+		if err := os.Mkdir(directory, 0o755); err != nil {
+			k.t.Fatal(err)
+		}
+		k.inherit(id)
+		k.write(id, "cgroup.procs", fmt.Sprint(process.Process.Pid))
 	}
-	if err := os.Mkdir(directory, 0o755); err != nil {
+	if _, err := hold.Write([]byte("go\n")); err != nil {
 		k.t.Fatal(err)
 	}
-	k.inherit(id)
-	k.write(id, "cgroup.procs", fmt.Sprint(process.Process.Pid))
 }
 
 func (k *kernel) put(id, cpus string) {

@@ -108,8 +108,7 @@ func TestOrdinaryLoadStaysOffIsolatedCPUs(t *testing.T) {
 	r.put = k.put
 	containers := []string{"c1", "c2", "c3"}
 	for _, id := range append(containers, "c4") {
-		// Busy in one process, until the input of another one ends.
-		k.run(id, "sh", "-c", "exec 3<&0; (while :; do :; done) & spin=$!; read line <&3; kill $spin; wait; exit 0")
+		k.spin(id)
 	}
 	ordinaryPod, isolatedPod := pod(t, "s1", "u1"), pod(t, "s2", "u2", "main:"+here.Isolated.String())
 	delete(isolatedPod.Annotations, required) // started before there was anybody to require

@@ -6,7 +6,7 @@
 # takes two hours on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kills="${KILLS:-200}" handovers="${HANDOVERS:-50}" outages="${OUTAGES:-40}" strangers="${STRANGERS:-10m}"
+kills="${KILLS:-200}" handovers="${HANDOVERS:-50}" outages="${OUTAGES:-20}" strangers="${STRANGERS:-10m}"
 page=docs/reliability.md
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
@@ -37,7 +37,7 @@ row kills kills TestKilledAtAnyMoment "KILLS=$kills"
 row large kills TestKilledAtAnyMoment KILLS=20 NODES=1000 PODS=10000
 row handovers handovers TestHandOvers "HANDOVERS=$handovers"
 row outages outages TestOutages "OUTAGES=$outages"
-row strangers strangers TestAnotherSchedulerOnTheSameNodes "STRANGERS=$strangers"
+row strangers strangers TestAnotherSchedulerOnTheSameNodes NODES=1000 PODS=10000 "STRANGERS=$strangers"
 
 {
 	sed '/^<!-- faults -->$/q' "$page"

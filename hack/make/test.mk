@@ -49,9 +49,9 @@ simulate: ## Simulate under faults for so many steps (STEPS=1000000 SEED=1), and
 # scheduler binds beside it.
 KILLS ?= 200
 HANDOVERS ?= 50
-OUTAGES ?= 40
+OUTAGES ?= 20
 STRANGERS ?= 10m
 
 .PHONY: faults
-faults: tools ## Break things on a real API server (KILLS=200 HANDOVERS=50 OUTAGES=40 STRANGERS=10m), and write docs/reliability.md.
+faults: tools ## Break things on a real API server (KILLS=200 HANDOVERS=50 OUTAGES=20 STRANGERS=10m), and write docs/reliability.md.
 	KILLS=$(KILLS) HANDOVERS=$(HANDOVERS) OUTAGES=$(OUTAGES) STRANGERS=$(STRANGERS) hack/faults.sh

@@ -9,7 +9,7 @@ import (
 )
 
 // TestOutages kills kube-apiserver, etcd or both again and again while gangs are being bound, and starts them again after a while
-// (OUTAGES=40): what was asked without an answer is found out, and every gang becomes whole, or is undone as a whole where the outage
+// (OUTAGES=20): what was asked without an answer is found out, and every gang becomes whole, or is undone as a whole where the outage
 // was longer than a start may take. The scheduler lives on; every fourth time it is restarted after it.
 func TestOutages(t *testing.T) {
 	t.Parallel()

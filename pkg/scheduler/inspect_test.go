@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func TestHistoryTellsWhatACycleDid(t *testing.T) {
@@ -40,6 +42,41 @@ func TestHistoryTellsWhatACycleDid(t *testing.T) {
 	if want := []string{partSnapshot, "open", "allocate", partSend, "close", partSettle}; !slices.Equal(parts, want) {
 		t.Errorf("parts %q, want %q", parts, want)
 	}
+}
+
+// slow is an action that takes two seconds after the one before it has decided.
+type slow struct {
+	framework.Action
+	w *world
+}
+
+func (s slow) Execute(session *framework.Session) {
+	s.Action.Execute(session)
+	s.w.clock.Step(2 * time.Second)
+}
+
+// TestSendingIsNoPartOfTheAction that decides: the time it takes is counted on its own, and the action's goes on behind it.
+func TestSendingIsNoPartOfTheAction(t *testing.T) {
+	w := newWorld(t)
+	w.loop.profile.Actions[0] = slow{w.loop.profile.Actions[0], w}
+	w.loop.options.Decided = func(model.Decision) { w.clock.Step(time.Second) }
+	w.node("n1", "4")
+	w.gang("gang", 2, 2)
+	w.play(t.Context(), time.Second)
+	for _, cycle := range w.loop.Cycles().Cycles {
+		if cycle.Decided == 0 {
+			continue
+		}
+		took := map[string]time.Duration{}
+		for _, part := range cycle.Parts {
+			took[part.Name] = part.Took.Duration
+		}
+		if took["allocate"] != 2*time.Second || took[partSend] != time.Second || cycle.Took.Duration != 3*time.Second {
+			t.Errorf("took %v of %s, want 2s to allocate and 1s to send", took, cycle.Took.Duration)
+		}
+		return
+	}
+	t.Error("no cycle decided anything")
 }
 
 func TestHistoryForgets(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ func apiServer(t *testing.T, holder, address string, port int32) *rest.Config {
 		})
 	})
 	mux.HandleFunc("/api/v1/namespaces/tutti-system/pods/scheduler-1/portforward", func(w http.ResponseWriter, request *http.Request) {
-		serveForward(t, w, request, address)
+		serveForward(t, w, request, address, port)
 	})
 	mux.HandleFunc("/api/v1/namespaces/ops/serviceaccounts/asker/token", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, &authenticationv1.TokenRequest{
@@ -90,8 +91,8 @@ func apiServer(t *testing.T, holder, address string, port int32) *rest.Config {
 	return &rest.Config{Host: s.URL, BearerToken: "good"}
 }
 
-// serveForward is a kubelet's part of a port-forward.
-func serveForward(t *testing.T, w http.ResponseWriter, request *http.Request, address string) {
+// serveForward is a kubelet's part of a port-forward of that port.
+func serveForward(t *testing.T, w http.ResponseWriter, request *http.Request, address string, port int32) {
 	if !httpstream.IsUpgradeRequest(request) || request.Method != http.MethodPost {
 		http.Error(w, "the older protocol alone", http.StatusBadRequest)
 		return
@@ -115,6 +116,9 @@ func serveForward(t *testing.T, w http.ResponseWriter, request *http.Request, ad
 		case <-connection.CloseChan():
 			return
 		case stream := <-streams:
+			if asked := stream.Headers().Get(corev1.PortHeader); asked != strconv.Itoa(int(port)) {
+				t.Errorf("port %s of the pod was asked for, want %d", asked, port)
+			}
 			if stream.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
 				stream.Close()
 				continue
@@ -137,10 +141,6 @@ func join(stream httpstream.Stream, address string) {
 
 func TestAsksThePodThatLeads(t *testing.T) {
 	address := scheduler(t).Listener.Addr().String()
-	_, text, _ := net.SplitHostPort(address)
-	if text == "" {
-		t.Fatal(address)
-	}
 	config := apiServer(t, "scheduler-1_4711", address, 9443)
 	endpoint, err := Open(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"})
 	if err != nil {

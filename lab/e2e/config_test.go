@@ -3,8 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -77,12 +75,7 @@ func (c *configured) edit(text string, saysSo ...string) {
 // metrics are the scheduler's.
 func (c *configured) metrics() string {
 	c.t.Helper()
-	answer, err := http.Get(c.scheduler.MetricsURL)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := c.scheduler.Get(c.t.Context(), "/metrics")
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"strconv"
 	"sync"
@@ -270,12 +268,7 @@ var overlapCount = regexp.MustCompile(`(?m)^isolcpu_conflicts_total\{kind="overl
 // overlaps returns how many conflicts a scheduler has counted.
 func overlaps(t *testing.T, s *harness.Scheduler) int {
 	t.Helper()
-	answer, err := http.Get(s.MetricsURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := s.Get(t.Context(), "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/inspect"
 )
 
-// reader makes an account that may read the PodGroups and pods of a namespace and nothing else, and returns its kubeconfig.
-func reader(t *testing.T, namespace string) string {
+// readerAccount makes an account that may read the PodGroups and pods of a namespace and nothing else, and returns its kubeconfig.
+func readerAccount(t *testing.T, namespace string) string {
 	t.Helper()
 	const name = "reader"
 	about := metav1.ObjectMeta{Namespace: namespace, Name: name}
@@ -50,7 +50,7 @@ func saysAll(text string, err error, want ...string) error {
 func TestWhySaysTheTrueCause(t *testing.T) {
 	a := newArena(t, "why", 2)
 	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-why"}})
-	kubeconfig := reader(t, a.ns)
+	kubeconfig := readerAccount(t, a.ns)
 	program, err := harness.BuildCommand(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -244,7 +244,7 @@ func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
 	s := c.newStage()
 	s.configuration = c.stage.configuration
 	s.world = c.stage.world.copied(func(event cluster.Event) { s.state.Apply(event) })
-	for _, name := range s.world.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && jobOf(pod) != c.job }) {
+	for _, name := range s.world.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && s.jobOf(pod) != c.job }) {
 		pod := s.world.pods[name].DeepCopy() // it is held back, and counts otherwise
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test.tutti.dev/not-now"}}
 		s.world.pods[name] = pod
@@ -280,7 +280,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 // apply does to the objects what the change says.
 func (s *stage) apply(key model.JobKey, change *remedy.Change, dimensions *model.Dimensions) error {
 	w := s.world
-	members := w.podNames(func(pod *corev1.Pod) bool { return jobOf(pod) == key && pod.Spec.NodeName == "" })
+	members := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == key && pod.Spec.NodeName == "" })
 	each := func(alter func(*corev1.Pod)) error {
 		return w.changePods(members, func(pod *corev1.Pod) {
 			pod.Generation++

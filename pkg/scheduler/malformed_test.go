@@ -16,7 +16,7 @@ func TestAPanicOverWhatThereIsToTellCostsItsJob(t *testing.T) {
 			_ = job.Tasks[len(job.Tasks)]
 		}
 		return false, false
-	})
+	}, func(*model.Job) string { return "" })
 	var jobs []*model.Job
 	refusals := map[model.JobKey]*model.Refusal{}
 	for _, name := range []string{"bad", "good"} {

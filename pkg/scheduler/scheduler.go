@@ -198,7 +198,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.advisor.cycle(s.last.changed || s.last.decided)
 	watch := newStopwatch(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
-	decided, reserved, gaveBack, regrouped := 0, 0, false, false
+	regrouped := false
 	expires, heard := now.Add(anyway), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
@@ -224,21 +224,16 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 			}
 			s.send()
-			decided += len(decision.Binds) + len(decision.Evictions) + len(decision.Promises)
-			if decision.Reservation != nil {
-				reserved++
-			}
-			gaveBack = gaveBack || slices.ContainsFunc(decision.Promises, takesBack)
 		},
 	})
 	watch.begin(partSettle)
-	s.last = lastCycle{decided: decided+reserved > 0, expires: expires}
+	s.last = lastCycle{decided: watch.cycle.Decided > 0, expires: expires}
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.afterPanics(now)
 	s.cycle.notAfter(s.last.expires)
-	if gaveBack || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
+	if watch.cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
 	}
 	s.settle(ctx, outcomes)
@@ -248,7 +243,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.history.add(watch.cycle)
 	s.options.Metrics.cycled(watch.cycle, s.profile.Actions, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
-		"decided", decided, "waiting", len(s.refusals))
+		"decided", watch.cycle.Decided, "waiting", len(s.refusals))
 }
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.

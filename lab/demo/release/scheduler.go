@@ -42,7 +42,8 @@ func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program s
 func (r *Release) localArgs(health string) []string {
 	args := make([]string, len(r.Args))
 	for i, arg := range r.Args {
-		flag, value, _ := strings.Cut(arg, "=")
+		flag, _, _ := strings.Cut(arg, "=")
+		var value string
 		switch flag {
 		case "--health-probe-bind-address":
 			value = health

@@ -29,7 +29,7 @@ row() {
 	fi
 	local found
 	found="$(sed -nE "s/^.*RESULT $result: //p" "$log" | tail -1)"
-	echo "| $found | \`cd lab && $* go test -count=1 -v -timeout 0 -run '^$test\$' ./e2e\` |" >>"$work/rows"
+	echo "| $label | $found | \`cd lab && $* go test -count=1 -v -timeout 0 -run '^$test\$' ./e2e\` |" >>"$work/rows"
 }
 
 logs=("$@" "")
@@ -45,8 +45,8 @@ row strangers strangers TestAnotherSchedulerOnTheSameNodes NODES=1000 PODS=10000
 
 		$(nproc) cores, $(go env GOOS)/$(go env GOARCH), $(go version | cut -d' ' -f3); Kubernetes as \`make tools\` builds it.
 
-		| result | command |
-		|---|---|
+		| what | result | command |
+		|---|---|---|
 	END
 	cat "$work/rows"
 	echo

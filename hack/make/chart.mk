@@ -12,7 +12,7 @@ CHART_COPIES := \
 
 # What config/ has of the chart, for those who install without helm: folder/file=templates.
 CHART_PLAIN := \
-	rbac/rbac.yaml=serviceaccount.yaml,rbac.yaml,user-roles.yaml \
+	rbac/rbac.yaml=serviceaccount.yaml,rbac.yaml,user-roles.yaml,inspect.yaml \
 	deploy/deploy.yaml=deployment.yaml,flowcontrol.yaml,poddisruptionbudget.yaml,networkpolicy.yaml
 
 # chart_plain prints such a file: what helm makes of the templates, without what only helm needs.

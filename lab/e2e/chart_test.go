@@ -46,7 +46,7 @@ func TestChartRefuses(t *testing.T) {
 		"leaderElection.enabled=false":                "two schedulers would place the same pods twice",
 		"serviceAccount.create=false":                 "serviceAccount.name is needed",
 		"metrics.service.enabled=true,health.port=80": "minimum: got 80",
-		"health.port=8080":                            "metrics.port and health.port are both 8080",
+		"health.port=8443":                            "metrics.port and health.port are both 8443",
 	} {
 		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -72,8 +72,8 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 			}
 		}
 	}
-	if roles != 18 {
-		t.Errorf("%d roles were looked at, want so many of the default values, and with isolated CPUs", roles)
+	if roles != 19 {
+		t.Errorf("%d roles were looked at, want 19, of the default values and of all that can be turned on", roles)
 	}
 }
 

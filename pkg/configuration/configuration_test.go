@@ -187,7 +187,7 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 			}
 			for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
 				text, _, _ := strings.Cut(block, "```")
-				if !strings.Contains(text, "\ntiers:") {
+				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") { // which examples/thrift itself tries
 					continue
 				}
 				seen++

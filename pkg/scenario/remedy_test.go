@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -328,6 +329,12 @@ func (s *stage) apply(key model.JobKey, change *remedy.Change, dimensions *model
 		return s.addNodes(w.pods[members[0]], change, dimensions)
 	case remedy.LowerMinimum:
 		group := w.groups[jobName(key)].DeepCopy()
+		if group == nil { // all of its pods say it, and the highest counts
+			all := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == key })
+			return w.changePods(all, func(pod *corev1.Pod) {
+				pod.Annotations[v1alpha1.AnnotationMinMember] = strconv.Itoa(int(change.To))
+			})
+		}
 		group.Spec.MinMember = change.To
 		w.replaceGroup(jobName(key), group)
 	case remedy.AllowPreemption, remedy.RaisePriority:

@@ -35,7 +35,8 @@ type Change struct {
 	// Members are to be created, for Create, or ungated, for Ungate; OfRoles says how many of those to be created must be of a role.
 	Members int
 	OfRoles []model.Role
-	// Like are the members that the ones to be created are taken to be like, one for each.
+	// Like are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the nodes are
+	// made for.
 	Like []model.PodRef
 	// Proven tells, for Create, that with such members as there are the job would start. Everything else is always proven.
 	Proven bool

@@ -81,7 +81,7 @@ func named(rooms []Room) string {
 
 // added says "add 2 nodes with 8 nvidia.com/gpu and 4 cpu each".
 func added(dimensions *model.Dimensions, nodes int, each model.Resources, pod *corev1.Pod) *Change {
-	c := &Change{Kind: Add, Nodes: nodes, Request: each}
+	c := &Change{Kind: Add, Nodes: nodes, Request: each, Like: []model.PodRef{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}}
 	c.words = counted(nodes, "node")
 	if !isZero(each) {
 		c.words += " with " + dimensions.Words(each)

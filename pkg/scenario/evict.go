@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -165,9 +166,9 @@ func (s *stage) confirmEvictions() error {
 }
 
 // kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource. Who has started keeps
-// nothing any more.
-func (s *stage) kept(o *outcome, node string, from *corev1.Pod) corev1.ResourceList {
-	sums := corev1.ResourceList{}
+// nothing any more. highest is the highest priority of those jobs.
+func (s *stage) kept(o *outcome, node string, from *corev1.Pod) (sums corev1.ResourceList, highest int32) {
+	sums, highest = corev1.ResourceList{}, math.MinInt32
 	for _, pod := range s.world.pods {
 		promised, fresh := s.promised[pod.UID]
 		if !fresh {
@@ -180,8 +181,9 @@ func (s *stage) kept(o *outcome, node string, from *corev1.Pod) corev1.ResourceL
 			continue
 		}
 		addTo(sums, pod.Spec.Containers[0].Resources.Requests)
+		highest = max(highest, s.priorityOfJob(job))
 	}
-	return sums
+	return sums, highest
 }
 
 func addTo(sums, more corev1.ResourceList) {
@@ -192,18 +194,22 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// checkKept is invariant I15: who is bound leaves the room alone that is kept for others of its priority or above.
+// checkKept is invariant I15: who is bound leaves the room alone that is kept for others of its priority or above. What others take
+// of it in the same cycle, who may, is not its doing.
 func (s *stage) checkKept(o *outcome) error {
 	for name, fresh := range o.bound() {
 		for _, pod := range s.world.pods {
 			if !fresh[pod.UID] {
 				continue
 			}
-			sums := s.kept(o, name, pod)
+			sums, highest := s.kept(o, name, pod)
 			if len(sums) == 0 {
 				continue
 			}
 			for _, other := range s.world.pods {
+				if fresh[other.UID] && s.priorityOf(other) > highest {
+					continue
+				}
 				if s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {
 					addTo(sums, other.Spec.Containers[0].Resources.Requests)
 				}

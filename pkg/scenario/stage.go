@@ -192,7 +192,10 @@ func (s *stage) takeAll(o *outcome) error {
 			return err
 		}
 	}
-	return s.check(o)
+	if err := s.check(o); err != nil {
+		return fmt.Errorf("%w:\n%s", err, o)
+	}
+	return nil
 }
 
 // take assumes a decision, and holds it to what can be known from outside the scheduler.

@@ -212,7 +212,9 @@ func upgrade(t *testing.T, lab *harness.Env, chart string) {
 // acceptsAllValues asks the server about every set of values that comes with the chart, in a namespace where nothing is.
 func acceptsAllValues(t *testing.T, lab *harness.Env) {
 	const elsewhere = "elsewhere"
-	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}})
+	for _, name := range []string{elsewhere, "monitoring"} {
+		lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 	c := lab.Cluster
 	// What the chart makes on demand for programs that are not in every cluster.
 	if err := c.ApplyCRDs(t.Context(), "testdata"); err != nil {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -45,6 +46,26 @@ func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 		if o.asked != asked {
 			t.Errorf("asked %d times more", o.asked-asked)
 		}
+	}
+}
+
+// TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore, soon after.
+func TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore(t *testing.T) {
+	w, o := newWorld(t), &outsider{}
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return o }}})
+	w.node("n", "4")
+	w.gang("g", 2, 2)
+	w.play(t.Context(), 3*time.Second)
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
+	w.play(t.Context(), echo/2)
+	o.yes = true // and nothing tells the loop
+	if got := kinds(w.play(t.Context(), echo))[commit.CallBind]; got != 2 {
+		t.Errorf("%d binds, want 2", got)
+	}
+	before := w.loop.Cycles().Total
+	w.play(t.Context(), anyway/2)
+	if after := w.loop.Cycles().Total; after > before+2 {
+		t.Errorf("%d cycles more, although nothing has happened", after-before)
 	}
 }
 

@@ -71,6 +71,8 @@ type Scheduler struct {
 	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
 	advisor  *advisor
+	// echo is when to look once more; see there.
+	echo time.Time
 	// memory is handed on from session to session.
 	memory  framework.Memory
 	leading bool
@@ -164,6 +166,9 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		}
 	}
 	for _, event := range slices.Concat(letters.groups, letters.events) {
+		if event.Kind == cluster.KindOther {
+			s.echo = now.Add(echo)
+		}
 		s.settle(ctx, s.hear(ctx, event, now))
 	}
 	for _, reply := range letters.replies {
@@ -231,6 +236,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
+	s.last.expireBy(s.echo, s.echo.After(now))
 	s.afterPanics(now)
 	s.cycle.notAfter(s.last.expires)
 	if watch.cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
@@ -275,6 +281,10 @@ const anyway = time.Minute
 
 // outside is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
 const outside = 5 * time.Second
+
+// echo is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle. They hear of it by
+// handlers of their own, which may be later than ours: a cycle that the event has woken may have asked them before they knew.
+const echo = time.Second
 
 func expiresSoon(refusal *model.Refusal) bool { return refusal.Expires }
 

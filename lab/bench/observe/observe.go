@@ -110,6 +110,16 @@ func (s source) watch(ctx context.Context, version string) (watch.Interface, err
 	return events, nil
 }
 
+// pause waits for a while, or until the context ends.
+func pause(ctx context.Context, span time.Duration) {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
 // begin watches, and goes on in the background.
 func (o *Observer) begin(ctx context.Context, from source, version string) error {
 	events, err := from.watch(ctx, version)
@@ -120,17 +130,26 @@ func (o *Observer) begin(ctx context.Context, from source, version string) error
 	return nil
 }
 
-// follow takes in a watch until the context ends. A server may end a watch at any time; the next one goes on where the
-// last one ended, and one that brings nothing new ends it all.
+// barren is how many watches in a row may end without having brought anything, each a tenth of a second after the one before.
+const barren = 20
+
+// follow takes in a watch until the context ends. A server may end a watch at any time, such as a young one whose caches begin anew;
+// the next one goes on where the last one ended. When too many in a row bring nothing, it all ends.
 func (o *Observer) follow(ctx context.Context, from source, version string, events watch.Interface) {
-	for ctx.Err() == nil {
+	for empty := 0; ctx.Err() == nil; {
 		reached := o.drain(events, version)
 		if ctx.Err() != nil {
 			return
 		}
-		if reached == version {
+		if empty++; reached != version {
+			empty = 0
+		}
+		if empty == barren {
 			o.fail(fmt.Errorf("the watch of %s has ended", from.what))
 			return
+		}
+		if empty > 0 {
+			pause(ctx, 100*time.Millisecond)
 		}
 		version = reached
 		var err error

@@ -106,12 +106,19 @@ func TestAWatchThatEndsIsGoneOnWith(t *testing.T) {
 	<-ended
 }
 
-func TestAWatchThatBringsNothingAndEndsIsAnError(t *testing.T) {
-	o := observer()
-	empty := watch.NewFake()
-	empty.Stop()
-	o.follow(t.Context(), source{what: "pods"}, "5", empty)
-	if err := o.WaitBound(t.Context(), 1); err == nil {
-		t.Error("nobody says that the watch has ended")
+func TestWatchesThatBringNothingAndEndAreAnError(t *testing.T) {
+	o, opened := observer(), 0
+	empty := func() watch.Interface {
+		events := watch.NewFake()
+		events.Stop()
+		return events
+	}
+	from := source{what: "pods", open: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+		opened++
+		return empty(), nil
+	}}
+	o.follow(t.Context(), from, "5", empty())
+	if err := o.WaitBound(t.Context(), 1); err == nil || opened != barren-1 {
+		t.Errorf("%d watches more, then error %v", opened, err)
 	}
 }

@@ -31,6 +31,8 @@ type Config struct {
 	Scheduler []byte
 	// Ahead is how far the clocks of all schedulers are ahead of those of everybody else, beside what Faults make of it.
 	Ahead time.Duration
+	// Punctual tells that every kubelet ends its pods within their grace; else a few of them do not answer for a while.
+	Punctual bool
 	// CrashAfterWrite kills the scheduler right after so many writes; 0 does not.
 	CrashAfterWrite int
 	// Sabotage plants bugs, so that tests see them caught.

@@ -185,7 +185,7 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 		w.replaceLost(now)
 	case now.DeletionTimestamp != nil && was.DeletionTimestamp == nil:
 		least, most := time.Duration(0), now.DeletionTimestamp.Sub(w.server.now().Time)
-		if w.dice.chance(30) { // a kubelet that does not answer
+		if w.dice.chance(30) && !w.config.Punctual { // a kubelet that does not answer
 			least, most = most+20*time.Second, most+100*time.Second
 		}
 		w.later(w.dice.span(least, max(least, most)), "a pod ends", func() { w.bury(name, uid) })

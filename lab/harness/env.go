@@ -7,11 +7,13 @@ package harness
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -91,11 +93,17 @@ func (e *Env) Nodes(t testing.TB, nodes ...*corev1.Node) {
 	}
 }
 
-// Create creates objects in the order given.
+// Create creates objects in the order given. The server's admission may not have heard of a priority class that was created just
+// before a pod of it; it is asked again then.
 func (e *Env) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
-		if err := e.Client.Create(t.Context(), object); err != nil {
+		var err error
+		_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+			err = e.Client.Create(ctx, object)
+			return err == nil || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no PriorityClass"), nil
+		})
+		if err != nil {
 			t.Fatalf("create %T %s: %v", object, object.GetName(), err)
 		}
 	}

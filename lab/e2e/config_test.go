@@ -49,10 +49,6 @@ func newConfigured(t *testing.T) *configured {
 	}
 	env.Create(t, c.configMap)
 	c.scheduler = env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config-map=" + c.ns + "/policy"}})
-	env.Eventually(t, patience, func() error { // it is ready before its metrics are served
-		_, err := c.scheduler.Get(t.Context(), "/metrics")
-		return err
-	})
 	return c
 }
 

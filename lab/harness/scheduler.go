@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
@@ -101,8 +104,24 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 	return s, nil
 }
 
-// Get returns what the scheduler answers the administrator below URL, such as /metrics.
+// Get returns what the scheduler answers the administrator below URL, such as /metrics. A scheduler schedules, and says that it is ready,
+// before it answers there: so it is asked again while it runs and nobody listens, for up to a minute.
 func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
+	var text []byte
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		text, last = s.ask(ctx, path)
+		select {
+		case <-s.Done():
+			return true, nil
+		default:
+			return !errors.Is(last, syscall.ECONNREFUSED), nil
+		}
+	})
+	return text, errors.Join(last, err)
+}
+
+func (s *Scheduler) ask(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s of the scheduler: %w", path, err)

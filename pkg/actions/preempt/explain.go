@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -93,19 +94,43 @@ func protectedBy(job *model.Job, budgets []*model.Budget) string {
 	return "protected by " + names.String()
 }
 
+// running is a job some of whose pods could be evicted, and its priority.
+type running struct {
+	job      *model.Job
+	priority int32
+}
+
 // lowest says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose pods run; nothing
 // when none do.
 func (r *run) lowest(job *model.Job) string {
-	lowest, any := int32(0), false
-	for _, other := range r.session.Snapshot.Jobs {
-		if other != job && slices.ContainsFunc(other.Tasks, r.evictable) && (!any || other.Priority < lowest) {
-			lowest, any = other.Priority, true
+	for _, other := range r.leastImportant() {
+		switch {
+		case other.job == job:
+			continue
+		case other.priority < job.Priority: // those below it are not to be evicted for other reasons
+			return ""
 		}
+		return fmt.Sprintf(" (its priority is %d, the lowest in use %d)", job.Priority, other.priority)
 	}
-	if !any || lowest < job.Priority { // those below it are not to be evicted for other reasons
-		return ""
+	return ""
+}
+
+// leastImportant returns the two jobs of the lowest priorities of those that run, so that every job finds another one. All jobs without
+// a plan ask for it, and it is looked for once for all of them, until somebody is evicted.
+func (r *run) leastImportant() []running {
+	if r.least != nil {
+		return r.least
 	}
-	return fmt.Sprintf(" (its priority is %d, the lowest in use %d)", job.Priority, lowest)
+	r.least = []running{} // not nil, though nobody may run
+	for _, job := range r.session.Snapshot.Jobs {
+		if len(r.least) == 2 && job.Priority >= r.least[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
+			continue
+		}
+		r.least = append(r.least, running{job, job.Priority})
+		slices.SortStableFunc(r.least, func(a, b running) int { return cmp.Compare(a.priority, b.priority) })
+		r.least = r.least[:min(len(r.least), 2)]
+	}
+	return r.least
 }
 
 // exhausted says that the search has come to the end of its budget, in the same words in every cycle in which it does.

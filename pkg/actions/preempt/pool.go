@@ -243,6 +243,7 @@ func compareUnits(a, b *unit) int {
 
 // settle takes those who were evicted out of all pools.
 func (r *run) settle(units []unit) {
+	r.least = nil
 	for _, p := range r.pools {
 		for _, u := range units {
 			// Of a whole job only some may be in this pool: what may leave for one priority need not for another.

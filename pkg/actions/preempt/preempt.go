@@ -181,7 +181,9 @@ type run struct {
 	reviews int
 	guard   *guard
 	// pools are by the priority of those that others are evicted for.
-	pools  map[int32]*pool
+	pools map[int32]*pool
+	// least is what leastImportant has found, nil before it is asked.
+	least  []running
 	boards map[boardKey]*board
 	// touched are nodes on which it may cost something else now to make room, although nobody has come or gone there.
 	touched []*model.Node

@@ -73,7 +73,7 @@ func (r *run) aside() *run {
 	again := *r
 	again.guard, again.drafts = &guard, maps.Clone(r.drafts)
 	again.pools, again.boards, again.hopeless = map[int32]*pool{}, map[boardKey]*board{}, map[hopelessKey]*failed{}
-	again.touched, again.failed = nil, nil
+	again.touched, again.failed, again.least = nil, nil, nil
 	return &again
 }
 

@@ -25,6 +25,9 @@ const (
 	turnBudget = 60_000
 	// adviceAgain is how long an advice is believed while things change in the cluster.
 	adviceAgain = 10 * time.Second
+	// adviceShare is the part of the time, one in so many, that turns take at most while questions are left: a backlog of thousands takes
+	// a while to be told what would help, rather than a processor for itself.
+	adviceShare = 10
 	// advicePatience is for how long a loop that has jobs to start puts questions off.
 	advicePatience = 5 * time.Second
 )
@@ -43,6 +46,8 @@ type advisor struct {
 	rebuild bool
 	// since is since when somebody waits to be asked about; zero when nobody does. refresh is when an advice gets too old.
 	since, refresh time.Time
+	// resume is when the next turn may be, since the last one has left questions.
+	resume time.Time
 }
 
 // advised is the advice for one job.
@@ -153,9 +158,15 @@ func (s *Scheduler) advise(ctx context.Context, now time.Time) (again time.Time)
 	if wait := a.since.Add(advicePatience); s.last.decided && now.Before(wait) {
 		return wait
 	}
+	if now.Before(a.resume) {
+		return a.resume
+	}
+	began := s.options.Clock.Now()
 	s.adviseSome(ctx, snapshot, left, now)
 	if len(a.queue) > 0 {
-		return now.Add(reportEvery)
+		ended := s.options.Clock.Now()
+		a.resume = ended.Add(max(reportEvery, (adviceShare-1)*ended.Sub(began)))
+		return a.resume
 	}
 	a.since = time.Time{}
 	return a.refresh

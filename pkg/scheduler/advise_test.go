@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -121,6 +122,47 @@ func TestABacklogCostsABoundedBit(t *testing.T) {
 	if w.loop.advisor.queue == nil || len(w.loop.advisor.queue) > 0 || !w.loop.advisor.since.IsZero() {
 		t.Errorf("%d questions are left at rest", len(w.loop.advisor.queue))
 	}
+}
+
+// TestQuestionsTakeAPartOfTheTime however many there are, and however long each takes.
+func TestQuestionsTakeAPartOfTheTime(t *testing.T) {
+	w := newWorld(t)
+	w.loop.options.Verify = false
+	for i := range 200 {
+		w.node(fmt.Sprintf("n%03d", i), "1")
+	}
+	for i := range 300 {
+		w.gang(fmt.Sprintf("g%03d", i), 2, 2)
+		for j := range 2 { // every gang asks something of its own
+			pod := w.pods[types.UID(fmt.Sprintf("g%03d-%d", i, j))].DeepCopy()
+			pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(1001+i), resource.DecimalSI)
+			w.pod(pod)
+		}
+	}
+	plugin := &dawdler{clock: w.clock}
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return plugin }}})
+	w.play(t.Context(), 300*time.Millisecond)
+	plugin.takes = 10 * time.Millisecond // from here on there is no cycle, but for the one each minute
+	start := w.clock.Now()
+	w.playBy(t.Context(), 40*time.Second, 50*time.Millisecond)
+	passed := w.clock.Since(start)
+	if plugin.taken == 0 || plugin.taken > passed/adviceShare+passed/20 {
+		t.Errorf("questions took %s of %s", plugin.taken, passed)
+	}
+}
+
+// dawdler takes a while each time it is asked.
+type dawdler struct {
+	clock        *clocktesting.FakeClock
+	takes, taken time.Duration
+}
+
+func (*dawdler) Name() string { return "dawdler" }
+
+func (s *dawdler) FilterFor(*model.Task, framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+	s.clock.Step(s.takes)
+	s.taken += s.takes
+	return nil, nil
 }
 
 // counting counts how often gates are asked.

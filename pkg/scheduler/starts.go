@@ -223,15 +223,25 @@ func restarted(job *model.Job) *model.Refusal {
 		job.Count(bound), job.MinMember, lost.UTC().Format(time.RFC3339))}
 }
 
+// What stands around the numbers of a start that was undone.
+const (
+	undonePrefix = "the start was undone, since "
+	undoneSuffix = " were bound in time"
+)
+
 // undone returns why the job is not started after all.
 func (s *Scheduler) undone(job *model.Job) *model.Refusal {
 	why := s.backoff.reason(job.Key, job.UID)
 	if why == nil {
 		why = s.refusals[job.Key]
 	}
-	detail := fmt.Sprintf("the start was undone, since only %d of %d were bound in time", job.Count(boundByUs), job.MinMember)
-	if text := why.String(); text != "" {
-		detail += ": " + strings.TrimPrefix(text, "the start was undone, ")
+	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, job.Count(boundByUs), job.MinMember, undoneSuffix)
+	text := why.String()
+	if strings.HasPrefix(text, undonePrefix) { // and the deletion was refused: the cause is still the first one
+		_, text, _ = strings.Cut(text, undoneSuffix+": ")
+	}
+	if text != "" {
+		detail += ": " + text
 	}
 	return &model.Refusal{Code: model.BindFailed, Detail: detail}
 }

@@ -278,6 +278,9 @@ func TestUndoThatIsRefusedIsTriedAgain(t *testing.T) {
 	if n := kinds(w.play(t.Context(), 3*time.Minute))[commit.CallUndo]; n < 4 || n > 8 {
 		t.Errorf("%d deletions in three minutes, want some for each of two pods", n)
 	}
+	if c := w.condition("mpi"); strings.Count(c.Message, "in time") != 1 || !strings.Contains(c.Message, "mpi-1 could not be bound") {
+		t.Errorf("after several attempts the message is %q, want the cause, once", c.Message)
+	}
 	w.refuseUndo = nil
 	w.play(t.Context(), 5*time.Minute)
 	if len(w.pods) != 1 {

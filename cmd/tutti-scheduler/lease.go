@@ -27,7 +27,7 @@ const (
 	leaseName     = "tutti-scheduler"
 	leaseDuration = 15 * time.Second
 	renewDeadline = leaseDuration - requestTimeout
-	retryPeriod   = time.Second
+	retryPeriod   = 500 * time.Millisecond // by client-go, who waits to be elected looks at the Lease after 1 to 2.2 of these
 )
 
 // inClusterNamespace is where a pod reads which namespace it is in.

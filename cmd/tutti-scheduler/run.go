@@ -173,8 +173,9 @@ func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedIn
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
-// requestTimeout bounds each write of a decision.
-const requestTimeout = 5 * time.Second
+// requestTimeout bounds each write of a decision. It is also the margin on both sides of the end of the Lease, and so part of what a
+// fail-over takes: the Lease and five seconds, with the time it takes to see that the Lease has ended.
+const requestTimeout = 3 * time.Second
 
 // wireCommit makes what decides about writes, and what carries them out.
 func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.Preparer) *commit.Machine {

@@ -36,7 +36,7 @@ const (
 	// leaseHolds is how long a Lease holds after the time that stands in it.
 	leaseHolds = 15 * time.Second
 	// margin is for how long nobody may write between the leader whose Lease has expired and the next one.
-	margin = 5 * time.Second
+	margin = 3 * time.Second
 	// leaseOf is the name of the Lease.
 	leaseOf = "tutti-scheduler"
 )

@@ -34,7 +34,7 @@ row() {
 
 logs=("$@" "")
 row kills kills TestKilledAtAnyMoment "KILLS=$kills"
-row large kills TestKilledAtAnyMoment KILLS=20 NODES=1000 PODS=10000
+row large kills TestKilledAtAnyMoment KILLS=100 NODES=1000 PODS=10000
 row handovers handovers TestHandOvers "HANDOVERS=$handovers"
 row outages outages TestOutages "OUTAGES=$outages"
 row strangers strangers TestAnotherSchedulerOnTheSameNodes NODES=1000 PODS=10000 "STRANGERS=$strangers"

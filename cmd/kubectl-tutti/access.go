@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 )
 
@@ -142,17 +143,42 @@ func (r *reader) listGroups(ctx context.Context, namespace string) ([]v1alpha1.P
 	}
 }
 
-// listPods returns the pods of a namespace, of all when it is empty, that a field selector selects.
-func (r *reader) listPods(ctx context.Context, namespace, fields string) ([]corev1.Pod, error) {
+// listPods returns the pods of a namespace, of all when it is empty, that the selectors select and keep, unless it is nil, wants.
+func (r *reader) listPods(
+	ctx context.Context, namespace string, selected metav1.ListOptions, keep func(*corev1.Pod) bool,
+) ([]corev1.Pod, error) {
 	var all []corev1.Pod
-	for options := (metav1.ListOptions{Limit: page, FieldSelector: fields}); ; {
-		list, err := r.pods.CoreV1().Pods(namespace).List(ctx, options)
+	for selected.Limit = page; ; {
+		list, err := r.pods.CoreV1().Pods(namespace).List(ctx, selected)
 		if err != nil {
 			return nil, fmt.Errorf("list pods: %w", err)
 		}
-		all = append(all, list.Items...)
-		if options.Continue = list.Continue; options.Continue == "" {
+		for i := range list.Items {
+			if keep == nil || keep(&list.Items[i]) {
+				all = append(all, list.Items[i])
+			}
+		}
+		if selected.Continue = list.Continue; selected.Continue == "" {
 			return all, nil
 		}
 	}
+}
+
+// listUnheld returns the pods that the status of no PodGroup tells about: those that name a group without an object, and those that
+// wait and name none.
+func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1alpha1.PodGroup) ([]corev1.Pod, error) {
+	type key struct{ namespace, name string }
+	held := make(map[key]bool, len(groups))
+	for i := range groups {
+		held[key{groups[i].Namespace, groups[i].Name}] = true
+	}
+	unheld := func(pod *corev1.Pod) bool { return !held[key{pod.Namespace, answer.GroupName(pod)}] }
+	pods, err := r.listPods(ctx, namespace, metav1.ListOptions{LabelSelector: v1alpha1.LabelPodGroup}, unheld)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.listPods(ctx, namespace, metav1.ListOptions{
+		LabelSelector: "!" + v1alpha1.LabelPodGroup, FieldSelector: "status.phase=" + string(corev1.PodPending),
+	}, unheld)
+	return append(pods, others...), err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -14,6 +15,9 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -39,7 +43,7 @@ func newServer(t *testing.T) *server {
 			_, _ = w.Write(body)
 			return
 		}
-		text, known := s.objects[request.URL.Path]
+		text, known := s.selected(t, request)
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
 			text = `{kind: Status, apiVersion: v1, status: Failure, reason: NotFound, code: 404, message: "no such path"}`
@@ -52,6 +56,36 @@ func newServer(t *testing.T) *server {
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// selected is the answer to a request, of a list what its selectors select. known tells whether there is one.
+func (s *server) selected(t *testing.T, request *http.Request) (text string, known bool) {
+	text, known = s.objects[request.URL.Path]
+	query := request.URL.Query()
+	if !known || query.Get("labelSelector")+query.Get("fieldSelector") == "" {
+		return text, known
+	}
+	var list corev1.PodList
+	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
+		t.Error(err)
+	}
+	byLabel, err := labels.Parse(query.Get("labelSelector"))
+	if err != nil {
+		t.Error(err)
+	}
+	byField, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		t.Error(err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
+		phase := fields.Set{"status.phase": string(cmp.Or(pod.Status.Phase, corev1.PodPending))}
+		return !byLabel.Matches(labels.Set(pod.Labels)) || !byField.Matches(phase)
+	})
+	left, err := json.Marshal(list)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(left), true
 }
 
 // execute runs a command line against the server.

@@ -21,8 +21,8 @@ func newStatus(a *access) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show how all jobs stand: their phases, members, ages, and why they wait",
-		Long: `Shows the PodGroups, and the pending pods that have none or name one that does not exist. MEMBERS are those that exist, of
-those that are needed; WAITS is since when a job has had all its members and has waited for room.`,
+		Long: `Shows the PodGroups, the groups without an object, and the pending pods that have none or name one that does not exist. MEMBERS are
+those that exist, of those that are needed; WAITS is since when a job has had all its members and has waited for room.`,
 		Example: `  kubectl tutti status
   kubectl tutti status -A -o wide
   kubectl tutti status -A -o json | jq '.jobs[] | select(.reason == "InsufficientResources") | .name'`,
@@ -42,7 +42,7 @@ those that are needed; WAITS is since when a job has had all its members and has
 			if err != nil {
 				return err
 			}
-			pods, err := read.listPods(command.Context(), namespace, "status.phase=Pending")
+			pods, err := read.listUnheld(command.Context(), namespace, groups)
 			if err != nil {
 				return err
 			}
@@ -100,6 +100,9 @@ func (look statusLook) row(job *answer.Job) []paper.Cell {
 	name, phase := job.Name, paper.Cell{Text: cmp.Or(job.Phase, "-")}
 	if job.Kind == "Pod" {
 		name = "pod/" + name
+	}
+	if job.Owner != "" {
+		name = fmt.Sprintf("%s (%s)", name, job.Owner)
 	}
 	switch v1alpha1.PodGroupPhase(job.Phase) {
 	case v1alpha1.PodGroupRunning, v1alpha1.PodGroupStarting:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
 )
@@ -18,8 +19,8 @@ func newWhy(a *access) *cobra.Command {
 that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what room is
 kept for it.
 
-NAME is the name of a PodGroup, else of a pod; podgroup/NAME and pod/NAME say which of the two. It needs the right to list the
-PodGroups and the pods of the namespace.`,
+NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. It
+needs the right to list the PodGroups and the pods of the namespace.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
   kubectl tutti why train -o json | jq -r .smallestChange`,
@@ -55,7 +56,7 @@ func (a *access) why(ctx context.Context, what string) (*answer.Answer, error) {
 	if known.Groups, err = read.listGroups(ctx, namespace); err != nil {
 		return nil, err
 	}
-	if known.Pods, err = read.listPods(ctx, namespace, ""); err != nil {
+	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
 		return nil, err
 	}
 	return answer.Of(known, kind, name)

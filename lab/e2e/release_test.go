@@ -181,7 +181,7 @@ func TestReplicasTakeOver(t *testing.T) {
 // leaseDuration is for how long a leader need not renew its Lease. slack is what a busy machine adds.
 const (
 	leaseDuration = 15 * time.Second
-	slack         = 5 * time.Second
+	slack         = 2 * time.Second
 )
 
 // holder is who holds the Lease of the release.

@@ -86,12 +86,19 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	why("pod/trian-0", "waits: GroupNotFound", `PodGroup "trian" does not exist`, `did you mean PodGroup "train"?`)
 	why("train", "waits: NotEnoughMembers", "needs 2, 0 exist", `trian-0, trian-1: of PodGroup "trian", which does not exist`)
 
+	env.Create(t, members(a.ns, "own", "", 2, ours, harness.Requests(map[string]string{"cpu": "99"}),
+		harness.PodAnnotations(map[string]string{"scheduling.tutti.dev/min-member": "2"}))...)
+	for _, what := range []string{"own", "pod/own-0", "pod/own-1"} {
+		why(what, "mplicit group", "waits: Unschedulable", "needs 2, 0 placed", "cpu", "needs 2, has 2: 0 bound, 2 waiting",
+			"waiting too, and of a higher priority: ")
+	}
+
 	_, err = harness.RunCommand(t.Context(), program, "why", "--kubeconfig", kubeconfig, "-n", a.ns, "bosss")
 	if err == nil || !strings.Contains(err.Error(), `did you mean PodGroup "boss"?`) {
 		t.Errorf("a name that does not exist: %v", err)
 	}
 	text, err := harness.RunCommand(t.Context(), program, "status", "--kubeconfig", kubeconfig, "-n", a.ns, "--scheduler-name=tutti-why")
-	if err := saysAll(text, err, "boss", "Running", "trian", "GroupNotFound", "7 jobs, 6 waiting, 1 running"); err != nil {
+	if err := saysAll(text, err, "boss", "Running", "trian", "GroupNotFound", "own", "8 jobs, 7 waiting, 1 running"); err != nil {
 		t.Error(err)
 	}
 	text, err = harness.RunCommand(t.Context(), program, "nodes", "--kubeconfig", kubeconfig)

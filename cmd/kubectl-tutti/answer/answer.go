@@ -28,13 +28,22 @@ const (
 	Foreign State = "Foreign"
 )
 
+// What is answered for, and shown.
+const (
+	kindPodGroup = "PodGroup"
+	kindImplicit = "ImplicitGroup"
+	kindPod      = "Pod"
+)
+
 // Answer is what there is to say about a PodGroup or a pod.
 type Answer struct {
-	// Kind is PodGroup or Pod.
+	// Kind is PodGroup, ImplicitGroup or Pod.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	State     State  `json:"state"`
+	// Owner is the controller of an implicit group's pods, such as Job/train; empty when they have none, and for all else.
+	Owner string `json:"owner,omitempty"`
+	State State  `json:"state"`
 	// Reason is the scheduler's stable code; empty when it has said nothing.
 	Reason string `json:"reason,omitempty"`
 	// Details are what the scheduler says, finding by finding.

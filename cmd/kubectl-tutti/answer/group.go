@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // The scheduler's codes and reasons that this package treats in their own way.
@@ -19,50 +21,68 @@ const (
 	degraded      = "Degraded"
 )
 
-// Namespace is what is known of a namespace.
-type Namespace struct {
-	Name   string
-	Groups []v1alpha1.PodGroup
-	Pods   []corev1.Pod
-}
-
-// group returns the PodGroup of that name, nil when there is none.
-func (n *Namespace) group(name string) *v1alpha1.PodGroup {
-	for i := range n.Groups {
-		if n.Groups[i].Name == name {
-			return &n.Groups[i]
+// OfGroup answers for the PodGroup of that name; without one, for the pods that are a group of that name all the same, those that wait
+// first; else for the pods that wait for such a PodGroup. It returns nil when there is none of all that.
+func OfGroup(namespace *Namespace, name string) *Answer {
+	gangs := namespace.gangs(name)
+	if len(gangs) == 0 {
+		return nil
+	}
+	var first *Answer
+	var others []string
+	for i := range gangs {
+		switch a := answerFor(namespace, &gangs[i]); {
+		case first == nil:
+			first = a
+		case first.State == Started || first.State == Ended:
+			others = append(others, first.label())
+			first = a
+		default:
+			others = append(others, a.label())
 		}
 	}
-	return nil
+	if len(others) > 0 {
+		first.Notes = append(first.Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's",
+			few(others)))
+	}
+	return first
 }
 
-func (n *Namespace) groupNames() []string {
-	var names []string
-	for i := range n.Groups {
-		names = append(names, n.Groups[i].Name)
+// label tells gangs of one name apart.
+func (a *Answer) label() string {
+	switch {
+	case a.Kind == kindPodGroup:
+		return "pods that wait for a PodGroup"
+	case a.Owner == "":
+		return "pods without a controller"
 	}
-	return names
+	return "the pods of " + a.Owner
 }
 
-// OfGroup answers for the PodGroup of that name, or for the pods that name one which does not exist. It returns nil when there is
-// neither.
-func OfGroup(namespace *Namespace, name string) *Answer {
-	group := namespace.group(name)
-	a := &Answer{
-		Kind: "PodGroup", Namespace: namespace.Name, Name: name, Members: countMembers(group, name, namespace.Pods),
+// answerFor answers for one gang.
+func answerFor(namespace *Namespace, g *gang) *Answer {
+	a := &Answer{Kind: kindPodGroup, Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
+	switch {
+	case g.group != nil:
+		status := &g.group.Status
+		a.SmallestChange, a.Reservation = status.SmallestChange, status.Reservation
+		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
+		a.judge(g.group)
+	case g.implicit:
+		a.Kind, a.Owner = kindImplicit, g.owner
+		a.judgeImplicit(g)
+	default:
+		a.judgeLost(namespace, g)
+		return a
 	}
-	if group == nil {
-		return a.withoutGroup(namespace)
-	}
-	status := &group.Status
-	a.SmallestChange, a.Reservation = status.SmallestChange, status.Reservation
-	a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
-	a.judge(group)
 	if a.State == Waiting || a.State == Degraded || a.State == Started {
-		a.Notes = append(a.Notes, ownReasons(name, namespace.Pods)...)
+		a.Notes = append(a.Notes, ownReasons(g)...)
 	}
 	if a.State == Waiting || a.State == Unheard {
 		a.Notes = append(a.Notes, a.strays(namespace)...)
+	}
+	if a.State == Waiting && a.Members.Exist >= a.Members.Needs {
+		a.Notes = append(a.Notes, ahead(namespace, g)...)
 	}
 	return a
 }
@@ -106,41 +126,21 @@ func findings(message string) []string {
 	return lines
 }
 
-// withoutGroup answers for pods that name a PodGroup which does not exist. It returns nil when no pod does.
-func (a *Answer) withoutGroup(namespace *Namespace) *Answer {
-	var said *corev1.PodCondition
-	named, started := false, true
-	for i := range namespace.Pods {
-		pod := &namespace.Pods[i]
-		if GroupName(pod) != a.Name {
-			continue
-		}
-		named = true
-		if condition := waits(pod); condition != nil {
-			said, started = condition, false
-		}
-	}
-	switch {
-	case !named:
-		return nil
-	case said != nil && said.Reason != groupNotFound: // pods may be a group without an object, about which the scheduler tells them
-		a.State, a.Reason, a.Details = Waiting, said.Reason, findings(said.Message)
-		a.Notes = append(a.Notes, "there is no PodGroup of this name: its pods are a group all the same, or were when this was written")
-		return a
-	case started && a.Members.Bound > 0:
+// judgeLost answers for pods that name a PodGroup which does not exist.
+func (a *Answer) judgeLost(namespace *Namespace, g *gang) {
+	if len(a.Members.Waiting) == 0 && a.Members.Bound > 0 {
 		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", a.Members.Bound)}
 		a.Notes = append(a.Notes, "there is no PodGroup of this name")
-		return a
+		return
 	}
 	a.State, a.Reason = Waiting, groupNotFound
-	a.Details = []string{fmt.Sprintf("PodGroup %q does not exist in namespace %s, and its pods wait for it", a.Name, a.Namespace)}
-	switch nearest := Nearest(a.Name, namespace.groupNames()); {
+	a.Details = []string{fmt.Sprintf("PodGroup %q does not exist in namespace %s, and its pods wait for it", g.name, a.Namespace)}
+	switch nearest := Nearest(g.name, namespace.groupNames()); {
 	case nearest != "":
 		a.Notes = append(a.Notes, fmt.Sprintf("did you mean PodGroup %q?", nearest))
 	case len(namespace.Groups) == 0:
 		a.Notes = append(a.Notes, "there is no PodGroup in this namespace at all")
 	}
-	return a
 }
 
 // waits returns the condition by which the scheduler tells a pod why it waits, nil when it has not.
@@ -158,14 +158,14 @@ func waits(pod *corev1.Pod) *corev1.PodCondition {
 }
 
 // ownReasons are what single members are told beside what the group is told.
-func ownReasons(name string, pods []corev1.Pod) []string {
+func ownReasons(g *gang) []string {
 	byText := map[string][]string{}
-	for i := range pods {
-		pod := &pods[i]
-		if GroupName(pod) != name || foreign(pod) || len(pod.Spec.SchedulingGates) > 0 {
+	speaker := g.speaker()
+	for _, pod := range g.pods {
+		if foreign(pod) || pod == speaker || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if condition := waits(pod); condition != nil && !strings.HasPrefix(condition.Message, "waits with its PodGroup") {
+		if condition := waits(pod); condition != nil && !repeats(g, condition) {
 			text := condition.Reason + ": " + condition.Message
 			byText[text] = append(byText[text], pod.Name)
 		}
@@ -192,7 +192,8 @@ func (a *Answer) strays(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if named := GroupName(pod); named != "" && named != a.Name && namespace.group(named) == nil {
+		if m := groups.Of(pod); !m.Job.Single && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
+			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}
 	}

@@ -1,18 +1,12 @@
 package answer
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
-
-// GroupName returns the name of the PodGroup that a pod names, empty when it names none.
-func GroupName(pod *corev1.Pod) string {
-	return cmp.Or(pod.Labels[v1alpha1.LabelPodGroup], pod.Annotations[v1alpha1.AnnotationKubeBatchGroup])
-}
 
 // foreign tells whether the pod is surely another scheduler's.
 func foreign(pod *corev1.Pod) bool {
@@ -34,19 +28,16 @@ func standingOf(pod *corev1.Pod) standing {
 	return standing{exists: len(pod.Spec.SchedulingGates) == 0}
 }
 
-// countMembers counts the pods that name the group. group is nil when there is no such PodGroup.
-func countMembers(group *v1alpha1.PodGroup, name string, pods []corev1.Pod) *Members {
-	m := &Members{}
-	if group != nil {
-		m.Needs = int(group.Spec.MinMember)
-		for _, role := range group.Spec.Roles {
+// countMembers counts the pods of a gang.
+func countMembers(g *gang) *Members {
+	m := &Members{Needs: g.needs()}
+	if g.group != nil {
+		for _, role := range g.group.Spec.Roles {
 			m.Roles = append(m.Roles, Role{Name: role.Name, Needs: int(role.MinMember)})
 		}
 	}
-	for i := range pods {
-		if pod := &pods[i]; GroupName(pod) == name {
-			m.count(pod)
-		}
+	for _, pod := range g.pods {
+		m.count(pod)
 	}
 	for _, names := range []*[]string{&m.Waiting, &m.Gated, &m.Failed, &m.Deleting, &m.Foreign} {
 		slices.Sort(*names)

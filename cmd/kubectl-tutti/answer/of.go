@@ -18,7 +18,7 @@ const (
 // Of answers for what has that name in the namespace. The error says that there is no such thing, and what is written most like it.
 func Of(namespace *Namespace, kind Kind, name string) (*Answer, error) {
 	if kind != Pod {
-		if a := OfGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || !namespace.hasPod(name)) {
+		if a := OfGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || namespace.pod(name) == nil) {
 			return a, nil
 		}
 	}
@@ -38,21 +38,4 @@ func Of(namespace *Namespace, kind Kind, name string) (*Answer, error) {
 		text += fmt.Sprintf("; did you mean pod %q?", near)
 	}
 	return nil, errors.New(text)
-}
-
-func (n *Namespace) hasPod(name string) bool {
-	for i := range n.Pods {
-		if n.Pods[i].Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-func (n *Namespace) podNames() []string {
-	var names []string
-	for i := range n.Pods {
-		names = append(names, n.Pods[i].Name)
-	}
-	return names
 }

@@ -33,8 +33,10 @@ type Totals struct {
 type Job struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Kind is PodGroup or Pod.
+	// Kind is PodGroup, ImplicitGroup or Pod.
 	Kind string `json:"kind"`
+	// Owner is the controller of an implicit group's pods, such as Job/train; empty for all else.
+	Owner string `json:"owner,omitempty"`
 	// Phase is the PodGroup's; empty for one that does not exist. Pods that are shown are pending.
 	Phase   string `json:"phase"`
 	Needs   int    `json:"needs"`
@@ -49,38 +51,33 @@ type Job struct {
 	Created        time.Time  `json:"created"`
 }
 
-// Look counts PodGroups, and the pods without a node that have none: those of schedulers of the given names.
-func Look(groups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *Overview {
+// Look counts PodGroups; groups without an object; and the pods without a node that have none: those of schedulers of the given names.
+// Of pods it needs those that wait and those that name a group without an object; more do no harm.
+func Look(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *Overview {
 	o := &Overview{Namespaces: []Totals{}, Jobs: []Job{}}
-	known := map[[2]string]bool{}
-	for i := range groups {
-		known[[2]string{groups[i].Namespace, groups[i].Name}] = true
-		o.Jobs = append(o.Jobs, jobOf(&groups[i]))
+	for i := range podGroups {
+		o.Jobs = append(o.Jobs, jobOf(&podGroups[i]))
 	}
-	lost := map[[2]string]int{}
+	namespaces := map[string]*Namespace{}
+	for i := range podGroups {
+		of(namespaces, podGroups[i].Namespace).Groups = append(of(namespaces, podGroups[i].Namespace).Groups, podGroups[i])
+	}
 	for i := range pods {
 		pod := &pods[i]
-		group := GroupName(pod)
-		if pod.Spec.NodeName != "" || !slices.Contains(schedulers, pod.Spec.SchedulerName) || known[[2]string{pod.Namespace, group}] {
-			continue
-		}
-		if group == "" {
+		switch {
+		case !slices.Contains(schedulers, pod.Spec.SchedulerName):
+		case GroupName(pod) != "":
+			of(namespaces, pod.Namespace).Pods = append(of(namespaces, pod.Namespace).Pods, *pod)
+		case pod.Spec.NodeName == "":
 			o.Jobs = append(o.Jobs, jobOfPod(pod))
-			continue
 		}
-		key := [2]string{pod.Namespace, group}
-		at, met := lost[key]
-		if !met {
-			at = len(o.Jobs)
-			lost[key] = at
-			job := jobOfPod(pod)
-			job.Name, job.Kind, job.Phase, job.Needs, job.Members = group, "PodGroup", "", 0, 0
-			o.Jobs = append(o.Jobs, job)
-		}
-		o.Jobs[at].Members++
+	}
+	for _, namespace := range namespaces {
+		o.Jobs = append(o.Jobs, namespace.withoutObjects()...)
 	}
 	slices.SortFunc(o.Jobs, func(a, b Job) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Owner, b.Owner))
 	})
 	for i := range o.Jobs {
 		o.count(&o.Jobs[i])
@@ -88,10 +85,64 @@ func Look(groups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *O
 	return o
 }
 
+func of(namespaces map[string]*Namespace, name string) *Namespace {
+	if namespaces[name] == nil {
+		namespaces[name] = &Namespace{Name: name}
+	}
+	return namespaces[name]
+}
+
+// withoutObjects returns the jobs that are groups without an object, and those whose PodGroup does not exist.
+func (n *Namespace) withoutObjects() []Job {
+	var jobs []Job
+	for _, name := range n.named() {
+		if n.group(name) != nil {
+			continue
+		}
+		gangs := n.gangs(name)
+		for i := range gangs {
+			if g := &gangs[i]; g.implicit || slices.ContainsFunc(g.pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == "" }) {
+				jobs = append(jobs, jobOfGang(n, g))
+			}
+		}
+	}
+	return jobs
+}
+
+func jobOfGang(namespace *Namespace, g *gang) Job {
+	a := answerFor(namespace, g)
+	job := Job{
+		Namespace: namespace.Name, Name: g.name, Kind: a.Kind, Owner: a.Owner, Needs: a.Members.Needs, Members: a.Members.Exist,
+		Bound: a.Members.Bound, Running: a.Members.Running, Created: g.created().UTC(),
+	}
+	for _, pod := range g.pods {
+		if condition := waits(pod); condition != nil && (!g.implicit || pod == g.speaker()) {
+			job.Reason, job.Message = condition.Reason, condition.Message
+			break
+		}
+	}
+	switch {
+	case !g.implicit: // it shall have one, and has none yet
+	case a.State == Degraded:
+		job.Phase = string(v1alpha1.PodGroupDegraded)
+	case a.State == Started && a.Members.Running+a.Members.Succeeded < a.Members.Needs:
+		job.Phase = string(v1alpha1.PodGroupStarting)
+	case a.State == Started:
+		job.Phase = string(v1alpha1.PodGroupRunning)
+	case a.State == Ended && len(a.Members.Failed) > 0:
+		job.Phase = string(v1alpha1.PodGroupFailed)
+	case a.State == Ended:
+		job.Phase = string(v1alpha1.PodGroupSucceeded)
+	default:
+		job.Phase = string(v1alpha1.PodGroupPending)
+	}
+	return job
+}
+
 func jobOf(group *v1alpha1.PodGroup) Job {
 	status := &group.Status
 	job := Job{
-		Namespace: group.Namespace, Name: group.Name, Kind: "PodGroup", Phase: string(status.Phase),
+		Namespace: group.Namespace, Name: group.Name, Kind: kindPodGroup, Phase: string(status.Phase),
 		Needs: int(group.Spec.MinMember), Members: int(status.Members), Bound: int(status.Placed), Running: int(status.Running),
 		SmallestChange: status.SmallestChange, WaitingSince: at(status.WaitingSince), Created: group.CreationTimestamp.UTC(),
 	}
@@ -107,7 +158,7 @@ func jobOf(group *v1alpha1.PodGroup) Job {
 
 func jobOfPod(pod *corev1.Pod) Job {
 	job := Job{
-		Namespace: pod.Namespace, Name: pod.Name, Kind: "Pod", Phase: string(v1alpha1.PodGroupPending), Needs: 1, Members: 1,
+		Namespace: pod.Namespace, Name: pod.Name, Kind: kindPod, Phase: string(v1alpha1.PodGroupPending), Needs: 1, Members: 1,
 		Created: pod.CreationTimestamp.UTC(),
 	}
 	if condition := waits(pod); condition != nil {

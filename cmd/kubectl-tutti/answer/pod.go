@@ -9,20 +9,16 @@ import (
 
 // OfPod answers for the pod of that name, and for its group when it has one. It returns nil when there is no such pod.
 func OfPod(namespace *Namespace, name string) *Answer {
-	var pod *corev1.Pod
-	for i := range namespace.Pods {
-		if namespace.Pods[i].Name == name {
-			pod = &namespace.Pods[i]
-		}
-	}
+	pod := namespace.pod(name)
 	if pod == nil {
 		return nil
 	}
-	a := &Answer{Kind: "Pod", Namespace: namespace.Name, Name: name}
+	a := &Answer{Kind: kindPod, Namespace: namespace.Name, Name: name}
 	a.judgePod(pod)
-	if group := GroupName(pod); group != "" && !foreign(pod) {
-		a.Group = OfGroup(namespace, group)
-		if a.Reason == groupNotFound || strings.HasPrefix(strings.Join(a.Details, ""), "waits with its PodGroup") {
+	if GroupName(pod) != "" && !foreign(pod) {
+		g := namespace.gangOf(pod)
+		a.Group = answerFor(namespace, &g)
+		if condition := waits(pod); a.Reason == groupNotFound || pod == g.speaker() || condition != nil && repeats(&g, condition) {
 			a.Details = nil // the group says it better
 		}
 	}

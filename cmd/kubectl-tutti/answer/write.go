@@ -14,11 +14,12 @@ import (
 // Write prints the answer for people. now is what ages are counted up to.
 func (a *Answer) Write(p *paper.Paper, now time.Time) {
 	if a.Group != nil && (a.State == Waiting || a.State == Unheard) && len(a.Details) == 0 {
-		p.Printf("Pod %s/%s is of PodGroup %s.\n", a.Namespace, a.Name, a.Group.Name)
+		p.Printf("Pod %s/%s is of %s %s.\n", a.Namespace, a.Name, a.Group.noun(), a.Group.Name)
 		a.Group.Write(p, now)
 		return
 	}
-	p.Printf("%s %s/%s %s%s\n", a.Kind, a.Namespace, a.Name, p.Paint(a.style(), a.State.verb(a.Kind)), a.reason(p))
+	noun := a.noun()
+	p.Printf("%s %s/%s%s %s%s\n", strings.ToUpper(noun[:1])+noun[1:], a.Namespace, a.Name, a.of(), p.Paint(a.style(), a.State.verb()), a.reason(p))
 	for _, detail := range a.Details {
 		p.Printf("  %s\n", detail)
 	}
@@ -32,7 +33,22 @@ func (a *Answer) Write(p *paper.Paper, now time.Time) {
 	}
 }
 
-func (s State) verb(kind string) string {
+// noun is what the answer is about, within a sentence.
+func (a *Answer) noun() string {
+	if a.Kind == kindImplicit {
+		return "implicit group"
+	}
+	return a.Kind
+}
+
+func (a *Answer) of() string {
+	if a.Owner == "" {
+		return ""
+	}
+	return " of " + a.Owner
+}
+
+func (s State) verb() string {
 	switch s {
 	case Waiting:
 		return "waits"

@@ -71,6 +71,7 @@ func TestPagesSayWhatIsNotRun(t *testing.T) {
 
 // TestPages runs the commands of the pages, as somebody would who follows them.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	for _, page := range run {
 		if !slices.Contains(pages(t), page) {
 			continue
@@ -97,6 +98,7 @@ func TestPages(t *testing.T) {
 
 // TestNotes runs the commands that helm prints when it has installed the chart.
 func TestNotes(t *testing.T) {
+	t.Parallel()
 	reader := newReader(t)
 	if !reader.install() {
 		return

@@ -120,6 +120,7 @@ func helmTest(t *testing.T, lab *harness.Env, program string) {
 // TestReplicasTakeOver kills the leader of two replicas that run as the chart has them, and measures how long it takes until the
 // other one has started a gang.
 func TestReplicasTakeOver(t *testing.T) {
+	t.Parallel()
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Kubernetes: env.Cluster.Version(), ControllerManager: true, Scheduler: true, Kwok: true, Dir: t.TempDir(), Out: t.Output(),
 	})

@@ -212,7 +212,7 @@ func (a *Agent) do(ctx context.Context, duty Duty) error {
 		a.tell(func(l *Life, _ time.Time) { l.Renewed(now, err) })
 	case Check:
 		_, err = a.hooks.Check(a.link)
-		a.tell(func(l *Life, now time.Time) { l.Checked(now) })
+		a.tell(func(l *Life, now time.Time) { l.Checked(now, err) })
 	}
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed, and will be tried again", "duty", duty)

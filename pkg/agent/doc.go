@@ -10,7 +10,8 @@
 //	                          └─────────── the connection is lost ◄──────┘
 //
 // The order is the point. Nothing is offered before it is enforced: the annotation and the Lease say that containers get what
-// schedulers assign, and are written only while the runtime is connected and has been heard. When the connection is lost the Lease
+// schedulers assign, and are written only while the runtime is connected and has been heard; CPUs that come to be isolated later, once
+// the runtime was told to move off them what still runs there. When the connection is lost the Lease
 // is not renewed, and after its 40 s schedulers offer nothing. A node with a problem, such as a kubelet that gives CPUs out itself,
 // says so in its annotation and has no sign of life.
 //

@@ -58,6 +58,7 @@ type Local struct {
 // Life is the agent's state: what it knows, and when each duty is due. It does no I/O and reads no clock. One goroutine drives it.
 //
 // Invariant: Renew is due only while synchronized, with what is published being what was found last, and without a problem.
+// Invariant: a CPU is published as isolated only after the runtime was told to keep ordinary containers off it.
 type Life struct {
 	// asked is the mode that the operator asked for; empty to find out.
 	asked isolated.Mode
@@ -69,7 +70,9 @@ type Life struct {
 	written bool
 
 	linked, synchronized bool
-	redial               time.Duration
+	// behind tells that CPUs have come to be isolated on which ordinary containers may still run, until a check has moved these.
+	behind bool
+	redial time.Duration
 	// due are the times of the duties; a zero time is due at once.
 	due [Check + 1]time.Time
 	// renewed is when the Lease was.
@@ -108,7 +111,7 @@ func (l *Life) has(duty Duty) bool {
 		return l.local != nil && !l.linked
 	case Publish:
 		// A problem is published without a runtime: it takes an offer back.
-		return l.wanted != nil && !l.written && (l.synchronized || len(l.wanted.Problems) > 0)
+		return l.wanted != nil && !l.written && (l.synchronized && !l.behind || len(l.wanted.Problems) > 0)
 	case Renew:
 		return l.synchronized && l.written && len(l.wanted.Problems) == 0
 	case Check:
@@ -127,8 +130,22 @@ func (l *Life) Looked(now time.Time, local *Local, err error) {
 		return
 	}
 	l.due[Look] = now.Add(lookPeriod)
+	if l.linked && grows(l.local, local) {
+		l.behind, l.due[Check] = true, time.Time{}
+	}
 	l.local = local
 	l.want()
+}
+
+// grows tells whether ordinary containers are to be kept off more CPUs than they were. On a node with problems they are kept off none.
+func grows(before, after *Local) bool {
+	switch {
+	case len(after.Problems) > 0:
+		return false
+	case len(before.Problems) > 0:
+		return true
+	}
+	return !after.Topology.Isolated.Within(before.Topology.Isolated)
 }
 
 // ReadNode takes in what the node is.
@@ -190,7 +207,7 @@ func (l *Life) Dialed(now time.Time, err error) {
 		l.redial = min(2*l.redial, lastRedial)
 		return
 	}
-	l.linked = true
+	l.linked, l.behind = true, false // it is about to hear where everybody belongs
 }
 
 // Synchronized takes in that the runtime has told of all that runs. To hear it again changes nothing.
@@ -200,7 +217,9 @@ func (l *Life) Synchronized(now time.Time) {
 	}
 	l.synchronized, l.redial = true, firstRedial
 	l.due[Renew] = time.Time{}
-	l.due[Check] = now.Add(lookPeriod)
+	if l.due[Check] = now.Add(lookPeriod); l.behind {
+		l.due[Check] = time.Time{}
+	}
 }
 
 // Lost takes in that the connection to the runtime is.
@@ -220,8 +239,14 @@ func (l *Life) Renewed(now time.Time, err error) {
 	l.due[Renew] = now.Add(publish.Period)
 }
 
-// Checked takes in that containers were compared.
-func (l *Life) Checked(now time.Time) { l.due[Check] = now.Add(lookPeriod) }
+// Checked takes in whether containers were compared, and the runtime told to move those that are not where they belong.
+func (l *Life) Checked(now time.Time, err error) {
+	if err != nil {
+		l.due[Check] = now.Add(retryPeriod)
+		return
+	}
+	l.behind, l.due[Check] = false, now.Add(lookPeriod)
+}
 
 // Ready returns why the node's isolated CPUs cannot be used, or nil.
 func (l *Life) Ready(now time.Time) error {

@@ -23,9 +23,15 @@ type world struct {
 	annotation  string
 	// What is out of order.
 	noMachine, noServer, noRuntime bool
+	// stuck is a runtime that moves nobody.
+	stuck bool
 	// connected and synchronized are the connection's truth.
 	connected, synchronized bool
 	leased                  time.Time
+	// seen is what the last look found to be isolated, told what ordinary containers were last kept off: by a synchronization or a
+	// check, of a node that is not closed.
+	seen, told isolated.Set
+	closed     bool
 }
 
 var errOutOfOrder = errors.New("out of order")
@@ -59,6 +65,11 @@ func (w *world) run() string {
 func (w *world) do(duty Duty) {
 	switch duty {
 	case Look:
+		if !w.noMachine {
+			if w.seen, w.closed = w.isolated, len(w.problems) > 0; w.closed {
+				w.told = isolated.Set{} // ordinary containers start anywhere now
+			}
+		}
 		w.life.Looked(w.now, &Local{Topology: w.topology(), Problems: w.problems}, orderly(w.noMachine))
 	case Dial:
 		w.connected = !w.noRuntime
@@ -78,7 +89,10 @@ func (w *world) do(duty Duty) {
 		}
 		w.life.Renewed(w.now, orderly(w.noServer))
 	case Check:
-		w.life.Checked(w.now)
+		if !w.stuck {
+			w.tell()
+		}
+		w.life.Checked(w.now, orderly(w.stuck))
 	}
 }
 
@@ -88,8 +102,17 @@ func (w *world) topology() *isolated.Topology {
 }
 
 func (w *world) synchronize() {
+	if w.connected && !w.synchronized {
+		w.tell()
+	}
 	w.synchronized = w.connected
 	w.life.Synchronized(w.now)
+}
+
+func (w *world) tell() {
+	if w.told = w.seen; w.closed {
+		w.told = isolated.Set{}
+	}
 }
 
 func (w *world) lose() {
@@ -172,7 +195,7 @@ func TestAProblemTakesTheOfferBack(t *testing.T) {
 		t.Errorf("ready: %v", err)
 	}
 	w.problems = nil
-	did(t, w.after(30), "look read publish renew check")
+	did(t, w.after(30), "look read check publish renew") // nobody was moved while it was closed
 	w.allocatable = 2000
 	did(t, w.after(30), "look read publish check")
 	if !strings.Contains(w.annotation, "say it with --mode") || !w.leased.Before(w.now) {
@@ -217,13 +240,31 @@ func TestWhatWasReadStandsWhenItCannotBeReadAgain(t *testing.T) {
 	did(t, w.after(5), "renew")
 }
 
+// TestNothingIsOfferedThatOthersRunOn: of CPUs that come to be isolated, ordinary containers are moved off first.
+func TestNothingIsOfferedThatOthersRunOn(t *testing.T) {
+	w := newWorld()
+	w.run()
+	w.synchronize()
+	w.run()
+	w.isolated, w.stuck = isolated.Of(1, 2, 3), true
+	did(t, w.after(30), "look read check")
+	if strings.Contains(w.annotation, `"isolated":"1-3"`) {
+		t.Errorf("published %s, and nobody was moved", w.annotation)
+	}
+	w.stuck = false
+	did(t, w.after(5), "check publish renew")
+	if !strings.Contains(w.annotation, `"isolated":"1-3"`) {
+		t.Errorf("published %s", w.annotation)
+	}
+}
+
 // TestTheLeaseIsNeverALie lets anything happen in any order: the Lease is renewed only for a node whose runtime is connected and
 // was heard, and whose annotation is what is known.
 func TestTheLeaseIsNeverALie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 8).Draw(t, "what") {
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
 			case 0:
 				w.noMachine = !w.noMachine
 			case 1:
@@ -247,6 +288,8 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 				w.allocatable = int64(rapid.SampledFrom([]int{1500, 3500}).Draw(t, "allocatable"))
 			case 8:
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
+			case 9:
+				w.stuck = !w.stuck
 			}
 			for i := 0; ; i++ {
 				duty, _ := w.life.Next(w.now)
@@ -270,8 +313,12 @@ func (w *world) check(t *rapid.T, duty Duty) {
 			t.Fatalf("%s without a runtime", duty)
 		}
 	case Publish:
-		if wanted, _ := w.life.Wanted(); !w.synchronized && len(wanted.Problems) == 0 {
+		wanted, _ := w.life.Wanted()
+		if !w.synchronized && len(wanted.Problems) == 0 {
 			t.Fatal("an offer without a runtime")
+		}
+		if len(wanted.Problems) == 0 && !wanted.Isolated.Within(w.told) {
+			t.Fatalf("%s are offered, and others are kept off %s", wanted.Isolated, w.told)
 		}
 	}
 	if duty != Renew {

@@ -22,7 +22,7 @@ type Request struct {
 	// Ordinary is what the pod takes of ordinary CPU all the same, in thousandths of a core, its overhead included.
 	Ordinary int64
 
-	// parts are the containers that run on isolated CPUs, in the order in which they start, the sharing ones without a number.
+	// parts are the containers that run on isolated CPUs, in the order in which they start.
 	parts []part
 }
 
@@ -32,7 +32,7 @@ type part struct {
 	cpus int
 	// initial containers end before the next begins; sidecars stay.
 	initial, sidecar bool
-	// shares tells that it has no CPUs to itself, but what the pod as a whole asks for beyond those of the others.
+	// shares tells that it has no CPUs to itself, but as many as the pod as a whole asks for beyond those of the others.
 	shares bool
 }
 
@@ -75,7 +75,8 @@ func Split(pod *corev1.Pod) (*Request, error) {
 		return nil, err
 	}
 	r := &Request{Policies: policies}
-	if r.parts, err = partsOf(&pod.Spec, selected); err != nil {
+	whole, shared := podLevel(&pod.Spec)
+	if r.parts, err = partsOf(&pod.Spec, selected, shared); err != nil {
 		return nil, err
 	}
 	of := func(isolated bool) func(*corev1.Container) int64 {
@@ -88,8 +89,8 @@ func Split(pod *corev1.Pod) (*Request, error) {
 	}
 	r.Count = int(peak(&pod.Spec, of(true)) / 1000)
 	r.Ordinary = peak(&pod.Spec, of(false))
-	if whole, set := podLevel(&pod.Spec); set {
-		if err := r.share(&pod.Spec, selected, whole); err != nil {
+	if shared {
+		if err := r.share(whole); err != nil {
 			return nil, err
 		}
 	}
@@ -127,19 +128,22 @@ func selectedBy(text string, spec *corev1.PodSpec) (map[string]bool, error) {
 	return selected, nil
 }
 
-// partsOf lists the selected containers, the first to start first; each must ask for whole CPUs.
-func partsOf(spec *corev1.PodSpec, selected map[string]bool) ([]part, error) {
+// partsOf lists the selected containers, the first to start first, each of which must ask for whole CPUs; and the others if these
+// share what is left.
+func partsOf(spec *corev1.PodSpec, selected map[string]bool, shared bool) ([]part, error) {
 	var parts []part
 	add := func(c *corev1.Container, initial bool) error {
-		if !selected[c.Name] {
-			return nil
-		}
-		request := c.Resources.Requests.Cpu()
-		if !integral(request) {
-			return fmt.Errorf("cpu request not integral: container %q asks for %s", c.Name, request)
-		}
 		sidecar := initial && restarts(c)
-		parts = append(parts, part{name: c.Name, cpus: int(request.Value()), initial: initial && !sidecar, sidecar: sidecar})
+		p := part{name: c.Name, initial: initial && !sidecar, sidecar: sidecar, shares: !selected[c.Name]}
+		if request := c.Resources.Requests.Cpu(); !p.shares {
+			if !integral(request) {
+				return fmt.Errorf("cpu request not integral: container %q asks for %s", c.Name, request)
+			}
+			p.cpus = int(request.Value())
+		}
+		if !p.shares || shared {
+			parts = append(parts, p)
+		}
 		return nil
 	}
 	for i := range spec.InitContainers {
@@ -204,7 +208,7 @@ func podLevel(spec *corev1.PodSpec) (whole resource.Quantity, set bool) {
 
 // share is for a pod that asks for CPU as a whole: all of it is isolated, and containers that are not selected share what the
 // others leave.
-func (r *Request) share(spec *corev1.PodSpec, selected map[string]bool, whole resource.Quantity) error {
+func (r *Request) share(whole resource.Quantity) error {
 	if !integral(&whole) {
 		return fmt.Errorf("cpu request not integral: the pod as a whole asks for %s", whole.String())
 	}
@@ -212,25 +216,36 @@ func (r *Request) share(spec *corev1.PodSpec, selected map[string]bool, whole re
 		return fmt.Errorf("containers ask for %d isolated CPUs, the pod as a whole for %s", r.Count, whole.String())
 	}
 	r.Count, r.Ordinary = int(whole.Value()), 0
-	left := r.Count
-	for _, p := range r.parts {
-		if !p.initial {
-			left -= p.cpus
-		}
-	}
-	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range containers {
-			if selected[containers[i].Name] {
-				continue
+	left := r.Count - r.besideSharers()
+	for i := range r.parts {
+		if p := &r.parts[i]; p.shares {
+			if p.cpus = left; left == 0 {
+				return fmt.Errorf("the pod as a whole asks for %s CPUs, which leaves none for container %q", whole.String(), p.name)
 			}
-			if left == 0 {
-				return fmt.Errorf("the pod as a whole asks for %s CPUs, which leaves none for container %q",
-					whole.String(), containers[i].Name)
-			}
-			r.parts = append(r.parts, part{name: containers[i].Name, shares: true})
 		}
 	}
 	return nil
+}
+
+// besideSharers returns on how many CPUs the selected containers run, at most at any time at which one that shares may run, too: in
+// the end, or while an init container runs that comes after a sidecar which shares.
+func (r *Request) besideSharers() int {
+	lasting, started, initial, sharing := 0, 0, 0, false
+	for _, p := range r.parts {
+		switch {
+		case p.shares:
+			sharing = sharing || p.sidecar
+		case p.initial && sharing:
+			initial = max(initial, started+p.cpus)
+		case p.initial:
+		case p.sidecar:
+			started += p.cpus
+			fallthrough
+		default:
+			lasting += p.cpus
+		}
+	}
+	return max(lasting, initial)
 }
 
 // Partition gives each container that runs on isolated CPUs its own of those that the pod holds. Sidecars and application
@@ -255,11 +270,12 @@ func (r *Request) Partition(t *Topology, held Set) map[string]Set {
 	for _, p := range r.parts {
 		switch {
 		case p.shares:
-			sets[p.name] = left
-		case p.sidecar:
-			started = started.Union(sets[p.name])
+			sets[p.name], _ = Pick(t, left, p.cpus, Policies{}) // the same each time
 		case p.initial:
 			sets[p.name], _ = Pick(t, usable.Minus(started), p.cpus, Policies{})
+		}
+		if p.sidecar {
+			started = started.Union(sets[p.name])
 		}
 	}
 	return sets

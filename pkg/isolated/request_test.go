@@ -66,6 +66,10 @@ func TestSplit(t *testing.T) {
 		{"true", []string{"a=2", "overhead=250m"}, 2, 250, "a=0,16"},
 		{"main", []string{"main=2", "log=500m", "pod=4"}, 4, 0, "log=1,17 main=0,16"},
 		{"main", []string{"main=2", "pod=2", "overhead=1"}, 2, 1000, "main=0,16"},
+		// A sidecar that shares what the others leave runs beside the init containers after it, not beside those before.
+		{"main,i", []string{"sidecar s", "init i=3", "main=2", "pod=5"}, 5, 0, "i=0,2,16 main=0,16 s=1,17"},
+		{"main,i", []string{"sidecar s", "init i=3", "main=2", "log", "pod=4"}, 4, 0, "i=0,16-17 log=1 main=0,16 s=1"},
+		{"main,i", []string{"init i=4", "sidecar s", "main=2", "pod=4"}, 4, 0, "i=0-1,16-17 main=0,16 s=1,17"},
 		{" a , b ", []string{"a=2", "b=2", "c"}, 4, 0, "a=0,16 b=1,17"},
 		{"true", []string{"a=2000m"}, 2, 0, "a=0,16"},
 	} {
@@ -112,6 +116,7 @@ func TestSplitRefuses(t *testing.T) {
 		{"a,", []string{"a=2"}, `is "a,"`},
 		{"false", []string{"a=2"}, `unknown container "false"`},
 		{"main", []string{"main=2", "log", "pod=2"}, `leaves none for container "log"`},
+		{"main,i", []string{"sidecar s", "init i=4", "main=2", "pod=4"}, `leaves none for container "s"`},
 		{"main", []string{"main=2", "pod=2500m"}, `the pod as a whole asks for 2500m`},
 		{"main", []string{"main=4", "pod=2"}, `containers ask for 4 isolated CPUs, the pod as a whole for 2`},
 		{"true", []string{"a=1000", "b=1000"}, `2000 isolated CPUs: at most 1024`},
@@ -164,9 +169,16 @@ func TestSplitIsNeverUnderCharged(t *testing.T) {
 		if rapid.Bool().Draw(t, "overhead") {
 			containers = append(containers, "overhead=300m")
 		}
+		whole := rapid.Bool().Draw(t, "as a whole")
+		if whole {
+			containers = append(containers, fmt.Sprintf("pod=%d", rapid.IntRange(1, 12).Draw(t, "pod")))
+		}
 		pod := podOf(strings.Join(append(names, "last"), ","), append(containers, "last=1")...)
 		counted := helpers.PodRequests(pod.DeepCopy(), helpers.PodResourcesOptions{})
 		r, err := Split(pod)
+		if whole && err != nil && strings.Contains(err.Error(), "as a whole") {
+			return // too little for all of them
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,20 +200,28 @@ func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 		return
 	}
 	sets := r.Partition(top, held)
-	var lasting, started Set
+	var lasting, sharing, started Set // started are sidecars, those that share included
 	for _, p := range r.parts {
-		if sets[p.name].Len() != p.cpus || !sets[p.name].Within(held) {
-			t.Fatalf("%s has %s of %s", p.name, sets[p.name], held)
+		own := sets[p.name]
+		if own.Len() != p.cpus || own.Empty() || !own.Within(held) {
+			t.Fatalf("%s has %s of %s", p.name, own, held)
 		}
-		if p.initial && !sets[p.name].Intersect(started).Empty() || !p.initial && !sets[p.name].Intersect(lasting).Empty() {
-			t.Fatalf("%s has %s, others %s and %s", p.name, sets[p.name], started, lasting)
+		switch {
+		case p.shares && !sharing.Empty() && own != sharing:
+			t.Fatalf("%s shares %s, others %s", p.name, own, sharing)
+		case p.shares:
+			sharing = own
+		case p.initial && !own.Intersect(started).Empty(), !p.initial && !own.Intersect(lasting).Empty():
+			t.Fatalf("%s has %s, others %s and %s", p.name, own, started, lasting)
+		case !p.initial:
+			lasting = lasting.Union(own)
 		}
 		if p.sidecar {
-			started = started.Union(sets[p.name])
+			started = started.Union(own)
 		}
-		if !p.initial {
-			lasting = lasting.Union(sets[p.name])
-		}
+	}
+	if both := lasting.Intersect(sharing); !both.Empty() {
+		t.Fatalf("%s are shared, and somebody's own", both)
 	}
 	if beside := OrdinaryBeside(pod, &Assignment{CPUs: held, Containers: sets}); beside != r.Ordinary {
 		t.Fatalf("%d ordinary before, %d after it was bound", r.Ordinary, beside)

@@ -24,9 +24,11 @@ func (r *record) isolated() *isolated.Assignment {
 }
 
 // samePool tells whether a later version of a pod with equal annotations is charged for the same CPUs: one that asks for isolated
-// ones and was bound without any takes ordinary ones, and one with a bind on its way is charged for what it is given.
+// ones and was bound without any takes ordinary ones, what somebody has written on it before it was bound counts from then on, and
+// one with a bind on its way is charged for what it is given.
 func samePool(before *record, after *corev1.Pod) bool {
-	return !before.fixed() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.Asks(after))
+	_, claims := after.Annotations[isolated.AssignedAnnotation]
+	return !before.fixed() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.Asks(after) && !claims)
 }
 
 // fixed tells whether a pod with a bind on its way is charged for what it was given then, isolated CPUs or none, whatever it has

@@ -106,7 +106,9 @@ func (h *house) set(list string) isolated.Set {
 // newPod returns a pending pod that the house does not know yet; annotations are name, value, and so on.
 func newPod(name, cpu string, annotations ...string) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(name), Generation: 1, Annotations: map[string]string{}, // a bind keeps it
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "tutti",
 			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
@@ -219,6 +221,25 @@ func TestTwoPools(t *testing.T) {
 	}
 	if ordinary, count, held := h.idle(); ordinary != 6000 || count != 8 || !held.Empty() {
 		t.Errorf("in the end idle %dm and %d isolated, held %s; want 6000m and 8", ordinary, count, held)
+	}
+}
+
+// TestClaimedBeforeItIsBound: what stands on a pod that has no node means nothing, and counts once it has one, whether or not it was
+// seen before.
+func TestClaimedBeforeItIsBound(t *testing.T) {
+	pod := newPod("p", "2", isolated.AssignedAnnotation, `{"v":1,"node":"a","uid":"p","cpus":"8-9","containers":{"main":"8-9"}}`)
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = "a"
+	for _, seen := range []bool{false, true} {
+		h := newHouse(t)
+		if seen {
+			h.tell(pod)
+			h.idle()
+		}
+		h.tell(bound.DeepCopy())
+		if ordinary, count, held := h.idle(); ordinary != 6000 || count != 6 || held.Len() != 2 {
+			t.Errorf("seen before: %v; idle %dm and %d isolated, held %s; want 6000m and 6, held 8-9", seen, ordinary, count, held)
+		}
 	}
 }
 

@@ -243,6 +243,24 @@ func TestClaimedBeforeItIsBound(t *testing.T) {
 	}
 }
 
+// TestBoundByAnotherMeanwhile: what a pod was to be given is charged while the bind is on its way, and no longer.
+func TestBoundByAnotherMeanwhile(t *testing.T) {
+	h := newHouse(t)
+	h.tell(newPod("p", "2", isolated.RequestAnnotation, "true"))
+	h.place()
+	pod := h.pods["p"].DeepCopy()
+	delete(pod.Annotations, isolated.RequestAnnotation)
+	h.tell(pod.DeepCopy())
+	if ordinary, count, held := h.idle(); ordinary != 6000 || count != 6 || held.Len() != 2 {
+		t.Errorf("on its way: idle %dm and %d isolated, held %s; want 6000m and 6", ordinary, count, held)
+	}
+	pod.Spec.NodeName = "a"
+	h.tell(pod)
+	if ordinary, count, held := h.idle(); ordinary != 4000 || count != 8 || !held.Empty() {
+		t.Errorf("bound by another: idle %dm and %d isolated, held %s; want 4000m and 8", ordinary, count, held)
+	}
+}
+
 // steps is how many random steps TestNothingLeaks takes.
 const steps = 100_000
 
@@ -394,17 +412,23 @@ func (h *house) resize(random *rand.Rand) {
 
 // befall changes one pod.
 func (h *house) befall(random *rand.Rand, pod *corev1.Pod) {
-	switch random.IntN(4) {
-	case 0:
+	switch random.IntN(9) {
+	case 0: // somebody else has bound it, before or instead of us
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+			delete(h.coming, pod.UID)
+			pod.Spec.NodeName = "a"
+			h.tell(pod)
+		}
+	case 5, 6:
 		h.remove(pod)
-	case 1: // what nobody should do
+	case 1, 7: // what nobody should do
 		if pod.Annotations[isolated.RequestAnnotation] == "" {
 			pod.Annotations[isolated.RequestAnnotation] = "true"
 		} else {
 			delete(pod.Annotations, isolated.RequestAnnotation)
 		}
 		h.tell(pod)
-	case 2:
+	case 2, 8:
 		ends := metav1.NewTime(h.now)
 		pod.DeletionTimestamp = &ends
 		h.tell(pod)

@@ -52,7 +52,8 @@ func PolicyProblem(policy string) string {
 }
 
 // Mode tells how the node's allocatable CPU relates to its isolated CPUs, from capacity and allocatable CPU in thousandths, and a
-// problem when that cannot be known. The mode that was asked for, if any, is used and only checked.
+// problem when that cannot be known. The mode that was asked for, if any, is used and only checked. With a problem, too, the mode
+// counts: isolated CPUs are not offered then, and ordinary ones must not be offered that are not there.
 //
 // Less reserved than is isolated means that at least some isolated CPU is counted, and nobody reserves a part of them. More may
 // be a reservation of the isolated ones, or a large one of others. Then the mode is Excluded: allocatable is no more than the
@@ -63,7 +64,7 @@ func Mode(capacity, allocatable int64, cpus int, asked isolated.Mode) (isolated.
 	case cpus == 0 && asked == "", asked == "" && reserved < needed:
 		return isolated.Included, ""
 	case asked == isolated.Excluded && reserved < needed:
-		return isolated.Excluded, fmt.Sprintf("mode excluded was asked for, but allocatable CPU is only %dm below capacity, and %d "+
+		return isolated.Included, fmt.Sprintf("mode excluded was asked for, but allocatable CPU is only %dm below capacity, and %d "+
 			"CPUs are isolated: it counts some of them", reserved, cpus)
 	case asked != "":
 		return asked, ""

@@ -45,7 +45,8 @@ func TestMode(t *testing.T) {
 		{6000, 8, "", isolated.Excluded, "say it with --mode"},
 		{6000, 8, isolated.Excluded, isolated.Excluded, ""},
 		{6000, 8, isolated.Included, isolated.Included, ""},
-		{14000, 8, isolated.Excluded, isolated.Excluded, "only 2000m below capacity"},
+		{14000, 8, isolated.Excluded, isolated.Included, "only 2000m below capacity"},
+		{8001, 8, isolated.Excluded, isolated.Included, "only 7999m below capacity"},
 		{14000, 0, "", isolated.Included, ""},
 		{16000, 0, "", isolated.Included, ""},
 	} {

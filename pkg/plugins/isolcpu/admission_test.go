@@ -52,32 +52,80 @@ func TestKubeletAdmitsWhatIsBound(t *testing.T) {
 			if len(h.coming) != c.bound {
 				t.Errorf("%d are bound, want %d", len(h.coming), c.bound)
 			}
-			h.admitAll(c.allocatable)
+			admitted := h.admitAll(c.allocatable)
+			if c.mode == isolated.Excluded && len(admissionOf(newPod("one-more", "1"), admitted, c.allocatable)) == 0 {
+				t.Error("the kubelet admits one more, for which there is no room")
+			}
 		})
 	}
 }
 
-// admitAll plays the kubelet of the node.
-func (h *house) admitAll(allocatable string) {
+// admitAll plays the kubelet of the node, and returns whom it admits.
+func (h *house) admitAll(allocatable string) (admitted []*corev1.Pod) {
 	h.t.Helper()
 	var names []types.UID
 	for uid := range h.coming {
 		names = append(names, uid)
 	}
 	slices.Sort(names)
-	var admitted []*corev1.Pod
 	for _, uid := range names {
 		h.confirm(uid)
-		node := kubeframework.NewNodeInfo(admitted...)
-		node.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(allocatable), corev1.ResourcePods: resource.MustParse("110"),
-		}}})
-		if results := scheduler.AdmissionCheck(h.pods[uid], node, true); len(results) > 0 {
+		if results := admissionOf(h.pods[uid], admitted, allocatable); len(results) > 0 {
 			h.t.Errorf("the kubelet does not admit %s: %+v", uid, results[0])
 			continue
 		}
 		admitted = append(admitted, h.pods[uid])
 	}
+	return admitted
+}
+
+// TestWhatAKubeletCounts is the table for which all this is done: the kubelet adds up the requests of all pods and compares them with
+// allocatable CPU, which CPUs they run on being nothing to it. So a scheduler that told two pools apart where allocatable does not
+// count both would have pods refused.
+func TestWhatAKubeletCounts(t *testing.T) {
+	for _, c := range []struct {
+		allocatable        string
+		isolated, ordinary int
+		// admitted are those of either kind, of the isolated ones first.
+		admittedIsolated, admittedOrdinary int
+		refusal                            string
+	}{
+		{"14", 8, 6, 8, 6, ""},
+		{"6", 8, 6, 6, 0, "requested=1000 used=6000 capacity=6000"},
+		{"6", 3, 4, 3, 3, "requested=1000 used=6000 capacity=6000"},
+		{"14", 0, 14, 0, 14, ""},
+		{"14", 8, 7, 8, 6, "requested=1000 used=14000 capacity=14000"},
+	} {
+		var admitted []*corev1.Pod
+		counts, refusals := [2]int{}, []string{}
+		for i := range c.isolated + c.ordinary {
+			kind, pod := 0, newPod(fmt.Sprintf("p-%d", i), "1", isolated.RequestAnnotation, "true")
+			if i >= c.isolated {
+				kind, pod = 1, newPod(fmt.Sprintf("p-%d", i), "1")
+			}
+			results := admissionOf(pod, admitted, c.allocatable)
+			if len(results) == 0 {
+				admitted, counts[kind] = append(admitted, pod), counts[kind]+1
+				continue
+			}
+			lack := results[0].InsufficientResource
+			refusals = append(refusals, fmt.Sprintf("requested=%d used=%d capacity=%d", lack.Requested, lack.Used, lack.Capacity))
+		}
+		if counts != [2]int{c.admittedIsolated, c.admittedOrdinary} || (len(refusals) > 0) != (c.refusal != "") ||
+			slices.ContainsFunc(refusals, func(said string) bool { return said != c.refusal }) {
+			t.Errorf("allocatable %s, %d and %d: admits %v, and says %q; want %d and %d, %q", c.allocatable, c.isolated, c.ordinary,
+				counts, refusals, c.admittedIsolated, c.admittedOrdinary, c.refusal)
+		}
+	}
+}
+
+// admissionOf is what the kubelet of a node has against a pod beside others.
+func admissionOf(pod *corev1.Pod, others []*corev1.Pod, allocatable string) []scheduler.AdmissionResult {
+	node := kubeframework.NewNodeInfo(others...)
+	node.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(allocatable), corev1.ResourcePods: resource.MustParse("110"),
+	}}})
+	return scheduler.AdmissionCheck(pod, node, true)
 }
 
 // TestBothDirectionsOfFit: a full pool says nothing about the other.

@@ -102,10 +102,17 @@ func (q *question) fragmented(node *model.Node, most int) *model.Refusal {
 // allocatable CPU counts the isolated ones that follows from the two pools, but where one of them is overdrawn, such as by pods on
 // CPUs that are not isolated any more.
 func (q *question) admitted(node *model.Node) *model.Refusal {
-	p, room := q.plugin, q.plugin.room()
+	p := q.plugin
+	excluded := node.Isolated != nil && node.Isolated.Mode == isolated.Excluded
+	if !excluded && node.Idle.At(model.CPU) >= 0 && node.Idle.At(p.charged) >= 0 {
+		return nil
+	}
 	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.charged)
-	left := node.Free(model.CPU, room) + 1000*node.Free(p.charged, room)
-	if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded {
+	left := node.Free(model.CPU, model.FutureRoom) + 1000*node.Free(p.charged, model.FutureRoom)
+	if !p.snapshot.LooksAhead() { // it is one room for both, so that what one pool has promised the other may release
+		left = min(left, node.Idle.At(model.CPU)+1000*node.Idle.At(p.charged))
+	}
+	if excluded {
 		left -= 1000 * node.Allocatable.At(p.charged)
 	}
 	if asked > left && asked > left+p.unused(node)+p.unusedBy(q.task) && asked > 0 {
@@ -134,14 +141,6 @@ func (p *plugin) unusedBy(task *model.Task) int64 {
 	counted := helpers.PodRequests(task.Pod, helpers.PodResourcesOptions{UseStatusResources: true})
 	charged := 1000*int64(q.charge) + task.Request.At(model.CPU)
 	return max(0, min(1000*int64(q.charge-q.count), charged-counted.Cpu().MilliValue()))
-}
-
-// room is the room that is looked at.
-func (p *plugin) room() model.Room {
-	if p.snapshot.LooksAhead() {
-		return model.FutureRoom
-	}
-	return model.IdleRoom
 }
 
 // available returns the ids on a node that nobody holds, nor is promised.

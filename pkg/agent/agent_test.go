@@ -163,6 +163,13 @@ func TestFromNothingToOffered(t *testing.T) {
 		topology.BootID != "this-boot" || topology.Kubelet.CPUManagerPolicy != "none" || len(topology.Problems) != 0 {
 		t.Errorf("published %+v", topology)
 	}
+	// What is published is what is enforced: an ordinary container is kept off those CPUs.
+	reply, err := first.CreateContainer(context.Background(), &api.CreateContainerRequest{
+		Pod: &api.PodSandbox{Id: "s", Uid: "u", Name: "p", Namespace: "ns"}, Container: &api.Container{Id: "c", PodSandboxId: "s", Name: "main"},
+	})
+	if cpus := reply.GetAdjust().GetLinux().GetResources().GetCpu().GetCpus(); err != nil || cpus != "0-1" {
+		t.Errorf("an ordinary container is put on CPUs %q, %v; want 0-1", cpus, err)
+	}
 	first.Stop()
 	// NRI's Stop ends the listening alone; a runtime that ends takes its connections with it.
 	m.agent.mu.Lock()

@@ -245,6 +245,23 @@ func TestLeases(t *testing.T) {
 	}
 }
 
+// TestLeasesAfterAFreshStart: nodes that are made anew after a panic are no fresher than they were.
+func TestLeasesAfterAFreshStart(t *testing.T) {
+	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
+	for _, event := range []Event{
+		{Kind: KindNode, Node: isolating("n", 1)}, {Kind: KindNode, Node: isolating("there", 1)}, {Kind: KindLease, Lease: lease("there", 1, start)},
+	} {
+		s.Apply(event)
+	}
+	s.Snapshot(start)
+	s.Apply(Event{Kind: KindPod, Pod: pod("bad")})
+	times := explosive(s, subject{pod: "bad"})
+	snapshot := s.Snapshot(start)
+	if n, there := snapshot.Node("n"), snapshot.Node("there"); *times == 0 || !n.Stale || there.Stale {
+		t.Errorf("%d panics; without an agent stale is %v, with one %v", *times, n.Stale, there.Stale)
+	}
+}
+
 // TestLeasesAreNotLookedAtUnlessAskedFor: nobody is gated by default.
 func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 	s := newState()

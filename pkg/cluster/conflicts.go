@@ -184,12 +184,13 @@ func isolatedOn(node *nodeRecord) isolated.Set {
 	return node.isolated.Isolated
 }
 
-// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it.
+// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it; when it was created for one that
+// nobody has bound, since it was created on its node.
 func boundAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
 			return c.LastTransitionTime.Time
 		}
 	}
-	return time.Time{}
+	return pod.CreationTimestamp.Time
 }

@@ -146,6 +146,8 @@ func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 		{Kind: KindPod, Pod: pod("d", holding("11", 4))},
 		{Kind: KindPod, Pod: pod("leaves", holding("8", 5), deleting(start))},
 		{Kind: KindPod, Pod: pod("theirs", holding("8", 6), by("another"))},
+		// Nobody has bound it: it was created on the node.
+		{Kind: KindPod, Pod: pod("created", holding("8", 0), func(p *corev1.Pod) { p.Status.Conditions = nil }, created(start.Add(7*time.Second)))},
 	}
 	yielding := func(s *State) []string {
 		s.TakeConflicts()
@@ -158,6 +160,7 @@ func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 			s.Apply(event)
 		}
 		want := []string{
+			"overlap created: it holds CPUs 8, which pod ns/first was given before",
 			"overlap e: it holds CPUs 11, which pod ns/d was given before", "overlap second: it holds CPUs 9, which pod ns/first was given before",
 		}
 		if got := yielding(s); !slices.Equal(got, want) {
@@ -165,14 +168,16 @@ func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 		}
 		evicted := model.Eviction{Pod: model.PodRef{UID: "second"}}
 		s.Assume(model.Decision{Evictions: []model.Eviction{evicted}})
-		if got := yielding(s); !slices.Equal(got, want[:1]) {
-			t.Errorf("%q yield while one is being evicted, want %q", got, want[:1])
+		if got := yielding(s); !slices.Equal(got, want[:2]) {
+			t.Errorf("%q yield while one is being evicted, want %q", got, want[:2])
 		}
 		if s.ForgetEviction("second"); !slices.Equal(yielding(s), want) {
 			t.Errorf("%q yield after the eviction failed, want %q", yielding(s), want)
 		}
 		s.Apply(Event{Kind: KindPod, Pod: pod("first", holding("8-9", 1), revised(9), phase(corev1.PodSucceeded))})
-		want[1] = "overlap third: it holds CPUs 10, which pod ns/second was given before"
+		// Both who is leaving and the second are free to go on; they were bound before these.
+		want[0] = "overlap created: it holds CPUs 8, which pod ns/leaves was given before"
+		want[2] = "overlap third: it holds CPUs 10, which pod ns/second was given before"
 		if got := yielding(s); !slices.Equal(got, want) {
 			t.Errorf("%q yield when the first is gone, want %q", got, want)
 		}

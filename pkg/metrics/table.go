@@ -170,7 +170,7 @@ func decisions() []Metric {
 		{
 			Name: Conflicts, Kind: Counter, Program: Scheduler,
 			Help:   "Bound pods that came to hold isolated CPUs which they should not have, or lack those they asked for, by kind.",
-			Labels: []Label{{"kind", "overlap, outside-set, mismatch, unassigned"}},
+			Labels: []Label{{"kind", "overlap, outside-set, mismatch, unassigned, resized"}},
 		},
 	}
 }

@@ -40,6 +40,44 @@ func upperHalf(t *testing.T) *isolcpu.Topology {
 	return topology
 }
 
+// TestIsolatedCPUsAreOffUnlessAskedFor: of all that is theirs a release has nothing by default, and all of it when it is turned on.
+func TestIsolatedCPUsAreOffUnlessAskedFor(t *testing.T) {
+	for enabled, want := range map[string][]string{
+		"false": nil,
+		"true": {
+			"ClusterRole tutti-agent", "ClusterRoleBinding tutti-agent", "DaemonSet tutti-agent", "NetworkPolicy tutti-agent",
+			"Role tutti-agent", "Role tutti-scheduler-agents", "RoleBinding tutti-agent", "RoleBinding tutti-scheduler-agents",
+			"ServiceAccount tutti-agent",
+			"ValidatingAdmissionPolicy agent", "ValidatingAdmissionPolicy assigned", "ValidatingAdmissionPolicy binding",
+			"ValidatingAdmissionPolicy lease", "ValidatingAdmissionPolicy request", "ValidatingAdmissionPolicy resize",
+			"ValidatingAdmissionPolicyBinding agent", "ValidatingAdmissionPolicyBinding assigned", "ValidatingAdmissionPolicyBinding binding",
+			"ValidatingAdmissionPolicyBinding lease", "ValidatingAdmissionPolicyBinding request", "ValidatingAdmissionPolicyBinding resize",
+		},
+	} {
+		args := []string{"--set", "isolcpu.enabled=" + enabled}
+		if enabled == "false" {
+			args = nil
+		}
+		var found []string
+		gated := false
+		for _, object := range render(t, args...) {
+			kind, name := object.GetKind(), object.GetName()
+			_, policy, is := strings.Cut(name, "-isolcpu-")
+			switch {
+			case is:
+				found = append(found, kind+" "+policy)
+			case strings.Contains(name, "agent") || kind == "DaemonSet" || strings.HasPrefix(kind, "ValidatingAdmission"):
+				found = append(found, kind+" "+strings.ReplaceAll(name, release.Namespace+"-", ""))
+			case kind == "Deployment":
+				gated = strings.Contains(fmt.Sprint(object.Object), "--agent-lease-namespace=")
+			}
+		}
+		if slices.Sort(found); !slices.Equal(found, want) || gated != (enabled == "true") {
+			t.Errorf("enabled=%s: there are %q, and Leases are looked at: %v; want %q", enabled, found, gated, want)
+		}
+	}
+}
+
 // assertDaemonSet wants the agent where the label is and nowhere else, and as little allowed there as it can do with.
 func assertDaemonSet(t *testing.T, lab *harness.Env) {
 	var set appsv1.DaemonSet

@@ -147,14 +147,14 @@ func (s *State) conflictsOn(name string) []Conflict {
 }
 
 // Yielding returns the pods of this scheduler that yield to others and are not on their way out, as of the last TakeConflicts, by
-// node and in the order in which they were bound. It costs what there is of conflicts.
+// node and in the order in which they were bound; none of the system's, which nobody ends. It costs what there is of conflicts.
 func (s *State) Yielding() []Conflict {
 	var yielding []Conflict
 	for _, name := range slices.Sorted(maps.Keys(s.conflicts.found)) {
 		for _, conflict := range s.conflicts.found[name] {
 			r := s.record(conflict.Pod.UID)
 			ours := conflict.Job != model.JobKey{}
-			if conflict.Yields && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil {
+			if conflict.Yields && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.OfTheSystem() {
 				yielding = append(yielding, conflict)
 			}
 		}

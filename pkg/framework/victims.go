@@ -12,19 +12,15 @@ import (
 // This file has the three rules about victims that are the engine's, whatever the tiers say: nobody of the system is evicted,
 // nobody of the same or a higher priority, and no gang is cut below its minimum.
 
-// systemCritical is the lowest priority of Kubernetes' own classes, system-cluster-critical and system-node-critical
-// (scheduling.SystemCriticalPriority in k8s.io/kubernetes).
-const systemCritical = 2_000_000_000
-
 // sacrosanct returns why a task is never evicted for anybody, nil when it may be.
 func sacrosanct(task *model.Task) *model.Refusal {
 	switch {
+	case !task.OfTheSystem():
+		return nil
 	case task.Namespace == metav1.NamespaceSystem:
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is the system's", task)}
-	case task.Priority >= systemCritical:
-		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is critical to the system", task)}
 	}
-	return nil
+	return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is critical to the system", task)}
 }
 
 // Priority returns the unit's: the highest of its tasks and of its job. Job is nil for a pod of another scheduler.

@@ -6,6 +6,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -133,6 +134,15 @@ type Task struct {
 
 // Leaves tells whether the task's room is being released and can be counted on.
 func (t *Task) Leaves() bool { return t.Status == Releasing && !t.Stuck }
+
+// systemCritical is the lowest priority of Kubernetes' own classes, system-cluster-critical and system-node-critical
+// (scheduling.SystemCriticalPriority in k8s.io/kubernetes).
+const systemCritical = 2_000_000_000
+
+// OfTheSystem tells whether nobody may ever end the task, whatever for: it is in the system's own namespace, or critical to it.
+func (t *Task) OfTheSystem() bool {
+	return t.Namespace == metav1.NamespaceSystem || t.Priority >= systemCritical
+}
 
 // CompareTasks orders tasks by creation and then by UID: the tail of every task order, total over distinct tasks.
 func CompareTasks(a, b *Task) int {

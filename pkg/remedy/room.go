@@ -11,9 +11,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// systemCritical is the lowest priority of Kubernetes' own classes; nobody is asked to end such pods.
-const systemCritical = 2_000_000_000
-
 // filling is one attempt to find out what room is lacking, and where there is least of it lacking.
 type filling struct {
 	*question
@@ -240,7 +237,7 @@ func (f *filling) freeable(node *model.Node) model.Resources {
 }
 
 func movable(task *model.Task) bool {
-	if task.Namespace == metav1.NamespaceSystem || task.Priority >= systemCritical {
+	if task.OfTheSystem() {
 		return false
 	}
 	owner := metav1.GetControllerOfNoCopy(task.Pod)

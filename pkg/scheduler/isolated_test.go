@@ -265,6 +265,22 @@ func TestWhoMayNotBeEvictedIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestNobodyOfTheSystemIsEvictedForAConflict: who is critical to it stays, and is reported.
+func TestNobodyOfTheSystemIsEvictedForAConflict(t *testing.T) {
+	w := newIsolatedWorld(t)
+	w.inConflict()
+	second := w.pods["g-1"].DeepCopy()
+	second.Spec.Priority = new(int32(2_000_000_000))
+	w.pod(second)
+	calls := w.play(t.Context(), 5*time.Second)
+	if n := kinds(calls)[commit.CallEvict]; n != 0 {
+		t.Errorf("%d were evicted", n)
+	}
+	if told := conflictEvents(calls); len(told) != 1 || !strings.HasPrefix(told[0], "Pod g-1 IsolatedCPUConflict: ") {
+		t.Errorf("told %q", told)
+	}
+}
+
 // TestConflictsAreOnlyReported where that is asked for.
 func TestConflictsAreOnlyReported(t *testing.T) {
 	w := isolatedWorld(t, isolcpu.Options{BestFit: 1, Avoid: 1, Report: true})

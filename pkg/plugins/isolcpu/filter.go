@@ -2,6 +2,7 @@ package isolcpu
 
 import (
 	"fmt"
+	"slices"
 
 	helpers "k8s.io/component-helpers/resource"
 
@@ -75,12 +76,21 @@ func (q *question) fits(node *model.Node) *model.Refusal {
 	if refusal := q.admitted(node); refusal != nil || node.Isolated == nil {
 		return refusal
 	}
-	free := q.plugin.available(node)
-	if !q.Strict() && free.Len() >= q.count {
+	claimed, unmet := q.plugin.claims(node, isolated.Set{})
+	free := q.plugin.free(node).Minus(claimed)
+	if claimed.Empty() && !q.Strict() && free.Len() >= q.count {
 		return nil
 	}
 	if most := isolated.Most(node.Isolated, free, q.Policies); most < q.count {
 		return q.fragmented(node, most)
+	}
+	if claimed.Empty() || q.plugin.ownRoom(node) {
+		return nil
+	}
+	// What the others are given may be other ids without these, and then not be enough for the last of them.
+	ids, _ := isolated.Pick(node.Isolated, free, q.count, q.Policies)
+	if _, then := q.plugin.claims(node, ids); then > unmet {
+		return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d that leave others what they are promised)", q.count), true)
 	}
 	return nil
 }
@@ -145,14 +155,27 @@ func (p *plugin) unusedBy(task *model.Task) int64 {
 
 // available returns the ids on a node that nobody holds, nor is promised.
 func (p *plugin) available(node *model.Node) isolated.Set {
-	free := node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.LooksAhead()))
-	return free.Minus(p.claimed(node))
+	claimed, _ := p.claims(node, isolated.Set{})
+	return p.free(node).Minus(claimed)
 }
 
-// claimed returns ids for those who are promised some on a node and for whom not any will do: the others must leave them as many of
-// the right ones. It is what they would be given if all who are about to leave were gone.
-func (p *plugin) claimed(node *model.Node) isolated.Set {
-	var claimed isolated.Set
+// free returns the ids on a node that nobody holds.
+func (p *plugin) free(node *model.Node) isolated.Set {
+	return node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.LooksAhead()))
+}
+
+// ownRoom tells whether whoever looks is promised room on the node: they take it as they can.
+func (p *plugin) ownRoom(node *model.Node) bool {
+	viewer := p.snapshot.Viewer().Job
+	return slices.ContainsFunc(p.snapshot.Holds(), func(h model.Hold) bool {
+		return h.Job == viewer && h.Node == node.Name && !h.Reserved()
+	})
+}
+
+// claims returns ids for those who are promised some on a node and for whom not any will do: the others must leave them as many of
+// the right ones. It is what they would be given, in a fixed order, if all who are about to leave were gone and these ids were taken;
+// unmet is how many of them there is nothing for.
+func (p *plugin) claims(node *model.Node, taken isolated.Set) (claimed isolated.Set, unmet int) {
 	left := node.Isolated.Isolated
 	first := true
 	claim := func(task *model.Task) {
@@ -161,9 +184,12 @@ func (p *plugin) claimed(node *model.Node) isolated.Set {
 			return
 		}
 		if first {
-			left, first = left.Minus(node.HeldCPUs(true)), false
+			left, first = left.Minus(node.HeldCPUs(true)).Minus(taken), false
 		}
-		ids, _ := isolated.Pick(node.Isolated, left, q.count, q.Policies)
+		ids, ok := isolated.Pick(node.Isolated, left, q.count, q.Policies)
+		if !ok {
+			unmet++
+		}
 		claimed, left = claimed.Union(ids), left.Minus(ids)
 	}
 	for _, hold := range p.snapshot.KeptOn(node) {
@@ -178,7 +204,7 @@ func (p *plugin) claimed(node *model.Node) isolated.Set {
 			}
 		}
 	}
-	return claimed
+	return claimed, unmet
 }
 
 // member returns whom a hold is for; nil when it is reserved, or for nobody any more.

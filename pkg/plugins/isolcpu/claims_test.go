@@ -1,0 +1,178 @@
+package isolcpu_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// TestFreedCPUsGoToWhoPaid promises room on one node to a few pods that are particular about their CPUs, and lets others that are so,
+// too, come while the victims leave one by one: in the end all who were promised room are placed. The first histories are ones in
+// which none was, when nobody looked what taking ids does to what the others are given.
+func TestFreedCPUsGoToWhoPaid(t *testing.T) {
+	seeds := []uint64{1447, 4858, 9583}
+	for seed := range uint64(150) {
+		seeds = append(seeds, seed)
+	}
+	promised := 0
+	for _, seed := range seeds {
+		y := &yard{house: newHouse(t), random: rand.New(rand.NewPCG(seed, 5))}
+		y.node("20", "6-11", "12-17", isolated.Included)
+		holders := y.promise()
+		if len(holders) == 0 {
+			continue
+		}
+		promised++
+		leaving := y.leaving()
+		y.disturb(len(leaving))
+		for _, pod := range leaving {
+			y.remove(pod)
+			y.disturb(len(leaving))
+		}
+		if placed := y.redeem(holders); len(placed) != len(holders) {
+			t.Errorf("history %d: %q were promised room, %v were placed", seed, holders, placed)
+		}
+	}
+	if promised < 50 {
+		t.Errorf("only in %d of %d histories somebody was promised room", promised, len(seeds))
+	}
+}
+
+// yard is a house in which pods are particular about their CPUs.
+type yard struct {
+	*house
+	random *rand.Rand
+}
+
+// particular is a pod of at most so many isolated CPUs, for which in three cases of four not any will do.
+func (y *yard) particular(name string, most int, priority int32) *corev1.Pod {
+	pod := newPod(name, fmt.Sprint(1+y.random.IntN(most)), isolated.RequestAnnotation, "true")
+	pod.Spec.Priority = &priority
+	smt, numa := "", ""
+	switch y.random.IntN(4) {
+	case 0:
+		numa = string(isolated.NUMARequired)
+	case 1:
+		smt = string(isolated.RequireFullCore)
+	case 2:
+		numa, smt = string(isolated.NUMARequired), string([]isolated.SMT{isolated.RequireFullCore, isolated.OnePerCore}[y.random.IntN(2)])
+	}
+	for key, value := range map[string]string{isolated.SMTAnnotation: smt, isolated.NUMAAnnotation: numa} {
+		if value != "" {
+			pod.Annotations[key] = value
+		}
+	}
+	return pod
+}
+
+// confirmAll lets the watch see all binds.
+func (y *yard) confirmAll() {
+	for _, uid := range slices.Sorted(maps.Keys(y.coming)) {
+		y.confirm(uid)
+	}
+}
+
+// task returns the only task of a pod's job.
+func task(snapshot *model.Snapshot, name string) *model.Task {
+	return snapshot.Job(model.JobKey{Namespace: "default", Name: name, Single: true}).Tasks[0]
+}
+
+// promise fills the node, and promises room that some of its pods are evicted for to up to three others. It returns them; nobody when
+// one of them has paid nothing.
+func (y *yard) promise() (holders []string) {
+	for i := range 8 {
+		y.tell(y.particular(fmt.Sprintf("v-%d", i), 3, 0))
+	}
+	y.place()
+	y.confirmAll()
+	for i := range 3 {
+		y.tell(y.particular(fmt.Sprintf("p-%d", i), 5, 5))
+	}
+	y.session(func(s *framework.Session) {
+		node := s.Snapshot.Nodes[0]
+		for i := range 3 {
+			holder := task(s.Snapshot, fmt.Sprintf("p-%d", i))
+			refusal := s.Try(func(statement *framework.Statement) *model.Refusal {
+				for _, victim := range slices.Clone(node.Tasks) {
+					if victim.Priority == 0 && victim.Status == model.Running && y.random.IntN(3) > 0 {
+						statement.Evict(victim)
+					}
+				}
+				if holder.Refused != nil || !s.Fits(holder, node, model.FutureRoom) {
+					return &model.Refusal{}
+				}
+				return statement.Promise(holder, node)
+			})
+			if refusal == nil {
+				holders = append(holders, holder.Name)
+			}
+		}
+	})
+	snapshot := y.state.Snapshot(y.now)
+	if slices.ContainsFunc(holders, func(name string) bool { return task(snapshot, name).Nominated == "" }) {
+		return nil
+	}
+	return holders
+}
+
+// leaving returns those who were evicted, in any order.
+func (y *yard) leaving() []*corev1.Pod {
+	var leaving []*corev1.Pod
+	for _, victim := range y.state.Snapshot(y.now).Node("a").Tasks {
+		if victim.Status == model.Releasing {
+			leaving = append(leaving, y.pods[victim.UID])
+		}
+	}
+	y.random.Shuffle(len(leaving), func(i, j int) { leaving[i], leaving[j] = leaving[j], leaving[i] })
+	return leaving
+}
+
+// disturb lets a few pods come that start on idle room, if they may.
+func (y *yard) disturb(round int) {
+	for i := range y.random.IntN(3) {
+		y.tell(y.particular(fmt.Sprintf("s-%d-%d-%d", round, i, len(y.pods)), 3, 1))
+	}
+	y.placeOnly(func(t *model.Task) bool { return t.Priority == 1 })
+	y.confirmAll()
+}
+
+// placeOnly places those of the pending pods that find room, and returns whom it has placed.
+func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
+	placed := map[string]bool{}
+	y.session(func(s *framework.Session) {
+		for _, job := range s.Snapshot.Jobs {
+			for _, waiting := range job.Waiting() {
+				if !which(waiting) || waiting.Refused != nil {
+					continue
+				}
+				refusal := s.Try(func(statement *framework.Statement) *model.Refusal {
+					node, tally := s.Choose(waiting, model.IdleRoom, nil)
+					if node == nil {
+						return tally.Refusal(1, 0, "")
+					}
+					return statement.Place(waiting, node)
+				})
+				if refusal == nil {
+					placed[waiting.Name] = true
+				}
+			}
+		}
+	})
+	return placed
+}
+
+// redeem places those who were promised room; whoever finds none before the others have theirs has another turn.
+func (y *yard) redeem(holders []string) map[string]bool {
+	ours := func(t *model.Task) bool { return slices.Contains(holders, t.Name) }
+	placed := y.placeOnly(ours)
+	maps.Copy(placed, y.placeOnly(ours))
+	return placed
+}

@@ -58,8 +58,8 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]mark
-	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, or have given it back;
-	// returned are those that have given it back.
+	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, keep what they have
+	// or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
 	renewed, returned map[model.JobKey]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.

@@ -37,7 +37,8 @@ func (s *Session) giveBackLapsed() {
 	}
 }
 
-// takenBack takes back, once, what was promised to members of a job in earlier cycles, but for those who are promised room anew.
+// takenBack takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed since, but for
+// those who are promised room anew.
 func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promise {
 	if s.returned[job.Key] {
 		return nil
@@ -45,7 +46,7 @@ func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promis
 	var back []model.Promise
 	for _, task := range job.Tasks {
 		again := func(promise model.Promise) bool { return promise.Pod.UID == task.UID }
-		if task.Nominated != "" && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
+		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
 			back = append(back, model.Promise{Pod: task.PodRef})
 		}
 	}

@@ -151,3 +151,34 @@ func TestManyEqualsGiveWay(t *testing.T) {
 		s.end()
 	}
 }
+
+// TestADraftIsOfNoUseOnceOthersWereEvicted: two searches are cut short, and one of them finds a plan when it goes on. The other one
+// begins anew, or it would pass over victims that are enough by now.
+func TestADraftIsOfNoUseOnceOthersWereEvicted(t *testing.T) {
+	for budget := 1; budget <= 20; budget++ {
+		s := newStage()
+		s.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: preempt, arguments: {budget: %d}}]\n", config.DefaultYAML(), budget)
+		if err := s.world.apply(`
+			node n0 cpu=2 memory=3Gi
+			node n1 cpu=1 memory=2Gi
+			pod low-0 memory=1Gi node=n0 phase=Running
+			pod low-1 memory=0Gi node=n1 phase=Running
+			pod low-2 memory=1Gi node=n1 phase=Running
+			pod stays memory=2Gi node=n0 phase=Running priority=1
+			pod first memory=2Gi priority=1 age=2s
+			pod second memory=1Gi cpu=2 priority=1 age=1s`); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			before := s.sight()
+			before.follow(t, s.goOn(t))
+			if err := s.confirm(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ending := s.world.podNames(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }); len(ending) != 2 {
+			t.Errorf("with a budget of %d these are evicted: %v", budget, ending)
+		}
+		s.end()
+	}
+}

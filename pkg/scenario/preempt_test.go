@@ -191,7 +191,7 @@ func (s *stage) sight() *sight {
 }
 
 // follow goes through the decisions of a cycle and looks at each eviction; it returns how many there were.
-func (v *sight) follow(t *rapid.T, o *outcome) (evicted int) {
+func (v *sight) follow(t rapid.TB, o *outcome) (evicted int) {
 	for _, d := range o.decisions {
 		for _, e := range d.Evictions {
 			v.gone[key(e.Pod.Namespace, e.Pod.Name)] = true
@@ -212,7 +212,7 @@ func (v *sight) follow(t *rapid.T, o *outcome) (evicted int) {
 }
 
 // hold is invariant I10: the job starts once its victims are gone, and not if any unit of them stayed.
-func (v *sight) hold(t *rapid.T, o *outcome, d model.Decision) {
+func (v *sight) hold(t rapid.TB, o *outcome, d model.Decision) {
 	if !v.starts(o, d.Job, false) {
 		t.Fatalf("invariant I10: pods are evicted for %s, which cannot start:\n%s", d.Job, o)
 	}

@@ -28,6 +28,7 @@ func (s *Session) decide(operations []operation) {
 			if paid || s.hasPaid(op.task.Job) { // one that cost nobody anything is made anew in each cycle
 				decision := decisionOf(op.task.Job)
 				decision.Promises = append(decision.Promises, model.Promise{Pod: op.task.PodRef, Node: op.task.Node})
+				s.promised[op.task.UID] = true
 			}
 		}
 	}

@@ -21,16 +21,24 @@ func (s *Session) GiveBack(job *model.Job) {
 // the session, so that another action may make a new plan that begins with it; without one it is given back in the end.
 func (s *Session) Lapse(job *model.Job) { s.lapsed = append(s.lapsed, job) }
 
+// Lapsed returns the jobs whose promises have lapsed in this session, and that neither got room since nor gave theirs back.
+func (s *Session) Lapsed() []*model.Job {
+	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
+}
+
+// Keep leaves a job what it was promised in earlier cycles, although it has lapsed: whether it helps is for the next cycle to find
+// out.
+func (s *Session) Keep(job *model.Job) { s.renewed[job.Key] = true }
+
 // giveBackLapsed gives back what was not promised anew, nor needed in the end.
 func (s *Session) giveBackLapsed() {
-	for _, job := range s.lapsed {
-		if !s.renewed[job.Key] {
-			s.GiveBack(job)
-		}
+	for _, job := range s.Lapsed() {
+		s.GiveBack(job)
 	}
 }
 
-// takenBack takes back, once, what was promised to members of a job in earlier cycles, but for those who are promised room anew.
+// takenBack takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed since, but for
+// those who are promised room anew.
 func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promise {
 	if s.returned[job.Key] {
 		return nil
@@ -38,7 +46,7 @@ func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promis
 	var back []model.Promise
 	for _, task := range job.Tasks {
 		again := func(promise model.Promise) bool { return promise.Pod.UID == task.UID }
-		if task.Nominated != "" && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
+		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
 			back = append(back, model.Promise{Pod: task.PodRef})
 		}
 	}

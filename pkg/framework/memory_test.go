@@ -19,6 +19,8 @@ import (
 type choosy struct {
 	named
 	session *Session
+	// weights are those of its scores; of its taste nobody knows whether they are none, or below it.
+	weights [5]int64
 }
 
 func (c *choosy) OpenSession(session *Session) { c.session = session }
@@ -65,13 +67,13 @@ func (c *choosy) ScoresFor(task *model.Task, scope Scope, candidates []*model.No
 	tasks := func(node *model.Node) int64 { return int64(len(node.Tasks)) }
 	switch {
 	case scope == Static:
-		return []NodeScore{{Weight: 2, Normalization: ByMax, Raw: func(node *model.Node) int64 { return node.Object.Generation }}}
+		return []NodeScore{{Weight: c.weights[0], Normalization: ByMax, Raw: func(node *model.Node) int64 { return node.Object.Generation }}}
 	case scope == Local && task.Shape == shapes[2]:
-		return []NodeScore{{Weight: 1, Raw: tasks}, {Weight: 3, Normalization: Reversed, Raw: tasks}}
+		return []NodeScore{{Weight: c.weights[1], Raw: tasks}, {Weight: c.weights[2], Normalization: Reversed, Raw: tasks}}
 	case scope == Local:
-		return []NodeScore{{Weight: 5, Raw: func(node *model.Node) int64 { return c.still(node).Idle.At(0) }}}
+		return []NodeScore{{Weight: c.weights[3], Raw: func(node *model.Node) int64 { return c.still(node).Idle.At(0) }}}
 	case task.Role == "shy":
-		return []NodeScore{{Weight: 4, Normalization: ByRange, Raw: tasks}}
+		return []NodeScore{{Weight: c.weights[4], Normalization: ByRange, Raw: tasks}}
 	}
 	return nil
 }
@@ -93,16 +95,46 @@ func (f *field) n(least, most int) int { return rapid.IntRange(least, most).Draw
 func (f *field) object() *corev1.Node {
 	object := &corev1.Node{}
 	object.Labels = map[string]string{"grade": "xxx"[:f.n(0, 3)]}
-	object.Generation = int64(f.n(1, 1000))
+	object.Generation = 7 // so that many are liked equally
+	if f.n(0, 2) == 0 {
+		object.Generation = int64(f.n(1, 1000))
+	}
 	return object
 }
+
+// weights draws those of the scores.
+func (f *field) weights() (weights [5]int64) {
+	for i := range weights {
+		weights[i] = []int64{0, 1, 5, 10_000, -3}[f.n(0, 4)]
+	}
+	return weights
+}
+
+// keep draws room that is kept for some jobs, on nodes that are there.
+func (f *field) keep() {
+	var holds []model.Hold
+	for i := range f.n(0, 3) {
+		if len(f.snapshot.Nodes) == 0 {
+			break
+		}
+		node := f.snapshot.Nodes[f.n(0, len(f.snapshot.Nodes)-1)]
+		holds = append(holds, model.Hold{
+			Job: jobs[f.n(0, 1)], Priority: int32(f.n(0, 2)), Node: node.Name,
+			Pod: model.PodRef{UID: types.UID(fmt.Sprint(i))}, Request: model.Resources{int64(f.n(1, 3))},
+		})
+	}
+	slices.SortFunc(holds, func(a, b model.Hold) int { return model.CompareHolds(&a, &b) })
+	f.snapshot.SetHolds(holds)
+}
+
+var jobs = []model.JobKey{{Name: "i"}, {Name: "j"}}
 
 func (f *field) task() *model.Task {
 	f.pods++
 	shape := f.n(0, len(shapes)-1)
 	task := &model.Task{
 		PodRef: model.PodRef{UID: types.UID(fmt.Sprintf("p%03d", f.pods))}, Pod: &corev1.Pod{},
-		Shape: shapes[shape], Request: model.Resources{int64(shape + 1)}, Job: model.JobKey{Name: "j"},
+		Shape: shapes[shape], Request: model.Resources{int64(shape + 1)}, Job: jobs[f.n(0, 1)],
 	}
 	if f.n(0, 4) == 0 {
 		task.Role = "shy"
@@ -186,7 +218,11 @@ func name(node *model.Node) string {
 func TestMemoryChangesNoAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &field{t: t, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
-		f.profile = &Profile{Tiers: []Tier{{Member{New: func() Plugin { return &choosy{named: "choosy"} }}}}}
+		for i, key := range jobs {
+			f.snapshot.Jobs = append(f.snapshot.Jobs, &model.Job{Key: key, Priority: int32(i + 1)})
+		}
+		weights := f.weights()
+		f.profile = &Profile{Tiers: []Tier{{Member{New: func() Plugin { return &choosy{named: "choosy", weights: weights} }}}}}
 		var nodes []*model.Node
 		for i := range f.n(0, 20) {
 			nodes = append(nodes, f.node(i))
@@ -195,6 +231,9 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 		for range f.n(4, 20) {
 			for range f.n(0, 4) {
 				f.change()
+			}
+			if f.n(0, 2) == 0 || len(f.snapshot.Holds()) > 0 { // the live state says so before each session, since nodes may have gone
+				f.keep()
 			}
 			session := Open(f.snapshot, f.profile, Options{Memory: &f.memory})
 			afresh := Open(f.snapshot, f.profile, Options{Afresh: true})
@@ -207,18 +246,35 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 	})
 }
 
-// tryOne places a task, or takes that back at once.
+// tryOne places or promises a few tasks, or takes that back, or some of it, at once.
 func (f *field) tryOne(session *Session) {
-	task, keep := f.task(), f.n(0, 2) > 0
-	refusal := session.Try(func(statement *Statement) *model.Refusal {
-		node, _ := session.Choose(task, model.IdleRoom, nil)
-		if node == nil || statement.Place(task, node) != nil || !keep {
+	var placed []*model.Task
+	keep := f.n(0, 2) > 0
+	refusal := session.Try(func(*Statement) *model.Refusal {
+		for range f.n(1, 3) {
+			task, room, stays := f.task(), model.Room(f.n(0, 1)), f.n(0, 2) > 0
+			refusal := session.Try(func(statement *Statement) *model.Refusal {
+				take := statement.Place
+				if room == model.FutureRoom {
+					take = statement.Promise
+				}
+				node, _ := session.Choose(task, room, nil)
+				if node == nil || take(task, node) != nil || !stays {
+					return no("Changed")
+				}
+				return nil
+			})
+			if refusal == nil {
+				placed = append(placed, task)
+			}
+		}
+		if !keep {
 			return no("Changed")
 		}
 		return nil
 	})
 	if refusal == nil {
-		f.placed = append(f.placed, task)
+		f.placed = append(f.placed, placed...)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -58,10 +60,12 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]mark
-	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, or have given it back;
-	// returned are those that have given it back.
+	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, keep what they have
+	// or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
 	renewed, returned map[model.JobKey]bool
+	// promised are the pods that a decision of this session has promised room beyond it.
+	promised map[types.UID]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
 	// decided tells that something was, wake when time alone may change an answer; zero is never.
@@ -107,6 +111,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		memory:   options.Memory,
 		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
+		promised:    map[types.UID]bool{},
 		quarantined: map[model.JobKey]*model.Refusal{}, laps: options.Stopwatch.laps(),
 	}
 	if s.memory == nil {

@@ -50,6 +50,10 @@ func (s *Session) fingerprint() string {
 		}
 		b = append(b, '\n')
 	}
+	for _, hold := range s.Snapshot.Holds() {
+		b = append(append(append(append(b, hold.Node...), ' '), hold.Job.String()...), ' ')
+		b = append(append(b, hold.Pod.UID...), '\n')
+	}
 	for _, job := range s.Snapshot.Jobs {
 		for _, task := range job.Tasks {
 			b = strconv.AppendInt(append(append(b, task.UID...), ' '), int64(task.Status), 10)

@@ -39,6 +39,9 @@ func (s *stage) check(o *outcome) error {
 	if err := s.checkKept(o); err != nil {
 		return err
 	}
+	if err := s.checkPromised(o); err != nil {
+		return err
+	}
 	if err := s.checkReserved(o); err != nil {
 		return err
 	}

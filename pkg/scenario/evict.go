@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -165,12 +166,14 @@ func (s *stage) confirmEvictions() error {
 	return err
 }
 
-// kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource. Who has started keeps
-// nothing any more. highest is the highest priority of those jobs.
-func (s *stage) kept(o *outcome, node string, from *corev1.Pod) (sums corev1.ResourceList, highest int32) {
+// kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource, with what was said in this
+// cycle by then. Who has started keeps nothing any more. highest is the highest priority of those jobs.
+func (s *stage) kept(
+	o *outcome, node string, from *corev1.Pod, said map[types.UID]string,
+) (sums corev1.ResourceList, highest int32) {
 	sums, highest = corev1.ResourceList{}, math.MinInt32
 	for _, pod := range s.world.pods {
-		promised, fresh := s.promised[pod.UID]
+		promised, fresh := said[pod.UID]
 		if !fresh {
 			promised = pod.Status.NominatedNodeName
 		}
@@ -194,31 +197,72 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// checkKept is invariant I15: who is bound leaves the room alone that is kept for others of its priority or above. What others take
-// of it in the same cycle, who may, is not its doing.
+// checkKept is invariant I15: who is bound leaves the room alone that is kept, at that moment, for others of its priority or above.
+// What others take of it in the same cycle, who may, is not its doing.
 func (s *stage) checkKept(o *outcome) error {
-	for name, fresh := range o.bound() {
-		for _, pod := range s.world.pods {
-			if !fresh[pod.UID] {
-				continue
+	said, bound := map[types.UID]string{}, o.bound()
+	for _, decision := range o.decisions {
+		for _, bind := range decision.Binds {
+			pod := s.world.pods[key(bind.Pod.Namespace, bind.Pod.Name)]
+			if err := s.checkLeft(o, bind.Node, pod, bound[bind.Node], said); err != nil {
+				return err
 			}
-			sums, highest := s.kept(o, name, pod)
-			if len(sums) == 0 {
-				continue
+		}
+		for _, promise := range decision.Promises {
+			said[promise.Pod.UID] = promise.Node
+		}
+	}
+	return nil
+}
+
+// checkLeft sees that a pod leaves enough on its node; fresh are those that came there in this cycle.
+func (s *stage) checkLeft(
+	o *outcome, name string, pod *corev1.Pod, fresh map[types.UID]bool, said map[types.UID]string,
+) error {
+	sums, highest := s.kept(o, name, pod, said)
+	if len(sums) == 0 {
+		return nil
+	}
+	for _, other := range s.world.pods {
+		if fresh[other.UID] && s.priorityOf(other) > highest {
+			continue
+		}
+		if s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {
+			addTo(sums, other.Spec.Containers[0].Resources.Requests)
+		}
+	}
+	for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
+		offered, sum := s.world.nodes[name].Status.Allocatable[resource], sums[resource]
+		if !amount.IsZero() && sum.Cmp(offered) > 0 {
+			return fmt.Errorf("invariant I15: %s is bound to %s, where %s is kept for others", pod.Name, name, resource)
+		}
+	}
+	return nil
+}
+
+// checkPromised is the other half of invariant I15: no room is promised twice. Where a pod was promised room in this cycle there is
+// as much once those have left who are leaving, beside what is kept for its own job and for others of its priority or above.
+func (s *stage) checkPromised(o *outcome) error {
+	for _, pod := range s.world.pods {
+		name := s.promised[pod.UID]
+		if name == "" {
+			continue
+		}
+		node := s.world.nodes[name]
+		if node == nil {
+			return fmt.Errorf("pod %s is promised room on %s, which is no node", pod.Name, name)
+		}
+		sums, _ := s.kept(o, name, pod, s.promised)
+		for _, other := range s.world.pods {
+			sibling := s.jobOf(other) == s.jobOf(pod) && s.promised[other.UID] == name
+			if sibling || s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {
+				addTo(sums, other.Spec.Containers[0].Resources.Requests)
 			}
-			for _, other := range s.world.pods {
-				if fresh[other.UID] && s.priorityOf(other) > highest {
-					continue
-				}
-				if s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {
-					addTo(sums, other.Spec.Containers[0].Resources.Requests)
-				}
-			}
-			for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
-				offered, sum := s.world.nodes[name].Status.Allocatable[resource], sums[resource]
-				if !amount.IsZero() && sum.Cmp(offered) > 0 {
-					return fmt.Errorf("invariant I15: %s is bound to %s, where %s is kept for others", pod.Name, name, resource)
-				}
+		}
+		for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
+			offered, sum := node.Status.Allocatable[resource], sums[resource]
+			if !amount.IsZero() && sum.Cmp(offered) > 0 && !(offered.IsZero() && s.byClass(resource)) {
+				return fmt.Errorf("invariant I15: %s is promised %s on %s, and so are others", pod.Name, resource, name)
 			}
 		}
 	}

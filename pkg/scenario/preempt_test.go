@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ type fight struct {
 func (f *fight) cluster() string {
 	var lines []string
 	for i := range f.n(1, 4) {
-		lines = append(lines, fmt.Sprintf("node n%d cpu=%d memory=%dGi labels=rack=%s", i, f.n(1, 5), f.n(1, 5), f.one("a", "b")))
+		lines = append(lines, f.node(i))
 	}
 	for i := range f.n(0, 2) {
 		if f.budgets {
@@ -36,6 +37,10 @@ func (f *fight) cluster() string {
 		lines = append(lines, f.gang(f.n(0, 2)))
 	}
 	return strings.Join(lines, "\n")
+}
+
+func (f *fight) node(i int) string {
+	return fmt.Sprintf("node n%d cpu=%d memory=%dGi labels=rack=%s", i, f.n(1, 5), f.n(1, 5), f.one("a", "b"))
 }
 
 // gang draws a gang, or single pods, of one priority.
@@ -64,7 +69,7 @@ func (f *fight) gang(priority int) string {
 func (f *fight) happen() error {
 	w := f.stage.world
 	leaving := w.podNames(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
-	switch f.n(0, 7) {
+	switch f.n(0, 8) {
 	case 0, 1, 2:
 		for _, name := range leaving {
 			if f.n(0, 1) == 0 {
@@ -95,8 +100,30 @@ func (f *fight) happen() error {
 		if len(bound) > 0 {
 			return f.stage.befall("finish", []string{f.one(bound...)}, nil)
 		}
+	case 7:
+		return f.shake()
 	}
 	return nil
+}
+
+// shake changes the nodes: what was promised on them may not be enough any more.
+func (f *fight) shake() error {
+	w := f.stage.world
+	names := slices.Sorted(maps.Keys(w.nodes))
+	if len(names) == 0 || f.n(0, 4) == 0 {
+		return w.apply(f.node(f.n(0, 5)))
+	}
+	name := []string{f.one(names...)}
+	switch f.n(0, 3) {
+	case 0:
+		return w.cordon(name, true)
+	case 1:
+		return w.cordon(name, false)
+	case 2:
+		return w.remove("node", name)
+	default:
+		return w.changeNodes(name, func(node *corev1.Node) { node.Labels["rack"] = f.one("a", "b") })
+	}
 }
 
 // TestPreemption keeps invariants I9 to I15 on random clusters over several cycles, with victims that take their time and come
@@ -148,10 +175,14 @@ type sight struct {
 	where map[string]string // of each pod
 	kept  map[string]string // where a pod was promised to be in this cycle
 	gone  map[string]bool
+	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is not for
+	// those above them as long as the cycle lasts.
+	paid  map[model.JobKey]bool
+	turns bool
 }
 
 func (s *stage) sight() *sight {
-	v := &sight{stage: s, where: map[string]string{}, kept: map[string]string{}, gone: map[string]bool{}}
+	v := &sight{stage: s, where: map[string]string{}, kept: map[string]string{}, gone: map[string]bool{}, paid: map[model.JobKey]bool{}}
 	for name, pod := range s.world.pods {
 		v.where[name] = pod.Spec.NodeName
 		v.gone[name] = pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || s.leaves(pod)
@@ -160,7 +191,7 @@ func (s *stage) sight() *sight {
 }
 
 // follow goes through the decisions of a cycle and looks at each eviction; it returns how many there were.
-func (v *sight) follow(t *rapid.T, o *outcome) (evicted int) {
+func (v *sight) follow(t rapid.TB, o *outcome) (evicted int) {
 	for _, d := range o.decisions {
 		for _, e := range d.Evictions {
 			v.gone[key(e.Pod.Namespace, e.Pod.Name)] = true
@@ -168,6 +199,7 @@ func (v *sight) follow(t *rapid.T, o *outcome) (evicted int) {
 		}
 		if len(d.Evictions) > 0 {
 			v.hold(t, o, d)
+			v.paid[d.Job] = true
 		}
 		for _, bind := range d.Binds {
 			v.where[key(bind.Pod.Namespace, bind.Pod.Name)] = bind.Node
@@ -180,7 +212,7 @@ func (v *sight) follow(t *rapid.T, o *outcome) (evicted int) {
 }
 
 // hold is invariant I10: the job starts once its victims are gone, and not if any unit of them stayed.
-func (v *sight) hold(t *rapid.T, o *outcome, d model.Decision) {
+func (v *sight) hold(t rapid.TB, o *outcome, d model.Decision) {
 	if !v.starts(o, d.Job, false) {
 		t.Fatalf("invariant I10: pods are evicted for %s, which cannot start:\n%s", d.Job, o)
 	}
@@ -250,10 +282,17 @@ func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]int64 {
 	free := map[string][2]int64{}
 	for name, node := range v.stage.world.nodes {
+		if node.Spec.Unschedulable {
+			continue
+		}
 		free[name] = [2]int64{node.Status.Allocatable.Cpu().MilliValue(), node.Status.Allocatable.Memory().Value()}
 	}
 	take := func(pod *corev1.Pod, node string) {
-		left, requests := free[node], pod.Spec.Containers[0].Resources.Requests
+		left, there := free[node]
+		if !there { // the node is gone, and the pod not yet
+			return
+		}
+		requests := pod.Spec.Containers[0].Resources.Requests
 		free[node] = [2]int64{left[0] - requests.Cpu().MilliValue(), left[1] - requests.Memory().Value()}
 	}
 	for name, pod := range v.stage.world.pods {
@@ -274,7 +313,7 @@ func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]i
 // promised returns where a pod that waits has room that the job must leave alone: that of equal or higher priority.
 func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing bool) string {
 	owner := v.stage.jobOf(pod)
-	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) {
+	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) && !(v.turns && v.paid[owner]) {
 		return ""
 	}
 	back := false

@@ -76,12 +76,23 @@ func (d *dice) seldom(times int, text string) string {
 	return ""
 }
 
-// configuration is the built-in one, or one by which gangs that wait get room reserved at once.
+// configuration is the built-in one, or one by which gangs that wait get room reserved at once, or nodes are liked for other reasons.
 func (d *dice) configuration() []byte {
+	text := string(config.DefaultYAML())
 	if d.n(0, 1) == 0 {
-		return config.DefaultYAML()
+		text = reserveAtOnce(d.n(1, 2))
 	}
-	return []byte(reserveAtOnce(d.n(1, 2)))
+	if d.n(0, 2) > 0 {
+		return []byte(text)
+	}
+	arguments := "  - name: nodeorder\n    arguments:\n"
+	for _, score := range []string{
+		"leastrequested", "mostrequested", "balancedresource", "requestedtocapacityratio", "nodeaffinity", "podaffinity", "tainttoleration",
+		"imagelocality", "podtopologyspread", "nodepreferavoidpods",
+	} {
+		arguments += fmt.Sprintf("      %s.weight: %s\n", score, d.one("0", "0", "1", "3", "10000"))
+	}
+	return []byte(strings.Replace(text, "  - name: nodeorder\n", arguments, 1))
 }
 
 // reserveAtOnce is a configuration with so many reservations at most.

@@ -22,11 +22,12 @@ const (
 	trimming
 )
 
-// draft is a search that was cut short, to go on from in the next cycle, as long as nothing has changed.
+// draft is a search that was cut short, to go on from in the next cycle, as long as nothing has changed, in the session either.
 //
 // Invariant: each cycle brings it one step further at least, however small the budget.
 type draft struct {
 	version uint64
+	scene   uint64
 	stage   stage
 	// tried is how many sets were tried without success, or how many members were looked at.
 	tried int
@@ -43,12 +44,16 @@ type draft struct {
 // stop ends the search for this cycle.
 func (s *search) stop(d draft) {
 	s.cut = true
-	d.version, d.without = s.job.Version, maps.Clone(s.hearing.without)
+	d.version, d.scene, d.without = s.job.Version, s.scene, maps.Clone(s.hearing.without)
 	s.draft = &d
 }
 
-// goOn returns the search that goes on with a draft.
-func (s *search) goOn(before *draft) *search {
+// takenUp returns the search as it goes on with its draft, if there is one and it can.
+func (s *search) takenUp() *search {
+	before := s.drafts[s.job.Key]
+	if before == nil || before.version != s.job.Version || before.scene != s.sceneNow() {
+		return s
+	}
 	if len(before.without) > 0 {
 		s.hearing.without = maps.Clone(before.without)
 		s = s.narrowed()

@@ -9,7 +9,7 @@ import (
 )
 
 // lapse takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that nobody is evicted
-// for want of it. It returns those jobs; when their turn comes they are promised what is left.
+// for want of it. It returns those jobs; when their turn comes they are promised what is left. A plan of this run stands.
 func (r *run) lapse(refused []*model.Job) []*model.Job {
 	var highest *model.Job
 	for _, job := range refused {
@@ -22,9 +22,13 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 		return nil
 	}
 	for _, job := range r.session.Snapshot.Jobs {
-		if job.Priority < highest.Priority && !job.Settled && slices.ContainsFunc(job.Tasks, promised) {
+		if job.Priority < highest.Priority && !job.Settled && !r.paid[job.Key] && slices.ContainsFunc(job.Tasks, promised) {
 			lapsed = append(lapsed, job)
 		}
+	}
+	if len(lapsed) > 0 {
+		r.seen = false
+		clear(r.hopeless) // there is more room
 	}
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, job := range lapsed {
@@ -47,5 +51,6 @@ func (r *run) renew(job *model.Job) bool {
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}
+	r.seen = false
 	return refusal == nil
 }

@@ -29,6 +29,7 @@ type past struct {
 // failure is why there is no plan for one version of a job.
 type failure struct {
 	version uint64
+	scene   uint64
 	why     string
 }
 
@@ -61,6 +62,9 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	}
 	for _, job := range snapshot.Jobs {
 		maphash.WriteComparable(&h, job.Version)
+		if held := snapshot.Held[job.Key]; held != nil && held.Code == model.Quarantined {
+			h.WriteByte('!') // nobody evicts whom nobody may be asked about
+		}
 	}
 	for i := range snapshot.Budgets {
 		budget := &snapshot.Budgets[i]
@@ -95,9 +99,9 @@ func (p *past) missed(session *framework.Session, job *model.Job) {
 }
 
 // recall returns why there is no plan for a job, if it is what it was.
-func (p *past) recall(session *framework.Session, job *model.Job) (why string, ok bool) {
+func (p *past) recall(r *run, job *model.Job) (why string, ok bool) {
 	before, ok := p.known[job.Key]
-	if !ok || before.version != job.Version || job.Version == 0 || session.Afresh() {
+	if !ok || before.version != job.Version || job.Version == 0 || r.session.Afresh() || !r.moved && before.scene != r.sceneNow() {
 		return "", false
 	}
 	return before.why, true
@@ -105,9 +109,9 @@ func (p *past) recall(session *framework.Session, job *model.Job) (why string, o
 
 // remember keeps why there is no plan. Volumes and devices are bound to objects that are in no snapshot, so nobody would notice
 // when these change.
-func (p *past) remember(job *model.Job, why string) {
-	if !slices.ContainsFunc(job.Tasks, wantsObjects) {
-		p.known[job.Key] = failure{version: job.Version, why: why}
+func (p *past) remember(f *failed) {
+	if !slices.ContainsFunc(f.job.Tasks, wantsObjects) {
+		p.known[f.job.Key] = failure{version: f.job.Version, scene: f.scene, why: f.why}
 	}
 }
 
@@ -117,4 +121,34 @@ func wantsObjects(task *model.Task) bool {
 		slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
 			return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
 		})
+}
+
+// change takes note that somebody was given room for more than this cycle, or gave it back.
+func (r *run) change() {
+	r.moved, r.seen = true, false
+	clear(r.hopeless) // what they say of the cluster is true no more
+	clear(r.drafts)
+}
+
+// sceneNow stands for what was promised to whom for this cycle only, as the session stands. What a search finds out holds for that,
+// which may be different in a job's next turn although nothing in the cluster is: others may have had theirs before it.
+func (r *run) sceneNow() uint64 {
+	if r.seen || r.moved { // once somebody was given room nothing is compared any more
+		return r.scene
+	}
+	var h maphash.Hash
+	h.SetSeed(r.seed)
+	for _, node := range r.session.Snapshot.Nodes {
+		if !slices.ContainsFunc(node.Promised, func(amount int64) bool { return amount != 0 }) {
+			continue
+		}
+		for _, task := range node.Tasks {
+			if promised(task) {
+				h.WriteString(string(task.UID) + " ")
+			}
+		}
+		h.WriteString(node.Name + "\n")
+	}
+	r.scene, r.seen = h.Sum64(), true
+	return r.scene
 }

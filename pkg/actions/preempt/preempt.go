@@ -9,6 +9,7 @@ package preempt
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -37,52 +38,90 @@ func (*action) Name() string { return Name }
 // Forget drops what earlier plans have shown.
 func (a *action) Forget() { a.past = past{} }
 
-// Execute makes a plan for each job that was refused and that eviction could help, in job order.
+// Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
 func (a *action) Execute(session *framework.Session) {
 	jobs := refused(session)
 	a.past.turns(session)
 	if len(jobs) == 0 {
 		return
 	}
-	stuck := stuckIn(session.Snapshot)
 	if a.past.follow(session.Snapshot); session.Afresh() {
 		a.past.known, a.past.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{} // nothing may be remembered
 	}
+	stuck := stuckIn(session.Snapshot)
 	run := &run{
-		session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
+		session: session, options: a.options, tiny: a.tiny, seed: a.past.seed, largest: start.Largest(session.Snapshot),
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
-		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{}, hopeless: map[hopelessKey]*failed{},
+		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{},
+		hopeless: map[hopelessKey]*failed{}, paid: map[model.JobKey]bool{},
 	}
-	lapsed := run.lapse(jobs)
-	turns, rehearsed := a.inTurn(session, jobs, lapsed), 0
-	for i, job := range turns {
-		if equals := holdersOf(job.Priority, turns[i:]); i >= rehearsed && len(equals) > 1 {
-			copy(equals, a.yield(run, equals, lapsed))
-			job, rehearsed = equals[0], i+len(equals)
-		}
-		if slices.Contains(lapsed, job) && run.renew(job) {
-			continue
-		}
-		if known, ok := a.past.recall(session, job); ok {
-			run.note(job, known, false)
-			run.giveBack(job)
-		} else if !run.try(job) {
-			run.giveBack(job)
-		}
+	giveUp(session, jobs)
+	for _, round := range a.rounds(jobs) {
+		a.play(run, round)
 	}
 	run.explain()
+	a.takeDown(run, stuck)
+}
+
+// giveUp ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be evicted for the
+// want of their room.
+func giveUp(session *framework.Session, turns []*model.Job) {
+	for _, job := range session.Lapsed() {
+		if !slices.Contains(turns, job) {
+			session.GiveBack(job)
+		}
+	}
+}
+
+// play makes plans for the jobs, and for those whose room was promised for this cycle only and is taken back for them.
+func (a *action) play(run *run, refused []*model.Job) {
+	lapsed := run.lapse(refused)
+	turns := inTurn(run.session, refused, lapsed)
+	for len(turns) > 0 {
+		equals := holdersOf(turns[0].Priority, turns)
+		if len(equals) < 2 {
+			a.turn(run, turns[0], lapsed, false)
+			turns = turns[1:]
+			continue
+		}
+		a.turnOf(run, equals, lapsed)
+		turns = turns[len(equals):]
+	}
+}
+
+// turn makes a plan for one job, or ends what it was promised in earlier cycles. But the room stays with a job whose search goes on,
+// and with one around whose room others have been evicted a moment ago.
+func (a *action) turn(run *run, job *model.Job, lapsed []*model.Job, around bool) {
+	taken := slices.Contains(lapsed, job) // who has it now is for those above to say
+	if taken && run.renew(job) {
+		return
+	}
+	if known, ok := a.past.recall(run, job); ok {
+		run.note(job, known, false)
+		run.giveBack(job)
+	} else if !run.try(job) {
+		if f := run.failed[len(run.failed)-1]; !taken && (around || f.goesOn()) {
+			run.session.Keep(job)
+		} else {
+			run.giveBack(job)
+		}
+	}
+}
+
+// takeDown says why there are no plans, and keeps that as long as it holds.
+func (a *action) takeDown(run *run, stuck []*model.Task) {
 	for _, f := range run.failed {
-		if f.cut && f.search != nil {
+		if f.cut && f.search != nil && !run.moved {
 			a.past.drafts[f.job.Key] = f.search.draft
 		}
 		f.why += stuckFor(f.job, stuck)
 		run.note(f.job, f.why, f.cut || f.fleeting)
 		switch {
 		case f.missed:
-			a.past.missed(session, f.job)
-			session.WakeAt(session.Snapshot.Now.Add(again))
+			a.past.missed(run.session, f.job)
+			run.session.WakeAt(run.session.Snapshot.Now.Add(again))
 		case !f.cut && !f.fleeting:
-			a.past.remember(f.job, f.why)
+			a.past.remember(f)
 		}
 	}
 }
@@ -90,38 +129,47 @@ func (a *action) Execute(session *framework.Session) {
 // again is how long those wait for another cycle who had no turn in this one, if nothing happens.
 const again = 5 * time.Second
 
-// inTurn returns all of the jobs in the order to look at them: job order, but those first who had no turn in the cycle before.
-func (a *action) inTurn(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
-	first := func(job *model.Job) int {
-		if a.past.early[job.Key] && !slices.Contains(lapsed, job) {
-			return 0
+// rounds returns the jobs in one round, or in two: in the first are those who had no turn in the cycle before, and whoever holds room
+// that is kept from them.
+func (a *action) rounds(refused []*model.Job) [][]*model.Job {
+	lowest, any := int32(0), false
+	for _, job := range refused {
+		if a.past.early[job.Key] && (!any || job.Priority < lowest) {
+			lowest, any = job.Priority, true
 		}
-		return 1
 	}
-	jobs := slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
-		return cmp.Or(cmp.Compare(first(x), first(y)), session.CompareJobs(x, y))
-	})
-	for i := 0; i < len(jobs); {
-		peers := 1
-		for i+peers < len(jobs) && jobs[i+peers].Priority == jobs[i].Priority {
-			peers++
+	if !any {
+		return [][]*model.Job{refused}
+	}
+	var first, rest []*model.Job
+	for _, job := range refused {
+		if a.past.early[job.Key] || holds(job) && job.Priority >= lowest {
+			first = append(first, job)
+		} else {
+			rest = append(rest, job)
 		}
-		slices.SortStableFunc(jobs[i:i+peers], holdersFirst)
-		i += peers
 	}
-	return jobs
+	return [][]*model.Job{first, rest}
 }
 
-// holdersFirst puts those jobs before their peers whose promises are not enough any more: with no plan for them their room is for
-// others, before anybody is evicted for the want of it.
-func holdersFirst(a, b *model.Job) int {
-	switch x, y := holds(a), holds(b); {
-	case x == y:
-		return 0
-	case x:
-		return -1
+// inTurn returns all of the jobs in the order to look at them: by priority, for who is above whom decides who may be evicted and which
+// room is seen, and job order among equals. But those come first of these whose promises are not enough any more: with no plan for
+// them their room is for others, before anybody is evicted for the want of it; and before them those who need only be promised
+// again what was taken back a moment ago, since nobody keeps it from the others.
+func inTurn(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
+	const again, holder, other = 0, 1, 2
+	part := func(job *model.Job) int {
+		switch {
+		case !holds(job):
+			return other
+		case slices.Contains(lapsed, job):
+			return again
+		}
+		return holder
 	}
-	return 1
+	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(part(x), part(y)), session.CompareJobs(x, y))
+	})
 }
 
 // holds tells whether members of the job were promised room in earlier cycles.
@@ -192,6 +240,15 @@ type run struct {
 	// failed are the jobs without a plan, in their order; hopeless finds those of them that others ask the same as.
 	failed   []*failed
 	hopeless map[hopelessKey]*failed
+	// paid are the jobs that have a plan by now which lasts beyond the cycle; plans is how many victims were decided for.
+	paid  map[model.JobKey]bool
+	plans int
+	// moved tells that somebody was given room for more than this cycle, or gave it back: what was found out before is of no use.
+	moved bool
+	// scene is what sceneNow returned last, seen that nothing has changed since.
+	seed  maphash.Seed
+	scene uint64
+	seen  bool
 }
 
 // failed is a job without a plan.
@@ -208,7 +265,12 @@ type failed struct {
 	cut, missed bool
 	// fleeting tells that somebody outside has a part in it, who may say something else when nothing has changed.
 	fleeting bool
+	// scene is the one that it failed in.
+	scene uint64
 }
+
+// goesOn tells whether there may still be a plan, for which the next cycle looks.
+func (f *failed) goesOn() bool { return f.missed || f.search != nil && f.search.draft != nil }
 
 // spend counts so many looks at nodes.
 func (r *run) spend(looks int) { r.left -= int64(looks) }
@@ -225,13 +287,13 @@ func (r *run) note(job *model.Job, why string, again bool) {
 func (r *run) giveBack(job *model.Job) {
 	if holds(job) {
 		r.session.GiveBack(job)
-		clear(r.hopeless) // what they say of the cluster is true no more
+		r.change()
 	}
 }
 
 // try makes a plan for the job and decides it, or takes down that there is none and returns false.
 func (r *run) try(job *model.Job) bool {
-	f := &failed{job: job}
+	f := &failed{job: job, scene: r.sceneNow()}
 	if job.Patient {
 		f.why = "preemptionPolicy is Never"
 	} else if pool := r.pool(job); pool.pods == 0 {
@@ -256,10 +318,8 @@ func (r *run) search(f *failed, pool *pool) bool {
 	if f.same = r.foretell(s); f.same != nil {
 		return false
 	}
-	if before := r.drafts[f.job.Key]; before != nil && before.version == f.job.Version {
-		s = s.goOn(before)
-		delete(r.drafts, f.job.Key)
-	}
+	s = s.takenUp()
+	delete(r.drafts, f.job.Key)
 	found := s.find()
 	r.touch(s)
 	for found != nil {

@@ -124,7 +124,10 @@ func (s *search) decide(p *plan) bool {
 		return false
 	}
 	s.account(p)
-	clear(s.hopeless) // what they say of the cluster is true no more
+	if s.paid[s.job.Key] = len(p.units) > 0 || holds(s.job); len(p.units) > 0 {
+		s.plans++
+	}
+	s.change()
 	waits := start.Waits(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left room over since it was refused
 		waits.Detail = "starts on room that is being released, once it is free; " + s.session.Refusal(s.job).String()

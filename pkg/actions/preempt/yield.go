@@ -26,21 +26,57 @@ func holdersOf(priority int32, turns []*model.Job) []*model.Job {
 // with fewer of them.
 const mostRehearsals = 8
 
+// turnOf lets equals have their turns, or puts them off to the next cycle, when there are fewer who hold room.
+func (a *action) turnOf(r *run, equals, lapsed []*model.Job) {
+	order, settled := a.yield(r, equals, lapsed)
+	plans := r.plans
+	for _, job := range order {
+		if settled {
+			a.turn(r, job, lapsed, r.plans > plans)
+		} else {
+			r.putOff(job)
+		}
+	}
+}
+
 // yield gives back the room of those equals that have no plan beside the others, and returns all in the order in which to plan:
-// those that hold room still before those that do not any more.
-func (a *action) yield(r *run, equals, lapsed []*model.Job) []*model.Job {
-	var holders, others []*model.Job
-	for holders = slices.Clone(equals); len(holders) > 1 && len(others) < mostRehearsals; {
+// those that hold room still before those that do not any more. It is not settled when there may be more of those without a plan.
+func (a *action) yield(r *run, equals, lapsed []*model.Job) (order []*model.Job, settled bool) {
+	holders, others := slices.Clone(equals), []*model.Job(nil)
+	for len(holders) > 1 {
 		without := a.rehearse(r, holders, lapsed)
 		if without < 0 {
 			break
+		}
+		if len(others) == mostRehearsals {
+			return append(holders, others...), false
 		}
 		r.giveBack(holders[without])
 		others = append(others, holders[without])
 		holders = slices.Delete(holders, without, without+1)
 	}
-	return append(holders, others...)
+	return append(holders, others...), true
 }
+
+// putOff leaves a job what it holds, and what becomes of it to the next cycle.
+func (r *run) putOff(job *model.Job) {
+	r.session.Keep(job)
+	r.failed = append(r.failed, &failed{
+		job: job, why: "others of its priority give back room first, goes on in the next cycle", cut: true, missed: true,
+	})
+}
+
+// prospect is what is to be expected of a job's turn.
+type prospect int8
+
+const (
+	// noPlan: it gives its room back.
+	noPlan prospect = iota
+	// goesOn: its search comes to no end in this cycle, and it keeps its room.
+	goesOn
+	// planned: it is promised all that it needs.
+	planned
+)
 
 // rehearse makes plans for the jobs, one beside the other, as their turns will, and returns the position of the first that has
 // none, -1 when all have, or may have when they go on searching. Nothing of it lasts but the time it took: its looks at nodes are
@@ -50,20 +86,37 @@ func (a *action) rehearse(r *run, holders, lapsed []*model.Job) (without int) {
 	kept := slices.Clone(snapshot.Holds())
 	stage := r.aside()
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		defer snapshot.SetHolds(kept) // also when somebody panics
 		for i, job := range holders {
-			renewed := slices.Contains(lapsed, job) && start.New(r.session, job, r.largest, &stage.exact).Start(model.FutureRoom) == nil
-			if !renewed {
-				if _, known := a.past.recall(r.session, job); known || !stage.plans(statement, job) {
-					without = i
-					break
-				}
+			switch a.prospectOf(stage, statement, job, slices.Contains(lapsed, job)) {
+			case noPlan:
+				without = i
+				return undone()
+			case planned:
+				snapshot.DropPromised(job.Key) // the books of the nodes show what it has now
+			case goesOn:
 			}
-			snapshot.DropPromised(job.Key) // the books of the nodes show what it has now
 		}
-		snapshot.SetHolds(kept)
 		return undone()
 	})
 	return without
+}
+
+// prospectOf plays the turn of one job within the statement; lapsed tells that its room was taken back a moment ago, and may not be
+// there any more.
+func (a *action) prospectOf(stage *run, statement *framework.Statement, job *model.Job, lapsed bool) prospect {
+	if lapsed && start.New(stage.session, job, stage.largest, &stage.exact).Start(model.FutureRoom) == nil {
+		stage.seen = false
+		return planned
+	}
+	if _, known := a.past.recall(stage, job); known {
+		return noPlan
+	}
+	expected := stage.prospect(statement, job)
+	if lapsed && expected == goesOn {
+		return noPlan // it has nothing left to keep
+	}
+	return expected
 }
 
 // aside returns a run that goes on where this one stands, and leaves no trace in it.
@@ -77,29 +130,30 @@ func (r *run) aside() *run {
 	return &again
 }
 
-// plans tells whether there is a plan for the job, or its search would go on, and carries the plan out within the statement.
+// prospect tells whether there is a plan for the job, or its search would go on, and carries the plan out within the statement.
 // Reviewers are not asked: what they would say of a plan that may not be made is not worth their time.
-func (r *run) plans(statement *framework.Statement, job *model.Job) bool {
-	if job.Patient || r.left <= 0 {
-		return !job.Patient
+func (r *run) prospect(statement *framework.Statement, job *model.Job) prospect {
+	if job.Patient {
+		return noPlan
 	}
 	pool := r.pool(job)
-	if pool.pods == 0 {
-		return false
+	switch {
+	case pool.pods == 0:
+		return noPlan
+	case r.left <= 0:
+		return goesOn
 	}
 	r.session.See(job)
-	s := r.newSearch(job, pool)
-	if before := r.drafts[job.Key]; before != nil && before.version == job.Version {
-		s = s.goOn(before)
-	}
+	s := r.newSearch(job, pool).takenUp()
 	found := s.find()
 	r.touch(s)
-	if found == nil || !s.agreed(found) {
-		return s.cut || s.trial.Cut()
-	}
-	if refusal := s.apply(statement, found); refusal != nil {
-		return false
+	switch {
+	case s.cut:
+		return goesOn
+	case found == nil || !s.agreed(found) || s.apply(statement, found) != nil:
+		return noPlan
 	}
 	s.account(found)
-	return true
+	r.change()
+	return planned
 }

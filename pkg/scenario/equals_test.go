@@ -1,0 +1,93 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+)
+
+// equals draws clusters in the middle of a fight: gangs, many of one priority, that were promised some of what they need, on nodes
+// that are idle, or that others are leaving, while others run on the rest.
+func (f *fight) equals() string {
+	var lines []string
+	free := []string{""} // nodes on which room can have been promised
+	for i := range f.n(2, 7) {
+		name := fmt.Sprintf("n%d", i)
+		lines = append(lines, fmt.Sprintf("node %s cpu=1 memory=4Gi labels=rack=%s", name, f.one("a", "b")))
+		switch f.n(0, 2) {
+		case 0:
+			lines = append(lines, fmt.Sprintf("pod low%d cpu=1 node=%s phase=Running priority=%d labels=app=x", i, name, f.n(0, 1)))
+		case 1:
+			lines = append(lines, fmt.Sprintf("pod leaving%d cpu=1 node=%s phase=Running", i, name))
+			free = append(free, name)
+		default:
+			free = append(free, name)
+		}
+	}
+	if f.budgets {
+		lines = append(lines, fmt.Sprintf("budget b allowed=%d selector=app=x", f.n(0, 2)))
+	}
+	for range f.n(2, 5) {
+		f.names++
+		name, members := fmt.Sprintf("g%03d", f.names), f.n(1, 3)
+		priority := f.n(4, 6)
+		lines = append(lines, fmt.Sprintf("group %s min=%d", name, f.n(1, members)))
+		for i := range members {
+			line := fmt.Sprintf("pod %s-%d group=%s cpu=1 priority=%d%s", name, i, name, priority, f.seldom(4, "selector=rack="+f.one("a", "b")))
+			if at := f.n(0, len(free)-1); free[at] != "" {
+				line += " nominated=" + free[at]
+				free = append(free[:at:at], free[at+1:]...)
+			}
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestEqualsGiveWay keeps invariants I9 to I15 where those who were promised room find that it is not enough, all at once.
+func TestEqualsGiveWay(t *testing.T) {
+	newStage := openLens(t)
+	evicted, back := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		f := &fight{dice: &dice{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
+		if f.n(0, 1) == 0 {
+			f.stage.configuration = f.thrifty()
+		}
+		if err := f.stage.world.apply(f.equals()); err != nil {
+			t.Fatal(err)
+		}
+		leaving := f.stage.world.podNames(func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "leaving") })
+		if err := f.stage.befall("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
+			t.Fatal(err)
+		}
+		for range f.n(1, 5) {
+			before := f.stage.sight()
+			before.turns = true
+			o := f.stage.goOn(t)
+			evicted += before.follow(t, o)
+			f.stage.holdPatience(t, o)
+			for _, d := range o.decisions {
+				for _, promise := range d.Promises {
+					if promise.Node == "" {
+						back++
+					}
+				}
+			}
+			if err := f.stage.confirm(); err != nil {
+				t.Fatal(err)
+			}
+			if f.n(0, 1) == 0 {
+				if err := f.happen(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+	t.Logf("%d pods were evicted, %d promises given back", evicted, back)
+	if evicted == 0 || back == 0 {
+		t.Error("this tests nothing")
+	}
+}

@@ -218,3 +218,18 @@ func TestTheMarginBeginsWithTheEndOfTheLease(t *testing.T) {
 		t.Errorf("pause %s, want %s", pause, requestTimeout-time.Second)
 	}
 }
+
+// TestALeaseThatWasDeletedIsWaitedFor: its holder, who may be frozen, believes in it until it would have ended.
+func TestALeaseThatWasDeletedIsWaitedFor(t *testing.T) {
+	table, lease := newTable()
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.NewTime(table.clock.Now())}
+	if _, _, err := lease.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table.clock.Step(3 * time.Second)
+	table.held = nil
+	lease.acquire(t)
+	if pause, inherited := lease.takeOver(); pause != leaseDuration+requestTimeout-3*time.Second || !inherited || lease.MayWrite() {
+		t.Errorf("pause %s, inherited %t, may write is %t", pause, inherited, lease.MayWrite())
+	}
+}

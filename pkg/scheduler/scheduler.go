@@ -136,13 +136,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
-	defer s.letLook(now)
+	defer s.letLook(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
 	for _, doubt := range s.doubts.expired(now) {
-		s.resolve(doubt, now)
+		s.resolve(ctx, doubt, now)
 	}
 	s.watchConflicts(ctx, now)
 	s.reportMalformed(ctx)
@@ -197,7 +197,11 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.stalled(now) || s.unchanged(now) {
+	if s.stalled(now) {
+		s.endOverdue(ctx, now)
+		return
+	}
+	if s.unchanged(now) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)
@@ -243,7 +247,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		s.wake(now)
 	}
 	s.settle(ctx, outcomes)
-	s.giveBackStranded(snapshot, now)
+	s.giveBackStranded(ctx, snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)
 	took := watch.stop(snapshot, len(s.refusals))
 	s.history.add(watch.cycle)

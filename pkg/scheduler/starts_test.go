@@ -307,3 +307,59 @@ func TestGangThatLostAllStartsAnew(t *testing.T) {
 		t.Errorf("condition %+v", c)
 	}
 }
+
+// TestAStartAnewIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends. Its status
+// must not say by then that what is bound is left of a gang that was whole.
+func TestAStartAnewIsNotTakenForALossAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.gone("mpi-0")
+	w.gone("mpi-1")
+	w.refuseTo("mpi-1")
+	w.anew("mpi-0")
+	w.anew("mpi-1")
+	w.drop = func(call commit.Call) bool { return call.Kind != commit.CallBind } // as slow as the server may be with them
+	w.play(t.Context(), time.Second)
+	w.drop = nil
+	w.restart()
+	w.play(t.Context(), 2*time.Minute)
+	if pod := w.pods["mpi-0-anew"]; pod != nil && pod.Spec.NodeName != "" {
+		t.Errorf("part of the gang runs for good, phase %s: %+v", w.groups["mpi"].Status.Phase, w.condition("mpi"))
+	}
+}
+
+// TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting for long.
+func TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.refuseWrites = forbidden
+	for _, name := range []string{"mpi-0", "mpi-1"} {
+		w.gone(name)
+		w.anew(name)
+	}
+	if got := sent(w.play(t.Context(), longestTelling-time.Second), commit.CallBind); len(got) != 0 {
+		t.Errorf("bound %q before its status says that it starts anew", got)
+	}
+	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallBind); len(got) != 2 {
+		t.Errorf("bound %q", got)
+	}
+}
+
+// TestMemberLostRightAfterTheNextLeaderBegan: the gang was whole when it began, although the status has not said so yet.
+func TestMemberLostRightAfterTheNextLeaderBegan(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuseWrites = forbidden
+	w.gang("mpi", 3, 3)
+	w.play(t.Context(), time.Second)
+	w.restart()
+	w.play(t.Context(), time.Second)
+	w.gone("mpi-1")
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+		t.Errorf("undone %q: it is degraded, not interrupted", got)
+	}
+}

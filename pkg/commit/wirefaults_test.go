@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 )
 
 // This file is the part of the fault matrix that lies between the machine and the API server: the client and the driver. What the
@@ -149,4 +151,28 @@ func replyTo(t *testing.T, api API, options DriverOptions, kind Kind) error {
 		t.Errorf("%s: reply %+v, and %d more", kind, reply, len(replies))
 	}
 	return reply.Err
+}
+
+// TestEveryFaultOfABeginning: what is wrong before the first request.
+func TestEveryFaultOfABeginning(t *testing.T) {
+	for name, config := range map[string]*rest.Config{
+		"certificates": {Host: "https://x", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("none")}},
+		"address":      {Host: "://"},
+	} {
+		if _, err := NewClient(config, Reporter{}); err == nil || !strings.HasPrefix(err.Error(), "commit client: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, client := serve(t, success)
+	if _, err := carrying(client.core.Post(), make(chan int)); err == nil {
+		t.Error("a body that is no JSON: no error")
+	}
+	no := errors.New("no route")
+	fenced := Fenced(&rest.Config{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, no }}, func() bool { return true })
+	if _, err := fenced.Dial(t.Context(), "tcp", "x"); !errors.Is(err, no) {
+		t.Errorf("a connection that cannot be made: %v", err)
+	}
+	if name := Kind(kinds).String() + OutcomeKind(-1).String(); name != "UnknownUnknown" {
+		t.Errorf("what has no name is called %s", name)
+	}
 }

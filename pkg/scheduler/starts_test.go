@@ -357,7 +357,7 @@ func TestMemberLostRightAfterTheNextLeaderBegan(t *testing.T) {
 	w.gang("mpi", 3, 3)
 	w.play(t.Context(), time.Second)
 	w.restart()
-	w.play(t.Context(), time.Second)
+	w.play(t.Context(), 50*time.Millisecond) // before there is anything to tell
 	w.gone("mpi-1")
 	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
 		t.Errorf("undone %q: it is degraded, not interrupted", got)

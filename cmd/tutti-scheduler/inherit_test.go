@@ -76,9 +76,9 @@ func heir(t *testing.T, before *resourcelock.LeaderElectionRecord) (*process, *t
 // come to their end.
 func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 	p, table, lists := heir(t, &resourcelock.LeaderElectionRecord{HolderIdentity: "other"})
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- p.inherit(t.Context()) }()
-	for !table.clock.HasWaiters() {
+	for !table.clock.HasWaiters() && len(ended) == 0 {
 		runtime.Gosched()
 	}
 	if asked := lists.seen(); len(asked) > 0 {

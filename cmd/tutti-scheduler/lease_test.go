@@ -233,3 +233,14 @@ func TestALeaseThatWasDeletedIsWaitedFor(t *testing.T) {
 		t.Errorf("pause %s, inherited %t, may write is %t", pause, inherited, lease.MayWrite())
 	}
 }
+
+// TestWhoReadsThatAnotherLeadsWritesNoMore, however long the Lease would have held as far as was known before.
+func TestWhoReadsThatAnotherLeadsWritesNoMore(t *testing.T) {
+	table, lease := newTable()
+	lease.acquire(t)
+	table.clock.Step(time.Second)
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other"}
+	if _, _, err := lease.Get(t.Context()); err != nil || lease.MayWrite() {
+		t.Errorf("writes although another one leads, %v", err)
+	}
+}

@@ -202,6 +202,21 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 }
 
+// TestMemberLostBeforeThereWasAnythingToTell: the API server has confirmed that the gang is whole, and that is all there is so far.
+func TestMemberLostBeforeThereWasAnythingToTell(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuseWrites = forbidden
+	w.gang("mpi", 3, 3)
+	if got := kinds(w.play(t.Context(), 100*time.Millisecond)); got[commit.CallBind] != 3 || got[commit.CallGroupStatus] != 0 {
+		t.Fatalf("calls %v, want three binds and no status yet", got)
+	}
+	w.gone("mpi-1")
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+		t.Errorf("undone %q: it is degraded, not interrupted", got)
+	}
+}
+
 // TestInterruptedStartAfterARestart: it is completed if it can be, and undone soon if its time was over before.
 func TestInterruptedStartAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -67,6 +67,8 @@ type Scheduler struct {
 	doubts   doubts
 	spared   spared
 	avoided  avoided
+	// faulty are the pods whose binds were refused.
+	faulty   spared
 	starts   *starts
 	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
@@ -117,7 +119,7 @@ func New(
 	advisor := newAdvisor()
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
+		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
 		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &history{},
 	}
 }
@@ -265,6 +267,8 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	maps.Copy(snapshot.Held, over)
 	pass = sooner(pass, until)
 	snapshot.Avoided, until = s.avoided.now(snapshot, now)
+	pass = sooner(pass, until)
+	snapshot.Faulty, until = s.faulty.now(s.state, now)
 	pass = sooner(pass, until)
 	snapshot.Spared, until = s.spared.now(s.state, now)
 	return snapshot, sooner(pass, until)

@@ -77,6 +77,7 @@ func (s *Scheduler) unbound(ctx context.Context, outcome commit.Outcome, now tim
 			s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
 			if outcome.Refused {
 				s.avoided.add(outcome, job.UID, now)
+				s.faulty.hold(outcome.Pod.UID, bindFailed(outcome), now)
 			}
 		}
 		s.wake(now)

@@ -75,6 +75,22 @@ func TestMemberThatFailsOnOneNodeIsBoundToAnother(t *testing.T) {
 	}
 }
 
+// TestAMemberThatCannotBeBoundIsReplacedByAnother: the gang can do without it, and has room for no more than its minimum.
+func TestAMemberThatCannotBeBoundIsReplacedByAnother(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "2")
+	w.refuseTo("mpi-0")
+	w.gang("mpi", 3, 2)
+	calls := w.play(t.Context(), 2*time.Second)
+	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v after %s", c, decided(calls))
+	}
+	w.play(t.Context(), 10*time.Minute)
+	if len(w.pods) != 3 || len(w.loop.faulty) != 0 {
+		t.Errorf("%d pods are left; kept at rest: %+v", len(w.pods), w.loop.faulty)
+	}
+}
+
 func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

@@ -103,11 +103,12 @@ func (s *Scheduler) afterPanics(now time.Time) {
 	m.lost, m.cut, m.release = false, false, time.Time{}
 }
 
-// stalled tells that no cycle may run yet, and sees to it that one does when it may.
-func (s *Scheduler) stalled(now time.Time) bool {
+// stalled tells that no cycle may run yet, and sees to it that one does when it may. Starts end in their time all the same.
+func (s *Scheduler) stalled(ctx context.Context, now time.Time) bool {
 	if !now.Before(s.mishaps.until) {
 		return false
 	}
 	s.cycle.at(s.mishaps.until)
+	s.endOverdue(ctx, now)
 	return true
 }

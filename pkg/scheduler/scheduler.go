@@ -199,11 +199,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.stalled(now) {
-		s.endOverdue(ctx, now)
-		return
-	}
-	if s.unchanged(now) {
+	if s.stalled(ctx, now) || s.unchanged(now) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)

@@ -3,7 +3,9 @@
 # leaves something out, with what all tests of the package cover of that one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-matrix='^(TestEveryFaultOfEveryCall|TestEveryBindHasOneTrueOutcome|TestRefusalsOnTheWire|TestErrorsFromTheWire|TestErrorsKeepTheirKind)$'
+matrix='^(TestEveryFault.*|TestEveryBindHasOneTrueOutcome|TestRefusalsOnTheWire|TestErrorsFromTheWire|TestErrorsKeepTheirKind|'
+matrix+='TestReadAsksWhatAQuorumKnows|TestBindBySomebodyElse|TestABinderThatIsNotThereBindsNothing|TestARefusalAfterABinderThatGaveNoAnswer|'
+matrix+='TestFencedConnections|TestPodIsReadOnAnotherNode|TestPodWithoutNodeIsReadAgain|TestPodIsDeletedWhileItIsRead)$'
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 go test ./pkg/commit -run "$matrix" -coverprofile "$work/matrix" >/dev/null

@@ -105,11 +105,11 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return held, raw, err
 }
 
-// Create makes the Lease.
+// Create makes the Lease. There may have been one before that somebody has deleted, and whose holder does not know of it yet.
 func (l *lease) Create(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
 	sent := l.clock.Now()
 	err := l.Interface.Create(ctx, held)
-	l.wrote(held, sent, err)
+	l.wrote(held, sent, false, err)
 	return err
 }
 
@@ -123,7 +123,7 @@ func (l *lease) Update(ctx context.Context, held resourcelock.LeaderElectionReco
 	}
 	sent := l.clock.Now()
 	err := l.Interface.Update(ctx, held)
-	l.wrote(held, sent, err)
+	l.wrote(held, sent, true, err)
 	return err
 }
 
@@ -139,8 +139,9 @@ func (l *lease) mayGiveUp() bool {
 	return may && l.before == l.Identity()
 }
 
-// wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.
-func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, err error) {
+// wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before. expired tells
+// that the one before, if it was another's and was not given up, has come to its end, since the election has waited for that.
+func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, expired bool, err error) {
 	if err != nil || held.HolderIdentity != l.Identity() {
 		return
 	}
@@ -153,7 +154,7 @@ func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, er
 			// machine's clock; the margin is for what its last holder may have sent by its own. It counts from the end of the Lease,
 			// which may have gone by before the election looked again.
 			l.begins = sent.Add(requestTimeout)
-			if ends := l.seen.Add(leaseDuration + requestTimeout); ends.Before(l.begins) {
+			if ends := l.seen.Add(leaseDuration + requestTimeout); ends.Before(l.begins) || !expired {
 				l.begins = ends
 			}
 		}

@@ -218,3 +218,29 @@ func TestTheMarginBeginsWithTheEndOfTheLease(t *testing.T) {
 		t.Errorf("pause %s, want %s", pause, requestTimeout-time.Second)
 	}
 }
+
+// TestALeaseThatWasDeletedIsWaitedFor: its holder, who may be frozen, believes in it until it would have ended.
+func TestALeaseThatWasDeletedIsWaitedFor(t *testing.T) {
+	table, lease := newTable()
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.NewTime(table.clock.Now())}
+	if _, _, err := lease.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table.clock.Step(3 * time.Second)
+	table.held = nil
+	lease.acquire(t)
+	if pause, inherited := lease.takeOver(); pause != leaseDuration+requestTimeout-3*time.Second || !inherited || lease.MayWrite() {
+		t.Errorf("pause %s, inherited %t, may write is %t", pause, inherited, lease.MayWrite())
+	}
+}
+
+// TestWhoReadsThatAnotherLeadsWritesNoMore, however long the Lease would have held as far as was known before.
+func TestWhoReadsThatAnotherLeadsWritesNoMore(t *testing.T) {
+	table, lease := newTable()
+	lease.acquire(t)
+	table.clock.Step(time.Second)
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other"}
+	if _, _, err := lease.Get(t.Context()); err != nil || lease.MayWrite() {
+		t.Errorf("writes although another one leads, %v", err)
+	}
+}

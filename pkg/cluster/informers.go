@@ -29,9 +29,9 @@ func Watch(
 	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
 
 	shared := &templates{}
-	stripped := func(pod *corev1.Pod) *corev1.Pod { return shared.share(StripPod(pod)) }
+	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.share(StripPod(pod)) }
 	watched := []watched{
-		{"pods", pods, strip(stripped), pushing(push, func(pod *corev1.Pod) Event {
+		{"pods", pods, strip(stripAndShare), pushing(push, func(pod *corev1.Pod) Event {
 			return Event{Kind: KindPod, Pod: pod}
 		})},
 		{"nodes", nodes, strip(StripNode), pushing(push, func(node *corev1.Node) Event {
@@ -110,10 +110,15 @@ func register(all []watched) ([]cache.InformerSynced, error) {
 func strip[T any](f func(T) T) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if typed, ok := object.(T); ok {
-			return attempt(func() T { return f(typed) }, func(string) T { return typed }), nil // who takes it in will see why
+			return stripped(f, typed), nil
 		}
 		return object, nil
 	}
+}
+
+// stripped is what f makes of an object, and the object itself when that panics: who takes it in will see why.
+func stripped[T any](f func(T) T, object T) T {
+	return attempt(func() T { return f(object) }, func(string) T { return object })
 }
 
 // pushing makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone

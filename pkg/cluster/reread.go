@@ -29,7 +29,7 @@ func Reread(
 				return fmt.Errorf("list pods of %s: %w", name, err)
 			}
 			for i := range list.Items {
-				push(Event{Kind: KindPod, Pod: StripPod(&list.Items[i])})
+				push(Event{Kind: KindPod, Pod: stripped(StripPod, &list.Items[i])})
 			}
 			options.Continue = list.Continue
 		}

@@ -27,7 +27,7 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	}
 	switch v.class {
 	case unknown:
-		e.maybe = true
+		e.maybe, e.lostAt = true, now
 		m.again(now, e, v)
 	case rejected:
 		m.again(now, e, v)
@@ -129,8 +129,12 @@ func (m *Machine) tooLate(now time.Time, e *entry) {
 // expire ends what a batch has not in flight; what is in flight keeps its one chance.
 func (m *Machine) expire(now time.Time, b *batch) {
 	if b.stage == stagePreBind {
+		why := "not prepared within " + m.options.PrepareTimeout.String()
+		if b.deadline.Equal(b.until) {
+			why = "not prepared before the start had to be complete"
+		}
 		b.deadline = time.Time{}
-		m.abort(now, b, "not prepared within "+m.options.PrepareTimeout.String())
+		m.abort(now, b, why)
 		return
 	}
 	b.expired = true

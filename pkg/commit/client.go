@@ -67,19 +67,13 @@ func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("commit client: %w", err)
 	}
-	core, err := corev1client.NewForConfigAndClient(config, connection)
-	if err != nil {
-		return nil, fmt.Errorf("commit client for pods: %w", err)
-	}
-	events, err := eventsv1client.NewForConfigAndClient(config, connection)
-	if err != nil {
-		return nil, fmt.Errorf("commit client for events: %w", err)
-	}
 	custom := rest.CopyConfig(config)
 	custom.ContentType, custom.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	groups, err := v1alpha1.NewForConfigAndClient(custom, connection)
-	if err != nil {
-		return nil, fmt.Errorf("commit client for pod groups: %w", err)
+	core, noPods := corev1client.NewForConfigAndClient(config, connection)
+	events, noEvents := eventsv1client.NewForConfigAndClient(config, connection)
+	groups, noGroups := v1alpha1.NewForConfigAndClient(custom, connection)
+	if err := errors.Join(noPods, noEvents, noGroups); err != nil {
+		return nil, fmt.Errorf("commit client: %w", err)
 	}
 	return &Client{
 		connection: connection,
@@ -250,12 +244,17 @@ type uidOnly struct {
 }
 
 func (c *Client) patchPodStatus(pod model.PodRef, patch any) (*rest.Request, error) {
-	body, err := json.Marshal(patch)
+	return carrying(c.core.Patch(types.StrategicMergePatchType).
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status"), patch)
+}
+
+// carrying returns the request with a body of JSON.
+func carrying(request *rest.Request, body any) (*rest.Request, error) {
+	encoded, err := json.Marshal(body)
 	if err != nil {
-		return nil, fmt.Errorf("status of pod %s: %w", pod, err)
+		return nil, fmt.Errorf("body of a request: %w", err)
 	}
-	return c.core.Patch(types.StrategicMergePatchType).
-		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status").Body(body), nil
+	return request.Body(encoded), nil
 }
 
 func (c *Client) evict(call Call) *rest.Request {
@@ -282,15 +281,11 @@ type operation struct {
 // groupStatus replaces the whole status, so that a field that is empty now does not keep what it said before, as it would
 // with a merge patch; and without a resource version, so that a change of the spec does not get in the way.
 func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
-	body, err := json.Marshal([]operation{
+	return carrying(c.groups.Patch(types.JSONPatchType).
+		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status"), []operation{
 		{Op: "test", Path: "/metadata/uid", Value: status.UID},
 		{Op: "add", Path: "/status", Value: status.Status},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("status of group %s/%s: %w", status.Namespace, status.Name, err)
-	}
-	return c.groups.Patch(types.JSONPatchType).
-		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status").Body(body), nil
 }
 
 func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {

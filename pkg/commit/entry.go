@@ -70,8 +70,9 @@ type entry struct {
 	// refused tells that there is no further attempt because the API server refused one, or, but for a bind, confirmed none in
 	// time.
 	refused bool
-	// sentAt is when the last attempt was sent; bindSentAt, of a bind that is being read, when the last of its binds was.
-	sentAt, bindSentAt time.Time
+	// sentAt is when the last attempt was handed out; it may be later that a worker sends it. lostAt is when it was heard that the
+	// last of those attempts has no answer which may have taken effect.
+	sentAt, lostAt time.Time
 	// outdated tells of a bind that the pod is not in the version any more that it was decided on.
 	outdated bool
 	// overtaken tells of a promise that a newer decision about the pod has ended it.
@@ -120,8 +121,8 @@ type batch struct {
 	promises, evictions *batch
 	// aborted is why nothing more of the batch is to be sent; empty while all goes well.
 	aborted string
-	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent. It is no later
-	// than until, zero for any.
+	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent. In either it is no
+	// later than until, zero for any.
 	deadline, until time.Time
 	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
 	expired, patient bool

@@ -3,6 +3,7 @@ package commit
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,5 +188,78 @@ func (p *player) follow() {
 	p.pass(time.Second)
 	if calls := p.calls(); calls == "Release a" || calls == "Delete a" {
 		p.reply("a", nil)
+	}
+}
+
+// TestEveryFaultAfterTheDeadline: what would be tried again ends when its time is over; of a bind that may have taken effect it is found
+// out. What has no deadline goes on.
+func TestEveryFaultAfterTheDeadline(t *testing.T) {
+	failed := map[string]string{
+		"Bind": "BindFailed a", "Promise": "PromiseFailed a refused", "Evict": "EvictFailed a refused", "Mark": "EvictFailed a refused",
+		"Delete": "EvictFailed a refused",
+	}
+	for kind, want := range failed {
+		s := subjects()[kind]
+		for _, f := range faults {
+			if s.outcomes[f.name] != again {
+				continue
+			}
+			t.Run(kind+"/"+f.name, func(t *testing.T) {
+				p := play(t, Options{})
+				s.begin(p)
+				p.expectCalls(s.sent)
+				p.said = nil
+				p.pass(time.Hour)
+				p.expect() // what is under way keeps its one chance
+				p.reply("a", f.err)
+				want := want
+				if kind == "Bind" && classify(CallBind, f.err).class == unknown {
+					p.pass(10 * time.Second)
+					p.expectCalls("Read a")
+					p.reply("a", nil)
+					want = "Bound a"
+				}
+				if got := strings.Join(p.said, ", "); !strings.HasPrefix(got, want+", ") && got != want {
+					t.Errorf("outcomes %q, want %q", got, want)
+				}
+				p.said = nil
+				p.pass(time.Hour)
+				p.end()
+			})
+		}
+	}
+}
+
+// TestEveryFaultAfterThePodIsGone: nothing is tried again for a pod that was deleted while a call about it was under way, and what was
+// decided about it has one outcome all the same.
+func TestEveryFaultAfterThePodIsGone(t *testing.T) {
+	for kind, s := range subjects() {
+		if kind == "GroupStatus" || kind == "Event" {
+			continue // which are not about a pod
+		}
+		for _, f := range append([]fault{{"yes", nil, 0}}, faults...) {
+			t.Run(kind+"/"+f.name, func(t *testing.T) {
+				p := play(t, Options{})
+				s.begin(p)
+				p.calls()
+				p.said = nil
+				p.cancel("a")
+				p.reply("a", f.err)
+				p.follow()
+				outcomes := slices.DeleteFunc(p.said, func(said string) bool {
+					return strings.HasPrefix(said, "Committed") || strings.HasPrefix(said, "Cleared") || strings.HasPrefix(said, "Pointless")
+				})
+				switch {
+				case kind == "PodCondition" && len(outcomes) == 0:
+				case len(outcomes) != 1:
+					t.Errorf("outcomes %q, want one", outcomes)
+				case f.err != nil && !strings.HasSuffix(outcomes[0], " gone") && outcomes[0] != "Evicted a" && kind != "Release":
+					t.Errorf("outcome %q, of a pod that is gone", outcomes[0])
+				}
+				p.said = nil
+				p.pass(time.Hour)
+				p.end()
+			})
+		}
 	}
 }

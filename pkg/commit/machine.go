@@ -64,8 +64,8 @@ func (m *Machine) Submit(now time.Time, decision model.Decision) {
 	m.SubmitUntil(now, decision, time.Time{})
 }
 
-// SubmitUntil is Submit of a decision that completes a start begun before: its binds get no further attempt after that moment.
-// The zero time is none.
+// SubmitUntil is Submit of a decision that completes a start begun before: its binds get no further attempt after that moment, and
+// what is not prepared by then is given back. The zero time is none.
 func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time.Time) {
 	m.overtake(now, decision)
 	m.plan(now, decision)
@@ -286,7 +286,7 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	}
 	if b := e.batch; b != nil && b.deadline.IsZero() && !b.patient {
 		b.deadline = now.Add(Deadline(m.options.BindDeadline, len(b.entries)))
-		if !b.until.IsZero() && b.until.Before(b.deadline) {
+		if b.ends(b.deadline) {
 			b.deadline = b.until
 		}
 		m.deadlines.add(b.deadline, b)

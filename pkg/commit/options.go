@@ -14,8 +14,9 @@ type Options struct {
 	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s, and more for many calls: see
 	// Deadline.
 	BindDeadline time.Duration
-	// RequestTimeout is how long after it was sent a call may still take effect: what the Driver's Timeout bounds, and a little
-	// more; 11 s. Only then does a CallRead that finds a pod without node show that it was not bound.
+	// RequestTimeout is how long after its answer was lost a call may still take effect: the server works at it for as long as the
+	// Driver's Timeout lets it, and a little more; 11 s. Only then does a CallRead that finds a pod without node show that it was
+	// not bound. It does not count from when the call was handed out, since that may have waited for a worker, and for a connection.
 	RequestTimeout time.Duration
 	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
 	// by up to a quarter depending on the UID; 100 ms and 2 s.

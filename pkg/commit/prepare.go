@@ -17,6 +17,9 @@ func (m *Machine) prepare(now time.Time, b *batch) bool {
 	}
 	b.unready = len(b.entries)
 	b.deadline = now.Add(m.options.PrepareTimeout)
+	if b.ends(b.deadline) {
+		b.deadline = b.until
+	}
 	m.deadlines.add(b.deadline, b)
 	for _, e := range b.entries {
 		if e.holds {
@@ -28,6 +31,10 @@ func (m *Machine) prepare(now time.Time, b *batch) bool {
 	}
 	return true
 }
+
+// ends tells whether the start that the batch completes has to be complete before that moment: members of it are bound already,
+// and are deleted then.
+func (b *batch) ends(before time.Time) bool { return !b.until.IsZero() && b.until.Before(before) }
 
 // prepared takes the answer to a call that prepares or gives back. Neither is tried again: what is not prepared is placed
 // anew, since another node may do.

@@ -14,7 +14,7 @@ import (
 // bound.
 func (m *Machine) ask(now time.Time, e *entry, outcome Outcome) {
 	m.withdraw(e)
-	e.outcome, e.bindSentAt = outcome, e.sentAt
+	e.outcome = outcome
 	e.call.Kind, e.call.Attempt, e.message = CallRead, 0, ""
 	e.state = waiting
 	if m.lines[e.target()][0] == e {
@@ -34,7 +34,7 @@ func (m *Machine) read(now time.Time, e *entry, err error, v verdict) {
 		e.outcome.Message += "; " + err.Error()
 		m.failBind(now, e, e.outcome)
 	case errors.Is(err, ErrNotBound):
-		if settled := e.bindSentAt.Add(m.options.RequestTimeout); e.sentAt.Before(settled) {
+		if settled := e.lostAt.Add(m.options.RequestTimeout); e.sentAt.Before(settled) {
 			m.readAgain(e, settled) // a bind may be on its way still
 			return
 		}

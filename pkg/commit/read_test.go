@@ -48,6 +48,26 @@ func TestPodWithoutNodeIsReadAgain(t *testing.T) {
 	p.end()
 }
 
+// TestABindIsReadAgainUntilTheServerHasGivenItUp, which counts from when its answer was lost: it may have waited for a worker, and for
+// a connection, long after it was handed out.
+func TestABindIsReadAgainUntilTheServerHasGivenItUp(t *testing.T) {
+	p := play(t, Options{})
+	p.submit(binds("j", "a"))
+	p.calls()
+	p.pass(40 * time.Second)
+	p.reply("a", errLost)
+	p.expectCalls("Read a")
+	p.reply("a", ErrNotBound)
+	p.pass(10 * time.Second)
+	p.expectCalls("")
+	p.expect()
+	p.pass(time.Second)
+	p.expectCalls("Read a #2")
+	p.reply("a", ErrNotBound)
+	p.expect("BindFailed a", "Committed j needs=1 bound=0 failed=1 uncertain=0")
+	p.end()
+}
+
 func TestReadingGoesOnUntilThereIsAnAnswer(t *testing.T) {
 	p := doubted(t, errTaken)
 	for range 100 {

@@ -80,3 +80,28 @@ func TestSurplusThatIsNeededByNow(t *testing.T) {
 		p.end()
 	}
 }
+
+// TestWhoseBindsHaveNoAnswerYet: of several decisions about a job each ends for itself.
+func TestWhoseBindsHaveNoAnswerYet(t *testing.T) {
+	p := play(t, Options{})
+	p.submit(binds("j", "a"))
+	p.submit(binds("j", "b"))
+	p.submit(binds("k", "c"))
+	p.write(condition("c", "behind its bind"))
+	j, k := model.JobKey{Namespace: "ns", Name: "j"}, model.JobKey{Namespace: "ns", Name: "k"}
+	all := func(model.JobKey) bool { return true }
+	p.calls()
+	if got := p.StartingOf(all); !slices.Equal(got, []model.JobKey{j, k}) || p.Counts().Waiting != 1 || p.Counts().InFlight != 3 {
+		t.Errorf("starting %v, counts %+v", got, p.Counts())
+	}
+	p.replies(nil, "a", "c")
+	if !p.Starting(j) || p.Starting(k) {
+		t.Errorf("starting: %t, %t", p.Starting(j), p.Starting(k))
+	}
+	p.reply("b", nil)
+	if got := p.StartingOf(all); len(got) != 0 {
+		t.Errorf("starting %v", got)
+	}
+	p.said = nil
+	p.end()
+}

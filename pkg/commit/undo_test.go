@@ -96,3 +96,28 @@ func TestLargeGangHasMoreTime(t *testing.T) {
 	p.said = nil
 	p.end()
 }
+
+// TestWhatCompletesAStartIsPreparedInItsTime, or given back: members of it are bound already, and hold their room in vain.
+func TestWhatCompletesAStartIsPreparedInItsTime(t *testing.T) {
+	p := play(t, Options{})
+	p.SubmitUntil(p.now, prepared("j", "*a", "b"), p.now.Add(20*time.Second))
+	p.expectCalls("Prepare a")
+	p.pass(19 * time.Second)
+	p.expect()
+	p.pass(time.Second)
+	p.expect("Pointless a", "BindFailed b")
+	p.reply("a", errNotPrepared)
+	p.expectCalls("Release a")
+	p.reply("a", nil)
+	p.expect("BindFailed a", "Committed j needs=2 bound=0 failed=2 uncertain=0")
+	p.end()
+	p.SubmitUntil(p.now, prepared("k", "*c"), p.now.Add(time.Hour)) // never longer than any other
+	p.calls()
+	p.pass(10 * time.Minute)
+	p.expect("Pointless c")
+	p.reply("c", errNotPrepared)
+	p.calls()
+	p.reply("c", nil)
+	p.said = nil
+	p.end()
+}

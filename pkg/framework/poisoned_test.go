@@ -58,7 +58,7 @@ func (h hoarder) Forget() { *h.forgot++ }
 // TestAPoisonedVictimCostsNoPreemptor: whoever panics over a victim does so over the victim's job, which nobody is asked about any
 // more; those who need room have others to look at.
 func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
-	for _, at := range []string{"unit", "evicted"} {
+	for _, at := range []string{"unit", "evicted", "undone"} {
 		t.Run(at, func(t *testing.T) {
 			snapshot := house(1, 1, 1)
 			for i, name := range []string{"v0", "v1", "v2"} {

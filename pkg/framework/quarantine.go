@@ -50,7 +50,7 @@ func (s *Session) catch(part func()) (caught *Caught) {
 			s.letThrough(what)
 			where := s.culprit()
 			caught = &Caught{Where: where, Stack: string(debug.Stack()), Refusal: &model.Refusal{
-				Plugin: where, Code: model.Quarantined, Detail: where + " panicked: " + inOneLine(what),
+				Plugin: where, Code: model.Quarantined, Detail: where + " panicked: " + InOneLine(what),
 			}}
 		}
 	}()
@@ -224,7 +224,8 @@ func belongs(function string, value any) bool {
 // longestText is how much of what somebody panicked with is shown, in bytes.
 const longestText = 256
 
-func inOneLine(what any) string {
+// InOneLine says what somebody panicked with, for a reason that users read.
+func InOneLine(what any) string {
 	text := strings.Join(strings.Fields(fmt.Sprint(what)), " ")
 	if len(text) > longestText {
 		text = text[:longestText]

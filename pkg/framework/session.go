@@ -88,7 +88,7 @@ type Session struct {
 	turn      model.JobKey
 	compared  [2]*model.Job
 	reserving *model.Task
-	// leaving is who is marked for eviction at the moment, picking are the units that victims are picked from, by whom, and for whom:
+	// leaving is who is marked for eviction at the moment, or is not any more, picking are the units that victims are picked from, by whom, and for whom:
 	// who panics then may do so over a victim.
 	leaving *model.Task
 	picking *pick

@@ -156,10 +156,12 @@ func (st *Statement) Spare(task *model.Task) *model.Refusal {
 	}
 	delete(st.session.evicted, task)
 	before := task.Position
+	st.session.leaving = task
 	st.session.move(operation{task: task, outright: known.outright}, known.was)
 	for _, observer := range st.session.slots.observe {
 		observer.TaskUndone(task, before)
 	}
+	st.session.leaving = nil
 	return nil
 }
 
@@ -263,6 +265,9 @@ func (s *Session) undo(checkpoint int) {
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)
 		}
+		if was.Status == model.Releasing || op.before.Status == model.Releasing {
+			s.leaving = op.task
+		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			switch {
 			case op.departed || op.before.Status == model.Promised:
@@ -273,6 +278,7 @@ func (s *Session) undo(checkpoint int) {
 				observer.TaskUndone(op.task, was)
 			}
 		}
+		s.leaving = nil
 	}
 	s.log = s.log[:checkpoint]
 }

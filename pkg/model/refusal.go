@@ -36,7 +36,8 @@ const (
 	EvictionRefused Code = "EvictionRefused"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
-	// MembersLost: the group has lost members, could not be completed in time, and starts anew, as it wants.
+	// MembersLost: the group has lost members, could not be completed in time, and starts anew, as it wants; or it has lost all of them
+	// a moment ago.
 	MembersLost Code = "MembersLost"
 	// Quarantined: a plugin or an action has panicked over the job, which is left alone for a while.
 	Quarantined Code = "Quarantined"

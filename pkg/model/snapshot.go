@@ -16,7 +16,8 @@ import (
 type Snapshot struct {
 	// Now is when the snapshot was taken, the only clock of a cycle.
 	Now time.Time
-	// Version differs between two snapshots of one live state if anything does but the time, Held, Avoided and Spared. Zero is unknown.
+	// Version differs between two snapshots of one live state if anything does but the time, Held, Avoided, Faulty and
+	// Spared. Zero is unknown.
 	Version    uint64
 	Dimensions *Dimensions
 	// Nodes are sorted by name; SetNodes replaces them.
@@ -28,6 +29,9 @@ type Snapshot struct {
 	// Avoided says on which nodes, by name, members of a job are not placed for now if there are others, and why: a bind to them
 	// has failed. Nil avoids none.
 	Avoided map[JobKey]map[string]*Refusal
+	// Faulty are pods to which the API server has lately refused a bind, and why: of a job that can do without them, others are
+	// placed first. Nil is none.
+	Faulty map[types.UID]*Refusal
 	// Spared are pods that the API server has lately refused to evict, and why. Nil spares none.
 	Spared map[types.UID]*Refusal
 	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
@@ -48,8 +52,8 @@ type Snapshot struct {
 	moved map[*Task]struct{}
 }
 
-// Passing tells whether jobs are held, nodes avoided or pods spared, which time alone will end.
-func (s *Snapshot) Passing() bool { return len(s.Held)+len(s.Avoided)+len(s.Spared) > 0 }
+// Passing tells whether jobs are held, nodes avoided, or pods put last or spared, which time alone will end.
+func (s *Snapshot) Passing() bool { return len(s.Held)+len(s.Avoided)+len(s.Faulty)+len(s.Spared) > 0 }
 
 // Node returns the node of that name, nil when there is none.
 func (s *Snapshot) Node(name string) *Node {

@@ -3,12 +3,10 @@ package scheduler
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -147,7 +145,7 @@ func (s *Scheduler) advise(ctx context.Context, now time.Time) (again time.Time)
 	if a.rebuild || len(a.queue) == 0 {
 		a.plan(snapshot, s.refusals, now)
 	}
-	left := s.adviseNames(snapshot, now)
+	left := s.adviseNames(ctx, snapshot, now)
 	switch {
 	case len(a.queue) == 0:
 		a.since = time.Time{}
@@ -173,7 +171,7 @@ func (s *Scheduler) advise(ctx context.Context, now time.Time) (again time.Time)
 }
 
 // adviseNames answers for pods whose group does not exist, which costs little, and returns what is left of the turn.
-func (s *Scheduler) adviseNames(snapshot *model.Snapshot, now time.Time) (left int) {
+func (s *Scheduler) adviseNames(ctx context.Context, snapshot *model.Snapshot, now time.Time) (left int) {
 	a := s.advisor
 	left = turnBudget
 	a.queue = slices.DeleteFunc(a.queue, func(key model.JobKey) bool {
@@ -181,8 +179,13 @@ func (s *Scheduler) adviseNames(snapshot *model.Snapshot, now time.Time) (left i
 		if refusal == nil || refusal.Code != model.GroupNotFound || left <= 0 {
 			return false
 		}
-		words, looks := remedy.Name(snapshot, key)
-		left -= 1 + 4*looks
+		var words string
+		s.despitePanics(ctx, partAdvice, func() {
+			var looks int
+			words, looks = remedy.Name(snapshot, key)
+			left -= 4 * looks
+		})
+		left--
 		a.note(snapshot.Job(key), refusal, words, now)
 		return true
 	})
@@ -222,7 +225,7 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 		ask()
 		return
 	}
-	s.despitePanics(ctx, ask)
+	s.despitePanics(ctx, partAdvice, ask)
 }
 
 // ask returns the advice for one job, and what it has cost.
@@ -238,14 +241,4 @@ func (a *advisor) ask(
 		a.same[same] = advice.String()
 	}
 	return advice.String(), looks + len(job.Tasks)
-}
-
-func (s *Scheduler) despitePanics(ctx context.Context, do func()) {
-	defer func() {
-		if what := recover(); what != nil {
-			s.options.Metrics.panicked("advice")
-			klog.FromContext(ctx).Error(nil, "Advice failed", "reason", fmt.Sprint(what))
-		}
-	}()
-	do()
 }

@@ -190,3 +190,23 @@ func TestGangWithoutRoomGivesBackWhatItHeldBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsPreparedForAStartThatIsInPartEndsWithIt: the member that completes it gets a volume that is never ready.
+func TestWhatIsPreparedForAStartThatIsInPartEndsWithIt(t *testing.T) {
+	k := newKeeper(t)
+	k.node("n1", "8")
+	k.refuse = func(call commit.Call) error {
+		if call.Pod.Name != "mpi-2" {
+			return nil
+		}
+		k.keep["mpi-2"] = commit.Call{} // from now on nobody answers
+		return forbidden(call)
+	}
+	k.gang("mpi", 3, 3)
+	if got := sent(k.play(t.Context(), 29*time.Second), commit.CallUndo); len(got) != 0 || k.keep["mpi-2"].ID == 0 {
+		t.Fatalf("undone %q before the deadline; prepared is %+v", got, k.keep["mpi-2"])
+	}
+	if got := sent(k.play(t.Context(), 2*time.Second), commit.CallUndo); len(got) != 2 || !slices.Contains(k.said, "abandon mpi-2") {
+		t.Errorf("undone %q, said %q", got, k.said)
+	}
+}

@@ -56,6 +56,20 @@ func (b backoff) hold(key model.JobKey, job types.UID, refusal *model.Refusal, l
 	b[key] = hold{job: job, refusal: refusal, until: now.Add(delay), delay: delay, rest: last.rest}
 }
 
+// quarantine holds a job back over which somebody has panicked, also one that is held back already: from then on that is why.
+func (b backoff) quarantine(key model.JobKey, job types.UID, refusal *model.Refusal, now time.Time) {
+	last := b[key]
+	if last.job != job || !last.until.After(now) || last.refusal.Code == model.Quarantined {
+		b.hold(key, job, refusal, firstHold, now)
+		return
+	}
+	last.refusal = refusal
+	if least := now.Add(firstHold); last.until.Before(least) {
+		last.until = least
+	}
+	b[key] = last
+}
+
 // undone holds the job back after its pods were deleted, longer than the last time.
 func (b backoff) undone(key model.JobKey, job types.UID, refusal *model.Refusal, now time.Time) {
 	last := b[key]
@@ -70,6 +84,12 @@ func (b backoff) undone(key model.JobKey, job types.UID, refusal *model.Refusal,
 func (b backoff) resting(key model.JobKey, job types.UID, now time.Time) bool {
 	last := b[key]
 	return last.job == job && last.rest > 0 && last.until.After(now)
+}
+
+// quarantined tells whether the job is left alone since somebody has panicked over it.
+func (b backoff) quarantined(key model.JobKey, job types.UID, now time.Time) bool {
+	last := b[key]
+	return last.job == job && last.until.After(now) && last.refusal.Code == model.Quarantined
 }
 
 // reason returns why the last bind of the job failed, nil when none did lately.

@@ -40,13 +40,13 @@ type nodeBook struct {
 }
 
 // letLook calls those who want to see the snapshot. It costs nothing when nobody does.
-func (s *Scheduler) letLook(now time.Time) {
+func (s *Scheduler) letLook(ctx context.Context, now time.Time) {
 	if len(s.looks) == 0 {
 		return
 	}
 	snapshot := s.state.Snapshot(now)
 	for _, look := range s.looks {
-		look(snapshot)
+		s.despitePanics(ctx, partInspection, func() { look(snapshot) })
 	}
 	s.looks = nil
 }

@@ -21,6 +21,7 @@ type doubts map[types.UID]doubt
 
 // doubt is one of them.
 type doubt struct {
+	job   model.JobKey
 	pod   model.PodRef
 	until time.Time
 	// holds tells that something is set aside for the pod.
@@ -29,7 +30,13 @@ type doubt struct {
 
 // add begins to doubt.
 func (d doubts) add(outcome commit.Outcome, now time.Time) {
-	d[outcome.Pod.UID] = doubt{pod: outcome.Pod, until: now.Add(doubtFor), holds: outcome.Prepared}
+	d[outcome.Pod.UID] = doubt{job: outcome.Job, pod: outcome.Pod, until: now.Add(doubtFor), holds: outcome.Prepared}
+}
+
+// renew doubts once more for as long.
+func (d doubts) renew(again doubt, now time.Time) {
+	again.until = now.Add(doubtFor)
+	d[again.pod.UID] = again
 }
 
 // expired removes and returns, in order of UID, the pods about which nothing was heard for too long.

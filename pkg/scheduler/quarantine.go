@@ -2,12 +2,55 @@ package scheduler
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
+
+// The parts of the loop outside of sessions, as logs and metrics name them when somebody panics there.
+const (
+	partStarts       = "starts"
+	partOutcomes     = "outcomes"
+	partReservations = "reservations"
+	partAdvice       = "advice"
+	partInspection   = "inspection"
+)
+
+// despite does something about a job outside of a session. When somebody panics over it, the job is left alone for a while, as after a
+// panic in a session, and the loop goes on with the others; why is returned then, else nil. Nothing is open here that would have to be
+// taken back: what was done before the panic stands.
+func (s *Scheduler) despite(ctx context.Context, where string, key model.JobKey, now time.Time, do func()) (why *model.Refusal) {
+	s.catch(where, do, func(what, stack string) {
+		why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + what}
+		if job := s.state.Job(key); job != nil {
+			s.backoff.quarantine(key, job.UID, why, now)
+		}
+		klog.FromContext(ctx).Error(nil, "Job quarantined", "job", key.Described(), "where", where, "reason", why.Detail, "stack", stack)
+	})
+	return why
+}
+
+// despitePanics does something that is nobody's job in particular, and that the loop can do without.
+func (s *Scheduler) despitePanics(ctx context.Context, where string, do func()) {
+	s.catch(where, do, func(what, stack string) {
+		klog.FromContext(ctx).Error(nil, "The loop goes on without", "where", where, "reason", what, "stack", stack)
+	})
+}
+
+// catch counts a panic and says what it was.
+func (s *Scheduler) catch(where string, do func(), caught func(what, stack string)) {
+	defer func() {
+		if what := recover(); what != nil {
+			s.options.Metrics.panicked(where)
+			caught(framework.InOneLine(what), string(debug.Stack()))
+		}
+	}()
+	do()
+}
 
 // mishaps are the panics in cycles. One that can be laid on a job holds that job back; one that cannot holds back everybody. The
 // zero mishaps are none.
@@ -34,7 +77,7 @@ func (s *Scheduler) caught(ctx context.Context, caught framework.Caught, now tim
 		return
 	}
 	key := caught.Job.Key
-	s.backoff.hold(key, caught.Job.UID, caught.Refusal, firstHold, now)
+	s.backoff.quarantine(key, caught.Job.UID, caught.Refusal, now)
 	if until := s.backoff[key].until; m.release.IsZero() || until.Before(m.release) {
 		m.release = until
 	}
@@ -60,11 +103,12 @@ func (s *Scheduler) afterPanics(now time.Time) {
 	m.lost, m.cut, m.release = false, false, time.Time{}
 }
 
-// stalled tells that no cycle may run yet, and sees to it that one does when it may.
-func (s *Scheduler) stalled(now time.Time) bool {
+// stalled tells that no cycle may run yet, and sees to it that one does when it may. Starts end in their time all the same.
+func (s *Scheduler) stalled(ctx context.Context, now time.Time) bool {
 	if !now.Before(s.mishaps.until) {
 		return false
 	}
 	s.cycle.at(s.mishaps.until)
+	s.endOverdue(ctx, now)
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -115,5 +116,94 @@ func TestPanicOfNobodyPutsCyclesOff(t *testing.T) {
 	w.play(t.Context(), 10*time.Second)
 	if c := w.condition("good"); c.Status != "True" || sum("tutti_cycle_failing") != 0 {
 		t.Errorf("mended, and %+v", c)
+	}
+}
+
+// TestAPanicOverAnOutcomeCostsItsJob: whoever is told of a bind falls over it. The loop goes on, and what is assumed does not stay so
+// for ever.
+func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
+	w, _, sum := newFaultyWorld(t)
+	fragile := &fragile{}
+	w.loop.options.Reservations = fragile
+	fragile.over = "bad"
+	w.gang("bad", 2, 2)
+	w.gang("good", 2, 2)
+	w.play(t.Context(), 2*time.Second)
+	for _, name := range []string{"bad", "good"} {
+		if c := w.condition(name); c == nil || c.Status != "True" {
+			t.Errorf("%s is %+v, and all of it is bound", name, c)
+		}
+	}
+	if n := sum("tutti_quarantined_total"); n != 2 {
+		t.Errorf("%v panics counted, want one for each member", n)
+	}
+	w.play(t.Context(), time.Minute)
+	if fragile.asked < 4 || len(w.loop.doubts) != 2 {
+		t.Errorf("asked %d times, %d doubts", fragile.asked, len(w.loop.doubts))
+	}
+	fragile.over = ""
+	w.play(t.Context(), time.Minute)
+	if len(w.loop.doubts) != 0 || !w.loop.machine.Idle() {
+		t.Errorf("doubts %v are kept at rest", w.loop.doubts)
+	}
+}
+
+// fragile panics over the pods of a gang.
+type fragile struct {
+	nothingSetAside
+	over  string
+	asked int
+}
+
+func (f *fragile) Confirm(pod types.UID) {
+	if f.over != "" && strings.HasPrefix(string(pod), f.over) {
+		f.asked++
+		_ = f.over[len(f.over)]
+	}
+}
+
+// TestAPanicOverAStartCostsItsJob: nobody can tell when the start of one gang is to end. Others are undone in their time.
+func TestAPanicOverAStartCostsItsJob(t *testing.T) {
+	w, _, sum := newFaultyWorld(t)
+	w.refuse = func(call commit.Call) error {
+		if strings.HasSuffix(call.Pod.Name, "-1") {
+			return forbidden(call)
+		}
+		return nil
+	}
+	w.gang("bad", 2, 2)
+	w.gang("good", 2, 2)
+	w.play(t.Context(), time.Second)
+	now := w.clock.Now()
+	snapshot := w.loop.state.Snapshot(now)
+	broken := snapshot.Job(jobKey("bad"))
+	whole := broken.Tasks
+	broken.Tasks = append(whole[:len(whole):len(whole)], nil) // whoever looks at all of them falls over the last
+	over, _ := w.loop.endStarts(t.Context(), snapshot, now)
+	if why := over[jobKey("bad")]; why == nil || why.Code != model.Quarantined || !strings.HasPrefix(why.Detail, "starts panicked: ") {
+		t.Errorf("the bad gang is refused: %v", why)
+	}
+	if over, _ := w.loop.endStarts(t.Context(), snapshot, now); len(over) != 0 || sum("tutti_quarantined_total") != 1 {
+		t.Errorf("looked at again: %v", over)
+	}
+	broken.Tasks = whole
+	if got := sent(w.play(t.Context(), 31*time.Second), commit.CallUndo); len(got) != 2 {
+		t.Errorf("undone %q, want the member of each that is bound", got)
+	}
+}
+
+// TestStartsEndWhileCyclesFail: a start's time does not wait for whoever panics in every cycle.
+func TestStartsEndWhileCyclesFail(t *testing.T) {
+	w, f, _ := newFaultyWorld(t)
+	w.refuseTo("mpi-1")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), 17*time.Second)
+	*f.always = true // in cycles from now on, the next ones after 1 s, 3 s, 7 s and 15 s, which is too late
+	w.node("n2", "1")
+	if got := sent(w.play(t.Context(), 12*time.Second), commit.CallUndo); len(got) != 0 {
+		t.Errorf("undone %q before the time is over", got)
+	}
+	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallUndo); len(got) != 1 {
+		t.Errorf("undone %q, %d panics so far", got, *f.times)
 	}
 }

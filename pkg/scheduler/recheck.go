@@ -42,6 +42,9 @@ func (s *Scheduler) hear(ctx context.Context, event cluster.Event, now time.Time
 	}
 	if effect.Report {
 		s.reports.soon(now, reportEvery, reportEvery)
+		if event.Kind == cluster.KindGroup && s.starts.awaits(groups.Key(event.Group)) {
+			s.wake(now)
+		}
 	}
 	switch {
 	case event.Kind == cluster.KindPod && event.Deleted:

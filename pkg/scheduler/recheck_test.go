@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -33,6 +34,27 @@ func TestMinimumRaisedWhileVolumesArePrepared(t *testing.T) {
 	}
 	if c := k.condition("mpi"); c == nil || c.Reason != string(model.NotEnoughMembers) {
 		t.Errorf("condition %+v", c)
+	}
+}
+
+// TestAGroupThatBecomesAnotherWhileVolumesArePrepared: a role that nobody plays is needed as well, or the group contradicts itself.
+func TestAGroupThatBecomesAnotherWhileVolumesArePrepared(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.PodGroupSpec){
+		"a role":          func(spec *v1alpha1.PodGroupSpec) { spec.Roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}} },
+		"a contradiction": func(spec *v1alpha1.PodGroupSpec) { spec.MinMember = 0 },
+	} {
+		k := newKeeper(t)
+		k.node("n1", "8")
+		k.gang("mpi", 3, 3)
+		k.keep["mpi-2"] = commit.Call{}
+		k.play(t.Context(), time.Minute)
+		changed := k.groups["mpi"].DeepCopy()
+		change(&changed.Spec)
+		changed.Generation++
+		k.group(changed)
+		if calls := order(k.play(t.Context(), time.Minute)); strings.Contains(calls, "Bind") || strings.Count(calls, "Release") != 3 {
+			t.Errorf("%s: calls: %s, want everything given back and no bind", name, calls)
+		}
 	}
 }
 

@@ -67,6 +67,8 @@ type Scheduler struct {
 	doubts   doubts
 	spared   spared
 	avoided  avoided
+	// faulty are the pods whose binds were refused.
+	faulty   spared
 	starts   *starts
 	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
@@ -117,7 +119,7 @@ func New(
 	advisor := newAdvisor()
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, starts: starts,
+		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
 		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &history{},
 	}
 }
@@ -136,13 +138,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
-	defer s.letLook(now)
+	defer s.letLook(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
 	}
 	for _, doubt := range s.doubts.expired(now) {
-		s.resolve(doubt, now)
+		s.resolve(ctx, doubt, now)
 	}
 	s.watchConflicts(ctx, now)
 	s.reportMalformed(ctx)
@@ -197,7 +199,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.stalled(now) || s.unchanged(now) {
+	if s.stalled(ctx, now) || s.unchanged(now) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)
@@ -243,7 +245,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		s.wake(now)
 	}
 	s.settle(ctx, outcomes)
-	s.giveBackStranded(snapshot, now)
+	s.giveBackStranded(ctx, snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)
 	took := watch.stop(snapshot, len(s.refusals))
 	s.history.add(watch.cycle)
@@ -261,6 +263,8 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	maps.Copy(snapshot.Held, over)
 	pass = sooner(pass, until)
 	snapshot.Avoided, until = s.avoided.now(snapshot, now)
+	pass = sooner(pass, until)
+	snapshot.Faulty, until = s.faulty.now(s.state, now)
 	pass = sooner(pass, until)
 	snapshot.Spared, until = s.spared.now(s.state, now)
 	return snapshot, sooner(pass, until)

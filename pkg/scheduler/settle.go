@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,56 +16,73 @@ import (
 // This file acts on what has become final of binds and of what was set aside for them; see plans.go for promises and evictions,
 // starts.go for starts that are undone.
 
-// settle acts on what has become final.
+// settle acts on what has become final. Whoever panics over an outcome costs the job that it is about.
 func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 	now := s.options.Clock.Now()
 	for _, outcome := range outcomes {
-		s.options.Metrics.outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
-		switch outcome.Kind {
-		case commit.Bound:
-			s.bound(outcome, now)
-		case commit.Pointless:
-			s.options.Reservations.Abandon(outcome.Pod.UID)
-		case commit.Released:
-			if s.state.Forget(outcome.Pod.UID) {
-				s.wake(now)
-			}
-		case commit.BindFailed:
-			klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			if outcome.Gone && s.state.Assumed(outcome.Pod.UID) {
-				s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
-				continue
-			}
-			s.state.Forget(outcome.Pod.UID)
-			if outcome.Outdated != "" { // it is placed anew as soon as it is seen as it is
-				s.state.Outdated(outcome.Pod.UID, outcome.Outdated)
-			} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
-				s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
-				if outcome.Refused {
-					s.avoided.add(outcome, job.UID, now)
-				}
-			}
-			s.wake(now)
-		case commit.BindUncertain:
-			klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.doubts.add(outcome, now)
-		case commit.Committed:
-			if outcome.Failed == 0 {
-				s.backoff.succeeded(outcome.Job)
-			}
-			s.committed(outcome, now)
-		case commit.UndoFailed:
-			klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.state.ForgetEviction(outcome.Pod.UID)
-			s.wake(now)
-		case commit.WriteFailed:
-			klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
-			s.reporter.failed(outcome.Write, now)
-		case commit.Undone:
-		default:
-			s.settlePlan(ctx, outcome, now)
+		why := s.despite(ctx, partOutcomes, outcome.Job, now, func() { s.settleOne(ctx, outcome, now) })
+		if why == nil {
+			continue
 		}
+		if outcome.Kind == commit.Bound || s.state.Assumed(outcome.Pod.UID) { // what is assumed, or set aside, would be so for ever
+			s.doubts.add(outcome, now)
+		}
+		s.wake(now)
 	}
+}
+
+func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	switch outcome.Kind {
+	case commit.Bound:
+		s.bound(outcome, now)
+	case commit.Pointless:
+		s.options.Reservations.Abandon(outcome.Pod.UID)
+	case commit.Released:
+		if s.state.Forget(outcome.Pod.UID) {
+			s.wake(now)
+		}
+	case commit.BindFailed:
+		s.unbound(ctx, outcome, now)
+	case commit.BindUncertain:
+		klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+		s.doubts.add(outcome, now)
+	case commit.Committed:
+		if outcome.Failed == 0 {
+			s.backoff.succeeded(outcome.Job)
+		}
+		s.committed(outcome, now)
+	case commit.UndoFailed:
+		s.state.ForgetEviction(outcome.Pod.UID)
+		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+		s.wake(now)
+	case commit.WriteFailed:
+		klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
+		s.reporter.failed(outcome.Write, now)
+	case commit.Undone:
+	default:
+		s.settlePlan(ctx, outcome, now)
+	}
+	s.options.Metrics.outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
+}
+
+// unbound acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
+func (s *Scheduler) unbound(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	if outcome.Gone && s.state.Assumed(outcome.Pod.UID) {
+		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
+	} else {
+		s.state.Forget(outcome.Pod.UID)
+		if outcome.Outdated != "" { // it is placed anew as soon as it is seen as it is
+			s.state.Outdated(outcome.Pod.UID, outcome.Outdated)
+		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
+			s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
+			if outcome.Refused {
+				s.avoided.add(outcome, job.UID, now)
+				s.faulty.hold(outcome.Pod.UID, bindFailed(outcome), now)
+			}
+		}
+		s.wake(now)
+	}
+	klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 }
 
 // createdAt returns when a pod was created; zero when it is not known any more.
@@ -86,7 +104,14 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 }
 
 // resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
-func (s *Scheduler) resolve(doubt doubt, now time.Time) {
+func (s *Scheduler) resolve(ctx context.Context, doubt doubt, now time.Time) {
+	why := s.despite(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
+	if why != nil {
+		s.doubts.renew(doubt, now)
+	}
+}
+
+func (s *Scheduler) resolveOne(doubt doubt, now time.Time) {
 	switch {
 	case !s.state.Assumed(doubt.pod.UID):
 		s.options.Reservations.Confirm(doubt.pod.UID)
@@ -98,17 +123,24 @@ func (s *Scheduler) resolve(doubt doubt, now time.Time) {
 }
 
 // giveBackStranded frees the devices that members of jobs without room hold since a start that came to no end.
-func (s *Scheduler) giveBackStranded(snapshot *model.Snapshot, now time.Time) {
+func (s *Scheduler) giveBackStranded(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
 	for _, job := range snapshot.Jobs {
 		refusal := s.refusals[job.Key]
 		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
 			continue
 		}
-		for _, task := range job.Waiting() {
-			if (task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0) && s.options.Reservations.Strand(task.Pod) {
-				s.machine.GiveBack(now, task.PodRef)
-			}
+		holds := func(task *model.Task) bool { return task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0 }
+		waiting := job.Waiting()
+		if !slices.ContainsFunc(waiting, holds) {
+			continue
 		}
+		s.despite(ctx, partReservations, job.Key, now, func() {
+			for _, task := range waiting {
+				if holds(task) && s.options.Reservations.Strand(task.Pod) {
+					s.machine.GiveBack(now, task.PodRef)
+				}
+			}
+		})
 	}
 }
 

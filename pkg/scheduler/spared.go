@@ -10,7 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// How long no plan counts on a pod that the API server refused to evict; doubled with each further refusal.
+// How long no plan counts on a pod that the API server refused to evict, and siblings of one that it refused to bind come first; doubled
+// with each further refusal.
 const (
 	firstSpare   = 10 * time.Second
 	longestSpare = 5 * time.Minute
@@ -28,14 +29,15 @@ type spare struct {
 
 // add spares a pod, longer than the last time.
 func (s spared) add(outcome commit.Outcome, now time.Time) {
-	delay := min(longestSpare, max(firstSpare, 2*s[outcome.Pod.UID].delay))
-	s[outcome.Pod.UID] = spare{
-		refusal: &model.Refusal{
-			Code:   model.EvictionRefused,
-			Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
-		},
-		until: now.Add(delay), delay: delay,
-	}
+	s.hold(outcome.Pod.UID, &model.Refusal{
+		Code:   model.EvictionRefused,
+		Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
+	}, now)
+}
+
+func (s spared) hold(pod types.UID, refusal *model.Refusal, now time.Time) {
+	delay := min(longestSpare, max(firstSpare, 2*s[pod].delay))
+	s[pod] = spare{refusal: refusal, until: now.Add(delay), delay: delay}
 }
 
 // at tells whether a pod is spared at the moment.

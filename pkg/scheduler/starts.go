@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -32,8 +33,12 @@ const (
 	reasonRestarted = "Restarted"
 )
 
-// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
-const longestRepair = 10 * time.Second
+const (
+	// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
+	longestRepair = 10 * time.Second
+	// longestTelling is for how long a group that has lost all its members waits until its status says so, before it starts anew.
+	longestTelling = 10 * time.Second
+)
 
 // starts is what this process knows of starts beside what the API says.
 type starts struct {
@@ -58,6 +63,8 @@ type begun struct {
 type sighting struct {
 	group types.UID
 	whole bool
+	// since is when it was first seen.
+	since time.Time
 }
 
 func newStarts(deadline time.Duration) *starts {
@@ -74,12 +81,16 @@ func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leads = now
 	for _, job := range snapshot.Jobs {
 		if job.Gang() && !saidWhole(job) && job.Short(bound) == nil {
-			s.see(job, true)
+			s.see(job, true, now)
 		}
 	}
 }
 
-func (s *starts) see(job *model.Job, whole bool) { s.seen[job.Key] = sighting{job.UID, whole} }
+func (s *starts) see(job *model.Job, whole bool, now time.Time) {
+	if seen := s.seen[job.Key]; seen.group != job.UID || seen.whole != whole || seen.since.IsZero() {
+		s.seen[job.Key] = sighting{group: job.UID, whole: whole, since: now}
+	}
+}
 
 // saidWhole tells whether the API says that the group has had its minimum bound.
 func saidWhole(job *model.Job) bool {
@@ -107,29 +118,70 @@ func (s *starts) whole(job *model.Job) bool {
 func (s *starts) told(writes []commit.Write) {
 	for _, write := range writes {
 		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
-			s.seen[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = sighting{group.UID, true}
+			s.seen[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = sighting{group: group.UID, whole: true}
 		}
 	}
 }
 
-// follow takes note of groups that have lost all they had before their status says so, and drops what is not needed any more.
-func (s *starts) follow(snapshot *model.Snapshot) {
-	for key, seen := range s.seen {
+// drop forgets jobs that are gone, or no gangs any more.
+func (s *starts) drop(snapshot *model.Snapshot) {
+	gone := func(key model.JobKey) bool {
 		job := snapshot.Job(key)
-		if job == nil || job.UID != seen.group || !job.Gang() || saidWhole(job) == seen.whole || seen.whole && !left(job) {
-			delete(s.seen, key)
-		}
+		return job == nil || !job.Gang()
 	}
-	for key, start := range s.begun {
-		if job := snapshot.Job(key); job == nil || job.UID != start.group || !job.Gang() || s.whole(job) || !left(job) {
-			delete(s.begun, key)
-		}
+	maps.DeleteFunc(s.seen, func(key model.JobKey, _ sighting) bool { return gone(key) })
+	maps.DeleteFunc(s.begun, func(key model.JobKey, _ begun) bool { return gone(key) })
+}
+
+// concerns tells whether there is anything to follow or to end about a gang.
+func (s *starts) concerns(job *model.Job) bool {
+	if job.Maimed || !job.Settled {
+		return true
 	}
-	for _, job := range snapshot.Jobs {
-		if !job.Settled && job.Gang() && saidWhole(job) && !left(job) {
-			s.see(job, false)
-		}
+	_, seen := s.seen[job.Key]
+	_, begun := s.begun[job.Key]
+	return seen || begun
+}
+
+// follow takes note of a group that has lost all it had before its status says so, and drops what is not needed any more.
+func (s *starts) follow(job *model.Job, now time.Time) {
+	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || saidWhole(job) == seen.whole || seen.whole && !left(job)) {
+		delete(s.seen, job.Key)
 	}
+	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.whole(job) || !left(job)) {
+		delete(s.begun, job.Key)
+	}
+	if !job.Settled && saidWhole(job) && !left(job) {
+		s.see(job, false, now)
+	}
+}
+
+// untold tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and until
+// when at the latest: whoever leads after a crash would take part of the new start for what is left of the old one, and leave it
+// alone. A status that cannot be written does not keep the group from starting for ever.
+func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
+	seen := s.seen[job.Key]
+	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short(exists) != nil {
+		return until, false
+	}
+	until = seen.since.Add(longestTelling)
+	return until, until.After(now)
+}
+
+// awaits tells whether a group is to be looked at again as soon as its status has changed.
+func (s *starts) awaits(key model.JobKey) bool {
+	seen, known := s.seen[key]
+	return known && !seen.whole
+}
+
+// exists tells whether a task counts towards the minimum, or would if it had a node.
+func exists(task *model.Task) bool {
+	return task.Status.Counts() || task.Status == model.Pending && !task.Gated
+}
+
+// untoldYet is why a group waits that has lost all it had; see starts.untold.
+func untoldYet() *model.Refusal {
+	return &model.Refusal{Code: model.MembersLost, Detail: "all members that were bound are gone; it starts anew as soon as its status says so"}
 }
 
 // left tells whether the group has members that are bound or about to be, or have done their work.
@@ -186,30 +238,59 @@ func binding(task *model.Task) bool { return task.Status == model.Binding }
 func (s *Scheduler) endStarts(
 	ctx context.Context, snapshot *model.Snapshot, now time.Time,
 ) (over map[model.JobKey]*model.Refusal, wake time.Time) {
-	s.starts.follow(snapshot)
+	s.starts.drop(snapshot)
 	over = map[model.JobKey]*model.Refusal{}
 	for _, job := range snapshot.Jobs {
-		if !job.Maimed || !job.Gang() {
+		if !job.Gang() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
 			continue
 		}
-		end, due := s.undone, time.Time{}
-		which, ok := boundByUs, false
-		if due, ok = s.starts.due(job, now); !ok && s.starts.whole(job) {
-			end, which = restarted, onNode
-			due, ok = groups.RestartAt(job)
-		}
-		switch {
-		case !ok:
-		case due.After(now):
-			wake = sooner(wake, due)
-		case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
-		case job.Count(binding) > 0:
-			over[job.Key] = end(job)
-		default:
-			s.undo(ctx, job, which, end(job), now)
+		refusal := s.despite(ctx, partStarts, job.Key, now, func() {
+			why, again := s.endStart(ctx, job, now)
+			wake = sooner(wake, again)
+			if why != nil {
+				over[job.Key] = why
+			}
+		})
+		if refusal != nil {
+			over[job.Key] = refusal
 		}
 	}
 	return over, wake
+}
+
+// endOverdue undoes what is due while cycles are put off, since a start's time does not wait for who panics.
+func (s *Scheduler) endOverdue(ctx context.Context, now time.Time) {
+	if _, wake := s.endStarts(ctx, s.state.Snapshot(now), now); !wake.IsZero() {
+		s.cycle.notAfter(wake)
+	}
+}
+
+// endStart is endStarts for one gang.
+func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time) (over *model.Refusal, wake time.Time) {
+	s.starts.follow(job, now)
+	if until, ok := s.starts.untold(job, now); ok {
+		return untoldYet(), until
+	}
+	if !job.Maimed {
+		return nil, wake
+	}
+	end, due := s.undone, time.Time{}
+	which, ok := boundByUs, false
+	if due, ok = s.starts.due(job, now); !ok && s.starts.whole(job) {
+		end, which = restarted, onNode
+		due, ok = groups.RestartAt(job)
+	}
+	switch {
+	case !ok:
+	case due.After(now):
+		return nil, due
+	case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
+	case job.Count(binding) > 0:
+		return end(job), wake
+	default:
+		s.undo(ctx, job, which, end(job), now)
+	}
+	return nil, wake
 }
 
 // onNode tells whether a task is on a node.
@@ -258,22 +339,21 @@ func (s *Scheduler) undo(
 			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, Delete: true})
 		}
 	}
-	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
-	s.backoff.undone(job.Key, job.UID, why, now)
-	delete(s.starts.begun, job.Key)
-	cause := "undo"
-	if why.Code == model.MembersLost {
-		cause = "restart"
-	}
-	s.options.Metrics.evicted(cause, len(members))
-	s.state.Assume(decision)
-	s.machine.Undo(now, job.Key, members)
 	event := jobEvent(job, reasonUndone, now)
 	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
+	cause := "undo"
 	if why.Code == model.MembersLost {
-		event.Reason, event.Action = reasonRestarted, "Restarting"
+		cause, event.Reason, event.Action = "restart", reasonRestarted, "Restarting"
 	}
 	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, counted(len(members), "pod"), fewOf(members))
+	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
+	s.options.Metrics.evicted(cause, len(members))
+
+	// Nothing leaves before this step has ended, so that all is assumed by then; and nobody is assumed to go who is not deleted.
+	s.machine.Undo(now, job.Key, members)
+	s.state.Assume(decision)
+	s.backoff.undone(job.Key, job.UID, why, now)
+	delete(s.starts.begun, job.Key)
 	s.machine.Write(now, commit.Write{Event: event})
 }
 
@@ -309,7 +389,7 @@ func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
 	if !s.starts.whole(job) {
 		s.options.Metrics.started(job, now)
 	}
-	s.starts.see(job, true)
+	s.starts.see(job, true, now)
 }
 
 // until returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own.

@@ -75,6 +75,22 @@ func TestMemberThatFailsOnOneNodeIsBoundToAnother(t *testing.T) {
 	}
 }
 
+// TestAMemberThatCannotBeBoundIsReplacedByAnother: the gang can do without it, and has room for no more than its minimum.
+func TestAMemberThatCannotBeBoundIsReplacedByAnother(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "2")
+	w.refuseTo("mpi-0")
+	w.gang("mpi", 3, 2)
+	calls := w.play(t.Context(), 2*time.Second)
+	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("condition %+v after %s", c, decided(calls))
+	}
+	w.play(t.Context(), 10*time.Minute)
+	if len(w.pods) != 3 || len(w.loop.faulty) != 0 {
+		t.Errorf("%d pods are left; kept at rest: %+v", len(w.pods), w.loop.faulty)
+	}
+}
+
 func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -202,6 +218,21 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 }
 
+// TestMemberLostBeforeThereWasAnythingToTell: the API server has confirmed that the gang is whole, and that is all there is so far.
+func TestMemberLostBeforeThereWasAnythingToTell(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuseWrites = forbidden
+	w.gang("mpi", 3, 3)
+	if got := kinds(w.play(t.Context(), 100*time.Millisecond)); got[commit.CallBind] != 3 || got[commit.CallGroupStatus] != 0 {
+		t.Fatalf("calls %v, want three binds and no status yet", got)
+	}
+	w.gone("mpi-1")
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+		t.Errorf("undone %q: it is degraded, not interrupted", got)
+	}
+}
+
 // TestInterruptedStartAfterARestart: it is completed if it can be, and undone soon if its time was over before.
 func TestInterruptedStartAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -305,5 +336,61 @@ func TestGangThatLostAllStartsAnew(t *testing.T) {
 	}
 	if c := w.condition("mpi"); c.Status != metav1.ConditionFalse {
 		t.Errorf("condition %+v", c)
+	}
+}
+
+// TestAStartAnewIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends. Its status
+// must not say by then that what is bound is left of a gang that was whole.
+func TestAStartAnewIsNotTakenForALossAfterACrash(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.gone("mpi-0")
+	w.gone("mpi-1")
+	w.refuseTo("mpi-1")
+	w.anew("mpi-0")
+	w.anew("mpi-1")
+	w.drop = func(call commit.Call) bool { return call.Kind != commit.CallBind } // as slow as the server may be with them
+	w.play(t.Context(), time.Second)
+	w.drop = nil
+	w.restart()
+	w.play(t.Context(), 2*time.Minute)
+	if pod := w.pods["mpi-0-anew"]; pod != nil && pod.Spec.NodeName != "" {
+		t.Errorf("part of the gang runs for good, phase %s: %+v", w.groups["mpi"].Status.Phase, w.condition("mpi"))
+	}
+}
+
+// TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting for long.
+func TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.refuseWrites = forbidden
+	for _, name := range []string{"mpi-0", "mpi-1"} {
+		w.gone(name)
+		w.anew(name)
+	}
+	if got := sent(w.play(t.Context(), longestTelling-time.Second), commit.CallBind); len(got) != 0 {
+		t.Errorf("bound %q before its status says that it starts anew", got)
+	}
+	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallBind); len(got) != 2 {
+		t.Errorf("bound %q", got)
+	}
+}
+
+// TestMemberLostRightAfterTheNextLeaderBegan: the gang was whole when it began, although the status has not said so yet.
+func TestMemberLostRightAfterTheNextLeaderBegan(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.refuseWrites = forbidden
+	w.gang("mpi", 3, 3)
+	w.play(t.Context(), time.Second)
+	w.restart()
+	w.play(t.Context(), 50*time.Millisecond) // before there is anything to tell
+	w.gone("mpi-1")
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+		t.Errorf("undone %q: it is degraded, not interrupted", got)
 	}
 }

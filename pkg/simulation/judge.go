@@ -57,6 +57,7 @@ func (j *judge) decided(p *process, decision model.Decision) {
 	if len(decision.Evictions) > 0 {
 		j.result.Evicted += len(decision.Evictions)
 		j.evictsForAStart(p, decision)
+		j.evictsNobodyInVain(p, decision)
 		j.evictsTheLower(p, decision)
 		j.leavesWholeGangs(p, decision)
 		j.keepsBudgets(p, decision)

@@ -114,6 +114,14 @@ func plantedBugs() []planted {
 			group := p.group(jobKeyOf(b).String())
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).all == 0
 		})}},
+		{"somebody is evicted who is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+			node := p.node(a.Spec.NodeName)
+			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !eligible(b, node) || len(p.snapshot.Holds()) > 0 {
+				return false
+			}
+			free := freeOn(node, p.pods(), func(other *corev1.Pod) bool { return other.UID == b.UID || p.place(other) == node.Name })
+			return free.lacking(b) == ""
+		})}},
 		{"an equal is evicted", "I11", Config{Sabotage: evictPair(func(_ *process, a, b *corev1.Pod) bool {
 			return *a.Spec.Priority == *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b)
 		})}},

@@ -75,6 +75,46 @@ func (j *judge) evictsForAStart(p *process, decision model.Decision) {
 	}
 }
 
+// evictsNobodyInVain is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is promised.
+// Where room is kept for others, that may be why, and nothing is said.
+func (j *judge) evictsNobodyInVain(p *process, decision model.Decision) {
+	for _, hold := range p.snapshot.Holds() {
+		if hold.Job != decision.Job {
+			return
+		}
+	}
+	promised := map[types.UID]string{}
+	for _, promise := range decision.Promises {
+		promised[promise.Pod.UID] = promise.Node
+	}
+	victims := victimsOf(decision)
+	for _, eviction := range decision.Evictions {
+		stays := func(pod *corev1.Pod, node string) bool {
+			task := p.task(pod)
+			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.Stuck
+			other := task != nil && task.Status == model.Promised && task.Node == node // by the same cycle
+			return promised[pod.UID] == node || other || p.place(pod) == node && spared || p.stays(pod, node, victims)
+		}
+		if !j.lacksRoom(p, promised, stays) {
+			j.violated("I10", "%s is evicted for %s, which has room where it is promised without that", eviction.Job, decision.Job)
+			return
+		}
+	}
+}
+
+// lacksRoom tells whether a pod that is promised a node lacks room there, beside those that are there.
+func (j *judge) lacksRoom(p *process, promised map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
+	pods := p.pods()
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		node := p.node(promised[pod.UID])
+		if promised[pod.UID] == "" || node == nil {
+			return false
+		}
+		free := freeOn(node, pods, func(other *corev1.Pod) bool { return there(other, node.Name) })
+		return free.lacking(pod) != ""
+	})
+}
+
 // evictsTheLower is I11: victims, and the jobs they belong to, are of lower priority, and none is the system's.
 func (j *judge) evictsTheLower(p *process, decision model.Decision) {
 	priority := priorityOf(p.pods(), decision.Job)

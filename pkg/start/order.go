@@ -10,9 +10,13 @@ import (
 
 // order returns the waiting members in the order to place them: first as many as the job is short of, the roles' minima
 // before anyone else, whom others must be near before these, the hardest to place before the easy; then the rest, who step
-// in where one of the first finds no room.
+// in where one of the first finds no room. Those whose binds were refused lately are among the rest if the job can do without them.
 func order(session *framework.Session, job *model.Job, largest model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks)
+	if faulty := session.Snapshot.Faulty; len(faulty) > 0 {
+		waiting = slices.Concat(those(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
+			those(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))
+	}
 	chosen, rest := choose(job, waiting)
 	ranks := ranksOf(chosen)
 	hardness := map[model.Shape]hardness{}
@@ -27,6 +31,16 @@ func order(session *framework.Session, job *model.Job, largest model.Resources) 
 		})
 	}
 	return append(chosen, rest...)
+}
+
+// those returns the tasks that satisfy the condition, in their order.
+func those(tasks []*model.Task, condition func(*model.Task) bool) (some []*model.Task) {
+	for _, task := range tasks {
+		if condition(task) {
+			some = append(some, task)
+		}
+	}
+	return some
 }
 
 // ranksOf returns how long a chain of siblings there is, by kind of member, of whom each must be near the one before: none

@@ -69,6 +69,16 @@ func (m *Metrics) all() []prometheus.Collector {
 	}
 }
 
+// expect makes the counts of panics of a profile's actions and plugins, at zero: else nobody could be alerted to the first.
+func (m *Metrics) expect(profile *framework.Profile) {
+	if m == nil {
+		return
+	}
+	for _, name := range profile.Names() {
+		m.panics.WithLabelValues(name)
+	}
+}
+
 // stopwatch returns what measures the next cycle, nil when nothing does.
 func (m *Metrics) stopwatch(now func() time.Time) *framework.Stopwatch {
 	if m == nil {

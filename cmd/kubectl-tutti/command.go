@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 	"time"
@@ -53,4 +54,24 @@ func version() string {
 		return "unknown"
 	}
 	return build.Main.Version + " with " + build.GoVersion
+}
+
+// oneOf wants exactly one argument, and says what it is.
+func oneOf(what string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("give %s, and nothing else: %s", what, command.UseLine())
+		}
+		return nil
+	}
+}
+
+// atLeastOne wants arguments, and says what the first one is.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("give %s: %s", what, command.UseLine())
+		}
+		return nil
+	}
 }

@@ -19,6 +19,8 @@ const (
 	Drop
 	// Free ends what others use on nodes.
 	Free
+	// Uncordon opens nodes that somebody has cordoned.
+	Uncordon
 	// Add brings new nodes.
 	Add
 	// LowerMinimum lowers minMember.
@@ -44,6 +46,8 @@ type Change struct {
 	Wish *Wish
 	// Rooms are what to free, by name of the node.
 	Rooms []Room
+	// Opened are the names of the nodes to uncordon, sorted.
+	Opened []string
 	// Nodes are to be added, each with so much room for the job's members.
 	Nodes   int
 	Request model.Resources

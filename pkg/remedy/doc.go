@@ -1,4 +1,4 @@
-// Package remedy finds the smallest change that would let a waiting job start: room to free and where, a wish of its own to drop, a
+// Package remedy finds the smallest change that would let a waiting job start: room to free and where, nodes to uncordon, a wish of its own to drop, a
 // minimum to lower, members to create, a priority to raise. What it says has been tried, with the real engine, on the snapshot that
 // the job waits on: the change is supposed, the job is started, and both are taken back.
 //

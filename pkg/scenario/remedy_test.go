@@ -75,7 +75,7 @@ func (d *dice) crowd() string {
 	nodes := d.n(1, 4)
 	for i := range nodes {
 		lines = append(lines, fmt.Sprintf("node n%d cpu=%d nvidia.com/gpu=%d", i, d.n(2, 8), d.n(0, 4))+d.seldom(3, "taints=gpu=true:NoSchedule")+
-			" labels=rack="+d.one("a", "b"))
+			d.seldom(3, "unschedulable")+" labels=rack="+d.one("a", "b"))
 	}
 	for i := range d.n(1, 6) {
 		lines = append(lines, fmt.Sprintf("pod old%d cpu=%d priority=%d phase=Running node=n%d tolerate=*", i, d.n(1, 3), d.n(0, 3), d.n(0, nodes-1))+
@@ -244,6 +244,10 @@ func smaller(change *remedy.Change) (all []*remedy.Change) {
 				})
 			}
 		}
+	case remedy.Uncordon:
+		for i := range change.Opened {
+			with(func(less *remedy.Change) { less.Opened = slices.Delete(slices.Clone(change.Opened), i, i+1) })
+		}
 	case remedy.Add:
 		with(func(less *remedy.Change) { less.Nodes-- })
 	case remedy.LowerMinimum:
@@ -325,6 +329,8 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 				return err
 			}
 		}
+	case remedy.Uncordon:
+		return w.cordon(change.Opened, false)
 	case remedy.Add:
 		return s.addNodes(w.pods[key(change.Like[0].Namespace, change.Like[0].Name)], change, dimensions)
 	case remedy.LowerMinimum:

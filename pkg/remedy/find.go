@@ -78,7 +78,7 @@ func (q *question) place() Advice {
 		free = q.proven(q.add(placed))
 	}
 	own := drop
-	for _, find := range []func() *Change{q.lowerMinimum(placed), q.preemption} {
+	for _, find := range []func() *Change{q.lowerMinimum(placed), q.lowerRole, q.preemption} {
 		if own == nil {
 			own = q.proven(find)
 		}

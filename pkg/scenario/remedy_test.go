@@ -87,7 +87,7 @@ func (d *dice) crowd() string {
 		if d.n(1, 4) == 1 {
 			missing = d.n(1, 2)
 		}
-		lines = append(lines, fmt.Sprintf("group g%d min=%d", i, members+missing)+d.seldom(4, "roles=r:1"))
+		lines = append(lines, fmt.Sprintf("group g%d min=%d", i, members+missing)+d.seldom(3, fmt.Sprintf("roles=r:%d", d.n(1, members+missing))))
 		words := fmt.Sprintf("cpu=%d priority=%d", d.n(1, 4), d.n(-1, 3)) + d.seldom(3, fmt.Sprintf("nvidia.com/gpu=%d", d.n(1, 3))) +
 			d.seldom(4, "selector=rack="+d.one("a", "b", "c")) + d.seldom(3, "preemption=Never") + d.seldom(9, "gates=a.b/c") +
 			d.seldom(6, "labels=app=x anti=app=x@kubernetes.io/hostname")
@@ -254,6 +254,14 @@ func smaller(change *remedy.Change) (all []*remedy.Change) {
 		if change.To+1 < change.From {
 			with(func(less *remedy.Change) { less.To++ })
 		}
+	case remedy.LowerRole:
+		with(func(less *remedy.Change) {
+			less.OfRoles = slices.Clone(change.OfRoles)
+			less.OfRoles[0].MinMember++
+		})
+		if change.To < change.From {
+			with(func(less *remedy.Change) { less.To++ })
+		}
 	case remedy.RaisePriority:
 		with(func(less *remedy.Change) { less.To-- })
 	}
@@ -342,6 +350,15 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 			})
 		}
 		group.Spec.MinMember = change.To
+		w.replaceGroup(jobName(job), group)
+	case remedy.LowerRole:
+		group := w.groups[jobName(job)].DeepCopy()
+		group.Spec.MinMember = change.To
+		for i := range group.Spec.Roles {
+			if role := &group.Spec.Roles[i]; role.Name == change.OfRoles[0].Name {
+				role.MinMember = change.OfRoles[0].MinMember
+			}
+		}
 		w.replaceGroup(jobName(job), group)
 	case remedy.AllowPreemption, remedy.RaisePriority:
 		if group := w.groups[jobName(job)]; group != nil {

@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 // newCommand returns the command with all that it can do.
@@ -32,7 +32,7 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 
   # is this configuration right?
   kubectl tutti config lint scheduler.yaml`,
-		Version:       version(),
+		Version:       release.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
@@ -45,15 +45,6 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 // sheet returns what a command prints on.
 func (a *access) sheet(command *cobra.Command) *paper.Paper {
 	return paper.New(command.OutOrStdout(), a.environment)
-}
-
-// version is what the build knows of itself.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return build.Main.Version + " with " + build.GoVersion
 }
 
 // oneOf wants exactly one argument, and says what it is.

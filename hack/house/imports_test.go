@@ -30,6 +30,7 @@ var rules = []rule{
 	{of: "pkg/isolated"},
 	{of: "pkg/argument"},
 	{of: "pkg/metrics"},
+	{of: "pkg/release"},
 	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},

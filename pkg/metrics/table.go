@@ -25,6 +25,7 @@ const (
 	Quarantined     Name = "tutti_quarantined_total"
 	CycleFailing    Name = "tutti_cycle_failing"
 	Leading         Name = "tutti_leading"
+	Build           Name = "tutti_build_info"
 	Conflicts       Name = "isolcpu_conflicts_total"
 )
 
@@ -180,6 +181,10 @@ func decisions() []Metric {
 		{
 			Name: Leading, Kind: Gauge, Program: Scheduler,
 			Help: "1 when this replica leads and decides, else 0.",
+		},
+		{
+			Name: Build, Kind: Gauge, Program: Scheduler, Help: "1, for the version of the program.",
+			Labels: []Label{{Name: "version", Values: "such as 0.1.0"}},
 		},
 		{
 			Name: Conflicts, Kind: Counter, Program: Scheduler,

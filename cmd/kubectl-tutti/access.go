@@ -49,7 +49,7 @@ func (a *access) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&a.overrides.CurrentContext, "context", "", "context of the kubeconfig")
 	flags.StringVarP(&a.overrides.Context.Namespace, "namespace", "n", "", "namespace; without it, that of the context")
 	flags.StringVar(&a.overrides.Timeout, "request-timeout", "30s", "how long to wait for one answer of the API server")
-	flags.StringVarP(&a.output, "output", "o", "", "json, yaml, or wide")
+	flags.StringVarP(&a.output, "output", "o", "", "json or yaml; for the tables of status, nodes and cycle wide, too")
 }
 
 // checkOutput returns an error when the way to print is not one of those that the command has, which json and yaml are always.
@@ -88,7 +88,11 @@ func (a *access) load() (*rest.Config, string, error) {
 		return a.config, namespace, nil
 	}
 	config, err := loader.ClientConfig()
-	if err != nil {
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", fmt.Errorf("there is no kubeconfig at %s; say --kubeconfig FILE, or set KUBECONFIG",
+			strings.Join(a.rules.GetLoadingPrecedence(), " or "))
+	case err != nil:
 		return nil, "", fmt.Errorf("kubeconfig: %w", err)
 	}
 	namespace, _, err := loader.Namespace()

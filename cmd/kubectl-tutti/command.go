@@ -1,13 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 // newCommand returns the command with all that it can do.
@@ -31,7 +32,7 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 
   # is this configuration right?
   kubectl tutti config lint scheduler.yaml`,
-		Version:       version(),
+		Version:       release.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
@@ -46,11 +47,22 @@ func (a *access) sheet(command *cobra.Command) *paper.Paper {
 	return paper.New(command.OutOrStdout(), a.environment)
 }
 
-// version is what the build knows of itself.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+// oneOf wants exactly one argument, and says what it is.
+func oneOf(what string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("give %s, and nothing else: %s", what, command.UseLine())
+		}
+		return nil
 	}
-	return build.Main.Version + " with " + build.GoVersion
+}
+
+// atLeastOne wants arguments, and says what the first one is.
+func atLeastOne(what string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("give %s: %s", what, command.UseLine())
+		}
+		return nil
+	}
 }

@@ -220,3 +220,16 @@ func TestLintReadsFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutKubeconfig: it is said where one was looked for, and not how the library is configured.
+func TestWithoutKubeconfig(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none")
+	t.Setenv("KUBECONFIG", missing)
+	command := newCommand()
+	command.SetArgs([]string{"status"})
+	command.SetOut(io.Discard)
+	err := command.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
+		t.Errorf("without a kubeconfig: %v", err)
+	}
+}

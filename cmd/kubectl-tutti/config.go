@@ -35,7 +35,7 @@ but should be written differently. - reads from standard input. It asks nobody: 
 when the scheduler would.`,
 		Example: `  kubectl tutti config lint scheduler.yaml
   kubectl get configmap -n tutti-system tutti-scheduler -o jsonpath='{.data.scheduler\.yaml}' | kubectl tutti config lint -`,
-		Args: cobra.ExactArgs(1),
+		Args: oneOf("a file, or - for standard input"),
 		RunE: func(command *cobra.Command, args []string) error {
 			file, text, err := readFile(args[0], command.InOrStdin())
 			if err != nil {

@@ -45,7 +45,7 @@ With --dry-run it prints what it would make, which is a good beginning for a fil
 		Example: `  kubectl tutti submit hello --members 4 --image busybox -- sh -c 'echo rank $JOB_COMPLETION_INDEX; sleep 60'
   kubectl tutti submit train --members 8 --min 6 --image my/trainer --cpu 4 --memory 16Gi --gpu 1
   kubectl tutti submit train --members 8 --image my/trainer --dry-run > train.yaml`,
-		Args: cobra.MinimumNArgs(1),
+		Args: atLeastOne("a name for the gang"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if at := command.ArgsLenAtDash(); at > 1 || at < 0 && len(args) > 1 {
 				return errors.New("give one name; what the pods are to run comes after --")

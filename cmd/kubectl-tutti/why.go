@@ -24,7 +24,7 @@ needs the right to list the PodGroups and the pods of the namespace.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
   kubectl tutti why train -o json | jq -r .smallestChange`,
-		Args: cobra.ExactArgs(1),
+		Args: oneOf("the name of a PodGroup or a pod"),
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := a.checkOutput(); err != nil {
 				return err

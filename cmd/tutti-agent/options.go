@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tutti-sched/tutti/pkg/agent"
 	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 const long = `tutti-agent runs on each node with isolated CPUs.
@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 
   # on a machine without isolcpus=
   tutti-agent --node-name worker-0 --isolated-override 8-15`,
-		Version:       version(),
+		Version:       release.Version(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -183,13 +183,4 @@ func (o *options) discover(out io.Writer) error {
 		// Warnings are what is likely not meant, but keeps nobody from anything.
 		Warnings []string `json:"warnings,omitempty"`
 	}{topology, warnings})
-}
-
-// version is what the build knows of itself.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return build.Main.Version + " with " + build.GoVersion
 }

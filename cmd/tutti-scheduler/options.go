@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/pkg/configuration"
+	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 // options are the flags.
@@ -56,7 +56,7 @@ slow, for tests.`,
 
   # what a plugin or an action does, and its arguments
   tutti-scheduler --explain-config nodeorder`,
-		Version:       version(),
+		Version:       release.Version(),
 		Args:          o.checkArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -146,13 +146,4 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("--bind-deadline %s: must be at least 1s", o.bindDeadline))
 	}
 	return errors.Join(errs...)
-}
-
-// version is what the build knows of itself.
-func version() string {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return build.Main.Version + " with " + build.GoVersion
 }

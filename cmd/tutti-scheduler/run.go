@@ -32,12 +32,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/release"
 	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // run wires the scheduler and runs it until the context ends.
 func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
+	klog.FromContext(ctx).Info("Starting", "version", release.Version())
 	restConfig, err := o.restConfig()
 	if err != nil {
 		return err

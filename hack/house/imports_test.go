@@ -30,6 +30,7 @@ var rules = []rule{
 	{of: "pkg/isolated"},
 	{of: "pkg/argument"},
 	{of: "pkg/metrics"},
+	{of: "pkg/release"},
 	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
@@ -54,7 +55,7 @@ var rules = []rule{
 	{of: "pkg/simulation", ours: []string{"*"}, client: true},
 	{of: "pkg/scheduler", ours: []string{"pkg/", "apis"}, client: true},
 	{of: "pkg/configuration", ours: []string{"pkg/framework", "pkg/plugins", "pkg/actions", "pkg/cluster", "pkg/model", "pkg/argument",
-		"apis"}, client: true},
+		"pkg/metrics", "apis"}, client: true},
 	{of: "cmd", ours: []string{"*"}, client: true},
 	{of: "hack/document", ours: []string{"pkg/configuration"}},
 	// What others may write, with what they may use.

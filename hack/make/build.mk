@@ -1,3 +1,3 @@
 .PHONY: build
-build: ## Build the scheduler and the node agent into bin/.
+build: ## Build the scheduler, the node agent and kubectl tutti into bin/.
 	go build -trimpath -o $(BIN)/ ./cmd/...

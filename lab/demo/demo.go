@@ -87,8 +87,10 @@ type show struct {
 	cluster   *cluster.Cluster
 	client    client.Client
 	scheduler *process.Process
-	board     *board
-	changes   <-chan change
+	// endpoint is where the scheduler serves what kubectl tutti asks it for.
+	endpoint string
+	board    *board
+	changes  <-chan change
 }
 
 // build makes the programs: those of the control plane that are missing, and the scheduler.
@@ -167,7 +169,10 @@ func (s *show) run(ctx context.Context, program string) error {
 		s.screen.say("", "  %s", arg)
 	}
 	s.screen.say("", "(the chart's arguments; file: the live ConfigMap; the ports are replaced by free ones)")
-	s.scheduler, err = installed.Start(ctx, s.cluster, "tutti-scheduler", program)
+	if s.endpoint, err = release.FreeAddress(); err != nil {
+		return err
+	}
+	s.scheduler, err = installed.Start(ctx, s.cluster, "tutti-scheduler", program, "--metrics-bind-address="+s.endpoint)
 	if err != nil {
 		return err
 	}
@@ -193,17 +198,23 @@ func (s *show) run(ctx context.Context, program string) error {
 
 // keep leaves the cluster up until the context ends.
 func (s *show) keep(ctx context.Context) {
+	path := filepath.Dir(s.cluster.Program(binaries.Kubectl))
+	if root, err := binaries.Root(); err == nil {
+		path = filepath.Join(root, "bin") + ":" + path
+	}
 	fmt.Fprintf(s.options.Out, `
-The cluster stays up. In another shell:
+The cluster stays up. In another shell, after "make build", which makes kubectl tutti:
 
-  export KUBECONFIG=%s
-  alias kubectl=%s
-  kubectl get podgroups,pods -n %s -o wide
-  kubectl describe podgroup too-big -n %s
+  export KUBECONFIG=%[1]s
+  export PATH=%[2]s:$PATH
+  kubectl get podgroups,pods -n %[3]s -o wide
+  kubectl describe podgroup too-big -n %[3]s
+  kubectl tutti why too-big -n %[3]s
+  kubectl tutti nodes --server https://%[4]s --insecure-skip-tls-verify   # the scheduler is no pod here
 
-The scheduler's log is %s
-Ctrl-C ends it.
-`, s.cluster.Kubeconfig(), s.cluster.Program(binaries.Kubectl), namespace, namespace, s.scheduler.LogFile())
+The scheduler's log is %[5]s
+Ctrl-C ends it, and so does the end of any of its processes.
+`, s.cluster.Kubeconfig(), path, namespace, s.endpoint, s.scheduler.LogFile())
 	if err := s.cluster.Wait(ctx); err != nil {
 		s.screen.say("cluster", "%v", err)
 	}

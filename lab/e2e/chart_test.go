@@ -46,7 +46,10 @@ func TestChartRefuses(t *testing.T) {
 		"leaderElection.enabled=false":                "two schedulers would place the same pods twice",
 		"serviceAccount.create=false":                 "serviceAccount.name is needed",
 		"metrics.service.enabled=true,health.port=80": "minimum: got 80",
-		"health.port=8443":                            "metrics.port and health.port are both 8443",
+		"config=scheduler.yaml":                       "that is no configuration: it has no list of tiers",
+		"config=tiers: [":                             "that is no configuration",
+		"metrics.readers[0].kind=ServiceAccount,metrics.readers[0].name=prometheus": "missing property 'namespace'",
+		"health.port=8443": "metrics.port and health.port are both 8443",
 	} {
 		_, err := env.Cluster.Helm(t.Context(), "template", "tutti", chartFolder(t), "--set", set)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -147,7 +147,7 @@ func TestConfigurationIsLive(t *testing.T) {
 	}
 }
 
-// told is nil when there is one event on the ConfigMap, a warning with these words.
+// told is nil when there is one warning about the ConfigMap, with these words.
 func (c *configured) told(words string) error {
 	var events eventsv1.EventList
 	if err := env.Client.List(c.t.Context(), &events, client.InNamespace(c.ns)); err != nil {
@@ -155,11 +155,11 @@ func (c *configured) told(words string) error {
 	}
 	var about []eventsv1.Event
 	for _, event := range events.Items {
-		if event.Regarding.Kind == "ConfigMap" && event.Regarding.UID == c.configMap.UID {
+		if event.Regarding.Kind == "ConfigMap" && event.Regarding.UID == c.configMap.UID && event.Type == corev1.EventTypeWarning {
 			about = append(about, event)
 		}
 	}
-	if len(about) != 1 || about[0].Type != corev1.EventTypeWarning || about[0].Reason != "ConfigurationRefused" ||
+	if len(about) != 1 || about[0].Reason != "ConfigurationRefused" ||
 		!strings.Contains(about[0].Note, words) {
 		return fmt.Errorf("events on the ConfigMap: %+v, want one warning with %q", about, words)
 	}

@@ -156,6 +156,7 @@ func (l *Live) take(f found) *framework.Profile {
 	case f.version.Hash == report.Active.Hash: // taken back, or written anew with the same text
 		if report.Refused != nil {
 			l.log.Info("Configuration is the active one again", "hash", f.version.Hash)
+			l.teller.active(f)
 		}
 		report.Active, report.Refused = f.version, nil
 		l.show(report)
@@ -170,6 +171,7 @@ func (l *Live) take(f found) *framework.Profile {
 	}
 	l.options.Adopt(profile)
 	l.activate(f.version, profile)
+	l.teller.active(f)
 	return profile
 }
 
@@ -205,9 +207,7 @@ func (l *Live) refuse(f found, err error) {
 	l.metrics.count(outcomeRefused)
 	l.log.Error(errors.New(strings.Join(problems, "; ")), "Configuration is refused, and the last good one kept",
 		"source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "kept", report.Active.Hash)
-	if f.object != nil {
-		l.teller.tell(f, report.Active, problems)
-	}
+	l.teller.refused(f, report.Active, problems)
 }
 
 func (l *Live) show(report Report) {

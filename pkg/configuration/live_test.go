@@ -176,6 +176,8 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 		t.Fatalf("the second profile is %v, adopted are %v", profile, s.adopted)
 	}
 	s.wants(withoutGang, "2", "")
+	inUse := "the version with the hash " + s.live.Report().Active.Hash + " is in use"
+	s.wantsEvent("2", corev1.EventTypeNormal, EventReasonActive, inUse)
 
 	s.write("update", configMap(broken))
 	if s.next() != nil {
@@ -184,7 +186,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	problems := inTheMap + ":1: unknown action \"alocate\"; did you mean \"allocate\"?\n" +
 		inTheMap + ":4: unknown plugin \"gnag\"; did you mean \"gang\"?"
 	s.wants(withoutGang, "2", problems)
-	s.wantsEvent("3", strings.ReplaceAll(problems, "\n", "; ")+" (the version with the hash "+s.live.Report().Active.Hash+" is kept)")
+	s.wantsEvent("3", corev1.EventTypeWarning, EventReason, strings.ReplaceAll(problems, "\n", "; ")+" (the version with the hash "+s.live.Report().Active.Hash+" is kept)")
 
 	again := configMap(broken) // another line of the object has changed
 	again.Labels = map[string]string{"a": "b"}
@@ -200,7 +202,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	}
 	missing := "tutti-system/tutti-scheduler: the ConfigMap has no key scheduler.yaml; its keys: none"
 	s.wants(withoutGang, "2", missing)
-	s.wantsEvent("5", missing+" (the version with the hash "+s.live.Report().Active.Hash+" is kept)")
+	s.wantsEvent("5", corev1.EventTypeWarning, EventReason, missing+" (the version with the hash "+s.live.Report().Active.Hash+" is kept)")
 
 	again = configMap("")
 	again.Labels = map[string]string{"a": "b"}
@@ -221,6 +223,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 		t.Error("the version that is active is swapped for itself")
 	}
 	s.wants(withoutGang, "8", "")
+	s.wantsEvent("8", corev1.EventTypeNormal, EventReasonActive, inUse)
 	if text := `outcome="refused"} 3`; !strings.Contains(gathered(t, s.metrics), text) {
 		t.Errorf("no %s in\n%s", text, gathered(t, s.metrics))
 	}
@@ -232,14 +235,14 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 }
 
 // wantsEvent waits for the event about a version.
-func (s *stand) wantsEvent(resourceVersion, note string) {
+func (s *stand) wantsEvent(resourceVersion, kind, reason, note string) {
 	s.t.Helper()
 	select {
 	case event := <-s.written:
 		about := event.Regarding
 		if about.Kind != "ConfigMap" || about.Name != "tutti-scheduler" || about.UID != "u" || about.ResourceVersion != resourceVersion ||
-			event.Type != corev1.EventTypeWarning || event.Reason != EventReason || event.Note != note || event.Namespace != "tutti-system" {
-			s.t.Errorf("event %+v, want %s about version %s with the note\n%s", event, EventReason, resourceVersion, note)
+			event.Type != kind || event.Reason != reason || event.Note != note || event.Namespace != "tutti-system" {
+			s.t.Errorf("event %+v, want %s about version %s with the note\n%s", event, reason, resourceVersion, note)
 		}
 	case <-time.NewTimer(time.Minute).C:
 		s.t.Fatal("no event")
@@ -274,7 +277,7 @@ func TestReplicasTellOnce(t *testing.T) {
 		source := Source{Namespace: "n", Name: strings.Repeat("x", 229) + ".y", Key: "k"}
 		object := configMap(withGang)
 		object.Name = source.Name
-		teller.tell(source.inside(object), Version{Hash: "123"}, []string{strings.Repeat("ü", 2000)})
+		teller.refused(source.inside(object), Version{Hash: "123"}, []string{strings.Repeat("ü", 2000)})
 		events = append(events, teller.waiting)
 	}
 	if a, b := events[0], events[1]; a.Name != b.Name || len(a.Name) > 253 || strings.Contains(a.Name, "..") {

@@ -16,8 +16,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// EventReason is the reason of the event about a ConfigMap that is refused.
-const EventReason = "ConfigurationRefused"
+// The reasons of the events about a ConfigMap: a new version that is refused, and one that decides from now on.
+const (
+	EventReason       = "ConfigurationRefused"
+	EventReasonActive = "ConfigurationActive"
+)
 
 // longestNote is what the API server takes.
 const longestNote = 1024
@@ -36,14 +39,27 @@ func newTeller(options Options) *teller {
 	return &teller{options: options, ready: make(chan struct{}, 1)}
 }
 
-// tell says that a version is refused. All replicas give the event the same name, so that it is there once.
-func (t *teller) tell(f found, active Version, problems []string) {
-	sum := sha256.Sum256([]byte(string(f.object.UID) + "/" + f.object.ResourceVersion))
+// refused says that a version is refused.
+func (t *teller) refused(f found, active Version, problems []string) {
 	kept := fmt.Sprintf(" (the version with the hash %s is kept)", active.Hash)
 	note := strings.Join(problems, "; ")
 	if len(note)+len(kept) > longestNote {
 		note = strings.ToValidUTF8(note[:longestNote-len(kept)-3], "") + "..."
 	}
+	t.tell(f, corev1.EventTypeWarning, EventReason, note+kept)
+}
+
+// active says that a version decides from now on, so that who has changed it need not ask elsewhere, nor take an old warning for new.
+func (t *teller) active(f found) {
+	t.tell(f, corev1.EventTypeNormal, EventReasonActive, fmt.Sprintf("the version with the hash %s is in use", f.version.Hash))
+}
+
+// tell hands an event over. All replicas give it the same name, so that it is there once.
+func (t *teller) tell(f found, kind, reason, note string) {
+	if f.object == nil {
+		return
+	}
+	sum := sha256.Sum256([]byte(string(f.object.UID) + "/" + f.object.ResourceVersion + "/" + reason))
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.object.Namespace, Name: fmt.Sprintf("%s.%x", strings.TrimRight(cutTo(f.object.Name, 230), ".-"), sum[:8]),
@@ -52,10 +68,10 @@ func (t *teller) tell(f found, active Version, problems []string) {
 		ReportingController: t.options.Controller,
 		ReportingInstance:   t.options.Instance,
 		Regarding:           *f.object,
-		Type:                corev1.EventTypeWarning,
-		Reason:              EventReason,
+		Type:                kind,
+		Reason:              reason,
 		Action:              "Configure",
-		Note:                note + kept,
+		Note:                note,
 	}
 	t.mu.Lock()
 	t.waiting = event
@@ -80,7 +96,7 @@ func (t *teller) run(ctx context.Context) {
 		event := t.waiting
 		t.mu.Unlock()
 		if err := t.write(ctx, event); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "The event about the refused configuration was not written")
+			klog.FromContext(ctx).Error(err, "The event about the configuration was not written")
 		}
 	}
 }

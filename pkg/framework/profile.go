@@ -154,6 +154,20 @@ func names[T Plugin](plugins []T) []string {
 	return all
 }
 
+// Names returns the names of its actions and plugins, in their order.
+func (p *Profile) Names() []string {
+	var all []string
+	for _, action := range p.Actions {
+		all = append(all, action.Name())
+	}
+	for _, tier := range p.Tiers {
+		for _, member := range tier {
+			all = append(all, member.New().Name())
+		}
+	}
+	return all
+}
+
 // Idle returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration. To be told
 // that a session opens and closes is no question: who is told nothing else takes part in nothing.
 func (p *Profile) Idle() []string {

@@ -16,10 +16,19 @@ func Find(name Name) (Metric, bool) {
 	return table[i], true
 }
 
-// NewCounter makes a counter of the table.
+// NewCounter makes a counter of the table, at zero for the values that are known beforehand, and for a counter without labels.
 func NewCounter(name Name) *prometheus.CounterVec {
 	row, _ := Find(name)
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(name), Help: row.help()}, row.labels())
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(name), Help: row.help()}, row.labels())
+	switch len(row.Labels) {
+	case 0:
+		counter.WithLabelValues()
+	case 1:
+		for _, value := range row.Labels[0].Known {
+			counter.WithLabelValues(value)
+		}
+	}
+	return counter
 }
 
 // NewGauge makes a gauge of the table.

@@ -25,7 +25,16 @@ const (
 	Quarantined     Name = "tutti_quarantined_total"
 	CycleFailing    Name = "tutti_cycle_failing"
 	Leading         Name = "tutti_leading"
+	Build           Name = "tutti_build_info"
 	Conflicts       Name = "isolcpu_conflicts_total"
+)
+
+// The metrics of the scheduler's configuration.
+const (
+	ConfigurationActive   Name = "tutti_configuration_info"
+	ConfigurationSince    Name = "tutti_configuration_active_since_seconds"
+	ConfigurationRefused  Name = "tutti_configuration_refused"
+	ConfigurationVersions Name = "tutti_configuration_versions_total"
 )
 
 // The metrics under the names that kube-batch gave them, and Volcano after it, for the dashboards that know these.
@@ -68,7 +77,12 @@ const (
 )
 
 // Label is one label of a metric, and what it may be.
-type Label struct{ Name, Values string }
+type Label struct {
+	Name, Values string
+	// Known are the values that are there from the start, at zero: an increase from nothing is none to Prometheus, and an alert on
+	// it would miss the first.
+	Known []string
+}
 
 // Metric is a row of the table.
 type Metric struct {
@@ -86,7 +100,7 @@ type Metric struct {
 
 // Table returns all metrics, those of one program together.
 func Table() []Metric {
-	return slices.Concat(loop(), decisions(), old(), agent())
+	return slices.Concat(loop(), decisions(), configuration(), old(), agent())
 }
 
 // loop are the scheduler's metrics of time.
@@ -99,14 +113,14 @@ func loop() []Metric {
 		{
 			Name: ActionSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.00001, 2, 20),
 			Help:   "How long an action took in a cycle.",
-			Labels: []Label{{"action", "an action of the configuration: allocate, backfill, preempt"}},
+			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, preempt"}},
 		},
 		{
 			Name: PluginSeconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(0.000001, 4, 13),
 			Help: "How long all calls of a plugin at an extension point took together in a cycle; measured in one cycle of sixteen.",
 			Labels: []Label{
-				{"plugin", "a plugin of the configuration"},
-				{"point", "openSession, jobValid, jobGate, nodeFilter, nodeScore, reserve, victims, closeSession"},
+				{Name: "plugin", Values: "a plugin of the configuration"},
+				{Name: "point", Values: "openSession, jobValid, jobGate, nodeFilter, nodeScore, reserve, victims, closeSession"},
 			},
 		},
 		{
@@ -132,32 +146,33 @@ func decisions() []Metric {
 		{
 			Name: WaitingJobs, Kind: Gauge, Program: Scheduler,
 			Help:   "Jobs that the last cycle refused, by reason code.",
-			Labels: []Label{{"reason", "a reason code, such as InsufficientResources"}},
+			Labels: []Label{{Name: "reason", Values: "a reason code, such as InsufficientResources"}},
 		},
 		{
 			Name: Refusals, Kind: Counter, Program: Scheduler,
 			Help:   "Refusals of jobs, by reason code: one for each job that waits at the end of a cycle in which something was decided or had changed.",
-			Labels: []Label{{"reason", "a reason code, such as InsufficientResources"}},
+			Labels: []Label{{Name: "reason", Values: "a reason code, such as InsufficientResources"}},
 		},
 		{
 			Name: Decisions, Kind: Counter, Program: Scheduler,
 			Help:   "What was decided about pods and jobs, before anybody was asked to carry it out.",
-			Labels: []Label{{"kind", "bind, evict, promise, give-back (pods), reserve (jobs)"}},
+			Labels: []Label{{Name: "kind", Values: "bind, evict, promise, give-back (pods), reserve (jobs)", Known: []string{"bind", "evict", "promise", "give-back", "reserve"}}},
 		},
 		{
 			Name: Outcomes, Kind: Counter, Program: Scheduler,
 			Help:   "What became of decisions and writes, by outcome; Committed and Cleared count whole decisions, the others single pods.",
-			Labels: []Label{{"outcome", "an outcome, such as Bound, BindFailed, Evicted"}},
+			Labels: []Label{{Name: "outcome", Values: "an outcome, such as Bound, BindFailed, Evicted", Known: []string{"Bound", "BindFailed", "Evicted", "EvictFailed", "WriteFailed"}}},
 		},
 		{
 			Name: Evictions, Kind: Counter, Program: Scheduler,
 			Help:   "Pods that were made to go, by cause.",
-			Labels: []Label{{"cause", "preemption, undo (of an interrupted start), restart (of a gang that lost members)"}},
+			Labels: []Label{{Name: "cause", Values: "preemption, undo (of an interrupted start), restart (of a gang that lost members)", Known: []string{"preemption", "undo", "restart"}}},
 		},
 		{
 			Name: Quarantined, Kind: Counter, Program: Scheduler,
-			Help:   "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read.",
-			Labels: []Label{{"where", "a plugin, an action, engine or cluster"}},
+			Help: "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read, " +
+				"advice for what would let jobs start.",
+			Labels: []Label{{Name: "where", Values: "a plugin, an action, engine, cluster or advice", Known: []string{"engine", "cluster", "advice"}}},
 		},
 		{
 			Name: CycleFailing, Kind: Gauge, Program: Scheduler,
@@ -168,9 +183,39 @@ func decisions() []Metric {
 			Help: "1 when this replica leads and decides, else 0.",
 		},
 		{
+			Name: Build, Kind: Gauge, Program: Scheduler, Help: "1, for the version of the program.",
+			Labels: []Label{{Name: "version", Values: "such as 0.1.0"}},
+		},
+		{
 			Name: Conflicts, Kind: Counter, Program: Scheduler,
 			Help:   "Bound pods that came to hold isolated CPUs which they should not have, or lack those they asked for, by kind.",
-			Labels: []Label{{"kind", "overlap, outside-set, mismatch, unassigned, resized"}},
+			Labels: []Label{{Name: "kind", Values: "overlap, outside-set, mismatch, unassigned, resized", Known: []string{"overlap", "outside-set", "mismatch", "unassigned", "resized"}}},
+		},
+	}
+}
+
+// configuration are the metrics of the versions of the scheduler's configuration.
+func configuration() []Metric {
+	return []Metric{
+		{
+			Name: ConfigurationActive, Kind: Gauge, Program: Scheduler,
+			Help: "1 for the version of the configuration that decides.",
+			Labels: []Label{
+				{Name: "source", Values: "where it was found"}, {Name: "resource_version", Values: "that of the ConfigMap"},
+				{Name: "hash", Values: "how the SHA-256 of its text begins"},
+			},
+		},
+		{
+			Name: ConfigurationSince, Kind: Gauge, Program: Scheduler, Help: "Since when that version decides, in seconds since 1970.",
+		},
+		{
+			Name: ConfigurationRefused, Kind: Gauge, Program: Scheduler,
+			Help: "1 while the newest version of the configuration is not the one that decides, because it was refused.",
+		},
+		{
+			Name: ConfigurationVersions, Kind: Counter, Program: Scheduler,
+			Help:   "Versions of the configuration, the first included, by what became of them.",
+			Labels: []Label{{Name: "outcome", Values: "active, refused", Known: []string{"active", "refused"}}},
 		},
 	}
 }
@@ -185,7 +230,7 @@ func old() []Metric {
 		{
 			Name: OldActionMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(10, 2, 20),
 			Help: "How long an action took in a cycle.", Of: ActionSeconds,
-			Labels: []Label{{"action", "an action of the configuration: allocate, backfill, preempt"}},
+			Labels: []Label{{Name: "action", Values: "an action of the configuration: allocate, backfill, preempt"}},
 		},
 		{
 			Name: OldTaskMicroseconds, Kind: Histogram, Program: Scheduler, Buckets: prometheus.ExponentialBuckets(1000, 4, 14),
@@ -194,7 +239,7 @@ func old() []Metric {
 		{
 			Name: OldAttempts, Kind: Counter, Program: Scheduler,
 			Help: "Pods that were bound, or whose bind failed, and jobs that were refused.", Of: Outcomes,
-			Labels: []Label{{"result", "scheduled, error, unschedulable"}},
+			Labels: []Label{{Name: "result", Values: "scheduled, error, unschedulable", Known: []string{"scheduled", "error", "unschedulable"}}},
 		},
 		{
 			Name: OldPreemptions, Kind: Counter, Program: Scheduler, Help: "Decisions to evict pods for a job.", Of: Decisions,
@@ -214,7 +259,7 @@ func agent() []Metric {
 		{
 			Name: AgentRefused, Kind: Counter, Program: Agent,
 			Help:   "Containers that may not run on the isolated CPUs they name, by reason.",
-			Labels: []Label{{"reason", "why"}},
+			Labels: []Label{{Name: "reason", Values: "why"}},
 		},
 		{
 			Name: AgentDrift, Kind: Counter, Program: Agent,
@@ -223,7 +268,7 @@ func agent() []Metric {
 		{
 			Name: AgentHandlerSeconds, Kind: Histogram, Program: Agent, Buckets: []float64{.00001, .0001, .001, .005, .02, .1, .5, 2},
 			Help:   "How long the container runtime waited for an answer, by call.",
-			Labels: []Label{{"call", "a call of the node resource interface"}},
+			Labels: []Label{{Name: "call", Values: "a call of the node resource interface"}},
 		},
 		{
 			Name: AgentContainers, Kind: Gauge, Program: Agent, Help: "Containers of the node that may run.",

@@ -96,6 +96,46 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestAlertsSeeTheFirst: an increase from nothing to one is none to Prometheus, so what alerts count is there from the start.
+func TestAlertsSeeTheFirst(t *testing.T) {
+	counted := 0
+	for _, query := range queriesOfAlerts(t) {
+		for _, found := range ours.FindAllStringSubmatch(query, -1) {
+			row, known := Find(Name(found[1]))
+			if !known || row.Kind != Counter || row.Program != Scheduler { // the agent's are at zero where they are made
+				continue
+			}
+			counted++
+			if missing := unborn(row, found[2]); missing != "" {
+				t.Errorf("%s: the first %s is not seen", query, missing)
+			}
+		}
+	}
+	if counted < 5 {
+		t.Errorf("alerts name %d counters only", counted)
+	}
+	if row, _ := Find(Evictions); unborn(row, `cause="boredom"`) == "" {
+		t.Error("a value that is not there passes")
+	}
+}
+
+// unborn returns the series that a selector names and that is not there from the start, empty when all are.
+func unborn(row Metric, selector string) string {
+	values := make(chan prometheus.Metric, 100)
+	NewCounter(row.Name).Collect(values)
+	if len(values) == 0 {
+		return string(row.Name)
+	}
+	for _, wanted := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(selector, -1) {
+		for _, label := range row.Labels {
+			if label.Name == wanted[1] && !slices.Contains(label.Known, wanted[2]) {
+				return string(row.Name) + "{" + wanted[0] + "}"
+			}
+		}
+	}
+	return ""
+}
+
 func queriesOfDashboard(t *testing.T) (queries []string) {
 	t.Helper()
 	var dashboard struct {

@@ -19,10 +19,14 @@ const (
 	Drop
 	// Free ends what others use on nodes.
 	Free
+	// Uncordon opens nodes that somebody has cordoned.
+	Uncordon
 	// Add brings new nodes.
 	Add
 	// LowerMinimum lowers minMember.
 	LowerMinimum
+	// LowerRole lowers the minimum of a role, and minMember as far as that takes.
+	LowerRole
 	// AllowPreemption takes preemptionPolicy: Never back.
 	AllowPreemption
 	// RaisePriority raises the priority of the members, and of the class of their group if it has one.
@@ -32,7 +36,8 @@ const (
 // Change is one thing to do.
 type Change struct {
 	Kind Kind
-	// Members are to be created, for Create, or ungated, for Ungate; OfRoles says how many of those to be created must be of a role.
+	// Members are to be created, for Create, or ungated, for Ungate; OfRoles says how many of those to be created must be of a role,
+	// and, for LowerRole, what the minimum of one is to be.
 	Members int
 	OfRoles []model.Role
 	// Like are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the nodes are
@@ -44,10 +49,12 @@ type Change struct {
 	Wish *Wish
 	// Rooms are what to free, by name of the node.
 	Rooms []Room
+	// Opened are the names of the nodes to uncordon, sorted.
+	Opened []string
 	// Nodes are to be added, each with so much room for the job's members.
 	Nodes   int
 	Request model.Resources
-	// From and To are the numbers of LowerMinimum and RaisePriority.
+	// From and To are the numbers of LowerMinimum and RaisePriority, and of minMember for LowerRole, which may stay as it is.
 	From, To int32
 
 	words string

@@ -62,10 +62,14 @@ func (q *question) answerable() bool {
 }
 
 // place returns what would help a job for whose members there is no place. What gives room comes first, since it takes nothing from
-// the job; but where no node that is there would do, however empty, a wish that is in the way does.
+// the job, and before all what takes nothing from anybody; but where no node that is there would do, however empty, a wish that is in
+// the way does.
 func (q *question) place() Advice {
 	placed := q.placed
-	free := q.proven(q.free)
+	free := q.proven(q.uncordon)
+	if free == nil {
+		free = q.proven(q.free)
+	}
 	drop := q.proven(q.drop)
 	switch {
 	case free == nil && drop != nil:
@@ -74,7 +78,7 @@ func (q *question) place() Advice {
 		free = q.proven(q.add(placed))
 	}
 	own := drop
-	for _, find := range []func() *Change{q.lowerMinimum(placed), q.preemption} {
+	for _, find := range []func() *Change{q.lowerMinimum(placed), q.lowerRole, q.preemption} {
 		if own == nil {
 			own = q.proven(find)
 		}

@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -105,14 +106,45 @@ func (q *question) evict(statement *framework.Statement, priority int32) {
 	if !q.options.Preempts || q.job.Patient {
 		return
 	}
-	units := q.units(priority)
-	if len(units) == 0 || q.left <= 0 {
+	whole := q.units(priority)
+	if q.left <= 0 {
 		return
 	}
-	for _, unit := range q.session.Victims(framework.Preempt, q.job, units) {
-		for _, task := range unit.Tasks {
-			statement.Evict(task) // a pod that cannot be evicted stays
-			q.left--
+	if len(whole) > 0 {
+		q.evictUnits(statement, whole)
+	}
+	for _, job := range q.session.Snapshot.Jobs {
+		if singles := q.singles(job, priority); len(singles) > 0 && q.left > 0 {
+			q.evictUnits(statement, singles)
 		}
 	}
+}
+
+// evictUnits evicts those units that may be, as far as they leave their job its minimum, or nothing.
+func (q *question) evictUnits(statement *framework.Statement, units []framework.Unit) {
+	for _, unit := range q.session.Victims(framework.Preempt, q.job, units) {
+		for _, task := range unit.Tasks {
+			stays := func(t *model.Task) bool { return t != task && t.Status.Counts() }
+			if q.left--; unit.Whole || unit.Job.Short(stays) == nil {
+				statement.Evict(task) // a pod that cannot be evicted stays
+			}
+		}
+	}
+}
+
+// singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority: the least
+// important first.
+func (q *question) singles(job *model.Job, priority int32) (units []framework.Unit) {
+	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.Counts() }) <= int(job.MinMember) {
+		return nil
+	}
+	q.left -= 1 + len(job.Tasks)/8
+	for _, task := range job.Tasks {
+		up := task.Status == model.Bound || task.Status == model.Running
+		if up && q.session.Snapshot.Spared[task.UID] == nil && !q.covered(task) {
+			units = append(units, framework.Unit{Job: job, Tasks: []*model.Task{task}})
+		}
+	}
+	slices.SortStableFunc(units, func(a, b framework.Unit) int { return cmp.Compare(a.Priority(), b.Priority()) })
+	return units
 }

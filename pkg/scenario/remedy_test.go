@@ -75,7 +75,7 @@ func (d *dice) crowd() string {
 	nodes := d.n(1, 4)
 	for i := range nodes {
 		lines = append(lines, fmt.Sprintf("node n%d cpu=%d nvidia.com/gpu=%d", i, d.n(2, 8), d.n(0, 4))+d.seldom(3, "taints=gpu=true:NoSchedule")+
-			" labels=rack="+d.one("a", "b"))
+			d.seldom(3, "unschedulable")+" labels=rack="+d.one("a", "b"))
 	}
 	for i := range d.n(1, 6) {
 		lines = append(lines, fmt.Sprintf("pod old%d cpu=%d priority=%d phase=Running node=n%d tolerate=*", i, d.n(1, 3), d.n(0, 3), d.n(0, nodes-1))+
@@ -87,7 +87,7 @@ func (d *dice) crowd() string {
 		if d.n(1, 4) == 1 {
 			missing = d.n(1, 2)
 		}
-		lines = append(lines, fmt.Sprintf("group g%d min=%d", i, members+missing)+d.seldom(4, "roles=r:1"))
+		lines = append(lines, fmt.Sprintf("group g%d min=%d", i, members+missing)+d.seldom(3, fmt.Sprintf("roles=r:%d", d.n(1, members+missing))))
 		words := fmt.Sprintf("cpu=%d priority=%d", d.n(1, 4), d.n(-1, 3)) + d.seldom(3, fmt.Sprintf("nvidia.com/gpu=%d", d.n(1, 3))) +
 			d.seldom(4, "selector=rack="+d.one("a", "b", "c")) + d.seldom(3, "preemption=Never") + d.seldom(9, "gates=a.b/c") +
 			d.seldom(6, "labels=app=x anti=app=x@kubernetes.io/hostname")
@@ -244,10 +244,22 @@ func smaller(change *remedy.Change) (all []*remedy.Change) {
 				})
 			}
 		}
+	case remedy.Uncordon:
+		for i := range change.Opened {
+			with(func(less *remedy.Change) { less.Opened = slices.Delete(slices.Clone(change.Opened), i, i+1) })
+		}
 	case remedy.Add:
 		with(func(less *remedy.Change) { less.Nodes-- })
 	case remedy.LowerMinimum:
 		if change.To+1 < change.From {
+			with(func(less *remedy.Change) { less.To++ })
+		}
+	case remedy.LowerRole:
+		with(func(less *remedy.Change) {
+			less.OfRoles = slices.Clone(change.OfRoles)
+			less.OfRoles[0].MinMember++
+		})
+		if change.To < change.From {
 			with(func(less *remedy.Change) { less.To++ })
 		}
 	case remedy.RaisePriority:
@@ -325,6 +337,8 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 				return err
 			}
 		}
+	case remedy.Uncordon:
+		return w.cordon(change.Opened, false)
 	case remedy.Add:
 		return s.addNodes(w.pods[key(change.Like[0].Namespace, change.Like[0].Name)], change, dimensions)
 	case remedy.LowerMinimum:
@@ -336,6 +350,15 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 			})
 		}
 		group.Spec.MinMember = change.To
+		w.replaceGroup(jobName(job), group)
+	case remedy.LowerRole:
+		group := w.groups[jobName(job)].DeepCopy()
+		group.Spec.MinMember = change.To
+		for i := range group.Spec.Roles {
+			if role := &group.Spec.Roles[i]; role.Name == change.OfRoles[0].Name {
+				role.MinMember = change.OfRoles[0].MinMember
+			}
+		}
 		w.replaceGroup(jobName(job), group)
 	case remedy.AllowPreemption, remedy.RaisePriority:
 		if group := w.groups[jobName(job)]; group != nil {

@@ -12,13 +12,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/inspect"
 	"github.com/tutti-sched/tutti/pkg/metrics"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 // Metrics are the loop's measurements; see pkg/metrics for what they mean. A nil *Metrics drops them. They belong to the loop's
 // goroutine, and nothing is decided by them.
 type Metrics struct {
 	cycle, action, plugin, bind, gangWait, podWait      *prometheus.HistogramVec
-	waiting, failing, leading                           *prometheus.GaugeVec
+	waiting, failing, leading, build                    *prometheus.GaugeVec
 	refusals, decisions, outcomes, evictions, conflicts *prometheus.CounterVec
 	panics                                              *prometheus.CounterVec
 	oldCycle, oldAction, oldTask                        *prometheus.HistogramVec
@@ -41,7 +42,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		plugin: metrics.NewHistogram(metrics.PluginSeconds), bind: metrics.NewHistogram(metrics.BindSeconds),
 		gangWait: metrics.NewHistogram(metrics.GangWaitSeconds), podWait: metrics.NewHistogram(metrics.PodWaitSeconds),
 		waiting: metrics.NewGauge(metrics.WaitingJobs), failing: metrics.NewGauge(metrics.CycleFailing),
-		leading:  metrics.NewGauge(metrics.Leading),
+		leading: metrics.NewGauge(metrics.Leading), build: metrics.NewGauge(metrics.Build),
 		refusals: metrics.NewCounter(metrics.Refusals), decisions: metrics.NewCounter(metrics.Decisions),
 		outcomes: metrics.NewCounter(metrics.Outcomes), evictions: metrics.NewCounter(metrics.Evictions),
 		conflicts: metrics.NewCounter(metrics.Conflicts), panics: metrics.NewCounter(metrics.Quarantined),
@@ -58,14 +59,25 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.oldVictims, m.oldWaiting} { // there from the start
 		gauge.WithLabelValues().Set(0)
 	}
+	m.build.WithLabelValues(release.Number()).Set(1)
 	return m, nil
 }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.waiting, m.failing, m.leading, m.refusals, m.decisions,
+		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.waiting, m.failing, m.leading, m.build, m.refusals, m.decisions,
 		m.outcomes, m.evictions, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
 		m.oldVictims, m.oldWaiting,
+	}
+}
+
+// expect makes the counts of panics of a profile's actions and plugins, at zero: else nobody could be alerted to the first.
+func (m *Metrics) expect(profile *framework.Profile) {
+	if m == nil {
+		return
+	}
+	for _, name := range profile.Names() {
+		m.panics.WithLabelValues(name)
 	}
 }
 

@@ -160,7 +160,7 @@ func TestMetricsOfTheTableAreThose(t *testing.T) {
 		described[(<-descriptions).String()] = true
 	}
 	for _, row := range metrics.Table() {
-		if row.Program != metrics.Scheduler {
+		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // pkg/configuration's
 			continue
 		}
 		found := false
@@ -170,5 +170,22 @@ func TestMetricsOfTheTableAreThose(t *testing.T) {
 		if !found {
 			t.Errorf("%s is in the table, and nobody measures it", row.Name)
 		}
+	}
+}
+
+// TestFirstPanicCanBeAlertedTo: the counts of whatever may panic are there before it does.
+func TestFirstPanicCanBeAlertedTo(t *testing.T) {
+	w := newWorld(t)
+	m, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.loop.options.Metrics = m
+	w.loop.reconfigure(w.loop.profile, w.clock.Now())
+	values := make(chan prometheus.Metric, 100)
+	m.panics.Collect(values)
+	names := w.loop.profile.Names()
+	if len(names) < 3 || len(values) != len(names)+3 {
+		t.Errorf("%d counts of panics, want one for each of %v, and of the engine, the cluster and the advice", len(values), names)
 	}
 }

@@ -203,12 +203,20 @@ func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 		reasonChanged(current, wanted) || (current.DegradedSince == nil) != (wanted.DegradedSince == nil) || roomChanged(current.Reservation, wanted.Reservation) {
 		return 0
 	}
+	if tallyOf(current) != tallyOf(wanted) { // what is said with them tells of other members, and would be untrue for as long
+		return countsEvery
+	}
 	another := current.SmallestChange != "" && wanted.SmallestChange != "" && current.SmallestChange != wanted.SmallestChange
 	if !another && equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
 		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
 		return countsEvery
 	}
 	return messageEvery
+}
+
+// tallyOf returns the counts of a status.
+func tallyOf(status v1alpha1.PodGroupStatus) [5]int32 {
+	return [...]int32{status.Members, status.Placed, status.Running, status.Succeeded, status.Failed}
 }
 
 // roomChanged tells whether other room is reserved than before; when it is expected to be free may change often.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,5 +182,28 @@ func TestAGroupMadeAnewAfterItsMembersHaveEndedIsToldSo(t *testing.T) {
 	}
 	if n := len(w.play(t.Context(), time.Minute)); n > 0 {
 		t.Errorf("%d calls at rest", n)
+	}
+}
+
+// TestMembersThatComeAreSaidSoon: a PodGroup is mostly made before its pods, and how many are missing must not be told by those times.
+func TestMembersThatComeAreSaidSoon(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "8")
+	w.gang("mpi", 0, 4)
+	w.play(t.Context(), time.Second)
+	said := func() string { return w.condition("mpi").Message }
+	if said() != "needs 4, 0 exist" {
+		t.Fatalf("said at first: %s", said())
+	}
+	for i := range 3 {
+		w.member("mpi", i)
+	}
+	w.play(t.Context(), 1500*time.Millisecond)
+	status := w.groups["mpi"].Status
+	if said() != "needs 4, 3 exist" || status.Members != 3 {
+		t.Errorf("with three of four members for a while: %d members, %s", status.Members, said())
+	}
+	if strings.Contains(status.SmallestChange, "4 pods") {
+		t.Errorf("three of four exist: %s", status.SmallestChange)
 	}
 }

@@ -117,6 +117,7 @@ func New(
 	}
 	starts := newStarts(options.BindDeadline)
 	advisor := newAdvisor()
+	options.Metrics.expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
@@ -190,6 +191,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // is forgotten with the profile it came from; what is bound, promised or on its way stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EndsConflicts()
+	s.options.Metrics.expect(profile)
 	s.state.Translate(profile.Translators())
 	s.wake(now)
 }

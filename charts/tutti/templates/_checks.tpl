@@ -6,6 +6,12 @@
 {{- if eq (int .Values.metrics.port) (int .Values.health.port) }}
 {{- fail (printf "metrics.port and health.port are both %d; a container can listen there once" (int .Values.health.port)) }}
 {{- end }}
+{{- with .Values.config }}
+{{- $read := fromYaml . }}
+{{- if or (hasKey $read "Error") (not (kindIs "slice" $read.tiers)) }}
+{{- fail "config: that is no configuration: it has no list of tiers; give the text of one with --set-file config=FILE, which `kubectl tutti config lint FILE` checks" }}
+{{- end }}
+{{- end }}
 {{- range .Values.scheduler.names }}
 {{- if eq . "default-scheduler" }}
 {{- fail "scheduler.names: default-scheduler is kube-scheduler's; two schedulers for one name place pods twice" }}

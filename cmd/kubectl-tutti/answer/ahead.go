@@ -39,6 +39,10 @@ func ahead(namespace *Namespace, g *gang) []string {
 	return notes
 }
 
+// notEnough is the code of a group that the scheduler counts too few members of, whoever else may be counted here: those that are left
+// to another scheduler, say.
+const notEnough = "NotEnoughMembers"
+
 // waits tells whether it has the members it needs, and has not started.
 func (g *gang) waits() bool {
 	m := countMembers(g)
@@ -46,5 +50,5 @@ func (g *gang) waits() bool {
 		return g.implicit && m.Exist >= m.Needs && m.Bound < m.Needs && m.Running+m.Succeeded == 0
 	}
 	condition := meta.FindStatusCondition(g.group.Status.Conditions, v1alpha1.ConditionScheduled)
-	return m.Exist >= m.Needs && condition != nil && condition.Status == metav1.ConditionFalse
+	return m.Exist >= m.Needs && condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason != notEnough
 }

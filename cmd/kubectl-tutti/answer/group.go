@@ -186,6 +186,7 @@ func (a *Answer) strays(namespace *Namespace) []string {
 	if names := a.Members.Foreign; len(names) > 0 {
 		notes = append(notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(names), corev1.DefaultSchedulerName))
 	}
+	notes = append(notes, a.unheard(namespace)...)
 	if a.Members.Exist >= a.Members.Needs {
 		return notes
 	}
@@ -207,6 +208,36 @@ func (a *Answer) strays(namespace *Namespace) []string {
 		notes = append(notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is that a slip of the pen?", few(lost[near]), near))
 	}
 	return notes
+}
+
+// usual is the name that the scheduler serves unless it is told otherwise.
+const usual = "tutti"
+
+// unheard are pods of the group that nobody has said anything about, by the name of the scheduler that they are left to: it may be
+// misspelt. Nothing is known here of the names that are served.
+func (a *Answer) unheard(namespace *Namespace) []string {
+	byScheduler := map[string][]string{}
+	for i := range namespace.Pods {
+		pod := &namespace.Pods[i]
+		name := pod.Spec.SchedulerName
+		if !slices.Contains(a.Members.Waiting, pod.Name) || name == "" || name == usual || spokenOf(pod) {
+			continue
+		}
+		byScheduler[name] = append(byScheduler[name], pod.Name)
+	}
+	var notes []string
+	for name, pods := range byScheduler {
+		slices.Sort(pods)
+		notes = append(notes, fmt.Sprintf("%s: left to %q by spec.schedulerName, and nobody has said anything about that; "+
+			"is it a slip of the pen, or does no scheduler of this name run?", few(pods), name))
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// spokenOf tells whether a scheduler has said anything about a pod.
+func spokenOf(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
 // few names pods, up to a few of them.

@@ -64,7 +64,7 @@ func forward(ctx context.Context, client kubernetes.Interface, config *rest.Conf
 	f := &forwarded{pod: pod.Namespace + "/" + pod.Name, close: func() { close(stop); <-ended }}
 	select {
 	case err := <-ended:
-		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, err)
+		return nil, fmt.Errorf("port-forward to pod %s: %w%s", f.pod, err, rights(err))
 	case <-ctx.Done():
 		f.close()
 		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, ctx.Err())
@@ -90,7 +90,7 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 		return nil, fmt.Errorf("there is no Lease %s in namespace %s, so no scheduler leads there%s", options.Lease, options.Namespace, otherwise)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lease of the scheduler: %w%s", err, otherwise)
+		return nil, fmt.Errorf("lease of the scheduler: %w%s%s", err, rights(err), otherwise)
 	}
 	holder := ""
 	if lease.Spec.HolderIdentity != nil {
@@ -105,9 +105,17 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 		return nil, fmt.Errorf("the scheduler that leads is %q, which is no pod of namespace %s%s", name, options.Namespace, otherwise)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pod of the scheduler that leads: %w", err)
+		return nil, fmt.Errorf("pod of the scheduler that leads: %w%s", err, rights(err))
 	}
 	return pod, nil
+}
+
+// rights says who gives the right that was lacking; nothing when none was.
+func rights(err error) string {
+	if !apierrors.IsForbidden(err) {
+		return ""
+	}
+	return "; the Role tutti-scheduler-inspect there gives that right (rbac.operators of the chart)"
 }
 
 // port is where the pod serves its endpoint.

@@ -51,6 +51,9 @@ func Open(ctx context.Context, config *rest.Config, options Options) (*Endpoint,
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	if options.Server != "" && !strings.HasPrefix(options.Server, "https://") { // else a token would go there for everybody to read
+		return nil, fmt.Errorf("--server %q: begin with https://", options.Server)
+	}
 	access, err := credentials(ctx, client, config, options)
 	if err != nil {
 		return nil, err

@@ -172,6 +172,8 @@ func TestSaysWhyThereIsNoWay(t *testing.T) {
 		"nobody leads":  {"", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, "nobody holds the Lease"},
 		"no pod":        {"laptop_1", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, `"laptop", which is no pod`},
 		"no token":      {"scheduler-1_1", Options{Server: "https://x"}, func(c *rest.Config) { c.BearerToken = "" }, "has no token"},
+		"no scheme":     {"", Options{Server: "10.0.0.7:8443"}, nil, "begin with https://"},
+		"in the clear":  {"", Options{Server: "http://10.0.0.7:8443"}, nil, "begin with https://"},
 		"bad account":   {"scheduler-1_1", Options{Server: "https://x", Account: "asker"}, nil, "say NAMESPACE/NAME"},
 		"wrong account": {"scheduler-1_1", Options{Server: "https://x", Account: "ops/nobody"}, nil, "token of ServiceAccount ops/nobody"},
 	} {

@@ -29,7 +29,6 @@ func benchAllCommand() *cobra.Command {
 		Short: "Measure everything that the pages of docs/benchmarks show: twenty minutes, with --full hours",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			quiet()
 			if err := os.MkdirAll(docs, 0o755); err != nil {
 				return fmt.Errorf("--docs: %w", err)
 			}
@@ -190,7 +189,6 @@ func benchProfileCommand() *cobra.Command {
 		Short: "Record where the time goes, in process and end to end, and write docs/benchmarks/profile.md",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			quiet()
 			return writeProfiles(cmd.Context(), docs, cmd.ErrOrStderr())
 		},
 	}

@@ -45,7 +45,6 @@ func (w *where) flags(cmd *cobra.Command, contenders []string, usage string) {
 func (w *where) measure(
 	cmd *cobra.Command, contenders *[]stage.Contender, into string, run func(context.Context) (report, error),
 ) (err error) {
-	quiet()
 	if *contenders, err = stage.ParseContenders(w.contenders); err != nil {
 		return fmt.Errorf("--contenders: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	quiet()
 	root := &cobra.Command{
 		Use:           "lab",
 		Short:         "Build and run throw-away Kubernetes clusters",

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/openb"
@@ -30,7 +28,6 @@ The folder holds openb/nodes.csv, openb/pods.csv and philly-gavel/jobs.csv. It f
 			if options.Data == "" {
 				return errors.New("--data: the folder with the traces is needed")
 			}
-			log.SetLogger(klog.Background()) // or controller-runtime complains, with a stack
 			options.Out = cmd.ErrOrStderr()
 			result, err := openb.Run(cmd.Context(), options)
 			if err != nil {

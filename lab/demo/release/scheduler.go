@@ -23,7 +23,7 @@ func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program s
 	if err != nil {
 		return nil, err
 	}
-	health, err := freeAddress()
+	health, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func (r *Release) localArgs(health string) []string {
 	return args
 }
 
-// freeAddress is an address on the loopback interface that nobody listens on.
-func freeAddress() (string, error) {
+// FreeAddress returns an address of the loopback interface that nobody listens on.
+func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("free port: %w", err)

@@ -3,6 +3,8 @@ package framework
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -66,12 +68,31 @@ func (s *Session) hasPaid(key model.JobKey) bool {
 	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
-// needs returns how many of the decision's binds the job cannot do without; all of them when the snapshot does not list it.
+// needs returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among them; all
+// of them when the snapshot does not list it.
 func (s *Session) needs(decision *model.Decision) int {
 	job := s.Snapshot.Job(decision.Job)
 	if job == nil {
 		return len(decision.Binds)
 	}
 	counted := job.Count(func(task *model.Task) bool { return task.Status.Counts() })
-	return min(len(decision.Binds), max(0, int(job.MinMember)-(counted-len(decision.Binds))))
+	needs := max(0, int(job.MinMember)-(counted-len(decision.Binds)))
+	return min(len(decision.Binds), max(needs, needsOfRoles(job, decision)))
+}
+
+func needsOfRoles(job *model.Job, decision *model.Decision) (needs int) {
+	if len(job.Roles) == 0 {
+		return 0
+	}
+	bound := make(map[types.UID]bool, len(decision.Binds))
+	for _, bind := range decision.Binds {
+		bound[bind.Pod.UID] = true
+	}
+	for _, role := range job.Roles {
+		before := job.Count(func(task *model.Task) bool {
+			return task.Role == role.Name && task.Status.Counts() && !bound[task.UID]
+		})
+		needs += max(0, int(role.MinMember)-before)
+	}
+	return needs
 }

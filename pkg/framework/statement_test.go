@@ -325,6 +325,27 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// TestNeedsOfRoles: a launcher that completes a start is needed, although there are workers enough for the number.
+func TestNeedsOfRoles(t *testing.T) {
+	snapshot := house(9)
+	job := join(snapshot, "a", 2, 4, model.Resources{1})
+	job.Roles = []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 1}}
+	for i, role := range []string{"worker", "worker", "launcher", "worker"} {
+		job.Tasks[i].Role = role
+	}
+	for _, task := range job.Tasks[:2] {
+		snapshot.Move(task, model.Position{Status: model.Running, Node: "n0"})
+	}
+	var got []int
+	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
+	for _, task := range job.Tasks[2:] {
+		session.Try(func(statement *Statement) *model.Refusal { return statement.Place(task, snapshot.Nodes[0]) })
+	}
+	if !slices.Equal(got, []int{1, 0}) {
+		t.Errorf("needs %v, want that of the launcher and none of the third worker", got)
+	}
+}
+
 // TestStatementEnds: outside its Try a statement is of no use.
 func TestStatementEnds(t *testing.T) {
 	snapshot := house(9)

@@ -81,9 +81,8 @@ func TestEverydayCases(t *testing.T) {
 	}
 }
 
-// TestABacklogCostsABoundedBit of each turn, and nothing once every question has been asked.
-func TestABacklogCostsABoundedBit(t *testing.T) {
-	w := newWorld(t)
+// backlog makes 300 gangs that find room nowhere, each of which asks something of its own, and does without checks, which take long.
+func (w *world) backlog() {
 	w.loop.options.Verify = false
 	for i := range 200 {
 		w.node(fmt.Sprintf("n%03d", i), "1")
@@ -96,6 +95,12 @@ func TestABacklogCostsABoundedBit(t *testing.T) {
 			w.pod(pod)
 		}
 	}
+}
+
+// TestABacklogCostsABoundedBit of each turn, and nothing once every question has been asked.
+func TestABacklogCostsABoundedBit(t *testing.T) {
+	w := newWorld(t)
+	w.backlog()
 	counter := &counting{}
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return counter }}})
 	w.play(t.Context(), 300*time.Millisecond)
@@ -127,18 +132,7 @@ func TestABacklogCostsABoundedBit(t *testing.T) {
 // TestQuestionsTakeAPartOfTheTime however many there are, and however long each takes.
 func TestQuestionsTakeAPartOfTheTime(t *testing.T) {
 	w := newWorld(t)
-	w.loop.options.Verify = false
-	for i := range 200 {
-		w.node(fmt.Sprintf("n%03d", i), "1")
-	}
-	for i := range 300 {
-		w.gang(fmt.Sprintf("g%03d", i), 2, 2)
-		for j := range 2 { // every gang asks something of its own
-			pod := w.pods[types.UID(fmt.Sprintf("g%03d-%d", i, j))].DeepCopy()
-			pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(1001+i), resource.DecimalSI)
-			w.pod(pod)
-		}
-	}
+	w.backlog()
 	plugin := &dawdler{clock: w.clock}
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return plugin }}})
 	w.play(t.Context(), 300*time.Millisecond)

@@ -15,10 +15,10 @@ unit: ## Run the tests of the root module, with the race detector and verify mod
 coverage: ## Print how much of the commit path its fault matrix covers.
 	hack/commit-coverage.sh
 
-# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. They wait for
-# others more than they work: four of those that have a cluster of their own share two processors well.
+# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait for others
+# more than they work: three of those that have a cluster of their own share two processors well.
 lab: tools ## Run the tests of the lab, on a real API server.
-	cd lab && TUTTI_VERIFY=1 go test -count=1 -race -timeout 60m -parallel 4 ./...
+	cd lab && TUTTI_VERIFY=1 go test -count=1 -race -timeout 60m -parallel 3 ./...
 
 # How many random clusters, streams and histories each test tries, and the seed of the random numbers; empty draws one.
 CHECKS ?= 10000

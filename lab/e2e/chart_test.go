@@ -115,7 +115,6 @@ func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 // TestChart installs the chart into a cluster of its own that has never seen it, and runs the scheduler as it is
 // installed. The server writes down every request of the scheduler's account.
 func TestChart(t *testing.T) {
-	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	c := startAudited(t, audit)
 	lab, err := harness.NewEnv(c)
@@ -258,6 +257,11 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(scheduler.Failure())
+		}
+	})
 	helmTest(t, lab, program)
 	assertGuarded(t, lab, endpoint)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "jobs"}}

@@ -96,6 +96,8 @@ type leaderWrites struct {
 	until  time.Time
 	// since is when the holder got it, starts from when on it may write.
 	since, starts time.Time
+	// lately are the last writes to the Lease, those that failed among them.
+	lately []string
 	// bound tells that the holder has bound somebody.
 	bound bool
 }
@@ -130,6 +132,13 @@ func judgeWrites(t *testing.T, log writeLog, busy map[string]bool) *leaderWrites
 
 // lease takes in a write to the Lease that succeeded.
 func (j *leaderWrites) lease(e *written) {
+	holder := "nobody"
+	if spec := e.RequestObject.Spec; spec.HolderIdentity != nil && *spec.HolderIdentity != "" {
+		holder = *spec.HolderIdentity
+	}
+	j.lately = append(j.lately, fmt.Sprintf("%s: %s for %s by %s, answered %d",
+		e.RequestReceivedTimestamp.Format(time.StampMicro), e.Verb, holder, e.account(), e.ResponseStatus.Code))
+	j.lately = j.lately[max(0, len(j.lately)-6):]
 	if e.ResponseStatus.Code >= 300 || e.ObjectRef.Name != leaseOf && e.Verb != "create" {
 		return
 	}
@@ -161,6 +170,9 @@ func (j *leaderWrites) call(e *written) {
 	case e.account() != j.holder || received.After(j.until):
 		j.late = append(j.late, what)
 	case received.Before(j.starts):
+		if len(j.soon) == 0 {
+			what += fmt.Sprintf("; it may write from %s on, after %s", j.starts.Format(time.StampMicro), strings.Join(j.lately, ", "))
+		}
 		j.soon = append(j.soon, what)
 	case e.ObjectRef.Subresource == "binding" && !j.bound:
 		j.bound = true

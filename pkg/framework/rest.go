@@ -46,11 +46,7 @@ func (s *Session) rest() *rest {
 	}
 	plain := map[model.Shape]bool{}
 	for _, job := range snapshot.Jobs {
-		refusal := s.refusals[job.Key]
-		if refusal == nil {
-			continue
-		}
-		if refusal.Expires {
+		if refusal := s.refusals[job.Key]; refusal != nil && refusal.Expires {
 			return nil
 		}
 		for _, task := range job.Tasks {

@@ -87,7 +87,7 @@ func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 	lists.mu.Lock()
 	lists.fail = 1
 	lists.mu.Unlock()
-	table.clock.Step(requestTimeout)
+	table.clock.Step(leaseDuration + requestTimeout)
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,8 @@ func newLease(config *rest.Config, namespace string) (l *lease, stop func(), err
 	return &lease{Interface: lock, clock: clock.RealClock{}}, events.Shutdown, nil
 }
 
-// Get reads the Lease.
+// Get reads the Lease. The election compares its text to tell a renewal, and in the text that client-go makes times are cut to
+// seconds: of two renewals in one second it would see the first only, and hold the Lease to have ended up to a second early.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	held, raw, err := l.Interface.Get(ctx)
 	if err == nil {
@@ -101,6 +102,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 				l.seen, l.shown = l.clock.Now(), held.RenewTime
 			}
 		}
+		raw = held.RenewTime.AppendFormat(raw, time.RFC3339Nano)
 	}
 	return held, raw, err
 }
@@ -109,7 +111,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 func (l *lease) Create(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
 	sent := l.clock.Now()
 	err := l.Interface.Create(ctx, held)
-	l.wrote(held, sent, false, err)
+	l.wrote(held, sent, err)
 	return err
 }
 
@@ -123,7 +125,7 @@ func (l *lease) Update(ctx context.Context, held resourcelock.LeaderElectionReco
 	}
 	sent := l.clock.Now()
 	err := l.Interface.Update(ctx, held)
-	l.wrote(held, sent, true, err)
+	l.wrote(held, sent, err)
 	return err
 }
 
@@ -139,9 +141,8 @@ func (l *lease) mayGiveUp() bool {
 	return may && l.before == l.Identity()
 }
 
-// wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before. expired tells
-// that the one before, if it was another's and was not given up, has come to its end, since the election has waited for that.
-func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, expired bool, err error) {
+// wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.
+func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, err error) {
 	if err != nil || held.HolderIdentity != l.Identity() {
 		return
 	}
@@ -150,13 +151,10 @@ func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, ex
 	if l.renewed.IsZero() {
 		l.begins = sent
 		if l.before != "" && l.before != l.Identity() {
-			// It has expired, rather than been given up by who had nothing under way any more. The election has seen that by this
-			// machine's clock; the margin is for what its last holder may have sent by its own. It counts from the end of the Lease,
-			// which may have gone by before the election looked again.
-			l.begins = sent.Add(requestTimeout)
-			if ends := l.seen.Add(leaseDuration + requestTimeout); ends.Before(l.begins) || !expired {
-				l.begins = ends
-			}
+			// It has not been given up by who had nothing under way any more: it has expired, or was deleted. Its last holder may have
+			// believed in it until its end, by this machine's clock, whenever the election came to look; the margin is for what that
+			// one may have sent by its own clock.
+			l.begins = l.seen.Add(leaseDuration + requestTimeout)
 		}
 	}
 	l.renewed, l.before = sent, l.Identity()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -28,7 +30,8 @@ func (t *table) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 	if t.held == nil {
 		return nil, nil, errNoLease
 	}
-	return t.held, nil, nil
+	raw, err := json.Marshal(t.held) // as client-go does
+	return t.held, raw, err
 }
 
 func (t *table) write(held resourcelock.LeaderElectionRecord) error {
@@ -172,6 +175,12 @@ func TestTakingOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			table, lease := newTable()
 			table.held = c.before
+			if c.pause > 0 {
+				if _, _, err := lease.Get(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				table.clock.Step(leaseDuration)
+			}
 			lease.acquire(t)
 			if pause, inherited := lease.takeOver(); pause != c.pause || inherited != c.inherited {
 				t.Errorf("pause %s, inherited %t, want %s, %t", pause, inherited, c.pause, c.inherited)
@@ -216,6 +225,36 @@ func TestTheMarginBeginsWithTheEndOfTheLease(t *testing.T) {
 	lease.acquire(t) // a second after the Lease has ended
 	if pause, _ := lease.takeOver(); pause != requestTimeout-time.Second {
 		t.Errorf("pause %s, want %s", pause, requestTimeout-time.Second)
+	}
+}
+
+// TestEveryRenewalIsSeen: client-go compares Leases by text in which times are cut to seconds. By that a Lease which is renewed twice in
+// a second would end up to a second early.
+func TestEveryRenewalIsSeen(t *testing.T) {
+	table, lease := newTable()
+	var last []byte
+	for range 5 {
+		table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.NewTime(table.clock.Now())}
+		_, raw, err := lease.Get(t.Context())
+		if _, again, _ := lease.Get(t.Context()); err != nil || bytes.Equal(raw, last) || !bytes.Equal(raw, again) {
+			t.Fatalf("read %s, then %s; before the renewal %s: %v", raw, again, last, err)
+		}
+		last = raw
+		table.clock.Step(300 * time.Millisecond)
+	}
+}
+
+// TestALeaseThatIsTakenEarlyIsWaitedFor: whatever the election holds to be its end, the last holder believes in it until then.
+func TestALeaseThatIsTakenEarlyIsWaitedFor(t *testing.T) {
+	table, lease := newTable()
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.NewTime(table.clock.Now())}
+	if _, _, err := lease.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table.clock.Step(leaseDuration - time.Second)
+	lease.acquire(t)
+	if pause, _ := lease.takeOver(); pause != requestTimeout+time.Second || lease.MayWrite() {
+		t.Errorf("pause %s, want %s; may write is %t", pause, requestTimeout+time.Second, lease.MayWrite())
 	}
 }
 

@@ -36,6 +36,10 @@ func (r *rest) wakeAgain(options Options) {
 	}
 }
 
+// waits tells whether a task has no room yet, or only some that is not free: a member that was promised room in this session will be
+// looked at again as one that was not.
+func waits(task *model.Task) bool { return task.Status == model.Pending || task.Status == model.Promised }
+
 // rest returns what the session came to, nil when the next one may come to something else although nothing changes: because of
 // what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks
 // that ask for more than nodes and their room.
@@ -50,7 +54,7 @@ func (s *Session) rest() *rest {
 			return nil
 		}
 		for _, task := range job.Tasks {
-			if task.Status == model.Pending && !plain[task.Shape] {
+			if waits(task) && !plain[task.Shape] {
 				if !s.Plain(task) {
 					return nil
 				}

@@ -36,6 +36,13 @@ func (local) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal)
 	return []NodeCheck{func(*model.Node) *model.Refusal { return nil }}, nil
 }
 
+// promise gives the first task room that is being released, for this session.
+func promise(s *Session) {
+	s.Try(func(statement *Statement) *model.Refusal {
+		return statement.Promise(s.Snapshot.Jobs[0].Tasks[0], s.Snapshot.Nodes[0])
+	})
+}
+
 // TestASessionAtRestIsNotRunAgain runs two sessions and something in between; only what can change an answer leads to a second
 // one, and either way the same is said.
 func TestASessionAtRestIsNotRunAgain(t *testing.T) {
@@ -68,9 +75,12 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Expires: true})
 		}, again: true},
 		{name: "more than nodes and room is asked for", change: func(*model.Snapshot) {}, plugins: []Plugin{local{"local"}}, again: true},
+		{name: "more is asked for by who was promised room", change: func(*model.Snapshot) {}, act: promise, plugins: []Plugin{local{"local"}}, again: true},
+		{name: "room was promised", change: func(*model.Snapshot) {}, act: promise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			snapshot := house(0)
+			snapshot.Nodes[0].Releasing[0] = 1
 			snapshot.Version, snapshot.Now = 1, time.Unix(1000, 0)
 			join(snapshot, "a", 1, 1, model.Resources{1})
 			action := &counting{act: c.act}

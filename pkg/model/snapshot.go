@@ -105,9 +105,9 @@ func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 // Invariant: Move(t, Move(t, p)) leaves every byte as it was.
 func (s *Snapshot) Move(task *Task, to Position) (from Position) {
 	from = task.Position
-	s.lift(task)
+	last := s.lift(task)
 	task.Position = to
-	s.put(task)
+	s.put(task, last)
 	if s.moved == nil {
 		s.moved = map[*Task]struct{}{}
 	}
@@ -137,27 +137,33 @@ func (s *Snapshot) TakeMoved() []*Task {
 // Update changes any field of a task, for the live state when it brings the snapshot up to date; never within a session.
 // Books and journal follow.
 func (s *Snapshot) Update(task *Task, change func(*Task)) {
-	s.lift(task)
+	last := s.lift(task)
 	change(task)
-	s.put(task)
+	s.put(task, last)
 }
 
-func (s *Snapshot) lift(task *Task) {
+// lift takes a task off its node, which it returns; nil when it is on none.
+func (s *Snapshot) lift(task *Task) *Node {
+	if !task.Status.OnNode() {
+		return nil
+	}
+	node := s.Node(task.Node)
+	if node != nil && node.Remove(task) {
+		s.Journal.add(Change{Node: node, Pod: task.Pod, Leaves: task.Leaves()})
+	}
+	return node
+}
+
+// put takes a task onto its node. last is the one it was on, nil for none: most tasks stay where they are, and looking for a node by
+// name is the larger part of what this costs.
+func (s *Snapshot) put(task *Task, last *Node) {
 	if !task.Status.OnNode() {
 		return
 	}
-	node := s.Node(task.Node)
-	if node == nil || !node.Remove(task) {
-		return
+	node := last
+	if node == nil || node.Name != task.Node {
+		node = s.Node(task.Node)
 	}
-	s.Journal.add(Change{Node: node, Pod: task.Pod, Leaves: task.Leaves()})
-}
-
-func (s *Snapshot) put(task *Task) {
-	if !task.Status.OnNode() {
-		return
-	}
-	node := s.Node(task.Node)
 	if node == nil || !node.Place(task) {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -290,6 +291,11 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 		func(p *corev1.Pod) { p.Spec.PriorityClassName = urgent.Name })...)
 	lab.Eventually(t, patience, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })
 	playAgent(t, lab)
+	// Whoever waits for room would take that of the nodes that come now, which have volumes and devices for others.
+	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(ns.Name),
+		client.MatchingLabels{v1alpha1.LabelPodGroup: "too-big"}, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
 	playClaims(t, lab, func(t *testing.T) string { // one that stays: nobody may write events in one that goes
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "claims-"}}
 		lab.Create(t, ns)

@@ -221,6 +221,41 @@ func TestLintReadsFiles(t *testing.T) {
 	}
 }
 
+// TestLintForPrograms: what is found has its line apart, and a configuration that would be refused fails the command all the same.
+func TestLintForPrograms(t *testing.T) {
+	for name, c := range map[string]struct{ text, want, fails string }{
+		"refused": {
+			"actions: allocate, reclaim\ntiers:\n- plugins:\n  - name: gang\n",
+			`{"file":"stdin","refused":true,"errors":[{"line":1,"text":"*"}],"warnings":[]}`, "the scheduler would refuse it",
+		},
+		"fine": {"actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n", `{"file":"stdin","refused":false,"errors":[],"warnings":[]}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command, out := newCommand(), &strings.Builder{}
+			command.SetArgs([]string{"config", "lint", "-", "-o", "json"})
+			command.SetIn(strings.NewReader(c.text))
+			command.SetOut(out)
+			command.SetErr(io.Discard)
+			if err := command.ExecuteContext(t.Context()); (err == nil) != (c.fails == "") || err != nil && err.Error() != c.fails {
+				t.Errorf("failed with %v, want %q", err, c.fails)
+			}
+			var found linted
+			if err := json.Unmarshal([]byte(out.String()), &found); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			for i := range found.Errors {
+				if !strings.Contains(found.Errors[i].Text, "reclaim") {
+					t.Errorf("error %d is %q", i, found.Errors[i].Text)
+				}
+				found.Errors[i].Text = "*"
+			}
+			if got, err := json.Marshal(found); err != nil || string(got) != c.want {
+				t.Errorf("got %s, %v; want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
 // TestWithoutKubeconfig: it is said where one was looked for, and not how the library is configured.
 func TestWithoutKubeconfig(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
 	"github.com/tutti-sched/tutti/pkg/configuration"
 	"github.com/tutti-sched/tutti/pkg/inspect"
@@ -34,15 +36,26 @@ func newConfigLint(a *access) *cobra.Command {
 but should be written differently. - reads from standard input. It asks nobody: neither the API server nor a scheduler. It fails
 when the scheduler would.`,
 		Example: `  kubectl tutti config lint scheduler.yaml
+  kubectl tutti config lint scheduler.yaml -o json
   kubectl get configmap -n tutti-system tutti-scheduler -o jsonpath='{.data.scheduler\.yaml}' | kubectl tutti config lint -`,
 		Args: oneOf("a file, or - for standard input"),
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
 			file, text, err := readFile(args[0], command.InOrStdin())
 			if err != nil {
 				return err
 			}
-			p := a.sheet(command)
 			warnings, err := configuration.Lint(command.Context(), file, text)
+			if printed, wrong := a.structured(command.OutOrStdout(), newLinted(file, warnings, err)); wrong != nil {
+				return wrong
+			} else if printed && err != nil {
+				return errors.New("the scheduler would refuse it")
+			} else if printed {
+				return nil
+			}
+			p := a.sheet(command)
 			for _, warning := range warnings {
 				p.Printf("%s %s\n", p.Paint(paper.Warning, "warning:"), warning.String())
 			}
@@ -53,6 +66,35 @@ when the scheduler would.`,
 			return nil
 		},
 	}
+}
+
+// linted is what lint finds, for programs.
+type linted struct {
+	// File is where the configuration was read from.
+	File string `json:"file"`
+	// Refused tells whether the scheduler would refuse it.
+	Refused bool `json:"refused"`
+	// Errors are why it would, Warnings what works and should be written differently.
+	Errors   []finding `json:"errors"`
+	Warnings []finding `json:"warnings"`
+}
+
+// finding is what is wrong in one place.
+type finding struct {
+	// Line counts from 1; without one, it is about the file as a whole.
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
+}
+
+func newLinted(file string, warnings []config.Warning, err error) *linted {
+	found := &linted{File: file, Refused: err != nil, Errors: []finding{}, Warnings: []finding{}}
+	for _, one := range config.Errors(err) {
+		found.Errors = append(found.Errors, finding{one.Position.Line, one.Text})
+	}
+	for _, one := range warnings {
+		found.Warnings = append(found.Warnings, finding{one.Position.Line, one.Text})
+	}
+	return found
 }
 
 // readFile reads the file of that name, or standard input when it is "-".

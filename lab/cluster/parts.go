@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -39,16 +38,12 @@ type ports struct {
 	etcd, etcdPeer, apiServer, controllerManager, scheduler, kwok int
 }
 
-// freePorts asks the kernel for ports. They are held together, so that they differ.
-func freePorts() (ports, error) {
-	var p ports
+// freePorts finds a port for each part.
+func freePorts() (p ports, err error) {
 	for _, port := range []*int{&p.etcd, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.scheduler, &p.kwok} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return ports{}, fmt.Errorf("free port: %w", err)
+		if *port, err = FreePort(); err != nil {
+			return ports{}, err
 		}
-		defer l.Close()
-		*port = l.Addr().(*net.TCPAddr).Port
 	}
 	return p, nil
 }

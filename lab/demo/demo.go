@@ -169,7 +169,7 @@ func (s *show) run(ctx context.Context, program string) error {
 		s.screen.say("", "  %s", arg)
 	}
 	s.screen.say("", "(the chart's arguments; file: the live ConfigMap; the ports are replaced by free ones)")
-	if s.endpoint, err = release.FreeAddress(); err != nil {
+	if s.endpoint, err = cluster.FreeAddress(); err != nil {
 		return err
 	}
 	s.scheduler, err = installed.Start(ctx, s.cluster, "tutti-scheduler", program, "--metrics-bind-address="+s.endpoint)

@@ -193,6 +193,8 @@ const (
 	// killGang is how many pods a gang of TestKilledInTheMiddle has, killGangs how many gangs there are.
 	killGang  = 5
 	killGangs = 100
+	// moreKills is how often more the scheduler is killed, with five gangs each, until one kill comes between the binds of a gang.
+	moreKills = 10
 )
 
 // kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says, and not more
@@ -219,10 +221,14 @@ func TestKilledInTheMiddle(t *testing.T) {
 		return lab.Scheduler(t, harness.SchedulerOptions{Name: name, Path: program, Args: []string{"--bind-workers=2", "--v=2"}})
 	}
 	rounds, gangs, torn := kills(t), 0, 0
-	for round := range rounds {
+	var heir *harness.Scheduler
+	for round := 0; round < rounds || torn == 0 && round < rounds+moreKills; round++ {
+		if heir != nil {
+			heir.Kill()
+		}
 		before := gangs * killGang
 		var pods []*corev1.Pod
-		for ; gangs < killGangs*(round+1)/rounds; gangs++ {
+		for until := max(gangs+5, killGangs*min(round+1, rounds)/rounds); gangs < until; gangs++ {
 			name := fmt.Sprintf("gang-%d", gangs)
 			lab.Create(t, group(metav1.NamespaceDefault, name, killGang))
 			for i := range killGang {
@@ -239,14 +245,11 @@ func TestKilledInTheMiddle(t *testing.T) {
 		if tornGangs(t, lab) > 0 {
 			torn++
 		}
-		heir := start(fmt.Sprintf("heir-%d", round))
+		heir = start(fmt.Sprintf("heir-%d", round))
 		lab.Eventually(t, patience, func() error { return r.all(gangs * killGang) })
-		if round < rounds-1 {
-			heir.Kill()
-		}
 		assertOneSession(t, heir.LogFile())
 	}
-	t.Logf("%d kills, %d of them with a gang of which only some were bound", rounds, torn)
+	t.Logf("%d gangs, %d kills with one of which only some were bound", gangs, torn)
 	if torn == 0 {
 		t.Error("no kill came in the middle of a gang")
 	}

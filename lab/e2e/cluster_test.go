@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/cluster"
@@ -54,7 +55,7 @@ func TestPodsFareAsTheirAnnotationsSay(t *testing.T) {
 	on := harness.OnNode("fare-0")
 	completes := env.Pod(ns, "completes", on, harness.PodAnnotations(map[string]string{cluster.RunFor: "100ms"}))
 	fails := env.Pod(ns, "fails", on, harness.PodAnnotations(map[string]string{cluster.FailAfter: "100ms"}))
-	lingers := env.Pod(ns, "lingers", on, harness.PodAnnotations(map[string]string{cluster.StopAfter: "1s"}))
+	lingers := env.Pod(ns, "lingers", on, harness.PodAnnotations(map[string]string{cluster.StopAfter: "1h"}))
 	grace := int64(30)
 	lingers.Spec.TerminationGracePeriodSeconds = &grace
 	waits := env.Pod(ns, "waits", on, harness.PodAnnotations(map[string]string{cluster.StartAfter: "1h"}))
@@ -68,6 +69,10 @@ func TestPodsFareAsTheirAnnotationsSay(t *testing.T) {
 	}
 	if err := inPhase(t, lingers, corev1.PodRunning); err != nil {
 		t.Errorf("a pod that stops slowly went at once: %v", err)
+	}
+	faster := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"100ms"}}}`, cluster.StopAfter))
+	if err := env.Client.Patch(t.Context(), lingers, faster); err != nil {
+		t.Fatal(err)
 	}
 	env.Eventually(t, patience, func() error {
 		return client.IgnoreNotFound(gone(env.Client.Get(t.Context(), client.ObjectKeyFromObject(lingers), lingers)))

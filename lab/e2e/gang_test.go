@@ -172,6 +172,10 @@ func TestGroupDeletedUnderRunningPods(t *testing.T) {
 	if err := env.Client.Delete(t.Context(), gang); err != nil {
 		t.Fatal(err)
 	}
+	// No watch waits for another: while the scheduler has not heard of the deletion, a member that fits is bound, and rightly.
+	probe := members(ns, "orphans", "probe-", 1, harness.Requests(map[string]string{"cpu": "100"}))
+	env.Create(t, probe...)
+	env.Eventually(t, patience, func() error { return podWaits(t, probe[0], "GroupNotFound") })
 	late := members(ns, "orphans", "late-", 1)
 	env.Create(t, late...)
 	env.Eventually(t, patience, func() error { return podWaits(t, late[0], "GroupNotFound") })

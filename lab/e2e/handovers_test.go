@@ -214,13 +214,15 @@ func TestHandOvers(t *testing.T) {
 			}
 			waiting = w.strike()
 		}
-		if waiting > 0 {
-			busy[standby.account] = crowded(t)
-		}
+		others := crowded(t)
 		counts[how]++
 		w.await(leader.Done(), "the end of the last leader, which was "+how)
 		w.waitForLeader(standby)
+		others = crowded(t) || others // what is timed begins with the Lease
 		undone += w.settled(2 * patience)
+		if waiting > 0 {
+			busy[standby.account] = crowded(t) || others
+		}
 		w.end()
 		leader = standby
 		if i%5 == 0 || i == handovers {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -81,7 +80,11 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 			return nil, err
 		}
 	}
-	health, metrics, err := twoAddresses()
+	health, err := cluster.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := cluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -158,18 +161,4 @@ func (e *Env) Scheduler(t testing.TB, options SchedulerOptions) *Scheduler {
 		s.Kill()
 	})
 	return s
-}
-
-// twoAddresses are free addresses on the loopback interface.
-func twoAddresses() (string, string, error) {
-	var address [2]string
-	for i := range address {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", "", fmt.Errorf("free port: %w", err)
-		}
-		defer l.Close()
-		address[i] = l.Addr().String()
-	}
-	return address[0], address[1], nil
 }

@@ -2,8 +2,6 @@ package release
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +21,7 @@ func (r *Release) Start(ctx context.Context, c *cluster.Cluster, name, program s
 	if err != nil {
 		return nil, err
 	}
-	health, err := FreeAddress()
+	health, err := cluster.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -56,14 +54,4 @@ func (r *Release) localArgs(health string) []string {
 		args[i] = flag + "=" + value
 	}
 	return args
-}
-
-// FreeAddress returns an address of the loopback interface that nobody listens on.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

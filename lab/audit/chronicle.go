@@ -31,6 +31,8 @@ type Chronicle struct {
 	// binds is how many pods were seen to be given a node, last when the last of them was.
 	binds int
 	last  time.Time
+	// arrived are when each of them was.
+	arrived []time.Time
 	// awaited are closed once so many binds were seen.
 	awaited map[int]chan struct{}
 	found   []string
@@ -214,6 +216,7 @@ func (c *Chronicle) come(pod *corev1.Pod) {
 	c.pods[pod.UID] = l
 	c.binds++
 	c.last = time.Now()
+	c.arrived = append(c.arrived, c.last)
 	if reached := c.awaited[c.binds]; reached != nil {
 		close(reached)
 		delete(c.awaited, c.binds)
@@ -331,6 +334,13 @@ func (c *Chronicle) Binds() (int, time.Time) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.binds, c.last
+}
+
+// At is when that bind was seen, counted from one; there must have been so many.
+func (c *Chronicle) At(bind int) time.Time {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.arrived[bind-1]
 }
 
 // More returns a channel that is closed when so many more pods have been given a node.

@@ -98,6 +98,9 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 	if binds, last := c.Binds(); binds != 3 || time.Since(last) > time.Minute || c.Bound("n", "g") != 3 {
 		t.Errorf("%d binds, the last at %s, %d of the gang", binds, last, c.Bound("n", "g"))
 	}
+	if _, last := c.Binds(); !c.At(3).Equal(last) || c.At(1).After(c.At(2)) {
+		t.Errorf("the binds were seen at %s, %s and %s", c.At(1), c.At(2), c.At(3))
+	}
 	if c.Gaps() != 0 || !slices.Equal(c.Partial(), nil) {
 		t.Error("gaps, or a gang in part")
 	}

@@ -5,7 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/cluster"
 )
 
 // patience is how long the demo waits for something that takes a second.
@@ -130,6 +136,9 @@ func (s *show) playReserved(ctx context.Context) error {
 	if err := s.watch(ctx, patience, func() bool { return s.board.gang(quick).isWhole() }); err != nil {
 		return err
 	}
+	if err := s.finish(ctx, urgent); err != nil { // sooner than it said: it had time to spare for slow machines
+		return err
+	}
 	if err := s.watch(ctx, patience, func() bool { return s.running(sweep) && s.running(endless) }); err != nil {
 		return err
 	}
@@ -162,6 +171,21 @@ func (s *show) submit(ctx context.Context, who string, all []*unstructured.Unstr
 		s.screen.say(who, "submit    %s", text)
 	}
 	return submit(ctx, s.client, all...)
+}
+
+// finish lets the pods of a gang end now, on nodes that run no containers.
+func (s *show) finish(ctx context.Context, gang string) error {
+	var pods corev1.PodList
+	if err := s.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelPodGroup: gang}); err != nil {
+		return fmt.Errorf("pods of %s: %w", gang, err)
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"0s"}}}`, cluster.RunFor))
+	for i := range pods.Items {
+		if err := client.IgnoreNotFound(s.client.Patch(ctx, &pods.Items[i], patch)); err != nil {
+			return fmt.Errorf("end of pod %s: %w", pods.Items[i].Name, err)
+		}
+	}
+	return nil
 }
 
 // watch shows what happens until a condition holds or the time is over.

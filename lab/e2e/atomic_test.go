@@ -193,7 +193,7 @@ const (
 	// killGang is how many pods a gang of TestKilledInTheMiddle has, killGangs how many gangs there are.
 	killGang  = 5
 	killGangs = 100
-	// moreKills is how often more the scheduler is killed, with five gangs each, until one kill comes between the binds of a gang.
+	// moreKills is how often more the scheduler is killed at most, until a kill has come between the binds of a gang.
 	moreKills = 10
 )
 

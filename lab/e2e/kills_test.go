@@ -30,7 +30,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	running, soon := start(), false
 	some := w.begin()
-	for kill := 1; kill <= kills; kill++ {
+	for kill := 1; kill <= kills || w.strikes == 0 && kill <= kills+moreKills; kill++ {
 		if soon {
 			early++
 			w.pass(upTo(3 * time.Second))
@@ -43,6 +43,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			w.end()
 			w.begin()
 		}
+		before, _ := w.chronicle.Binds()
 		bound := w.chronicle.More(1)
 		began, others := time.Now(), crowded(t)
 		running = start()
@@ -50,8 +51,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			continue
 		}
 		w.await(bound, "the first bind of the next scheduler")
-		_, last := w.chronicle.Binds()
-		first.add(last.Sub(began), crowded(t) || others)
+		first.add(w.chronicle.At(before+1).Sub(began), crowded(t) || others)
 		undone += w.settled(2 * patience)
 		w.end()
 		some = w.begin()

@@ -35,7 +35,7 @@ type Options struct {
 	// Program is Tutti's scheduler; empty means that of this repository. Args come after its usual arguments.
 	Program string
 	Args    []string
-	// Timeout is for one measurement.
+	// Timeout is for one measurement, from when its control plane is there.
 	Timeout time.Duration
 	// SlowestStart is how long a gang of Tutti's may take from its first bind to its minimum.
 	SlowestStart time.Duration
@@ -158,8 +158,6 @@ func (o *Options) gangs() stage.Gangs {
 
 // measure measures one contender on a fresh control plane.
 func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
 	address, args, err := o.profiled(contender)
 	if err != nil {
 		return run, err
@@ -172,6 +170,8 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 		return run, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
 	pods, err := s.CreateGangs(ctx, o.gangs(), nil)
 	if err != nil {
 		return run, err

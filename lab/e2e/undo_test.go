@@ -99,7 +99,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	env.Create(t, gang)
 	env.Create(t, members(ns, "mpi", "", 3)...)
 	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 2) })
-	began := time.Now()
+	others, began := crowded(t), time.Now()
 	env.Eventually(t, patience, func() error {
 		pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
 		if err != nil || len(pods) != 1 || pods[0].Name != "mpi-1" || pods[0].Spec.NodeName != "" {
@@ -107,9 +107,9 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 		}
 		return nil
 	})
-	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("undone after %s, the deadline is 4 s", took)
-	}
+	var undone takings
+	undone.add(time.Since(began), crowded(t) || others)
+	undone.check(t, "to undo a start with a deadline of 4 s", 8*time.Second)
 	env.Eventually(t, patience, func() error {
 		if err := waits(t, gang, "BindFailed"); err != nil {
 			return err

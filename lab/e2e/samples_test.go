@@ -31,6 +31,8 @@ type sample struct {
 	bound map[string]int
 	// first is how many are to be bound of what has the label sample=first, before the rest is applied.
 	first int
+	// again is how many pods their Jobs create anew after an eviction, by the beginning of their names.
+	again map[string]int
 	// waits is the reason by which each of these groups waits in the end.
 	waits map[string]string
 	// reserved names the group that has room reserved in the end.
@@ -47,7 +49,8 @@ func samples(t *testing.T) []sample {
 		{file: "mpi.yaml", nodes: cluster.Nodes("sample-mpi", 4, four), bound: map[string]int{"mpi-launcher-": 1, "mpi-worker-": 6}},
 		{ // two gangs, and room for one: the first is evicted for the second
 			file: "priorities.yaml", nodes: cluster.Nodes("sample-priorities", 3, map[string]string{"cpu": "2", "memory": "8Gi"}),
-			first: 3, bound: map[string]int{"urgent-": 3, "patient-": 0}, waits: map[string]string{"patient": "InsufficientResources"},
+			first: 3, bound: map[string]int{"urgent-": 3, "patient-": 0}, again: map[string]int{"patient-": 3},
+			waits: map[string]string{"patient": "InsufficientResources"},
 		},
 		{ // four workers and GPUs for three: the last one is beyond the minimum and waits
 			file: "pytorch.yaml", nodes: cluster.Nodes("sample-pytorch", 3, map[string]string{"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "1"}),
@@ -118,15 +121,47 @@ func (s *sample) try(t *testing.T, file string) {
 		env.Eventually(t, patience, func() error { return boundOf(t, ns, "", s.first) })
 	}
 	apply()
+	if len(s.again) > 0 {
+		env.Eventually(t, patience, func() error { return s.boundAsItSays(t, ns) })
+		// The Job controller counts the evictions as failures, and waits 10 s after the first, twice as long after each further one:
+		// 40 s after three.
+		env.Eventually(t, 2*patience, func() error { return s.createdAgain(t, ns) })
+	}
 	env.Eventually(t, patience, func() error { return s.asItSays(t, ns) })
 }
 
-// asItSays is nil when everything is as the sample says.
-func (s *sample) asItSays(t *testing.T, ns string) error {
+// boundAsItSays is nil when as many pods are bound as the sample says.
+func (s *sample) boundAsItSays(t *testing.T, ns string) error {
 	var wrong []error
 	for prefix, want := range s.bound {
 		wrong = append(wrong, boundOf(t, ns, prefix, want))
 	}
+	return errors.Join(wrong...)
+}
+
+// createdAgain is nil when the pods that come anew after an eviction are there.
+func (s *sample) createdAgain(t *testing.T, ns string) error {
+	pods, err := env.Pods(t.Context(), ns)
+	if err != nil {
+		return err
+	}
+	for prefix, want := range s.again {
+		waiting := 0
+		for i := range pods {
+			if strings.HasPrefix(pods[i].Name, prefix) && pods[i].Spec.NodeName == "" {
+				waiting++
+			}
+		}
+		if waiting != want {
+			return fmt.Errorf("%d pods %s* wait for a node, want %d", waiting, prefix, want)
+		}
+	}
+	return nil
+}
+
+// asItSays is nil when everything is as the sample says.
+func (s *sample) asItSays(t *testing.T, ns string) error {
+	wrong := []error{s.boundAsItSays(t, ns)}
 	for name, reason := range s.waits {
 		wrong = append(wrong, waits(t, group(ns, name, 0), reason))
 	}

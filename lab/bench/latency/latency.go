@@ -35,7 +35,7 @@ type Options struct {
 	Nodes, Gangs, GangSize int
 	// Program is Tutti's scheduler; empty means that of this repository.
 	Program string
-	// Timeout is for one contender.
+	// Timeout is for one contender, from when its control plane is there.
 	Timeout time.Duration
 	// Out receives progress.
 	Out io.Writer
@@ -98,8 +98,6 @@ func (o *Options) gang(i int) stage.Gangs {
 }
 
 func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
 	s, err := stage.Start(ctx, stage.Options{
 		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.GangSize, Program: o.Program, Out: o.Out,
 	})
@@ -107,6 +105,8 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 		return run, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
 	minimum := map[string]int{}
 	for i := range o.Gangs + warming {
 		for name, size := range o.gang(i).Minimum() {

@@ -41,7 +41,7 @@ type Options struct {
 	Program string
 	// Settle is how long the memory must not have become less before it counts as settled.
 	Settle time.Duration
-	// Timeout is for one contender.
+	// Timeout is for one contender, from when its control plane is there.
 	Timeout time.Duration
 	// Out receives progress.
 	Out io.Writer
@@ -90,8 +90,6 @@ func Measure(ctx context.Context, options Options) ([]Run, error) {
 }
 
 func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
 	s, err := stage.Start(ctx, stage.Options{
 		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.Workers, Program: o.Program, Out: o.Out,
 	})
@@ -99,6 +97,8 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 		return run, err
 	}
 	defer func() { err = errors.Join(err, s.Stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
 	if err := o.fill(ctx, s); err != nil {
 		return run, err
 	}

@@ -43,11 +43,13 @@ func TestJudge(t *testing.T) {
 		run  Run
 		want bool
 	}{
-		"good":                {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: time.Second}, true},
-		"slow":                {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: 6 * time.Second}, false},
-		"partial":             {Run{Contender: stage.Tutti, Audit: partial}, false},
-		"partial, by another": {Run{Contender: stage.Kube, Audit: partial}, true},
-		"alone":               {Run{Contender: stage.Alone}, true},
+		"good":                 {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: time.Second}, true},
+		"slow":                 {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: 6 * time.Second, Others: 0.05}, false},
+		"slow, beside others":  {Run{Contender: stage.Tutti, Audit: &audit.Report{}, SlowestStart: 6 * time.Second, Others: 0.3}, true},
+		"partial":              {Run{Contender: stage.Tutti, Audit: partial}, false},
+		"partial, beside them": {Run{Contender: stage.Tutti, Audit: partial, Others: 0.3}, false},
+		"partial, by another":  {Run{Contender: stage.Kube, Audit: partial}, true},
+		"alone":                {Run{Contender: stage.Alone}, true},
 	} {
 		if err := o.judge(c.run); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)

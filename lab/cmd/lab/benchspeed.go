@@ -54,7 +54,7 @@ func speedFlags(cmd *cobra.Command, options *speed.Options) {
 	flags.StringArrayVar(&options.Args, "scheduler-arg", nil, "one more argument of the scheduler; may be repeated")
 	flags.DurationVar(&options.Timeout, "timeout", 10*time.Minute, "the longest one measurement may take")
 	flags.DurationVar(&options.SlowestStart, "slowest-start", 5*time.Second,
-		"the longest a gang may take from its first bind to its minimum")
+		"the longest a gang may take from its first bind to its minimum while other programs use little of the processors")
 	flags.StringVar(&options.Profile, "profile", "",
 		"write where Tutti's scheduler spends its first seconds into this file, for go tool pprof")
 	flags.StringVar(&options.Dir, "dir", "", "keep the logs in this folder")

@@ -38,7 +38,9 @@ func (r *rest) wakeAgain(options Options) {
 
 // waits tells whether a task has no room yet, or only some that is not free: a member that was promised room in this session will be
 // looked at again as one that was not.
-func waits(task *model.Task) bool { return task.Status == model.Pending || task.Status == model.Promised }
+func waits(task *model.Task) bool {
+	return task.Status == model.Pending || task.Status == model.Promised
+}
 
 // rest returns what the session came to, nil when the next one may come to something else although nothing changes: because of
 // what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks

@@ -49,7 +49,8 @@ type Overcommitment struct {
 	Node, Resource string
 	// Pod is who came last, with its namespace, and Scheduler who put it there.
 	Pod, Scheduler string
-	// Other is the pod that another scheduler was the last to put there, empty when there is none; After is how long ago that was.
+	// Other is the pod that another scheduler was the last to put there, empty when there is none; After is how long ago that was,
+	// by what was seen or by what the server says, whichever is less.
 	Other string
 	After time.Duration
 }
@@ -66,10 +67,30 @@ type occupied struct {
 	last map[string]arrival
 }
 
-// arrival is when a pod came to a node.
+// arrival is when a pod was seen to come to a node, and in which second the server says that it was bound, zero when it does not.
 type arrival struct {
-	pod  string
-	when time.Time
+	pod         string
+	when, bound time.Time
+}
+
+// since is how long after another one it came. Whoever watches may have been kept from it in between, so that the server's word
+// counts where it makes it less, with the second that its times are short of.
+func (a arrival) since(other arrival) time.Duration {
+	after := a.when.Sub(other.when)
+	if !a.bound.IsZero() && !other.bound.IsZero() {
+		after = min(after, a.bound.Sub(other.bound)+time.Second)
+	}
+	return after
+}
+
+// boundAt is when the server says that a pod was bound, in whole seconds.
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }
 
 // lastBut is the last arrival by another scheduler than this one.
@@ -221,7 +242,7 @@ func (c *Chronicle) come(pod *corev1.Pod) {
 		close(reached)
 		delete(c.awaited, c.binds)
 	}
-	node := c.nodes[l.node]
+	node, arrived := c.nodes[l.node], arrival{l.name, c.last, boundAt(pod)}
 	if node == nil {
 		c.report("pod %s was bound to %s, which does not exist", l.name, l.node)
 	} else {
@@ -230,11 +251,11 @@ func (c *Chronicle) come(pod *corev1.Pod) {
 			c.over[l.node] = pod.UID
 			over := Overcommitment{Node: l.node, Resource: short, Pod: l.name, Scheduler: pod.Spec.SchedulerName}
 			if other := node.lastBut(over.Scheduler); other.pod != "" {
-				over.Other, over.After = other.pod, c.last.Sub(other.when)
+				over.Other, over.After = other.pod, arrived.since(other)
 			}
 			c.overs = append(c.overs, over)
 		}
-		node.last[pod.Spec.SchedulerName] = arrival{l.name, c.last}
+		node.last[pod.Spec.SchedulerName] = arrived
 	}
 	l.gang = pod.Namespace + "/" + pod.Labels[v1alpha1.LabelPodGroup]
 	if g := c.gangs[l.gang]; g != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -103,5 +104,37 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 	}
 	if c.Gaps() != 0 || !slices.Equal(c.Partial(), nil) {
 		t.Error("gaps, or a gang in part")
+	}
+}
+
+// TestChronicleBelievesTheServer, as to how long there was between two binds, where whoever watches was kept from it for a while.
+func TestChronicleBelievesTheServer(t *testing.T) {
+	const second = time.Second
+	seen := time.Now()
+	for name, c := range map[string]struct {
+		seen, told, want time.Duration
+		silent           bool
+	}{
+		"seen at once":               {seen: second / 5, told: second, want: second / 5},
+		"seen late":                  {seen: 9 * second, told: second, want: 2 * second},
+		"seen late, in one second":   {seen: 9 * second, want: second},
+		"long after":                 {seen: 9 * second, told: 9 * second, want: 9 * second},
+		"the server says nothing":    {seen: 9 * second, silent: true, want: 9 * second},
+		"the other one is seen late": {seen: second / 5, told: 9 * second, want: second / 5},
+	} {
+		bind := func(after time.Duration) time.Time {
+			pod := members("g", 1, "1", "a")[0]
+			pod.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(seen.Add(after)).Rfc3339Copy(),
+			}}
+			if c.silent {
+				pod.Status.Conditions[0].Status = corev1.ConditionFalse
+			}
+			return boundAt(&pod)
+		}
+		theirs, ours := arrival{"theirs", seen, bind(0)}, arrival{"ours", seen.Add(c.seen), bind(c.told)}
+		if got := ours.since(theirs); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

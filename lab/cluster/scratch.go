@@ -34,8 +34,7 @@ func newScratch(base string) (*scratch, error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	// Held while folders are made and removed, so that none is swept between being made and being locked.
-	door, err := lockFile(filepath.Join(base, "lock"), 0)
+	door, err := lockDoor(base)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
@@ -74,6 +73,12 @@ func sweep(base string) error {
 	return nil
 }
 
+// lockDoor takes the lock that is held while folders are made and removed, so that none is swept between being made and being
+// locked, nor while its owner removes it.
+func lockDoor(base string) (*os.File, error) {
+	return lockFile(filepath.Join(base, "lock"), 0)
+}
+
 // lockFile opens a file and locks it for this process; closing it unlocks it.
 func lockFile(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -89,9 +94,13 @@ func lockFile(path string, how int) (*os.File, error) {
 
 // remove deletes the folder.
 func (s *scratch) remove() error {
-	err := os.RemoveAll(s.dir)
-	s.lock.Close()
+	defer s.lock.Close()
+	door, err := lockDoor(filepath.Dir(s.dir))
 	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	defer door.Close()
+	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	return nil

@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -32,4 +34,25 @@ func TestScratchOfTheDeadIsSwept(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestScratchGoesWhileOthersCome: whoever looks for folders of the dead does not get in the way of an owner who removes one.
+func TestScratchGoesWhileOthersCome(t *testing.T) {
+	base := t.TempDir()
+	var owners sync.WaitGroup
+	for range 8 {
+		owners.Go(func() {
+			for range 50 {
+				s, err := newScratch(base)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := errors.Join(os.MkdirAll(filepath.Join(s.dir, "a", "b", "c"), 0o700), s.remove()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	owners.Wait()
 }

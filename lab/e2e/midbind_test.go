@@ -186,7 +186,7 @@ func TestMinimumIsRaisedBeyondReachMidBind(t *testing.T) {
 	})
 }
 
-// raise changes the gang's minimum.
+// raise changes the gang's minimum, and returns when the scheduler goes by it.
 func (w *torn) raise(minimum int32) {
 	w.Helper()
 	env.Eventually(w.T, patience, func() error {
@@ -195,6 +195,15 @@ func (w *torn) raise(minimum int32) {
 		}
 		w.gang.Spec.MinMember = minimum
 		return env.Client.Update(w.Context(), w.gang)
+	})
+	env.Eventually(w.T, patience, func() error {
+		if err := env.Client.Get(w.Context(), client.ObjectKeyFromObject(w.gang), w.gang); err != nil {
+			return err
+		}
+		if observed := w.gang.Status.ObservedGeneration; observed != w.gang.Generation {
+			return fmt.Errorf("the scheduler knows generation %d of the gang, want %d", observed, w.gang.Generation)
+		}
+		return nil
 	})
 }
 

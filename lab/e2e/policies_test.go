@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/demo/release"
@@ -175,19 +176,22 @@ func wholePod(cpu string) harness.PodOption {
 	}
 }
 
-// debug adds an ephemeral container to a pod, and a forged assignment.
+// debug adds an ephemeral container to a pod, and a forged assignment. The server says that others have changed the pod meanwhile
+// before it asks a policy.
 func (v visitor) debug(pod string) error {
 	pods := v.CoreV1().Pods("isolated")
-	object, err := pods.Get(v.Context(), pod, metav1.GetOptions{})
-	if err != nil {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		object, err := pods.Get(v.Context(), pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		object.Annotations["isolcpu.tutti.dev/assigned"] = "forged"
+		object.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"},
+		}}
+		_, err = pods.UpdateEphemeralContainers(v.Context(), pod, object, metav1.UpdateOptions{})
 		return err
-	}
-	object.Annotations["isolcpu.tutti.dev/assigned"] = "forged"
-	object.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
-		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug"},
-	}}
-	_, err = pods.UpdateEphemeralContainers(v.Context(), pod, object, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 // assertUnforged wants a pod to have been assigned just that, nothing when it is empty.

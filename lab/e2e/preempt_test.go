@@ -165,6 +165,15 @@ func TestABudgetProtects(t *testing.T) {
 		},
 	}
 	env.Create(t, budget)
+	env.Eventually(t, patience, func() error { // of pods that do not run yet, a budget protects none
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
+			return err
+		}
+		if now := budget.Status; now.ObservedGeneration != budget.Generation || now.CurrentHealthy != 2 {
+			return fmt.Errorf("the budget's status is %+v, want 2 healthy", now)
+		}
+		return nil
+	})
 	dear := a.gang("dear", a.high, 1, 1)
 	env.Eventually(t, patience, func() error { return a.says(dear, "keep-all") })
 	env.Consistently(t, 2*time.Second, func() error { return a.left("cheap", 2) })
@@ -179,7 +188,7 @@ func TestABudgetProtects(t *testing.T) {
 func TestRoomStaysWithWhoPaid(t *testing.T) {
 	a := newArena(t, "paid", 3)
 	first := env.Scheduler(t, harness.SchedulerOptions{})
-	a.gang("cheap", a.low, 2, 2, goesSlowly)
+	a.gang("cheap", a.low, 2, 2, hasGrace) // longer than the scheduler may take to come back
 	a.bound("cheap", 2)
 	a.gang("other", a.low, 1, 1)
 	a.bound("other", 1)

@@ -1,0 +1,80 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Overcommitment is a moment from which on a node held more than it offers.
+type Overcommitment struct {
+	// Node is the node, Resource what it has too little of.
+	Node, Resource string
+	// Pod is who came last, with its namespace, and Scheduler who put it there.
+	Pod, Scheduler string
+	// Other is the pod that another scheduler was the last to put there, empty when there is none; After is how long ago that was,
+	// by what was seen or by what the server says, whichever is less.
+	Other string
+	After time.Duration
+}
+
+// String says it in a sentence.
+func (o Overcommitment) String() string {
+	return fmt.Sprintf("node %s holds too much %s since %s put %s on it, %s after another one put %q there",
+		o.Node, o.Resource, o.Scheduler, o.Pod, o.After, o.Other)
+}
+
+// occupied is a node with what its pods leave of it, and who came last, by scheduler.
+type occupied struct {
+	idle amounts
+	last map[string]arrival
+}
+
+// arrival is when a pod was seen to come to a node, and in which second the server says that it was bound, zero when it does not.
+type arrival struct {
+	pod         string
+	when, bound time.Time
+}
+
+// since is how long after another one it came. Whoever watches may have been kept from it in between, so that the server's word
+// counts where it makes it less, with the second that its times are short of.
+func (a arrival) since(other arrival) time.Duration {
+	after := a.when.Sub(other.when)
+	if !a.bound.IsZero() && !other.bound.IsZero() {
+		after = min(after, a.bound.Sub(other.bound)+time.Second)
+	}
+	return after
+}
+
+// boundAt is when the server says that a pod was bound, in whole seconds.
+func boundAt(pod *corev1.Pod) time.Time {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionTrue {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// lastBut is the last arrival by another scheduler than this one.
+func (o *occupied) lastBut(scheduler string) (last arrival) {
+	for by, a := range o.last {
+		if by != scheduler && a.when.After(last.when) {
+			last = a
+		}
+	}
+	return last
+}
+
+// short names a resource of which the node holds too much, empty when there is none.
+func (o *occupied) short() string {
+	for _, name := range slices.Sorted(maps.Keys(o.idle)) {
+		if o.idle[name] < 0 {
+			return string(name)
+		}
+	}
+	return ""
+}

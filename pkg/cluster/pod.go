@@ -263,7 +263,8 @@ func sameTurn(a, b model.Status) bool {
 // sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
 func sameQuestion(a, b *model.Task) bool {
 	return a.Job == b.Job && a.MinMember == b.MinMember && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
-		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Nominated == b.Nominated && a.Refused.String() == b.Refused.String()
+		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Nominated == b.Nominated && a.Refused.String() == b.Refused.String() &&
+		(b.Status != model.Pending || maps.Equal(a.Pod.Labels, b.Pod.Labels)) // others are drawn to them, or kept away: itself, too
 }
 
 // change says whom the difference between two records of one pod concerns.

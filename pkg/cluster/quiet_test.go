@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -53,6 +54,33 @@ func TestOneVersionIsOneAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAMemberThatAsksSomethingElseMakesAnotherVersionOfItsJob: what was found out about the old one says nothing of the new one. Labels
+// are part of the question: a pod may be drawn to its own kind.
+func TestAMemberThatAsksSomethingElseMakesAnotherVersionOfItsJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  podOption
+		another bool
+	}{
+		"nothing":             {func(*corev1.Pod) {}, false},
+		"a label":             {label("app", "y"), true},
+		"an annotation":       {annotation("example.com/note", "seen"), false},
+		"what phase it is in": {phase("Pending"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newState()
+			s.Apply(seen(group("g", 2)))
+			s.Apply(seen(pod("a", of("g"), label("app", "x"))))
+			s.Apply(seen(pod("b", of("g"), label("app", "x"))))
+			key := s.Snapshot(start).Jobs[0].Key
+			before := s.Snapshot(start).Job(key).Version
+			s.Apply(seen(pod("b", of("g"), label("app", "x"), c.change)))
+			if after := s.Snapshot(start).Job(key).Version; (after != before) != c.another {
+				t.Errorf("version %d became %d, want another one: %t", before, after, c.another)
+			}
+		})
+	}
 }
 
 // questions writes down what decisions depend on. Whether a started pod is known to run does not matter to them.

@@ -155,7 +155,7 @@ func (s *Snapshot) lift(task *Task) *Node {
 }
 
 // put takes a task onto its node. last is the one it was on, nil for none: most tasks stay where they are, and looking for a node by
-// name is the larger part of what this costs.
+// name costs more than to compare one.
 func (s *Snapshot) put(task *Task, last *Node) {
 	if !task.Status.OnNode() {
 		return

@@ -43,54 +43,70 @@ func (s *State) set(slot *podSlot, after *record) {
 	before := slot.record
 	slot.record = after
 	s.conflicts.suspect(before, after)
-	if before != nil {
-		s.unlist(slot, &before.task)
-		drop(s.implicit, before.member.Job, slot.uid)
-	}
-	if after != nil {
-		s.list(slot, &after.task)
-		if after.member.Implicit != (model.JobKey{}) {
-			add(s.implicit, after.member.Job, slot)
-		}
-	}
+	s.list(slot, placesOf(before), placesOf(after))
 	s.mark(slot)
 	s.markJob(before, after)
 }
 
-func (s *State) list(slot *podSlot, t *model.Task) {
-	if t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil {
-		s.releasing[slot.uid] = slot
+// places are where the indexes have a pod. A zero key is nowhere.
+type places struct {
+	job, implicit        model.JobKey
+	node                 string
+	releasing, nominated bool
+}
+
+func placesOf(r *record) places {
+	if r == nil {
+		return places{}
 	}
-	if t.Nominated != "" {
-		s.nominated[slot.uid] = slot
+	t := &r.task
+	p := places{
+		job: t.Job, node: t.Node,
+		releasing: t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil, nominated: t.Nominated != "",
 	}
-	if t.Job != (model.JobKey{}) {
-		add(s.members, t.Job, slot)
+	if r.member.Implicit != (model.JobKey{}) {
+		p.implicit = r.member.Job
 	}
-	if t.Node != "" {
-		add(s.held, t.Node, slot)
+	return p
+}
+
+// list moves a pod in the indexes. Most changes of a pod leave it where it is in most of them, and those are not touched.
+func (s *State) list(slot *podSlot, from, to places) {
+	shift(s.members, slot, from.job, to.job)
+	shift(s.implicit, slot, from.implicit, to.implicit)
+	shift(s.held, slot, from.node, to.node)
+	if from.nominated != to.nominated {
+		include(s.nominated, slot, to.nominated)
+	}
+	if from.releasing != to.releasing {
+		if include(s.releasing, slot, to.releasing); len(s.releasing) == 0 {
+			s.releasing = map[types.UID]*podSlot{} // a map that was large is slow to walk for ever
+		}
 	}
 }
 
-func (s *State) unlist(slot *podSlot, t *model.Task) {
-	if delete(s.releasing, slot.uid); len(s.releasing) == 0 && t.Status == model.Releasing {
-		s.releasing = map[types.UID]*podSlot{} // a map that was large is slow to walk for ever
+func shift[K comparable](index map[K]map[types.UID]*podSlot, slot *podSlot, from, to K) {
+	var nowhere K
+	if from == to {
+		return
 	}
-	delete(s.nominated, slot.uid)
-	drop(s.members, t.Job, slot.uid)
-	drop(s.held, t.Node, slot.uid)
+	if from != nowhere {
+		if include(index[from], slot, false); len(index[from]) == 0 {
+			delete(index, from)
+		}
+	}
+	if to != nowhere {
+		if index[to] == nil {
+			index[to] = map[types.UID]*podSlot{}
+		}
+		include(index[to], slot, true)
+	}
 }
 
-func add[K comparable](index map[K]map[types.UID]*podSlot, key K, pod *podSlot) {
-	if index[key] == nil {
-		index[key] = map[types.UID]*podSlot{}
-	}
-	index[key][pod.uid] = pod
-}
-
-func drop[K comparable](index map[K]map[types.UID]*podSlot, key K, uid types.UID) {
-	delete(index[key], uid)
-	if len(index[key]) == 0 {
-		delete(index, key)
+func include(pods map[types.UID]*podSlot, slot *podSlot, in bool) {
+	if in {
+		pods[slot.uid] = slot
+	} else {
+		delete(pods, slot.uid)
 	}
 }

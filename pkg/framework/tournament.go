@@ -1,0 +1,106 @@
+package framework
+
+import (
+	"math"
+	"math/bits"
+)
+
+// tournament knows the best of many nodes. Nodes enter with new sums, any number of them, and then it is played: each
+// group whose best may be another is looked at once, level by level, so that what is read from memory is read in its order
+// and nothing waits for anything else.
+//
+// Invariant: after play, each entry above the first level is the best of its group.
+type tournament struct {
+	// levels: the first has the nodes, the next an entry for each group of the one before, and the last one entry. Each is
+	// filled up to whole groups.
+	levels [][]entry
+	// open has, by level, a bit for each entry whose group below has changed.
+	open [][]uint64
+}
+
+// group is how many entries compete for one of the next level: as many as lie in one line of a processor's cache.
+const group = 8
+
+// entry is a node in the tournament: the sum of its weighted scores and its position in one number, so that the greater is
+// the better, and the lower name among equals.
+type entry int64
+
+// barred is the sum of a node that cannot take the task. Sums are kept between it and most, which no weights that a
+// configuration may have lead to.
+const (
+	barred = math.MinInt32
+	most   = math.MaxInt32
+)
+
+// nobody is never better than any node.
+const nobody = entry(math.MinInt64)
+
+func newEntry(sum int64, position int) entry {
+	return entry(sum<<32 | int64(math.MaxUint32-uint32(position)))
+}
+
+func (e entry) sum() int64 { return int64(e) >> 32 }
+
+func (e entry) position() int { return int(math.MaxUint32 - uint32(e)) }
+
+// newTournament returns one of so many nodes, none of which has entered.
+func newTournament(nodes int) (t tournament) {
+	for size := nodes; size > 0; size = groups(size) {
+		entries := make([]entry, groups(size)*group)
+		for i := range entries {
+			entries[i] = nobody
+		}
+		t.levels = append(t.levels, entries)
+		t.open = append(t.open, make([]uint64, (size+63)/64))
+		if size == 1 {
+			break
+		}
+	}
+	return t
+}
+
+// groups returns how many groups so many entries are.
+func groups(entries int) int { return (entries + group - 1) / group }
+
+// enter sets the sum of the node at a position.
+func (t *tournament) enter(position int, sum int64) { t.put(0, position, newEntry(sum, position)) }
+
+func (t *tournament) put(level, position int, e entry) {
+	t.levels[level][position] = e
+	if level+1 < len(t.levels) {
+		above := uint(position) / group
+		t.open[level+1][above/64] |= 1 << (above % 64)
+	}
+}
+
+// play finds the best of all that have entered.
+func (t *tournament) play() {
+	for level := 1; level < len(t.levels); level++ {
+		for word, open := range t.open[level] {
+			t.open[level][word] = 0
+			for ; open != 0; open &= open - 1 {
+				position := word*64 + bits.TrailingZeros64(open)
+				best := bestOf((*[group]entry)(t.levels[level-1][position*group:]))
+				if t.levels[level][position] != best {
+					t.put(level, position, best)
+				}
+			}
+		}
+	}
+}
+
+func bestOf(e *[group]entry) entry {
+	return max(max(max(e[0], e[1]), max(e[2], e[3])), max(max(e[4], e[5]), max(e[6], e[7])))
+}
+
+// at returns the sum of the node at a position.
+func (t *tournament) at(position int) int64 { return t.levels[0][position].sum() }
+
+// best returns the position of the best node; ok is false when none can take the task.
+func (t *tournament) best() (position int, ok bool) {
+	if len(t.levels) == 0 {
+		return 0, false
+	}
+	best := t.levels[len(t.levels)-1][0]
+	return best.position(), best.sum() != barred
+}

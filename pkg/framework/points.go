@@ -103,7 +103,7 @@ type NodeFilter interface {
 type SelfContained interface {
 	NodeFilter
 	// SelfContained tells whether whatever the plugin says of the task follows from the snapshot and the labels of namespaces:
-	// from no other object and no clock, unless a refusal says that it expires. True is also right where there are no such checks.
+	// from no other object, nobody's answer, and no clock. True is also right of a task that it has not been asked about.
 	SelfContained(task *model.Task) bool
 }
 

@@ -14,15 +14,22 @@ import (
 
 // domain is the nodes that share one value of a topology label.
 type domain struct {
-	key, value string
 	// of are the kinds of members it is for; the others go anywhere.
 	of map[kind]bool
+	// holds tells by a node's index whether it is in: that is asked for every member.
+	holds []bool
 }
 
-func (d *domain) has(node *model.Node) bool {
-	value, ok := node.Object.Labels[d.key]
-	return ok && value == d.value
+func (t *Trial) domain(key, value string, of map[kind]bool) domain {
+	d := domain{of: of, holds: make([]bool, len(t.session.Snapshot.Nodes))}
+	for i, node := range t.session.Snapshot.Nodes {
+		label, ok := node.Object.Labels[key]
+		d.holds[i] = ok && label == value
+	}
+	return d
 }
+
+func (d *domain) has(node *model.Node) bool { return d.holds[node.Index] }
 
 // inside returns the condition that the domains put on the task's node; nil when they put none.
 func (t *Trial) inside(within []domain, task *model.Task) func(*model.Node) bool {
@@ -43,9 +50,14 @@ func (t *Trial) inside(within []domain, task *model.Task) func(*model.Node) bool
 	}
 }
 
-// maxDomains is how many domains are tried for one job whatever it costs. Of those that members must share more are tried while
-// the budget of exact searches lasts; past that a gang may wait although it could start.
-const maxDomains = 32
+const (
+	// maxDomains is how many domains are tried for one job whatever it costs. Of those that members must share more are tried
+	// while the budget of searches lasts; past that a gang may wait although it could start.
+	maxDomains = 32
+	// domainDiscount is how many nodes may be looked at in such a try for one look of an exact search: most are only asked
+	// for a label.
+	domainDiscount = 16
+)
 
 // tie is a topology label of which some members must share one value, by required affinity to each other: those who ask and
 // those who are asked for.
@@ -114,11 +126,12 @@ func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
 	if len(ties) == 0 {
 		return len(chosen) > 0 && t.startIn(chosen, room)
 	}
-	for _, domain := range t.domains(&ties[0], chosen, room) {
+	one := &ties[0]
+	for _, value := range t.domains(one, chosen, room) {
 		if t.exhausted() {
 			return false
 		}
-		if t.startWithin(ties[1:], append(slices.Clip(chosen), domain), room) {
+		if t.startWithin(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.of)), room) {
 			return true
 		}
 	}
@@ -130,7 +143,7 @@ func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
 func (t *Trial) startIn(within []domain, room model.Room) bool {
 	free := func(task *model.Task) bool { return t.inside(within, task) == nil }
 	try := func(members []*model.Task) bool {
-		t.payForTry()
+		t.tries++
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
 			return t.place(statement, members, room, within)
 		}) == nil
@@ -145,21 +158,13 @@ func (t *Trial) startIn(within []domain, room model.Room) bool {
 	return try(append(bound, those(t.members, free)...))
 }
 
-// payForTry takes the price of placing all members once, node by node, of which one costs an eighth of what it does in an exact
-// search: most are only asked for their labels.
-func (t *Trial) payForTry() {
-	if t.tries++; t.tries > maxDomains {
-		t.spend(len(t.members) * len(t.session.Snapshot.Nodes) / 8)
-	}
-}
-
 // exhausted tells that no more domains may be tried.
 func (t *Trial) exhausted() bool { return t.tries >= maxDomains && !t.solvent() }
 
 // domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
 // roomiest first; on nodes of the domains that were chosen before.
-func (t *Trial) domains(of *tie, chosen []domain, room model.Room) []domain {
-	var domains []domain
+func (t *Trial) domains(of *tie, chosen []domain, room model.Room) []string {
+	var domains []string
 	size := map[string]int64{}
 	for i, sharing := range t.sharing(of) {
 		values, nodes := t.byValue(sharing[0], of.key, chosen)
@@ -168,14 +173,11 @@ func (t *Trial) domains(of *tie, chosen []domain, room model.Room) []domain {
 			holds[value] = places(sharing, nodes[value], room)
 		}
 		if i == 0 {
-			size = holds
-			for _, value := range values {
-				domains = append(domains, domain{key: of.key, value: value, of: of.of})
-			}
+			domains, size = values, holds
 		}
-		domains = slices.DeleteFunc(domains, func(d domain) bool { return holds[d.value] < needed })
+		domains = slices.DeleteFunc(domains, func(value string) bool { return holds[value] < needed })
 	}
-	slices.SortStableFunc(domains, func(a, b domain) int { return cmp.Compare(size[b.value], size[a.value]) })
+	slices.SortStableFunc(domains, func(a, b string) int { return cmp.Compare(size[b], size[a]) })
 	return domains
 }
 

@@ -199,7 +199,7 @@ func price(task *model.Task) int {
 	case stored(task):
 		return 50
 	case drawsSiblings(task):
-		return 20
+		return 4
 	default:
 		return 1
 	}

@@ -48,8 +48,9 @@ func (t *Trial) startTogether(room model.Room) bool {
 			if node == nil {
 				break
 			}
-			within := domain{key: w.key, value: node.Object.Labels[w.key], of: w.of}
-			delete(roomy, within.value)
+			value := node.Object.Labels[w.key]
+			within := t.domain(w.key, value, w.of)
+			delete(roomy, value)
 			refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
 				return t.place(statement, t.members, room, []domain{within})
 			})

@@ -104,13 +104,16 @@ func (t *Trial) place(
 	evictable := false // whether taking pods away could help any of those without a place
 	hopeless := map[model.Shape]bool{}
 	short := int64(0) // as many more must be placed before the gates can agree
-	for _, task := range members {
+	for i, task := range members {
 		if short <= 0 {
 			gate := t.session.GateJob(t.job, standing)
 			if gate == nil {
 				return nil
 			}
 			short = gate.Needs - gate.Has
+		}
+		if reason != nil && len(within) > 0 && int64(len(members)-i) < short {
+			return reason // nobody is told why a domain would not do
 		}
 		if hopeless[task.Shape] {
 			continue
@@ -137,6 +140,9 @@ func (t *Trial) place(
 func (t *Trial) placeOne(
 	statement *framework.Statement, task *model.Task, room model.Room, within []domain,
 ) *model.Refusal {
+	if t.tries > maxDomains {
+		t.spend(len(t.session.Snapshot.Nodes) / domainDiscount)
+	}
 	node, tally := t.session.Choose(task, room, t.inside(within, task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)

@@ -138,7 +138,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
 	kube, err := kubeframework.New(ctx, kubeframework.Deps{
-		Lister: state.View(), Informers: p.informers, Client: preparing,
+		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 	})
 	if err != nil {
 		return nil, err

@@ -119,6 +119,23 @@ func (s *Session) Plain(task *model.Task) bool {
 	return true
 }
 
+// SelfContained tells whether where the task may go follows from the snapshot alone: as long as that is the same, so is the answer.
+func (s *Session) SelfContained(task *model.Task) bool {
+	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+		return false
+	}
+	s.Snapshot.LookAhead(false) // as Plain does
+	for _, filter := range s.slots.nodeFilter {
+		if knows, ok := filter.(SelfContained); ok && knows.SelfContained(task) {
+			continue
+		}
+		if checks, refused := filter.FilterFor(task, Global); len(checks) > 0 || refused != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // Candidates returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) Candidates(task *model.Task) []*model.Node {
 	if s.turn = task.Job; s.leftAlone(task.Job) != nil {

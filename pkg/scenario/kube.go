@@ -21,7 +21,9 @@ import (
 
 // openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects, and waits until
 // they have seen all of them.
-func openKube(lister fwk.SharedLister, objects []runtime.Object) (kube *kubeframework.Plugins, stop func(), err error) {
+func openKube(
+	lister fwk.SharedLister, namespaces kubeframework.Namespaces, objects []runtime.Object,
+) (kube *kubeframework.Plugins, stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -29,7 +31,7 @@ func openKube(lister fwk.SharedLister, objects []runtime.Object) (kube *kubefram
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Informers: factory, Client: client})
+	kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)

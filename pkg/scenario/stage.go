@@ -113,11 +113,7 @@ func (s *stage) openKube() error {
 	if s.kube != nil {
 		return nil
 	}
-	objects := s.objects
-	for _, namespace := range s.namespaces() {
-		objects = append(objects, namespace)
-	}
-	kube, stop, err := openKube(s.state.View(), objects)
+	kube, stop, err := openKube(s.state.View(), s.state, s.objects)
 	if err != nil {
 		return err
 	}

@@ -43,12 +43,16 @@ func (t *Trial) startExact(room model.Room) bool {
 	if len(chosen) < 2 || len(chosen) > exactMembers {
 		return false
 	}
-	s := &exact{Trial: t, room: room, chosen: chosen, kinds: t.strictKinds(chosen), hopeless: map[string]bool{}}
-	s.inOrder = !slices.ContainsFunc(chosen, opens)
-	if s.pointless() {
+	if t.pointless(chosen, room) {
 		return false
 	}
-	if s.kinds.separate(chosen); !s.enoughFit(short) {
+	s := &exact{Trial: t, room: room, chosen: chosen, hopeless: map[string]bool{}}
+	s.inOrder = !slices.ContainsFunc(chosen, opens)
+	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.Plain(task) })
+	if plain && sameShape(chosen) {
+		return false
+	}
+	if s.kinds = t.strictKinds(chosen, plain); !s.enoughFit(short, plain) {
 		return false
 	}
 	return t.session.Try(func(*framework.Statement) *model.Refusal { return s.combine(0, short) }) == nil
@@ -125,9 +129,8 @@ func (s *exact) combination(from int) string {
 
 // strictKinds tells members apart by whatever makes a filter tell them apart: also by labels of which pods on nodes speak who
 // keep others away, and by their volumes and claims. Where nothing but shape and room decides, nothing else matters.
-func (t *Trial) strictKinds(chosen []*model.Task) *kinds {
+func (t *Trial) strictKinds(chosen []*model.Task, plain bool) *kinds {
 	k := newKinds(chosen)
-	plain := t.allPlain(chosen)
 	if !plain && !sameLabels(chosen) {
 		for _, node := range t.session.Snapshot.Nodes {
 			t.spend(len(node.Tasks))
@@ -139,25 +142,36 @@ func (t *Trial) strictKinds(chosen []*model.Task) *kinds {
 		}
 	}
 	for _, task := range chosen {
-		var wants []byte
-		if !plain {
-			wants = writeStorage(k.write(nil, task.Pod), task.Pod)
+		switch {
+		case plain:
+			k.number(task, "")
+		case ownsClaims(task): // one may be on a node already
+			k.number(task, string(task.UID))
+		default:
+			k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))
 		}
-		k.number(task, string(wants))
 	}
 	return k
 }
 
 // pointless tells whether the members are alike and none of them has a say in where another one may go, so that no
-// combination is better than another.
-func (s *exact) pointless() bool {
-	first := s.kinds.of(s.chosen[0])
-	alike := !slices.ContainsFunc(s.chosen, func(task *model.Task) bool { return s.kinds.of(task) != first })
-	return alike && !slices.ContainsFunc(s.chosen, entangled) || sameShape(s.chosen) && s.allPlain(s.chosen)
-}
-
-func (t *Trial) allPlain(tasks []*model.Task) bool {
-	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return !t.session.Plain(task) })
+// combination is better than another. Pods on nodes may know them by other labels than they themselves speak of: who has the
+// same nodes is nevertheless the same to them.
+func (t *Trial) pointless(chosen []*model.Task, room model.Room) bool {
+	k := newKinds(chosen)
+	for _, task := range chosen {
+		k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))
+	}
+	if len(k.ids) > 1 || slices.ContainsFunc(chosen, entangled) {
+		return false
+	}
+	if sameLabels(chosen) {
+		return true
+	}
+	nodes := t.session.Feasible(chosen[0], room)
+	return !slices.ContainsFunc(chosen[1:], func(task *model.Task) bool {
+		return !slices.Equal(t.session.Feasible(task, room), nodes)
+	})
 }
 
 func sameShape(tasks []*model.Task) bool {
@@ -166,7 +180,7 @@ func sameShape(tasks []*model.Task) bool {
 
 // enoughFit tells whether enough members would find room if each kind were alone: a cheap look that spares the search in most
 // clusters that are simply full. One to whom siblings may open nodes gets the benefit of the doubt.
-func (s *exact) enoughFit(short int) bool {
+func (s *exact) enoughFit(short int, plain bool) bool {
 	type group struct {
 		shape model.Shape
 		of    kind
@@ -178,8 +192,8 @@ func (s *exact) enoughFit(short int) bool {
 			fit++
 			continue
 		}
-		like := group{shape: task.Shape, of: -1}
-		if !s.session.Plain(task) {
+		like := group{shape: task.Shape, of: -1} // all of a shape where nothing else matters
+		if !plain {
 			like.of = s.kinds.of(task)
 		}
 		if _, known := left[like]; !known {

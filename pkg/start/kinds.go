@@ -60,15 +60,6 @@ func (k *kinds) number(task *model.Task, wants string) kind {
 	return id
 }
 
-// separate makes a kind of each of the tasks for which claims are made that are nobody else's: one may be on a node already.
-func (k *kinds) separate(tasks []*model.Task) {
-	for _, task := range tasks {
-		if ownsClaims(task) {
-			k.number(task, string(task.UID))
-		}
-	}
-}
-
 // maxKinds is how many kinds of members are asked whom they must or would be near; those past it are taken to want nothing.
 const maxKinds = 16
 

@@ -43,7 +43,7 @@ func built() []string {
 	}
 }
 
-// Deps is what kube-scheduler's plugins read from. All fields are required.
+// Deps is what kube-scheduler's plugins read from. All fields but Namespaces are required.
 type Deps struct {
 	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
 	// starts and awaits within one call, reads it.
@@ -52,6 +52,8 @@ type Deps struct {
 	Informers informers.SharedInformerFactory
 	// Client is for what Prepare and Release of Reservations write: volumes and claims. Many goroutines use it at once.
 	Client kubernetes.Interface
+	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
+	Namespaces Namespaces
 }
 
 // Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
@@ -59,7 +61,7 @@ type Deps struct {
 type Plugins struct {
 	// Reservations are the volumes and devices set aside for pods.
 	*Reservations
-	namespaceLabels
+	Namespaces
 	owners
 	classes deviceClasses
 
@@ -76,6 +78,9 @@ type Plugins struct {
 func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if deps.Lister == nil || deps.Informers == nil || deps.Client == nil {
 		return nil, errors.New("kube-scheduler plugins: lister, informers and client are required")
+	}
+	if deps.Namespaces == nil {
+		deps.Namespaces = informedNamespaces{deps.Informers.Core().V1().Namespaces().Lister()}
 	}
 	metrics.Register() // the plugins count into metrics that are nil before
 	args, err := arguments()
@@ -101,7 +106,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
-		namespaceLabels: newNamespaceLabels(deps.Informers), owners: owners{informers: deps.Informers},
+		Namespaces: deps.Namespaces, owners: owners{informers: deps.Informers},
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}

@@ -180,6 +180,9 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	return []framework.NodeCheck{known.check}, nil
 }
 
+// SelfContained is true: what an extender says is nothing that the snapshot knows, but each refusal of one says that it expires.
+func (p *plugin) SelfContained(*model.Task) bool { return true }
+
 // Fleeting tells whether an extender keeps such a pod from a node.
 func (p *plugin) Fleeting(task *model.Task) bool {
 	known := p.filtered(task)

@@ -64,7 +64,7 @@ const (
 type tie struct {
 	key string
 	of  map[kind]bool
-	// lead is the first member that asks for it; values is how many domains there are for it.
+	// lead is a member that asks for it; values is how many domains there are for it.
 	lead   *model.Task
 	values int
 }

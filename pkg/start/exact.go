@@ -11,7 +11,7 @@ import (
 const (
 	// exactMembers is up to how many members every combination of nodes is tried.
 	exactMembers = 8
-	// searchBudget bounds what searches look at for one job, in nodes. Six nodes and eight members stay below it unless
+	// searchBudget bounds what the searches for one job look at, in nodes. Six nodes and eight members stay below it unless
 	// members of many kinds fit almost everywhere; past it a gang may wait although it could start.
 	searchBudget = 500_000
 	// Budget bounds it for all jobs of one action in one cycle together.
@@ -40,10 +40,7 @@ func (t *Trial) startExact(room model.Room) bool {
 	if len(chosen) > exactMembers {
 		chosen = chosen[:min(short, len(chosen))]
 	}
-	if len(chosen) < 2 || len(chosen) > exactMembers {
-		return false
-	}
-	if t.pointless(chosen, room) {
+	if len(chosen) < 2 || len(chosen) > exactMembers || t.pointless(chosen, room) {
 		return false
 	}
 	s := &exact{Trial: t, room: room, chosen: chosen, hopeless: map[string]bool{}}

@@ -127,13 +127,11 @@ func reaches(term *corev1.PodAffinityTerm, namespace string, unknown certainty) 
 	requirements, _ := selector.Requirements()
 	known := labels.Set{corev1.LabelMetadataName: namespace}
 	for i := range requirements {
-		if requirements[i].Key() != corev1.LabelMetadataName {
-			if !unknown {
-				return false
-			}
-			continue
+		matches := bool(unknown)
+		if requirements[i].Key() == corev1.LabelMetadataName {
+			matches = requirements[i].Matches(known)
 		}
-		if !requirements[i].Matches(known) {
+		if !matches {
 			return false
 		}
 	}

@@ -36,10 +36,10 @@ func (t *Trial) Members() []*model.Task { return t.members }
 func (t *Trial) Cut() bool { return t.cut }
 
 // Start places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
-// Otherwise each member takes its best node. If that fails and members must share a domain, domain by domain, so that a small
-// first choice does not make a feasible gang fail; if they differ in shape and are few, in every combination, so that an early
-// member does not stand where only a later one could. The refusal is that of the free choice, which the user would expect;
-// it leaves no trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
+// Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a small
+// first choice does not make a feasible gang fail; if they are few, and one's place may be another one's only one, or close
+// nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
+// trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
 func (t *Trial) Start(room model.Room) *model.Refusal {
 	if t.session.Avoiding(t.job, func() bool { return t.start(room) == nil }) {
 		return nil

@@ -49,6 +49,14 @@ func (s *Session) best(
 		}
 		return nil
 	}
+	if within == nil && !question.scores() { // the order is known, and checks may be expensive
+		for position := range order.down() {
+			if node := answer.nodes[position]; question.check(node) == nil {
+				return node
+			}
+		}
+		return nil
+	}
 	var best *model.Node
 	var bestScore int64
 	for i, position := range answer.positions {
@@ -232,9 +240,10 @@ func (p *placement) add(scores []NodeScore, candidates []*model.Node) {
 	}
 }
 
-func (p *placement) empty() bool {
-	return len(p.checks) == 0 && len(p.perNode) == 0 && p.bounded == nil
-}
+func (p *placement) empty() bool { return len(p.checks) == 0 && !p.scores() }
+
+// scores tells whether the order of the nodes depends on the answers.
+func (p *placement) scores() bool { return len(p.perNode) > 0 || p.bounded != nil }
 
 func (p *placement) check(node *model.Node) *model.Refusal {
 	for _, check := range p.checks {

@@ -29,8 +29,8 @@ type filling struct {
 
 // free returns the least of what others use that would have to end, nil when nothing of that kind helps.
 //
-// Of members that are all alike the least is exact: what a node lacks for one more of them grows with each, so that taking the
-// least each time leads to the least in all. Of others it is such that no amount in it can be lowered.
+// Of members that are all alike the least is exact where no node is overdrawn: what a node lacks for one more of them grows with
+// each, so that taking the least each time leads to the least in all. On a node that is overdrawn the first is the dearest. Of others it is such that no amount in it can be lowered.
 func (q *question) free() *Change {
 	rooms, exact := q.fill()
 	if len(rooms) == 0 || !q.startsWith(rooms) {

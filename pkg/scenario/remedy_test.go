@@ -146,9 +146,9 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice reme
 	if slices.ContainsFunc(snapshot.Jobs, func(other *model.Job) bool { return other.Priority < job.Priority }) || len(job.Tasks) != len(waiting) {
 		return
 	}
-	odd := func(node *model.Node) bool { // something else than CPU and a taint that keeps everybody off may decide there
+	odd := func(node *model.Node) bool { // something else than CPU and a taint that keeps everybody off may decide there, or it is overdrawn
 		prefers := func(taint corev1.Taint) bool { return taint.Effect == corev1.TaintEffectPreferNoSchedule }
-		return node.Isolated != nil || node.Idle.At(model.Pods) < 20 || slices.ContainsFunc(node.Object.Spec.Taints, prefers)
+		return node.Isolated != nil || node.Idle.At(model.CPU) < 0 || node.Idle.At(model.Pods) < 20 || slices.ContainsFunc(node.Object.Spec.Taints, prefers)
 	}
 	repelling := func(other *model.Job) bool {
 		return slices.ContainsFunc(other.Tasks, func(task *model.Task) bool {

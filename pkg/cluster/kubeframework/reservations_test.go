@@ -508,7 +508,7 @@ func TestReleaseLeavesTheSessionAlone(t *testing.T) {
 func TestClaimsAreTold(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("one"))
 	told := make(chan struct{}, 100)
-	s.OnClaims(func() { told <- struct{}{} })
+	s.OnDevices(func() { told <- struct{}{} })
 	<-told // of the claim that is there
 	p := pod("p", "device one")
 	s.reserve(p)

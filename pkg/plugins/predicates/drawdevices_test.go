@@ -18,7 +18,7 @@ func wishDevices(d dice, p *corev1.Pod) {
 	if !d.oneIn(6) {
 		p.Namespace = "default"
 	}
-	name := pick(d, "here-0", "here-1", "one", "one", "two", "big", "fast", "either", "many", "classless", "in-use", "none")
+	name := pick(d, "here-0", "here-1", "one", "one", "two", "big", "fast", "tolerant", "either", "many", "classless", "in-use", "none")
 	reference := corev1.PodResourceClaim{Name: "device", ResourceClaimName: &name}
 	if d.oneIn(12) {
 		template := "template"
@@ -112,7 +112,11 @@ func (d dice) devices() []runtime.Object {
 		{Name: "fast", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 3},
 		{Name: "slow", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
 	}})
-	return append(objects, inUse, either, exactly("one", "gpu", 1, false), exactly("two", "gpu", 2, false),
+	tolerant := exactly("tolerant", "gpu", 1, false)
+	tolerant.Spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
+		{Key: "broken", Operator: resourceapi.DeviceTolerationOpExists},
+	}
+	return append(objects, inUse, either, tolerant, exactly("one", "gpu", 1, false), exactly("two", "gpu", 2, false),
 		exactly("big", "gpu", 3, false), exactly("fast", "gpu", 1, true), exactly("many", "gpu", 9, false),
 		exactly("classless", "nonsense", 1, false))
 }

@@ -65,6 +65,7 @@ type Plugins struct {
 	owners
 	classes deviceClasses
 	devices followed
+	found   found
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	lister     fwk.SharedLister

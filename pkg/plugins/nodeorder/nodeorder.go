@@ -5,14 +5,17 @@
 // Scores of resources are its own arithmetic, because requests are translated before anything is compared, and because they
 // are the hot loop; they come as one score, the weighted sum. Inter-pod affinity and topology spread are asked of the
 // topology.Index that predicates asks too, the others of kube-scheduler's own plugins. It rules no node out. A placed sibling
-// counts at once. Which volumes and devices a pod would get, filters find out: without predicates these scores say nothing. A score that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
+// counts at once. Which volumes and devices a pod would get, filters find out: without predicates these scores say nothing. A
+// score that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
 //
 // Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
 // have room; a pod with resources as a whole counts with those, where kube-scheduler's scores by requested share (not by
-// balance) count its containers until it is on a node; devices that a DeviceClass provides under the name of an extended resource are not scored, for they stand on no
-// node's books; an image that nodes report with different sizes counts with the largest; room that is promised, but still
-// another's, counts as that other's; kube-scheduler has no score for avoided pods since 1.23, and knew only controllers that
-// were a ReplicaSet or a ReplicationController.
+// balance) count its containers until it is on a node; devices that a DeviceClass provides under the name of an extended
+// resource are not scored, for they stand on no node's books; an image that nodes report with different sizes counts with the
+// largest; room that is promised, but still another's, counts as that other's; default constraints of spread are the system's
+// or none, and a profile can neither add affinity, nor have the preferences of pods that run ignored, nor shape the score of
+// volumes; kube-scheduler has no score for avoided pods since 1.23, and knew only controllers that were a ReplicaSet or a
+// ReplicationController.
 package nodeorder
 
 import (

@@ -45,8 +45,12 @@ type lease struct {
 	mu sync.Mutex
 	// renewed is when the last renewal was sent that the API server confirmed; zero while the Lease is not held.
 	renewed time.Time
-	// before is who held the Lease when it was last read, empty when nobody did.
-	before string
+	// holder is who held the Lease when it was last read or written, empty when nobody did. left tells that it was somebody else's
+	// before, and not given up: also once this process has read that it is its own, of which no reply may have told it.
+	holder string
+	left   bool
+	// led tells that this process has held the Lease, lost that it was not its own at some time after that.
+	led, lost bool
 	// seen is when the last renewal of somebody else was first read, and shown when that one says it was. Its requests can be under
 	// way until the Lease that it renewed then has ended.
 	seen  time.Time
@@ -94,10 +98,9 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	if err == nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.before = held.HolderIdentity
-		l.found = true
-		if held.HolderIdentity != l.Identity() {
-			l.renewed = time.Time{}
+		l.holder, l.found = held.HolderIdentity, true
+		if l.holder != l.Identity() {
+			l.renewed, l.left, l.lost = time.Time{}, l.holder != "", l.lost || l.led
 			if l.seen.IsZero() || !held.RenewTime.Equal(&l.shown) {
 				l.seen, l.shown = l.clock.Now(), held.RenewTime
 			}
@@ -107,8 +110,14 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return held, raw, err
 }
 
+// errLost says that this process will not lead any more: somebody else may have led since, and written what it has not read.
+var errLost = errors.New("it was not this process's at some time since it led: it has to start anew")
+
 // Create makes the Lease. There may have been one before that somebody has deleted, and whose holder does not know of it yet.
 func (l *lease) Create(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
+	if l.hasLost() {
+		return errLost
+	}
 	sent := l.clock.Now()
 	err := l.Interface.Create(ctx, held)
 	l.wrote(held, sent, err)
@@ -122,6 +131,9 @@ var errNotOurs = errors.New("it is not held any more, or has not been renewed fo
 func (l *lease) Update(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
 	if held.HolderIdentity != l.Identity() && !l.mayGiveUp() {
 		return errNotOurs
+	}
+	if l.hasLost() {
+		return errLost
 	}
 	sent := l.clock.Now()
 	err := l.Interface.Update(ctx, held)
@@ -138,7 +150,13 @@ func (l *lease) mayGiveUp() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed = time.Time{}
-	return may && l.before == l.Identity()
+	return may && l.holder == l.Identity()
+}
+
+func (l *lease) hasLost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.
@@ -150,14 +168,14 @@ func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, er
 	defer l.mu.Unlock()
 	if l.renewed.IsZero() {
 		l.begins = sent
-		if l.before != "" && l.before != l.Identity() {
+		if l.left {
 			// It has not been given up by who had nothing under way any more: it has expired, or was deleted. Its last holder may have
 			// believed in it until its end, by this machine's clock, whenever the election came to look; the margin is for what that
 			// one may have sent by its own clock.
 			l.begins = l.seen.Add(leaseDuration + requestTimeout)
 		}
 	}
-	l.renewed, l.before = sent, l.Identity()
+	l.renewed, l.holder, l.led = sent, l.Identity(), true
 }
 
 // MayWrite tells whether the Lease will hold for as long as a request may take. It asks both the time that has passed and the clock

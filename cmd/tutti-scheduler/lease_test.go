@@ -283,3 +283,61 @@ func TestWhoReadsThatAnotherLeadsWritesNoMore(t *testing.T) {
 		t.Errorf("writes although another one leads, %v", err)
 	}
 }
+
+// deaf is a table whose next write takes effect without the reply.
+type deaf struct {
+	*table
+	lose bool
+}
+
+func (d *deaf) Update(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
+	err := d.table.Update(ctx, held)
+	if d.lose {
+		d.lose = false
+		return errors.New("connection reset by peer")
+	}
+	return err
+}
+
+// TestALostReplyDoesNotShortenTheMargin: who reads that it holds the Lease, and was never told, has taken it from somebody all the
+// same.
+func TestALostReplyDoesNotShortenTheMargin(t *testing.T) {
+	table, lease := newTable()
+	lease.Interface = &deaf{table: table, lose: true}
+	table.held = &resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.NewTime(table.clock.Now())}
+	if _, _, err := lease.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table.clock.Step(leaseDuration)
+	if _, _, err := lease.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Update(t.Context(), by("me")); err == nil {
+		t.Fatal("the reply was to be lost")
+	}
+	table.clock.Step(retryPeriod)
+	lease.acquire(t)
+	if pause, _ := lease.takeOver(); pause != requestTimeout-retryPeriod || lease.MayWrite() {
+		t.Errorf("pause %s, want %s; may write is %t", pause, requestTimeout-retryPeriod, lease.MayWrite())
+	}
+}
+
+// TestWhoHasLostTheLeaseLeadsNoMore: a leader that was frozen would lead on from what it knew, had another one led and given up
+// meanwhile. Its process is to end.
+func TestWhoHasLostTheLeaseLeadsNoMore(t *testing.T) {
+	for _, held := range []*resourcelock.LeaderElectionRecord{{}, {HolderIdentity: "other"}} {
+		table, lease := newTable()
+		lease.acquire(t)
+		table.clock.Step(2 * leaseDuration)
+		table.held = held
+		if _, _, err := lease.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Update(t.Context(), by("me")); !errors.Is(err, errLost) {
+			t.Errorf("%q held it: update: %v", held.HolderIdentity, err)
+		}
+		if err := lease.Create(t.Context(), by("me")); !errors.Is(err, errLost) || lease.MayWrite() {
+			t.Errorf("%q held it: create: %v, may write is %t", held.HolderIdentity, err, lease.MayWrite())
+		}
+	}
+}

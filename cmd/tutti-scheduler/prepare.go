@@ -19,9 +19,9 @@ const preparers = 32
 const prepareTimeout = requestTimeout
 
 // prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once, and
-// none while mayWrite, asked right before each, says no.
+// none while mayWrite, asked right before each and again where it goes to the network, says no.
 func prepareConfig(config *rest.Config, mayWrite func() bool) *rest.Config {
-	config = rest.CopyConfig(config)
+	config = commit.Fenced(config, mayWrite)
 	config.QPS = -1
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/prepare"
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

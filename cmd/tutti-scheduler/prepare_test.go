@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,5 +94,24 @@ func TestNobodyPreparesWithoutTheLease(t *testing.T) {
 	}
 	if _, err := client.Post("http://server/", "", nil); !errors.Is(err, commit.ErrNotLeading) {
 		t.Errorf("error %v, want that nothing was sent", err)
+	}
+}
+
+// TestNothingIsSentOnceTheLeaseIsOver, not by a request that was allowed and has come to its connection only then.
+func TestNothingIsSentOnceTheLeaseIsOver(t *testing.T) {
+	var got atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	defer server.Close()
+	var asked atomic.Int32
+	client, err := rest.HTTPClientFor(prepareConfig(&rest.Config{Host: server.URL}, func() bool { return asked.Add(1) == 1 }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err := client.Post(server.URL, "application/json", strings.NewReader("{}")); err == nil {
+		response.Body.Close()
+		t.Error("sent although the Lease was over")
+	}
+	if asked.Load() < 2 || got.Load() != 0 {
+		t.Errorf("asked %d times, %d requests have come", asked.Load(), got.Load())
 	}
 }

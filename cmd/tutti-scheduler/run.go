@@ -172,7 +172,8 @@ func (p *process) openKube(
 		return nil, fmt.Errorf("discovery of device taint rules: %w", err)
 	}
 	kube, err := kubeframework.New(ctx, kubeframework.Deps{
-		Lister: state.View(), Informers: p.informers, Client: preparing, NoDeviceTaintRules: !taintRules,
+		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
+		NoDeviceTaintRules: !taintRules,
 	})
 	if err != nil {
 		return nil, err

@@ -4,7 +4,7 @@
 DATA ?=
 
 .PHONY: bench bench-full bench-go
-bench: ## Measure in process and in a real cluster, beside other schedulers, and rewrite docs/benchmarks (twenty minutes).
+bench: ## Measure in process and in a real cluster, beside other schedulers, and rewrite docs/benchmarks (half an hour).
 	cd lab && go run ./cmd/lab bench all $(ARGS)
 
 bench-full: ## The same with every size and more rounds (hours).

@@ -164,6 +164,8 @@ func seen(object any) Event {
 		return Event{Kind: KindDeviceClass, DeviceClass: o}
 	case *policyv1.PodDisruptionBudget:
 		return Event{Kind: KindBudget, Budget: o}
+	case *corev1.Namespace:
+		return Event{Kind: KindNamespace, Namespace: o}
 	}
 	return Event{Kind: KindOther}
 }

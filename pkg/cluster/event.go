@@ -21,6 +21,8 @@ const (
 	KindPriorityClass
 	KindDeviceClass
 	KindBudget
+	// KindNamespace matters for the labels of the namespace.
+	KindNamespace
 	// KindLease is the Lease of a node's agent.
 	KindLease
 	// KindOther is an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
@@ -42,6 +44,7 @@ type Event struct {
 	DeviceClass   *resourceapi.DeviceClass
 	Budget        *policyv1.PodDisruptionBudget
 	Lease         *coordinationv1.Lease
+	Namespace     *corev1.Namespace
 }
 
 // Effect says whom an event concerns.

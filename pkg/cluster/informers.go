@@ -50,7 +50,7 @@ func Watch(
 }
 
 // WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
-// read has changed; device classes mean something to the state, too. The rules of Watch hold.
+// read has changed; namespaces and device classes mean something to the state, too. The rules of Watch hold.
 func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
 	other := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { push(Event{Kind: KindOther}) },
@@ -59,7 +59,8 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 	}
 	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
 	return register([]watched{
-		{"namespaces", core.Namespaces().Informer(), nil, other},
+		{"namespaces", core.Namespaces().Informer(), withoutManagedFields, pushing(push,
+			func(namespace *corev1.Namespace) Event { return Event{Kind: KindNamespace, Namespace: namespace} })},
 		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), nil, other},
 		{"persistent volumes", core.PersistentVolumes().Informer(), nil, other},
 		{"storage classes", storage.StorageClasses().Informer(), nil, other},

@@ -24,7 +24,7 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 
 // bringUp brings the snapshot up to date with what has changed, unless something is spoiled, for which it ends early.
 func (s *State) bringUp(now time.Time) {
-	changed := s.changed()
+	changed := s.patchNamespaces() || s.changed()
 	s.widen()
 	s.patchNodes()
 	expired := s.patchLeases(now)

@@ -42,6 +42,8 @@ type State struct {
 	// reserved is the room kept for groups that have waited for long.
 	reserved map[model.JobKey]*reserved
 	budgets  map[types.NamespacedName]model.Budget
+	// namespaces has the labels of each.
+	namespaces map[string]map[string]string
 	// leases are those of nodes' agents, conflicts what is wrong with who holds isolated CPUs.
 	leases    leases
 	conflicts conflicts
@@ -60,6 +62,8 @@ type State struct {
 	dirtyJobs  map[model.JobKey]struct{}
 	// dirtyBudgets tells that a budget is not what it was.
 	dirtyBudgets bool
+	// relabelled tells that a namespace came or went, or has other labels.
+	relabelled bool
 
 	// unread says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
 	unread    map[model.JobKey]*model.Refusal
@@ -90,7 +94,8 @@ func New(options Options) *State {
 		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*reserved{},
-		members: map[model.JobKey]map[types.UID]*podSlot{}, implicit: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
+		namespaces: map[string]map[string]string{},
+		members:    map[model.JobKey]map[types.UID]*podSlot{}, implicit: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
 		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
 		unread:     map[model.JobKey]*model.Refusal{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
@@ -129,6 +134,8 @@ func (s *State) take(event Event) Effect {
 		return s.applyBudget(event.Budget, event.Deleted)
 	case event.Kind == KindLease && event.Lease != nil:
 		return s.applyLease(event.Lease, event.Deleted)
+	case event.Kind == KindNamespace && event.Namespace != nil:
+		return s.applyNamespace(event.Namespace, event.Deleted)
 	case event.Kind == KindOther:
 		return Effect{Schedule: true}
 	}

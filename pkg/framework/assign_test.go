@@ -84,3 +84,26 @@ func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 		t.Errorf("%v, with %v", refusal, job.Tasks[0].Isolated)
 	}
 }
+
+// touchy panics as soon as a task is placed.
+type touchy struct{ named }
+
+func (touchy) TaskPlaced(*model.Task)                 { panic("touched") }
+func (touchy) TaskEvicted(*model.Task)                {}
+func (touchy) TaskUndone(*model.Task, model.Position) {}
+
+// TestAssignedIsAbandoned: a panic takes CPUs back as undo does.
+func TestAssignedIsAbandoned(t *testing.T) {
+	snapshot := house(4)
+	job := join(snapshot, "a", 1, 1, model.Resources{1})
+	job.Tasks[0].Pod = &corev1.Pod{}
+	profile := profileOf(dealer{}, touchy{"touchy"})
+	profile.Actions = []Action{&counting{act: func(s *Session) {
+		s.Try(func(statement *Statement) *model.Refusal { return statement.Place(job.Tasks[0], snapshot.Nodes[0]) })
+	}}}
+	before := dump(snapshot)
+	Run(snapshot, profile, Options{Caught: func(Caught) {}})
+	if dump(snapshot) != before || job.Tasks[0].Isolated != nil {
+		t.Errorf("a pending task is given %v", job.Tasks[0].Isolated)
+	}
+}

@@ -98,6 +98,15 @@ type NodeFilter interface {
 	FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal)
 }
 
+// SelfContained is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same as
+// long as that is. Where one has others, nobody can tell that they would be, and the task is asked about in every cycle.
+type SelfContained interface {
+	NodeFilter
+	// SelfContained tells whether whatever the plugin says of the task follows from the snapshot and the labels of namespaces:
+	// from no other object, nobody's answer, and no clock. True is also right of a task that it has not been asked about.
+	SelfContained(task *model.Task) bool
+}
+
 // Normalization says how raw scores become 0…100 over the candidates.
 type Normalization int8
 

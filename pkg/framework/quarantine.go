@@ -124,6 +124,9 @@ func (s *Session) Abandon() { s.abandon() }
 func (s *Session) abandon() {
 	for _, op := range slices.Backward(s.log) {
 		s.Snapshot.Move(op.task, op.before)
+		if op.isolation != nil {
+			op.task.Isolated = nil
+		}
 		if op.reserved {
 			s.unreserveAll(op.task)
 		}

@@ -23,8 +23,6 @@ type ranking struct {
 	// tournament is of so many nodes, by their positions.
 	tournament
 	nodes int
-	// fresh is room to work in.
-	fresh []fresh
 }
 
 // follow brings the ranking up to date.
@@ -48,13 +46,6 @@ func (r *ranking) follow(s *Session, task *model.Task, a *static) {
 		}
 	}
 	r.play()
-}
-
-// fresh is a node that has changed.
-type fresh struct {
-	node   *model.Node
-	static int32
-	sum    int64
 }
 
 // ask gets the questions that this session puts to a node.

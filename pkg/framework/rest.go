@@ -44,23 +44,19 @@ func waits(task *model.Task) bool {
 
 // rest returns what the session came to, nil when the next one may come to something else although nothing changes: because of
 // what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks
-// that ask for more than nodes and their room.
+// that ask for volumes or devices.
 func (s *Session) rest() *rest {
 	snapshot := s.Snapshot
 	if s.decided || s.panics > 0 || snapshot.Version == 0 || snapshot.Passing() {
 		return nil
 	}
-	plain := map[model.Shape]bool{}
 	for _, job := range snapshot.Jobs {
 		if refusal := s.refusals[job.Key]; refusal != nil && refusal.Expires {
 			return nil
 		}
 		for _, task := range job.Tasks {
-			if waits(task) && !plain[task.Shape] {
-				if !s.Plain(task) {
-					return nil
-				}
-				plain[task.Shape] = true
+			if waits(task) && !task.Gated && !s.SelfContained(task) {
+				return nil
 			}
 		}
 	}

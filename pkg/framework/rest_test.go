@@ -26,15 +26,26 @@ func (c *counting) Execute(session *Session) {
 	}
 }
 
-// local is a filter that asks more of a node than its room.
-type local struct{ named }
+// scoped is a filter that asks more of a node than its room, of one scope.
+type scoped struct {
+	named
+	scope Scope
+}
 
-func (local) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
-	if scope != Local {
+func (f scoped) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
+	if scope != f.scope {
 		return nil, nil
 	}
 	return []NodeCheck{func(*model.Node) *model.Refusal { return nil }}, nil
 }
+
+// contained is one that says of itself that it reads the snapshot alone, but for tasks of one name.
+type contained struct {
+	scoped
+	but string
+}
+
+func (c contained) SelfContained(task *model.Task) bool { return task.Name != c.but }
 
 // promise gives the first task room that is being released, for this session.
 func promise(s *Session) {
@@ -74,15 +85,24 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 		{name: "it came from outside", change: func(*model.Snapshot) {}, act: func(s *Session) {
 			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Expires: true})
 		}, again: true},
-		{name: "more than nodes and room is asked for", change: func(*model.Snapshot) {}, plugins: []Plugin{local{"local"}}, again: true},
-		{name: "more is asked for by who was promised room", change: func(*model.Snapshot) {}, act: promise, plugins: []Plugin{local{"local"}}, again: true},
+		{name: "what runs on the node counts", plugins: []Plugin{scoped{"ports", Local}}, change: func(*model.Snapshot) {}},
+		{name: "anything may count", plugins: []Plugin{scoped{"any", Global}}, change: func(*model.Snapshot) {}, again: true},
+		{name: "what runs anywhere counts", plugins: []Plugin{contained{scoped{"spread", Global}, ""}}, change: func(*model.Snapshot) {}},
+		{
+			name: "objects count, for one of two that are alike", plugins: []Plugin{contained{scoped{"volumes", Global}, "a-1"}},
+			change: func(*model.Snapshot) {}, again: true,
+		},
+		{
+			name: "anything may count for who was promised room", act: promise, plugins: []Plugin{scoped{"any", Global}},
+			change: func(*model.Snapshot) {}, again: true,
+		},
 		{name: "room was promised", change: func(*model.Snapshot) {}, act: promise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			snapshot := house(0)
 			snapshot.Nodes[0].Releasing[0] = 1
 			snapshot.Version, snapshot.Now = 1, time.Unix(1000, 0)
-			join(snapshot, "a", 1, 1, model.Resources{1})
+			join(snapshot, "a", 1, 2, model.Resources{1})
 			action := &counting{act: c.act}
 			profile := profileOf(c.plugins...)
 			profile.Actions = []Action{action}

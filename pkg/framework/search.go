@@ -49,6 +49,14 @@ func (s *Session) best(
 		}
 		return nil
 	}
+	if within == nil && !question.scores() { // the order is known, and checks may be expensive
+		for position := range order.down() {
+			if node := answer.nodes[position]; question.check(node) == nil {
+				return node
+			}
+		}
+		return nil
+	}
 	var best *model.Node
 	var bestScore int64
 	for i, position := range answer.positions {
@@ -113,6 +121,23 @@ func (s *Session) Plain(task *model.Task) bool {
 	s.Snapshot.LookAhead(false) // who is about to leave may keep others away still
 	for _, scope := range []Scope{Local, Global} {
 		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// SelfContained tells whether where the task may go follows from the snapshot alone: as long as that is the same, so is the answer.
+func (s *Session) SelfContained(task *model.Task) bool {
+	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+		return false
+	}
+	s.Snapshot.LookAhead(false) // as Plain does
+	for _, filter := range s.slots.nodeFilter {
+		if knows, ok := filter.(SelfContained); ok && knows.SelfContained(task) {
+			continue
+		}
+		if checks, refused := filter.FilterFor(task, Global); len(checks) > 0 || refused != nil {
 			return false
 		}
 	}
@@ -215,9 +240,10 @@ func (p *placement) add(scores []NodeScore, candidates []*model.Node) {
 	}
 }
 
-func (p *placement) empty() bool {
-	return len(p.checks) == 0 && len(p.perNode) == 0 && p.bounded == nil
-}
+func (p *placement) empty() bool { return len(p.checks) == 0 && !p.scores() }
+
+// scores tells whether the order of the nodes depends on the answers.
+func (p *placement) scores() bool { return len(p.perNode) > 0 || p.bounded != nil }
 
 func (p *placement) check(node *model.Node) *model.Refusal {
 	for _, check := range p.checks {

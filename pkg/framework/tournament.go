@@ -1,6 +1,8 @@
 package framework
 
 import (
+	"container/heap"
+	"iter"
 	"math"
 	"math/bits"
 )
@@ -103,4 +105,56 @@ func (t *tournament) best() (position int, ok bool) {
 	}
 	best := t.levels[len(t.levels)-1][0]
 	return best.position(), best.sum() != barred
+}
+
+// down yields the positions of the nodes that can take the task, the best first. It costs what is asked for: of the groups
+// only those are opened whose best is next.
+func (t *tournament) down() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if len(t.levels) == 0 {
+			return
+		}
+		top := len(t.levels) - 1
+		open := &frontier{{entry: t.levels[top][0], level: top}}
+		for open.Len() > 0 {
+			next := heap.Pop(open).(place)
+			switch {
+			case next.entry.sum() == barred:
+				return
+			case next.level == 0:
+				if !yield(next.position) {
+					return
+				}
+			default:
+				for i := range group {
+					below := place{level: next.level - 1, position: next.position*group + i}
+					below.entry = t.levels[below.level][below.position]
+					heap.Push(open, below)
+				}
+			}
+		}
+	}
+}
+
+// place is an entry and where it stands.
+type place struct {
+	entry           entry
+	level, position int
+}
+
+// frontier is a heap of places, the best first.
+type frontier []place
+
+func (f frontier) Len() int           { return len(f) }
+func (f frontier) Less(i, j int) bool { return f[i].entry > f[j].entry }
+func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+
+// Push appends a place.
+func (f *frontier) Push(x any) { *f = append(*f, x.(place)) }
+
+// Pop takes the last place away.
+func (f *frontier) Pop() any {
+	last := (*f)[len(*f)-1]
+	*f = (*f)[:len(*f)-1]
+	return last
 }

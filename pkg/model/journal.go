@@ -21,16 +21,16 @@ type Change struct {
 }
 
 // Mark is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
-type Mark struct{ layout, serial uint64 }
+type Mark struct{ layout, labels, serial uint64 }
 
 // Journal is the last changes of a snapshot, in their order, back and forth ones too. Who keeps answers about nodes
 // remembers how far it has read, and brings its answers up to date at the cost of what changed since.
 //
 // The goroutine that owns the snapshot owns it.
 type Journal struct {
-	// layout counts how often nodes were added or removed; serial is the number of the last change, altered that of the last
-	// one of a node itself.
-	layout, serial, altered uint64
+	// layout counts how often nodes were added or removed, labels how often those of a namespace changed; serial is the number of
+	// the last change, altered that of the last one of a node itself.
+	layout, labels, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
 	// undone are the numbers of changes after which everything was the same, as who made those in between has said; in their order.
@@ -45,7 +45,7 @@ const maxChanges = 1 << 15
 func (m Mark) Number() uint64 { return m.serial }
 
 // Mark returns the end of the journal.
-func (j *Journal) Mark() Mark { return Mark{layout: j.layout, serial: j.serial} }
+func (j *Journal) Mark() Mark { return Mark{layout: j.layout, labels: j.labels, serial: j.serial} }
 
 // Since returns the changes after the mark. ok is false when they are not known any more, or when nodes came or went since:
 // everything may be different then. The slice is valid until the next change.
@@ -61,6 +61,13 @@ func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
 func (j *Journal) SameNodes(mark Mark) bool {
 	return mark.layout == j.layout && mark.layout != 0 && j.altered <= mark.serial
 }
+
+// Relabelled takes down that the labels of a namespace have changed, or that one came or went. The live state calls it, never
+// within a session.
+func (j *Journal) Relabelled() { j.labels++ }
+
+// SameLabels tells whether every namespace has the labels that it had at the mark.
+func (j *Journal) SameLabels(mark Mark) bool { return mark.layout != 0 && mark.labels == j.labels }
 
 // mostUndone is how many places in the journal are known to be the same.
 const mostUndone = 16
@@ -81,7 +88,7 @@ func (j *Journal) Undone(mark Mark) {
 func (j *Journal) Same(mark Mark) bool {
 	n := len(j.undone)
 	return mark == j.Mark() ||
-		mark.layout == j.layout && n > 0 && j.undone[n-1] == j.serial && slices.Contains(j.undone, mark.serial)
+		mark.layout == j.layout && mark.labels == j.labels && n > 0 && j.undone[n-1] == j.serial && slices.Contains(j.undone, mark.serial)
 }
 
 func (j *Journal) add(change Change) {

@@ -85,7 +85,7 @@ func (s *Snapshot) SetNodes(nodes []*Node) {
 // Reset empties the snapshot of nodes and jobs, for the live state to fill it anew; never within a session. Who follows the journal looks
 // at everything anew.
 func (s *Snapshot) Reset() {
-	journal := Journal{layout: s.Journal.layout + 1, serial: s.Journal.serial, altered: s.Journal.serial}
+	journal := Journal{layout: s.Journal.layout + 1, labels: s.Journal.labels + 1, serial: s.Journal.serial, altered: s.Journal.serial}
 	*s = Snapshot{Now: s.Now, Version: s.Version + 1, Dimensions: s.Dimensions, Journal: journal}
 }
 

@@ -337,7 +337,8 @@ func (q *question) add(placed int64) func() *Change {
 	return func() *Change {
 		waiting := q.job.Waiting()
 		short := int64(q.job.MinMember) - placed
-		if len(kindsOf(waiting)) != 1 || !q.session.Plain(waiting[0]) || short <= 0 || short > int64(len(waiting)) {
+		special := func(task *model.Task) bool { return !q.session.Plain(task) }
+		if len(kindsOf(waiting)) != 1 || slices.ContainsFunc(waiting, special) || short <= 0 || short > int64(len(waiting)) {
 			return nil
 		}
 		request := waiting[0].Request.Clone()

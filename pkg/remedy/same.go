@@ -25,12 +25,13 @@ func Alike(session *framework.Session, job *model.Job, code model.Code) (same Sa
 	}
 	first := job.Tasks[0]
 	for _, task := range job.Tasks {
-		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Nominated != "" || kindOf(task) != kindOf(first) {
+		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Nominated != "" || kindOf(task) != kindOf(first) ||
+			!session.Plain(task) {
 			return same, false
 		}
 	}
 	keeps := func(hold model.Hold) bool { return hold.Job == job.Key }
-	if slices.ContainsFunc(session.Snapshot.Holds(), keeps) || !session.Plain(first) {
+	if slices.ContainsFunc(session.Snapshot.Holds(), keeps) {
 		return same, false
 	}
 	return Same{

@@ -3,12 +3,10 @@ package scenario
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -172,19 +170,4 @@ func (s *stage) checkWaiting(o *outcome) error {
 		}
 	}
 	return nil
-}
-
-// namespaces returns the namespaces that occur, for kube-scheduler's plugins to know.
-func (s *stage) namespaces() []*corev1.Namespace {
-	all := maps.Clone(s.world.namespaces)
-	for _, pod := range s.world.pods {
-		if all[pod.Namespace] == nil {
-			all[pod.Namespace] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pod.Namespace}}
-		}
-	}
-	var list []*corev1.Namespace
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, all[name])
-	}
-	return list
 }

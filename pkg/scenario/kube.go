@@ -21,7 +21,7 @@ import (
 
 // openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the informers
 // that were asked for by then, and waits until they have seen all of them.
-func openKube(lister fwk.SharedLister, objects []runtime.Object) (
+func openKube(lister fwk.SharedLister, namespaces kubeframework.Namespaces, objects []runtime.Object) (
 	kube *kubeframework.Plugins, start func() error, stop func(), err error,
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -31,7 +31,7 @@ func openKube(lister fwk.SharedLister, objects []runtime.Object) (
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Informers: factory, Client: client})
+	kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)

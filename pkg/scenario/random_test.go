@@ -23,19 +23,14 @@ import (
 // lens is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
 type lens struct{ fwk.SharedLister }
 
-// land is kube-scheduler's plugins where namespaces are those of a stage's world.
+// land is kube-scheduler's plugins where namespaces are those that a stage's state knows.
 type land struct {
 	plugins.Kube
 	stage *stage
 }
 
-// NamespaceLabels returns what the world says; a namespace in which only pods are has no labels.
 func (l land) NamespaceLabels(name string) (labels map[string]string, exists bool) {
-	namespace := l.stage.world.namespaces[name]
-	if namespace == nil {
-		return nil, true
-	}
-	return namespace.Labels, true
+	return l.stage.state.NamespaceLabels(name)
 }
 
 // openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
@@ -43,7 +38,7 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 func openLens(t testing.TB) func() *stage {
 	t.Helper()
 	view := &lens{SharedLister: newStage().state.View()}
-	kube, start, stop, err := openKube(view, nil)
+	kube, start, stop, err := openKube(view, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

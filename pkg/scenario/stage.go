@@ -115,11 +115,7 @@ func (s *stage) openKube() error {
 	if s.kube != nil {
 		return nil
 	}
-	objects := s.objects
-	for _, namespace := range s.namespaces() {
-		objects = append(objects, namespace)
-	}
-	kube, start, stop, err := openKube(s.state.View(), objects)
+	kube, start, stop, err := openKube(s.state.View(), s.state, s.objects)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type world struct {
 	pods    map[string]*corev1.Pod
 	groups  map[string]*v1alpha1.PodGroup
 	classes map[string]*schedulingv1.PriorityClass
-	// namespaces are those that a line names; others that pods are in have no labels.
+	// namespaces are those that a line names, and those that pods are in, which have no labels.
 	namespaces map[string]*corev1.Namespace
 	// budgets are by namespace/name.
 	budgets map[string]*model.Budget
@@ -142,9 +142,8 @@ func (w *world) applyLine(one line) error {
 		if err != nil {
 			return err
 		}
-		namespace.Name = one.name
-		w.namespaces[one.name] = namespace
-		return nil
+		one.namespace = ""
+		return w.setNamespace(namespace, one)
 	case "budget":
 		budget, err := newBudget(one)
 		if err != nil {
@@ -200,6 +199,15 @@ func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
 	return nil
 }
 
+func (w *world) setNamespace(namespace *corev1.Namespace, one line) error {
+	if err := w.stamp(namespace, known(w.namespaces[one.name]), one); err != nil {
+		return err
+	}
+	w.namespaces[one.name] = namespace
+	w.tell(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
+	return nil
+}
+
 func (w *world) setClass(class *schedulingv1.PriorityClass, one line) error {
 	w.turns++
 	if err := w.stamp(class, known(w.classes[one.name]), one); err != nil {
@@ -212,6 +220,11 @@ func (w *world) setClass(class *schedulingv1.PriorityClass, one line) error {
 
 // setPod does what admission does, and keeps where an older version of the pod is.
 func (w *world) setPod(pod *corev1.Pod, one line) error {
+	if w.namespaces[one.namespace] == nil {
+		if err := w.setNamespace(&corev1.Namespace{}, line{name: one.namespace}); err != nil {
+			return err
+		}
+	}
 	name := key(one.namespace, one.name)
 	before := w.pods[name]
 	if err := w.stamp(pod, known(before), one); err != nil {
@@ -340,6 +353,9 @@ func (w *world) tellAll(state *cluster.State) {
 	}
 	for _, group := range w.groups {
 		state.Apply(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	}
+	for _, namespace := range w.namespaces {
+		state.Apply(cluster.Event{Kind: cluster.KindNamespace, Namespace: namespace})
 	}
 	for _, pod := range w.pods {
 		state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(pod)})

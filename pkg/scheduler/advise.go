@@ -233,12 +233,13 @@ func (a *advisor) ask(
 	session *framework.Session, job *model.Job, refusal *model.Refusal, options remedy.Options,
 ) (text string, looks int) {
 	same, alike := remedy.Alike(session, job, refusal.Code)
+	each := 3 * len(job.Tasks) // of each the filters are asked, in two scopes, whether it is plain
 	if known, ok := a.same[same]; alike && ok {
-		return known, len(job.Tasks)
+		return known, each
 	}
 	advice, looks := remedy.Find(session, job, refusal, options)
 	if alike {
 		a.same[same] = advice.String()
 	}
-	return advice.String(), looks + len(job.Tasks)
+	return advice.String(), looks + each
 }

@@ -136,9 +136,9 @@ func TestQuestionsTakeAPartOfTheTime(t *testing.T) {
 	plugin := &dawdler{clock: w.clock}
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return plugin }}})
 	w.play(t.Context(), 300*time.Millisecond)
-	plugin.takes = 10 * time.Millisecond // from here on there is no cycle, but for the one each minute
+	plugin.takes = 5 * time.Millisecond // from here on there is no cycle, but for the one each minute
 	start := w.clock.Now()
-	w.playBy(t.Context(), 40*time.Second, 50*time.Millisecond)
+	w.playBy(t.Context(), 30*time.Second, 50*time.Millisecond)
 	passed := w.clock.Since(start)
 	if plugin.taken == 0 || plugin.taken > passed/adviceShare+passed/20 {
 		t.Errorf("questions took %s of %s", plugin.taken, passed)

@@ -4,115 +4,258 @@ import (
 	"cmp"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// A gang whose members must share a domain, such as a zone or a rack, starts in the domain of its first member, however small
+// that is. When that fails it is tried domain by domain. Members may be bound together in several ways: by zone and by rack,
+// servers in one rack and workers in another one. Then one domain is chosen for each of the ties.
+
 // domain is the nodes that share one value of a topology label.
 type domain struct {
-	key, value string
-	// holds tells which tasks it is for; the others go anywhere.
-	holds func(*model.Task) bool
+	// of are the kinds of members it is for; the others go anywhere.
+	of map[kind]bool
+	// holds tells by a node's index whether it is in: that is asked for every member.
+	holds []bool
 }
 
-// filter returns the condition that the domain puts on the task's node: none for nil, nor for a task that it is not for.
-func (d *domain) filter(task *model.Task) func(*model.Node) bool {
-	if d == nil || !d.holds(task) {
+func (t *Trial) domain(key, value string, of map[kind]bool) domain {
+	d := domain{of: of, holds: make([]bool, len(t.session.Snapshot.Nodes))}
+	for i, node := range t.session.Snapshot.Nodes {
+		label, ok := node.Object.Labels[key]
+		d.holds[i] = ok && label == value
+	}
+	return d
+}
+
+func (d *domain) has(node *model.Node) bool { return d.holds[node.Index] }
+
+// inside returns the condition that the domains put on the task's node; nil when they put none.
+func (t *Trial) inside(within []domain, task *model.Task) func(*model.Node) bool {
+	var bound []domain
+	for i := range within {
+		if within[i].of[t.kinds.of(task)] {
+			bound = append(bound, within[i])
+		}
+	}
+	switch len(bound) {
+	case 0:
+		return nil
+	case 1:
+		return bound[0].has
+	}
+	return func(node *model.Node) bool {
+		return !slices.ContainsFunc(bound, func(d domain) bool { return !d.has(node) })
+	}
+}
+
+const (
+	// maxDomains is how many domains are tried for one job whatever it costs. Of those that members must share more are tried
+	// while the budget of searches lasts; past that a gang may wait although it could start.
+	maxDomains = 32
+	// domainDiscount is how many nodes may be looked at in such a try for one look of an exact search: most are only asked
+	// for a label.
+	domainDiscount = 16
+)
+
+// tie is a topology label of which some members must share one value, by required affinity to each other: those who ask and
+// those who are asked for.
+type tie struct {
+	key string
+	of  map[kind]bool
+	// lead is a member that asks for it; values is how many domains there are for it.
+	lead   *model.Task
+	values int
+}
+
+// ties returns how members are tied to each other, the labels with the most values first: who shares a rack mostly shares the
+// zone, too.
+func (t *Trial) ties() []tie {
+	if !slices.ContainsFunc(t.members, requiresPods) {
 		return nil
 	}
-	return d.has
-}
-
-func (d *domain) has(node *model.Node) bool {
-	value, ok := node.Object.Labels[d.key]
-	return ok && value == d.value
-}
-
-// maxDomains is how many domains are tried for one job; past it a gang may wait although it could start.
-const maxDomains = 32
-
-// domains returns the domains that have room for as many of the members that must share one as the job cannot do without,
-// the roomiest first; none when the members need not share any.
-func (t *Trial) domains(room model.Room) []domain {
-	task, key, of := t.tie()
-	if task == nil {
-		return nil
+	first := t.kinds.first(t.members)
+	var ties []tie
+	for _, task := range first {
+		for _, sibling := range first {
+			if !needs(task, sibling) {
+				continue
+			}
+			for _, term := range requiredTerms(task) {
+				ties = bind(ties, tie{key: term.TopologyKey, lead: task, of: map[kind]bool{
+					t.kinds.of(task): true, t.kinds.of(sibling): true,
+				}})
+			}
+		}
 	}
-	shares := func(task *model.Task) bool { return of[kindOf(task)] }
-	fits := map[string]int64{}
-	var domains []domain
-	for _, node := range t.session.Candidates(task) {
-		value, ok := node.Object.Labels[key]
-		if !ok {
+	for i := range ties {
+		ties[i].values = t.values(ties[i].lead, ties[i].key)
+	}
+	slices.SortStableFunc(ties, func(a, b tie) int { return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key)) })
+	return ties
+}
+
+// bind adds a tie, as one with those of the same label that tie any of the same members.
+func bind(ties []tie, more tie) []tie {
+	var apart []tie
+	for _, one := range ties {
+		if one.key != more.key || !meet(one.of, more.of) {
+			apart = append(apart, one)
 			continue
 		}
-		if _, known := fits[value]; !known {
-			domains = append(domains, domain{key: key, value: value, holds: shares})
+		for of := range more.of {
+			one.of[of] = true
 		}
-		fits[value] = min(model.MaxAmount, fits[value]+node.Fits(task.Request, room))
+		more = one
 	}
-	needed := t.needed(shares)
-	domains = slices.DeleteFunc(domains, func(d domain) bool { return fits[d.value] < needed })
-	slices.SortStableFunc(domains, func(a, b domain) int { return cmp.Compare(fits[b.value], fits[a.value]) })
-	return domains[:min(len(domains), maxDomains)]
+	return append(apart, more)
 }
 
-// needed returns how many of the members that must share a domain the job cannot do without. When they differ in shape that
-// says little about room, so one will do.
-func (t *Trial) needed(shares func(*model.Task) bool) int64 {
-	var sharing []*model.Task
-	for _, task := range t.members {
-		if shares(task) {
-			sharing = append(sharing, task)
+func meet(a, b map[kind]bool) bool {
+	for of := range a {
+		if b[of] {
+			return true
 		}
 	}
-	if !sameShape(sharing) {
-		return 1
+	return false
+}
+
+// startWithin tries the domains of the ties, beside those that were chosen for others before.
+func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
+	if len(ties) == 0 {
+		return len(chosen) > 0 && t.startIn(chosen, room)
 	}
-	others := len(t.members) - len(sharing) + t.job.Count(framework.WithPlaced.Counts)
+	one := &ties[0]
+	for _, value := range t.domains(one, chosen, room) {
+		if t.exhausted() {
+			return false
+		}
+		if t.startWithin(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.of)), room) {
+			return true
+		}
+	}
+	return false
+}
+
+// startIn tries to start with those members in their domains who must share one; if others take their places there, with
+// those members first.
+func (t *Trial) startIn(within []domain, room model.Room) bool {
+	free := func(task *model.Task) bool { return t.inside(within, task) == nil }
+	try := func(members []*model.Task) bool {
+		t.tries++
+		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+			return t.place(statement, members, room, within)
+		}) == nil
+	}
+	if try(t.members) {
+		return true
+	}
+	if !slices.ContainsFunc(t.members, free) {
+		return false
+	}
+	bound := those(t.members, func(task *model.Task) bool { return !free(task) })
+	return try(append(bound, those(t.members, free)...))
+}
+
+// exhausted tells that no more domains may be tried.
+func (t *Trial) exhausted() bool { return t.tries >= maxDomains && !t.solvent() }
+
+// domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
+// roomiest first; on nodes of the domains that were chosen before.
+func (t *Trial) domains(of *tie, chosen []domain, room model.Room) []string {
+	var domains []string
+	size := map[string]int64{}
+	for i, sharing := range t.sharing(of) {
+		values, nodes := t.byValue(sharing[0], of.key, chosen)
+		needed, holds := t.needed(of, sharing[0].Shape), map[string]int64{}
+		for _, value := range values {
+			holds[value] = places(sharing, nodes[value], room)
+		}
+		if i == 0 {
+			domains, size = values, holds
+		}
+		domains = slices.DeleteFunc(domains, func(value string) bool { return holds[value] < needed })
+	}
+	slices.SortStableFunc(domains, func(a, b string) int { return cmp.Compare(size[b], size[a]) })
+	return domains
+}
+
+// sharing returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
+func (t *Trial) sharing(of *tie) [][]*model.Task {
+	groups := [][]*model.Task{{of.lead}}
+	for _, task := range t.kinds.first(t.members) {
+		if !of.of[t.kinds.of(task)] || task == of.lead {
+			continue
+		}
+		i := slices.IndexFunc(groups, func(group []*model.Task) bool { return group[0].Shape == task.Shape })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], task)
+	}
+	return groups
+}
+
+// byValue sorts the task's candidates in the domains chosen by their values of a label, which it returns in the order of nodes.
+func (t *Trial) byValue(task *model.Task, key string, chosen []domain) (values []string, nodes map[string][]*model.Node) {
+	inside := t.inside(chosen, task)
+	nodes = map[string][]*model.Node{}
+	for _, node := range t.session.Candidates(task) {
+		value, ok := node.Object.Labels[key]
+		if !ok || inside != nil && !inside(node) {
+			continue
+		}
+		if nodes[value] == nil {
+			values = append(values, value)
+		}
+		nodes[value] = append(nodes[value], node)
+	}
+	return values, nodes
+}
+
+// needed returns how many members of a shape that are in the tie the job cannot do without, and one at least.
+func (t *Trial) needed(of *tie, shape model.Shape) int64 {
+	others := t.job.Count(framework.WithPlaced.Counts)
+	for _, task := range t.members {
+		if task.Shape != shape || !of.of[t.kinds.of(task)] {
+			others++
+		}
+	}
 	return max(1, int64(t.job.MinMember)-int64(others))
 }
 
-// tie returns a topology label of which members must share one value by a required affinity to each other, the first task
-// that asks for it, and whom it ties: those who ask and those who are asked for. The task is nil when there is none.
-func (t *Trial) tie() (first *model.Task, key string, of map[kind]bool) {
-	if !slices.ContainsFunc(t.members, requiresPods) {
-		return nil, "", nil
+// places returns how many members of some kinds, all of one shape, the nodes would hold at most: as many as there is room for,
+// of those who want to be apart one for each value of the label.
+func places(sharing []*model.Task, nodes []*model.Node, room model.Room) int64 {
+	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
+	fits := func(node *model.Node) int64 {
+		fits := node.Fits(sharing[0].Request, room)
+		if alone {
+			return min(1, fits)
+		}
+		return fits
 	}
-	kinds := kindsOf(t.members)
-	of = map[kind]bool{}
-	for _, task := range kinds {
-		for _, term := range requiredTerms(task) {
-			if first != nil && term.TopologyKey != key {
-				continue
-			}
-			for _, sibling := range kinds {
-				if speaksOf(term, task.Pod, sibling.Pod) {
-					first, key = earlier(first, task), term.TopologyKey
-					of[kindOf(task)], of[kindOf(sibling)] = true, true
-				}
+	var most int64
+	for _, node := range nodes {
+		most = min(model.MaxAmount, most+fits(node))
+	}
+	for _, key := range repellent(sharing) {
+		var held int64
+		seen := map[string]bool{}
+		for _, node := range nodes {
+			value, ok := node.Object.Labels[key]
+			switch n := fits(node); {
+			case n == 0 || ok && seen[value]:
+			case ok:
+				seen[value] = true
+				held++
+			default: // nobody is apart from anybody there
+				held = min(model.MaxAmount, held+n)
 			}
 		}
+		most = min(most, held)
 	}
-	return first, key, of
-}
-
-func requiresPods(task *model.Task) bool { return len(requiredTerms(task)) > 0 }
-
-func requiredTerms(task *model.Task) []corev1.PodAffinityTerm {
-	affinity := task.Pod.Spec.Affinity
-	if affinity == nil || affinity.PodAffinity == nil {
-		return nil
-	}
-	return affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-}
-
-// speaksOf tells whether a term of one pod is about the other, its sibling.
-func speaksOf(term corev1.PodAffinityTerm, of, sibling *corev1.Pod) bool {
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	return err == nil && reaches(&term, of.Namespace) && selector.Matches(labels.Set(sibling.Labels))
+	return most
 }

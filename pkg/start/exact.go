@@ -1,141 +1,217 @@
 package start
 
 import (
+	"encoding/binary"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 const (
-	// exactMembers is up to how many members of different shapes every combination of nodes is tried.
+	// exactMembers is up to how many members every combination of nodes is tried.
 	exactMembers = 8
-	// exactBudget bounds that search, in nodes looked at. Six nodes and eight members stay below it unless almost
-	// everything fits almost everywhere; past it a gang may wait although it could start.
-	exactBudget = 500_000
+	// searchBudget bounds what the searches for one job look at, in nodes. Six nodes and eight members stay below it unless
+	// members of many kinds fit almost everywhere; past it a gang may wait although it could start.
+	searchBudget = 500_000
 	// Budget bounds it for all jobs of one action in one cycle together.
 	Budget = 3_000_000
 )
 
+// exact is the search through every combination of members and nodes.
+type exact struct {
+	*Trial
+	room model.Room
+	// chosen are the members, in the order to place them; kinds tells who of them can stand for each other.
+	chosen []*model.Task
+	kinds  *kinds
+	// inOrder tells that a combination which can be reached at all is reached in that order: who stands opens no node to
+	// others.
+	inOrder bool
+	// hopeless are the combinations from which nothing led to a start.
+	hopeless map[string]bool
+}
+
 // startExact tries every combination of members and nodes, within the budget; of a gang with many members only those that
-// make up the minimum.
+// make up the minimum. Members of whom any order is as good as another are not worth it.
 func (t *Trial) startExact(room model.Room) bool {
 	short := max(1, int(t.job.MinMember)-t.job.Count(standingFor(room).Counts))
 	chosen := t.members
 	if len(chosen) > exactMembers {
 		chosen = chosen[:min(short, len(chosen))]
 	}
-	if len(chosen) < 2 || len(chosen) > exactMembers || allAlike(chosen) || !t.enoughFit(chosen, short, room) {
+	if len(chosen) < 2 || len(chosen) > exactMembers || t.pointless(chosen, room) {
 		return false
 	}
-	budget := min(exactBudget, *t.overall)
-	t.budget, t.symmetric = budget, !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.Plain(task) })
-	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-		return t.combine(statement, chosen, 0, short, room)
+	s := &exact{Trial: t, room: room, chosen: chosen, hopeless: map[string]bool{}}
+	s.inOrder = !slices.ContainsFunc(chosen, opens)
+	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.Plain(task) })
+	if plain && sameShape(chosen) {
+		return false
+	}
+	if s.kinds = t.strictKinds(chosen, plain); !s.enoughFit(short, plain) {
+		return false
+	}
+	return t.session.Try(func(*framework.Statement) *model.Refusal { return s.combine(0, short) }) == nil
+}
+
+// combine places the members one after the other on each node that will do, until every gate agrees; at least short more must
+// get a place. In order it looks at those from one on only; any of them may be left out.
+func (s *exact) combine(from, short int) *model.Refusal {
+	gate := s.session.GateJob(s.job, standingFor(s.room))
+	if gate == nil {
+		return nil
+	}
+	here := s.combination(from)
+	if s.hopeless[here] || !s.solvent() {
+		return gate
+	}
+	left := s.waiting(from)
+	tried := map[kind]bool{}
+	for i, task := range left {
+		of := s.kinds.of(task)
+		if tried[of] || s.inOrder && len(left)-i < short || len(left) < short {
+			continue
+		}
+		tried[of] = true
+		if s.try(task, short) {
+			return nil
+		}
+	}
+	s.hopeless[here] = true
+	return gate
+}
+
+// try places the task on each node that will do, and others behind it.
+func (s *exact) try(task *model.Task, short int) bool {
+	s.spend(max(1, len(s.session.Candidates(task))) * price(task))
+	next := 0
+	if s.inOrder {
+		next = slices.Index(s.chosen, task) + 1
+	}
+	for _, node := range s.session.Feasible(task, s.room) {
+		refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
+			if refusal := take(statement, task, node, s.room); refusal != nil {
+				return refusal
+			}
+			return s.combine(next, short-1)
+		})
+		if refusal == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting returns who of the members from one on has no place and may get one.
+func (s *exact) waiting(from int) []*model.Task {
+	return those(s.chosen[from:], func(task *model.Task) bool { return !task.Status.OnNode() && task.Refused == nil })
+}
+
+// combination writes down how many members of each kind are on each node, and from which one on others may follow.
+func (s *exact) combination(from int) string {
+	var places [][2]int
+	for _, task := range s.chosen {
+		if task.Status.OnNode() {
+			places = append(places, [2]int{int(s.kinds.of(task)), s.session.Snapshot.Node(task.Node).Index})
+		}
+	}
+	slices.SortFunc(places, func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
+	text := binary.AppendUvarint(nil, uint64(from))
+	for _, place := range places {
+		text = binary.AppendUvarint(binary.AppendUvarint(text, uint64(place[0])), uint64(place[1]))
+	}
+	return string(text)
+}
+
+// strictKinds tells members apart by whatever makes a filter tell them apart: also by labels of which pods on nodes speak who
+// keep others away, and by their volumes and claims. Where nothing but shape and room decides, nothing else matters.
+func (t *Trial) strictKinds(chosen []*model.Task, plain bool) *kinds {
+	k := newKinds(chosen)
+	if !plain && !sameLabels(chosen) {
+		for _, node := range t.session.Snapshot.Nodes {
+			t.spend(len(node.Tasks))
+			for _, task := range node.Tasks {
+				for _, term := range repellingTerms(task.Pod) {
+					k.learnSelector(term.LabelSelector)
+				}
+			}
+		}
+	}
+	for _, task := range chosen {
+		switch {
+		case plain:
+			k.number(task, "")
+		case ownsClaims(task): // one may be on a node already
+			k.number(task, string(task.UID))
+		default:
+			k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))
+		}
+	}
+	return k
+}
+
+// pointless tells whether the members are alike and none of them has a say in where another one may go, so that no
+// combination is better than another. Pods on nodes may know them by other labels than they themselves speak of: who has the
+// same nodes is nevertheless the same to them.
+func (t *Trial) pointless(chosen []*model.Task, room model.Room) bool {
+	k := newKinds(chosen)
+	for _, task := range chosen {
+		k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))
+	}
+	if len(k.ids) > 1 || slices.ContainsFunc(chosen, entangled) {
+		return false
+	}
+	if sameLabels(chosen) {
+		return true
+	}
+	nodes := t.session.Feasible(chosen[0], room)
+	return !slices.ContainsFunc(chosen[1:], func(task *model.Task) bool {
+		return !slices.Equal(t.session.Feasible(task, room), nodes)
 	})
-	*t.overall -= budget - max(0, t.budget)
-	t.cut = t.cut || refusal != nil && t.budget <= 0 && budget < exactBudget
-	return refusal == nil
 }
 
 func sameShape(tasks []*model.Task) bool {
 	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return task.Shape != tasks[0].Shape })
 }
 
-// allAlike tells whether the members ask the same of nodes and of other pods, so that no order of them is better than
-// another.
-func allAlike(tasks []*model.Task) bool {
-	first := &tasks[0].Pod.Spec
-	return sameShape(tasks) && !slices.ContainsFunc(tasks[1:], func(task *model.Task) bool {
-		spec := &task.Pod.Spec
-		return !equality.Semantic.DeepEqual(first.Affinity, spec.Affinity) ||
-			!equality.Semantic.DeepEqual(first.TopologySpreadConstraints, spec.TopologySpreadConstraints) ||
-			!equality.Semantic.DeepEqual(first.Volumes, spec.Volumes) || !slices.Equal(hostPorts(first), hostPorts(spec))
-	})
-}
-
-func hostPorts(spec *corev1.PodSpec) []corev1.ContainerPort {
-	var ports []corev1.ContainerPort
-	for i := range spec.Containers {
-		for _, port := range spec.Containers[i].Ports {
-			if port.HostPort != 0 {
-				ports = append(ports, port)
-			}
-		}
+// enoughFit tells whether enough members would find room if each kind were alone: a cheap look that spares the search in most
+// clusters that are simply full. One to whom siblings may open nodes gets the benefit of the doubt.
+func (s *exact) enoughFit(short int, plain bool) bool {
+	type group struct {
+		shape model.Shape
+		of    kind
 	}
-	return ports
-}
-
-// enoughFit tells whether enough members would find room if each shape were alone: a cheap look that spares the search in
-// most clusters that are simply full. A member of whom more than room decides gets the benefit of the doubt.
-func (t *Trial) enoughFit(chosen []*model.Task, short int, room model.Room) bool {
-	places := map[model.Shape]int64{}
+	left := map[group]int64{}
 	fit := 0
-	for _, task := range chosen {
-		if !t.session.Plain(task) {
+	for _, task := range s.chosen {
+		if opens(task) {
 			fit++
 			continue
 		}
-		if _, known := places[task.Shape]; !known {
-			places[task.Shape] = 0
-			for _, node := range t.session.Feasible(task, room) {
-				places[task.Shape] += node.Fits(task.Request, room)
-			}
+		like := group{shape: task.Shape, of: -1} // all of a shape where nothing else matters
+		if !plain {
+			like.of = s.kinds.of(task)
 		}
-		if places[task.Shape] > 0 {
-			places[task.Shape]--
+		if _, known := left[like]; !known {
+			left[like] = places([]*model.Task{task}, s.session.Feasible(task, s.room), s.room)
+		}
+		if left[like] > 0 {
+			left[like]--
 			fit++
 		}
 	}
 	return fit >= short
 }
 
-// combine places chosen[i] on each feasible node in turn, or not at all, and the others behind it, until every gate agrees;
-// at least short of them must get a place.
-func (t *Trial) combine(
-	statement *framework.Statement, chosen []*model.Task, i, short int, room model.Room,
-) *model.Refusal {
-	gate := t.session.GateJob(t.job, standingFor(room))
-	if gate == nil || i == len(chosen) || len(chosen)-i < short || t.budget <= 0 {
-		return gate
-	}
-	task := chosen[i]
-	var nodes []*model.Node
-	if task.Refused == nil {
-		t.budget -= max(1, len(t.session.Candidates(task))) * price(task)
-		nodes = t.session.Feasible(task, room)
-	}
-	for _, node := range nodes {
-		if i > 0 && t.tried(chosen[i-1], task, node) {
-			continue
-		}
-		refusal := t.session.Try(func(inner *framework.Statement) *model.Refusal {
-			if refusal := take(inner, task, node, room); refusal != nil {
-				return refusal
-			}
-			return t.combine(inner, chosen, i+1, short-1, room)
-		})
-		if refusal == nil {
-			return nil
-		}
-	}
-	return t.combine(statement, chosen, i+1, short, room)
-}
-
-// price is what a look at a node costs for the task: one, or more where every look begins with all pods of the cluster.
+// price is what a look at a node costs for the task: one, or more where filters know no short way.
 func price(task *model.Task) int {
-	if drawsSiblings(task) {
-		return 20
+	switch {
+	case stored(task):
+		return 50
+	case drawsSiblings(task):
+		return 4
+	default:
+		return 1
 	}
-	return 1
-}
-
-// tried tells whether the node would make the same start again: of equal members the later one never goes to an earlier
-// node, nor anywhere when the earlier one was left out.
-func (t *Trial) tried(before, task *model.Task, node *model.Node) bool {
-	equal := t.symmetric && before.Refused == nil && before.Shape == task.Shape && before.Role == task.Role
-	return equal && (node.Name < before.Node || before.Node == "")
 }

@@ -11,14 +11,14 @@ import (
 // order returns the waiting members in the order to place them: first as many as the job is short of, the roles' minima
 // before anyone else, whom others must be near before these, the hardest to place before the easy; then the rest, who step
 // in where one of the first finds no room. Those whose binds were refused lately are among the rest if the job can do without them.
-func order(session *framework.Session, job *model.Job, largest model.Resources) []*model.Task {
+func order(session *framework.Session, job *model.Job, kinds *kinds, largest model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks)
 	if faulty := session.Snapshot.Faulty; len(faulty) > 0 {
 		waiting = slices.Concat(those(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
 			those(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))
 	}
 	chosen, rest := choose(job, waiting)
-	ranks := ranksOf(chosen)
+	ranks := ranksOf(chosen, kinds)
 	hardness := map[model.Shape]hardness{}
 	for _, task := range chosen {
 		if _, known := hardness[task.Shape]; !known {
@@ -27,7 +27,7 @@ func order(session *framework.Session, job *model.Job, largest model.Resources) 
 	}
 	if len(hardness) > 1 || len(ranks) > 0 {
 		slices.SortStableFunc(chosen, func(a, b *model.Task) int {
-			return cmp.Or(cmp.Compare(ranks[kindOf(a)], ranks[kindOf(b)]), hardness[a.Shape].compare(hardness[b.Shape]))
+			return cmp.Or(cmp.Compare(ranks[kinds.of(a)], ranks[kinds.of(b)]), hardness[a.Shape].compare(hardness[b.Shape]))
 		})
 	}
 	return append(chosen, rest...)
@@ -46,22 +46,21 @@ func those(tasks []*model.Task, condition func(*model.Task) bool) (some []*model
 // ranksOf returns how long a chain of siblings there is, by kind of member, of whom each must be near the one before: none
 // of them has anywhere to go until that one stands. It is nil when nobody must be near anybody. In a circle all wait for all,
 // and somebody has to begin.
-func ranksOf(members []*model.Task) map[kind]int {
+func ranksOf(members []*model.Task, kinds *kinds) map[kind]int {
 	if !slices.ContainsFunc(members, requiresPods) {
 		return nil
 	}
-	kinds := kindsOf(members)
+	first := kinds.first(members)
 	ranks := map[kind]int{}
-	for range kinds {
-		for _, task := range kinds {
-			for _, term := range requiredTerms(task) {
-				if speaksOf(term, task.Pod, task.Pod) {
-					continue // the first of them may go anywhere
-				}
-				for _, sibling := range kinds {
-					if speaksOf(term, task.Pod, sibling.Pod) {
-						ranks[kindOf(task)] = min(max(ranks[kindOf(task)], ranks[kindOf(sibling)]+1), len(kinds))
-					}
+	for range first {
+		for _, task := range first {
+			if needs(task, task) {
+				continue // the first of them may go anywhere
+			}
+			of := kinds.of(task)
+			for _, sibling := range first {
+				if needs(task, sibling) {
+					ranks[of] = min(max(ranks[of], ranks[kinds.of(sibling)]+1), len(first))
 				}
 			}
 		}

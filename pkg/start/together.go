@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -15,17 +13,6 @@ import (
 // A gang whose members prefer to be with each other in a domain, such as a zone, a rack or a host, is first tried in one that
 // holds its whole minimum. Scores alone would look at one member at a time: the first takes the best node, the others follow
 // it until its domain is full, and the rest end up elsewhere although another domain had room for all.
-
-// kind is members that are taken to want the same of each other.
-type kind struct {
-	role  string
-	shape model.Shape
-}
-
-func kindOf(task *model.Task) kind { return kind{role: task.Role, shape: task.Shape} }
-
-// maxKinds is how many kinds of members are asked whom they must or would be near; those past it are taken to want nothing.
-const maxKinds = 16
 
 // wish is a topology label of which members prefer to share one value.
 type wish struct {
@@ -36,8 +23,6 @@ type wish struct {
 	// values is how many domains there are.
 	values int
 }
-
-func (w *wish) holds(task *model.Task) bool { return w.of[kindOf(task)] }
 
 // startTogether starts the gang in one domain, if its members prefer that and one holds its minimum. Narrow domains are
 // tried before wide ones, for who shares a rack mostly shares the zone, too. Of several that hold the gang the one is tried
@@ -63,10 +48,11 @@ func (t *Trial) startTogether(room model.Room) bool {
 			if node == nil {
 				break
 			}
-			within := &domain{key: w.key, value: node.Object.Labels[w.key], holds: w.holds}
-			delete(roomy, within.value)
+			value := node.Object.Labels[w.key]
+			within := t.domain(w.key, value, w.of)
+			delete(roomy, value)
 			refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-				return t.place(statement, room, within)
+				return t.place(statement, t.members, room, []domain{within})
 			})
 			if refusal == nil {
 				return true
@@ -82,7 +68,7 @@ func (t *Trial) wishes() []wish {
 	if !slices.ContainsFunc(t.members, prefersPods) {
 		return nil
 	}
-	kinds := kindsOf(t.members)
+	kinds := t.kinds.first(t.members)
 	var wishes []wish
 	for _, task := range kinds {
 		if !prefersPods(task) {
@@ -94,26 +80,13 @@ func (t *Trial) wishes() []wish {
 				i = len(wishes)
 				wishes = append(wishes, wish{key: key, of: map[kind]bool{}, lead: task, values: t.values(task, key)})
 			}
-			wishes[i].of[kindOf(task)] = true
+			wishes[i].of[t.kinds.of(task)] = true
 		}
 	}
 	slices.SortStableFunc(wishes, func(a, b wish) int {
 		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
 	})
 	return wishes
-}
-
-// kindsOf returns the first member of each kind.
-func kindsOf(members []*model.Task) []*model.Task {
-	seen := map[kind]bool{}
-	var kinds []*model.Task
-	for _, task := range members {
-		if k := kindOf(task); !seen[k] && len(kinds) < maxKinds {
-			seen[k] = true
-			kinds = append(kinds, task)
-		}
-	}
-	return kinds
 }
 
 // values returns how many domains of the key there are for the task.
@@ -135,7 +108,7 @@ func (t *Trial) roomy(w *wish, room model.Room) map[string]bool {
 	var shapes []*model.Task
 	sharing := 0
 	for _, task := range t.members[:min(max(0, short), len(t.members))] {
-		if !w.holds(task) {
+		if !w.of[t.kinds.of(task)] {
 			continue
 		}
 		if needs[task.Shape] == 0 {
@@ -170,36 +143,20 @@ func (t *Trial) roomy(w *wish, room model.Room) map[string]bool {
 	return roomy
 }
 
-// prefersPods tells whether the task prefers to be near any pods.
-func prefersPods(task *model.Task) bool {
-	affinity := task.Pod.Spec.Affinity
-	return affinity != nil && affinity.PodAffinity != nil &&
-		len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
-}
-
 // preferredKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.
 func preferredKeys(pod *corev1.Pod, siblings []*model.Task) []string {
 	var keys []string
 	terms := pod.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	for i := range terms {
 		term := &terms[i].PodAffinityTerm
-		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-		if err != nil || slices.Contains(keys, term.TopologyKey) || !reaches(term, pod.Namespace) {
+		if slices.Contains(keys, term.TopologyKey) {
 			continue
 		}
-		if slices.ContainsFunc(siblings, func(sibling *model.Task) bool { return selector.Matches(labels.Set(sibling.Pod.Labels)) }) {
+		if slices.ContainsFunc(siblings, func(sibling *model.Task) bool { return means(term, pod, sibling.Pod, surely) }) {
 			keys = append(keys, term.TopologyKey)
 		}
 	}
 	return keys
-}
-
-// reaches tells whether a term surely speaks of pods of the namespace. Of namespaces that it selects by their labels only the
-// empty selector, for all of them, is understood here.
-func reaches(term *corev1.PodAffinityTerm, namespace string) bool {
-	everywhere := term.NamespaceSelector != nil && len(term.NamespaceSelector.MatchLabels)+len(term.NamespaceSelector.MatchExpressions) == 0
-	own := len(term.Namespaces) == 0 && term.NamespaceSelector == nil
-	return own || everywhere || slices.Contains(term.Namespaces, namespace)
 }
 
 // Stays tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is

@@ -11,20 +11,22 @@ type Trial struct {
 	job     *model.Job
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
-	// budget is what the exact search may still look at for this job, overall what for all jobs together.
-	budget  int
+	kinds   *kinds
+	// tries is how many domains were tried since the start began.
+	tries int
+	// left is what searches may still look at for this job, overall what for all jobs together.
+	left    int
 	overall *int
 	// cut tells that others had left less of that than the job might have had, and that it was not enough.
 	cut bool
-	// symmetric tells, within the exact search, that members of one shape and role can stand for each other.
-	symmetric bool
 }
 
 // New returns a trial of the job's waiting members, as the session stands. largest is what Largest returns for the snapshot;
 // budget is what exact searches may still look at, in nodes, for all jobs that share it.
 func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Trial {
 	session.See(job)
-	return &Trial{session: session, job: job, members: order(session, job, largest), overall: budget}
+	kinds := newKinds(job.Waiting())
+	return &Trial{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
 }
 
 // Members are the waiting tasks in the order to place them; must not be changed.
@@ -34,10 +36,10 @@ func (t *Trial) Members() []*model.Task { return t.members }
 func (t *Trial) Cut() bool { return t.cut }
 
 // Start places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
-// Otherwise each member takes its best node. If that fails and members must share a domain, domain by domain, so that a small
-// first choice does not make a feasible gang fail; if they differ in shape and are few, in every combination, so that an early
-// member does not stand where only a later one could. The refusal is that of the free choice, which the user would expect;
-// it leaves no trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
+// Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a small
+// first choice does not make a feasible gang fail; if they are few, and one's place may be another one's only one, or close
+// nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
+// trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
 func (t *Trial) Start(room model.Room) *model.Refusal {
 	if t.session.Avoiding(t.job, func() bool { return t.start(room) == nil }) {
 		return nil
@@ -47,27 +49,29 @@ func (t *Trial) Start(room model.Room) *model.Refusal {
 
 func (t *Trial) start(room model.Room) *model.Refusal {
 	t.session.See(t.job)
+	t.tries, t.left = 0, searchBudget
 	if t.startTogether(room) {
 		return nil
 	}
 	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-		return t.place(statement, room, nil)
+		return t.place(statement, t.members, room, nil)
 	})
-	if refusal == nil {
-		return nil
-	}
-	for _, domain := range t.domains(room) {
-		started := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-			return t.place(statement, room, &domain)
-		})
-		if started == nil {
-			return nil
-		}
-	}
-	if t.startExact(room) {
+	if refusal == nil || t.startWithin(t.ties(), nil, room) || t.startExact(room) {
 		return nil
 	}
 	return refusal
+}
+
+// spend takes looks off the budget.
+func (t *Trial) spend(looks int) {
+	t.left -= looks
+	*t.overall -= looks
+}
+
+// solvent tells whether anything is left of the budget, and takes down when that is others' doing.
+func (t *Trial) solvent() bool {
+	t.cut = t.cut || t.left > 0 && *t.overall <= 0
+	return t.left > 0 && *t.overall > 0
 }
 
 // Stands tells whether what was promised to the job in an earlier cycle is still enough for it to start, once those who are
@@ -90,23 +94,26 @@ func (t *Trial) Stands() bool {
 	return stands
 }
 
-// place takes members in order until every gate agrees. A member that finds no room is passed over, since another one
+// place takes the members in that order until every gate agrees. A member that finds no room is passed over, since another one
 // may do; the first of them is the reason when the gates do not agree in the end.
 func (t *Trial) place(
-	statement *framework.Statement, room model.Room, within *domain,
+	statement *framework.Statement, members []*model.Task, room model.Room, within []domain,
 ) *model.Refusal {
 	standing := standingFor(room)
 	var reason *model.Refusal
 	evictable := false // whether taking pods away could help any of those without a place
 	hopeless := map[model.Shape]bool{}
 	short := int64(0) // as many more must be placed before the gates can agree
-	for _, task := range t.members {
+	for i, task := range members {
 		if short <= 0 {
 			gate := t.session.GateJob(t.job, standing)
 			if gate == nil {
 				return nil
 			}
 			short = gate.Needs - gate.Has
+		}
+		if reason != nil && len(within) > 0 && int64(len(members)-i) < short {
+			return reason // nobody is told why a domain would not do
 		}
 		if hopeless[task.Shape] {
 			continue
@@ -131,9 +138,12 @@ func (t *Trial) place(
 }
 
 func (t *Trial) placeOne(
-	statement *framework.Statement, task *model.Task, room model.Room, within *domain,
+	statement *framework.Statement, task *model.Task, room model.Room, within []domain,
 ) *model.Refusal {
-	node, tally := t.session.Choose(task, room, within.filter(task))
+	if t.tries > maxDomains {
+		t.spend(len(t.session.Snapshot.Nodes) / domainDiscount)
+	}
+	node, tally := t.session.Choose(task, room, t.inside(within, task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}
@@ -225,11 +235,4 @@ func earlier[T any](first, second *T) *T {
 		return first
 	}
 	return second
-}
-
-// drawsSiblings tells whether pods anywhere, siblings too, can open or close nodes to the task.
-func drawsSiblings(task *model.Task) bool {
-	affinity := task.Pod.Spec.Affinity
-	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) ||
-		len(task.Pod.Spec.TopologySpreadConstraints) > 0
 }

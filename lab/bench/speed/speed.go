@@ -28,8 +28,9 @@ type Options struct {
 	Contenders []stage.Contender
 	// Nodes, Pods and GangSize are the sizes; Pods is a multiple of GangSize.
 	Nodes, Pods, GangSize int
-	// Rounds is how often all of them are measured.
-	Rounds int
+	// Rounds is how often all of them are measured, but for other schedulers where CompareRounds is less: they take long. 0 is
+	// every round.
+	Rounds, CompareRounds int
 	// Workers is how many requests are under way at a time when there is no scheduler.
 	Workers int
 	// Program is Tutti's scheduler; empty means that of this repository. Args come after its usual arguments.
@@ -94,7 +95,7 @@ func (r Round) Ratio(run Run) float64 {
 // Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
 	switch {
-	case o.Nodes < 1 || o.Pods < 1 || o.GangSize < 1 || o.Rounds < 1 || o.Workers < 1:
+	case o.Nodes < 1 || o.Pods < 1 || o.GangSize < 1 || o.Rounds < 1 || o.CompareRounds < 0 || o.Workers < 1:
 		return errors.New("nodes, pods, gang size, rounds and workers must be 1 or more")
 	case o.Pods%o.GangSize != 0:
 		return fmt.Errorf("%d pods do not make whole gangs of %d", o.Pods, o.GangSize)
@@ -117,6 +118,9 @@ func Measure(ctx context.Context, options Options) ([]Round, error) {
 	for i := range options.Rounds {
 		var round Round
 		for _, contender := range options.Contenders {
+			if options.CompareRounds > 0 && i >= options.CompareRounds && contender != stage.Alone && contender != stage.Tutti {
+				continue
+			}
 			run, err := options.measure(ctx, contender)
 			if err == nil {
 				round = append(round, run)

@@ -49,6 +49,7 @@ func speedFlags(cmd *cobra.Command, options *speed.Options) {
 	flags.IntVar(&options.GangSize, "gang-size", 50, "how many pods make a gang")
 	flags.IntVar(&options.Nodes, "nodes", 1000, "how many nodes")
 	flags.IntVar(&options.Rounds, "rounds", 1, "how often all of it is measured")
+	flags.IntVar(&options.CompareRounds, "compare-rounds", 0, "in how many of the rounds other schedulers are measured; 0 is all")
 	flags.IntVar(&options.Workers, "workers", 64, "how many binds are under way at a time without a scheduler")
 	flags.StringVar(&options.Program, "scheduler", "", "the scheduler's program; empty builds that of this repository")
 	flags.StringArrayVar(&options.Args, "scheduler-arg", nil, "one more argument of the scheduler; may be repeated")

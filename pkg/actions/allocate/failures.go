@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unique"
 
@@ -10,7 +11,8 @@ import (
 )
 
 // failures remembers what jobs could not start, as long as nothing has changed: in one cycle until something is placed, and
-// from one cycle to the next. A job that asks the same is not tried again, nor one that asks for more of it.
+// from one cycle to the next. A job that asks the same is not tried again, nor one that asks for more of it; where siblings or
+// other pods have a say in the answer, it is that job's alone.
 //
 // Invariant: a job is refused from memory only if trying it would fail.
 type failures struct {
@@ -18,6 +20,8 @@ type failures struct {
 	// mark is up to where the answers hold.
 	mark  model.Mark
 	known map[question]failure
+	// own has the answers that no other job is given.
+	own map[model.JobKey]ownFailure
 	// asks has the question of each job, which is expensive to write down.
 	asks map[model.JobKey]ask
 }
@@ -26,6 +30,12 @@ type failures struct {
 type failure struct {
 	// fit is how many members found room.
 	fit     int64
+	refusal *model.Refusal
+}
+
+// ownFailure is why one version of a job fails.
+type ownFailure struct {
+	version uint64
 	refusal *model.Refusal
 }
 
@@ -42,10 +52,13 @@ type ask struct {
 
 // foretell returns the refusal that trying the job would end in, nil when that has to be seen.
 func (f *failures) foretell(session *framework.Session, job *model.Job) *model.Refusal {
-	if session.Afresh() {
+	if session.Afresh() || anyFaulty(session, job) {
 		return nil
 	}
 	f.follow(session)
+	if own, ok := f.own[job.Key]; ok && own.version == job.Version {
+		return own.refusal
+	}
 	asked, ok := f.asks[job.Key]
 	if !ok || asked.version != job.Version {
 		asked = questionOf(job)
@@ -72,28 +85,41 @@ func (f *failures) follow(session *framework.Session) {
 		return
 	}
 	f.snapshot, f.mark = session.Snapshot, journal.Mark()
-	f.known = map[question]failure{}
+	f.known, f.own = map[question]failure{}, map[model.JobKey]ownFailure{}
 	if f.asks == nil || len(f.asks) > 2*len(session.Snapshot.Jobs) {
 		f.asks = map[model.JobKey]ask{}
 	}
 }
 
-// remember keeps what a failed try of the job has shown, if that says something about other jobs: its members ask for
-// nothing but nodes and their room. The try has left no trace, so what was known before is still true.
+// anyFaulty tells whether the API server has lately refused members of the job: who is tried first is another question then.
+func anyFaulty(session *framework.Session, job *model.Job) bool {
+	faulty := session.Snapshot.Faulty
+	return len(faulty) > 0 && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return faulty[task.UID] != nil })
+}
+
+// remember keeps what a failed try of the job has shown. The try has left no trace, so what was known before is still true.
 func (f *failures) remember(session *framework.Session, job *model.Job, refusal *model.Refusal) {
-	if session.Afresh() {
+	if session.Afresh() || anyFaulty(session, job) {
 		return
 	}
 	f.mark = session.Snapshot.Journal.Mark()
+	all := func(holds func(*model.Task) bool) bool {
+		return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !holds(task) })
+	}
+	switch {
+	case all(session.Plain):
+		f.share(job, refusal)
+	case job.Version != 0 && !refusal.Expires && all(session.SelfContained):
+		f.own[job.Key] = ownFailure{version: job.Version, refusal: refusal}
+	}
+}
+
+// share keeps an answer for every job that asks what this one did: its members ask for nothing but nodes and their room.
+func (f *failures) share(job *model.Job, refusal *model.Refusal) {
 	asked := f.asks[job.Key]
 	if asked.question == (question{}) || len(refusal.Causes) == 0 ||
 		asked.uniform && refusal.Needs != int64(job.MinMember) {
 		return
-	}
-	for _, task := range job.Tasks {
-		if !session.Plain(task) {
-			return
-		}
 	}
 	f.known[asked.question] = failure{fit: refusal.Has, refusal: refusal}
 }

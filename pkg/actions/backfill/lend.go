@@ -195,7 +195,7 @@ func (l *lender) known(job *model.Job, q *question) *answer {
 			return nil
 		}
 	}
-	if !l.session.Plain(first) {
+	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !l.session.Plain(task) }) {
 		return nil
 	}
 	q.shape, q.priority = first.Shape, job.Priority

@@ -4,8 +4,6 @@ import (
 	"hash/maphash"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -40,7 +38,7 @@ func (p *past) follow(snapshot *model.Snapshot) {
 		p.seed = maphash.MakeSeed()
 	}
 	sum := p.sumUp(snapshot)
-	if p.snapshot != snapshot || !snapshot.Journal.SameNodes(p.mark) || p.sum != sum {
+	if p.snapshot != snapshot || !snapshot.Journal.SameNodes(p.mark) || !snapshot.Journal.SameLabels(p.mark) || p.sum != sum {
 		p.known, p.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{}
 	}
 	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Mark(), sum
@@ -107,20 +105,11 @@ func (p *past) recall(r *run, job *model.Job) (why string, ok bool) {
 	return before.why, true
 }
 
-// remember keeps why there is no plan. Volumes and devices are bound to objects that are in no snapshot, so nobody would notice
-// when these change.
-func (p *past) remember(f *failed) {
-	if !slices.ContainsFunc(f.job.Tasks, wantsObjects) {
+// remember keeps why there is no plan, unless objects that are in no snapshot have a say: nobody would notice when these change.
+func (p *past) remember(session *framework.Session, f *failed) {
+	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.SelfContained(task) }) {
 		p.known[f.job.Key] = failure{version: f.job.Version, scene: f.scene, why: f.why}
 	}
-}
-
-// wantsObjects tells whether objects other than nodes and pods decide where a task may go.
-func wantsObjects(task *model.Task) bool {
-	return task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0 ||
-		slices.ContainsFunc(task.Pod.Spec.Volumes, func(volume corev1.Volume) bool {
-			return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
-		})
 }
 
 // change takes note that somebody was given room for more than this cycle, or gave it back.

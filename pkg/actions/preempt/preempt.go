@@ -121,7 +121,7 @@ func (a *action) takeDown(run *run, stuck []*model.Task) {
 			a.past.missed(run.session, f.job)
 			run.session.WakeAt(run.session.Snapshot.Now.Add(again))
 		case !f.cut && !f.fleeting:
-			a.past.remember(f)
+			a.past.remember(run.session, f)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func built() []string {
 	}
 }
 
-// Deps is what kube-scheduler's plugins read from. All fields but the last are required.
+// Deps is what kube-scheduler's plugins read from. All fields but the last two are required.
 type Deps struct {
 	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
 	// starts and awaits within one call, reads it.
@@ -51,6 +51,8 @@ type Deps struct {
 	Informers informers.SharedInformerFactory
 	// Client is for what Prepare and Release of Reservations write: volumes and claims. Many goroutines use it at once.
 	Client kubernetes.Interface
+	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
+	Namespaces Namespaces
 	// NoDeviceTaintRules tells that the API server does not serve them, as ServesDeviceTaintRules finds out: an informer would
 	// wait for them for ever.
 	NoDeviceTaintRules bool
@@ -61,11 +63,12 @@ type Deps struct {
 type Plugins struct {
 	// Reservations are the volumes and devices set aside for pods.
 	*Reservations
-	namespaceLabels
+	Namespaces
 	owners
 	classes deviceClasses
 	devices followed
 	found   found
+	volumes volumes
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	lister     fwk.SharedLister
@@ -80,6 +83,9 @@ type Plugins struct {
 func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if deps.Lister == nil || deps.Informers == nil || deps.Client == nil {
 		return nil, errors.New("kube-scheduler plugins: lister, informers and client are required")
+	}
+	if deps.Namespaces == nil {
+		deps.Namespaces = informedNamespaces{deps.Informers.Core().V1().Namespaces().Lister()}
 	}
 	metrics.Register() // the plugins count into metrics that are nil before
 	args, err := arguments()
@@ -108,12 +114,15 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
-		namespaceLabels: newNamespaceLabels(deps.Informers), owners: owners{informers: deps.Informers},
+		Namespaces: deps.Namespaces, owners: owners{informers: deps.Informers},
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}
 	if err := p.classes.follow(devices.DeviceClassResolver(), deps.Informers); err != nil {
 		return nil, fmt.Errorf("device classes: %w", err)
+	}
+	if p.volumes, err = newVolumes(deps.Informers); err != nil {
+		return nil, fmt.Errorf("index of volumes: %w", err)
 	}
 	if err := p.devices.follow(slices); err != nil {
 		return nil, fmt.Errorf("resource slices: %w", err)

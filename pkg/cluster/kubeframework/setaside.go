@@ -108,8 +108,8 @@ func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.St
 	return nil
 }
 
-// crowded tells whether the claim is reserved, or will be, for as many others as the API server allows: the plugin, which asks
-// the same, counts those alone for which it is.
+// crowded tells whether the claim is reserved, or will be, for as many others as the API server allows. kube-scheduler finds
+// that out when it binds; a gang would have begun to start by then.
 func (r *Reservations) crowded(h *reservation, claim *resourceapi.ResourceClaim) bool {
 	others := r.sharing(h, keysOf("device", claim.Namespace, []string{claim.Name}))
 	users := len(claim.Status.ReservedFor)

@@ -180,6 +180,13 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	return []framework.NodeCheck{known.check}, nil
 }
 
+// SelfContained tells whether no extender had a part in what the session has found out about the pod: none was asked, or none
+// keeps it from a node. Nobody is asked for it.
+func (p *plugin) SelfContained(task *model.Task) bool {
+	known := p.byPod[task.Pod]
+	return known == nil || known.refused == nil && known.out == nil
+}
+
 // Fleeting tells whether an extender keeps such a pod from a node.
 func (p *plugin) Fleeting(task *model.Task) bool {
 	known := p.filtered(task)

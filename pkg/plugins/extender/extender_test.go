@@ -314,3 +314,21 @@ func TestBinder(t *testing.T) {
 		t.Errorf("nobody there: refusal %v, error %v", refusal, err)
 	}
 }
+
+// What an extender has kept nobody from is not its doing, and need not be asked about anew; nobody is asked to find that out.
+func TestWhoHadAPartIsAskedAgain(t *testing.T) {
+	for answer, contained := range map[string]bool{
+		allPass: true, `{"NodeNames":["a"],"FailedNodes":{"b":"busy","c":"busy"}}`: false, `{"Error":"no idea"}`: false,
+	} {
+		s := says(t, map[string]string{"filter": answer, "prioritize": `[]`})
+		session := framework.Open(cluster("a", "b", "c"), profile(t, []Options{all(s)}), framework.Options{})
+		p := task("p")
+		if !session.SelfContained(p) || len(s.taken()) > 0 {
+			t.Error("asked, or taken to have had a part without that")
+		}
+		session.Choose(p, model.IdleRoom, nil)
+		if got := session.SelfContained(p); got != contained {
+			t.Errorf("%s: self-contained is %t", answer, got)
+		}
+	}
+}

@@ -15,7 +15,7 @@ import (
 
 // The claims there are: to volumes that are made where the pod goes, to volumes on nodes, and to devices.
 var (
-	volumeClaims = []string{"late-0", "late-1", "local-0", "local-1"}
+	volumeClaims = []string{"late-0", "late-1", "local-0", "local-1", "plain-0"}
 	deviceClaims = []string{"either-0", "either-1", "both", "one"}
 )
 
@@ -28,7 +28,7 @@ func randomClaims(r *rand.Rand) []runtime.Object {
 		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &late}
 	}
 	objects := []runtime.Object{
-		class("late", "csi.example.com"), class("local", "kubernetes.io/no-provisioner"),
+		class("late", "csi.example.com"), class("local", "kubernetes.io/no-provisioner"), class("plain", "plain.example.com"),
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"}, Spec: storagev1.CSIDriverSpec{StorageCapacity: &tracked}},
 		&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
 	}

@@ -56,6 +56,8 @@ type Kube interface {
 	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
 	// ChoosesDevices tells whether a device claim of the pod would rather have some devices than others.
 	ChoosesDevices(pod *corev1.Pod) bool
+	// ChoosesVolumes tells whether a volume claim of the pod could get a better volume on one node than on another.
+	ChoosesVolumes(pod *corev1.Pod) bool
 	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
 	// calls it, and only when pods are spread by default; from then on what that takes is watched. It is nil when that cannot
 	// begin any more.

@@ -45,7 +45,7 @@ func wantedScores(kube Kube, weights Weights) []kubeScore {
 		},
 		{
 			name: "volumebinding", plugin: "VolumeBinding", scope: framework.Global, weight: weights.VolumeBinding,
-			normalization: framework.AsIs, builds: true, concerns: hasVolumeClaims,
+			normalization: framework.AsIs, builds: true, concerns: kube.ChoosesVolumes,
 		},
 	}
 }
@@ -55,15 +55,6 @@ func everyPod(*corev1.Pod) bool { return true }
 func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
 
 func hasNoImages(node *corev1.Node) bool { return len(node.Status.Images) == 0 }
-
-func hasVolumeClaims(pod *corev1.Pod) bool {
-	for i := range pod.Spec.Volumes {
-		if volume := &pod.Spec.Volumes[i]; volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil {
-			return true
-		}
-	}
-	return false
-}
 
 func prefersNodes(pod *corev1.Pod) bool {
 	return pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil

@@ -92,7 +92,7 @@ type plugin struct {
 }
 
 var (
-	_ framework.NodeFilter    = (*plugin)(nil)
+	_ framework.SelfContained = (*plugin)(nil)
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
@@ -129,6 +129,11 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	default:
 		return asked.checks(), nil
 	}
+}
+
+// SelfContained tells whether no filter reads objects about the task that are in no snapshot: volumes, claims, device classes.
+func (p *plugin) SelfContained(task *model.Task) bool {
+	return !wantsDevices(task) && !hasDisks(task.Pod)
 }
 
 // consider adds one filter to the question about a task, which is made when the first has something to say. goOn is false

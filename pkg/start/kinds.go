@@ -1,0 +1,174 @@
+package start
+
+import (
+	"encoding/binary"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// kind is members that can stand for each other, by a number.
+type kind int
+
+// kinds tells members apart.
+type kinds struct {
+	// names are the labels by which pods are told apart; others, such as the number of a member in its job, do not matter.
+	names []string
+	ids   map[identity]kind
+	known map[*model.Task]kind
+}
+
+// identity is what members of one kind have in common.
+type identity struct {
+	role  string
+	shape model.Shape
+	// wants is what they say about other pods, and the labels by which others may speak of them.
+	wants string
+}
+
+// newKinds tells the members apart as far as they themselves do: by what they say, and by the labels that they speak of.
+func newKinds(members []*model.Task) *kinds {
+	k := &kinds{ids: map[identity]kind{}, known: map[*model.Task]kind{}}
+	for _, task := range members {
+		if drawsSiblings(task) {
+			k.learn(task.Pod)
+		}
+	}
+	return k
+}
+
+// of returns the kind of a task.
+func (k *kinds) of(task *model.Task) kind {
+	if known, ok := k.known[task]; ok {
+		return known
+	}
+	return k.number(task, string(k.write(nil, task.Pod)))
+}
+
+// number returns the kind of a task that wants what the words say.
+func (k *kinds) number(task *model.Task, wants string) kind {
+	it := identity{role: task.Role, shape: task.Shape, wants: wants}
+	id, ok := k.ids[it]
+	if !ok {
+		id = kind(len(k.ids))
+		k.ids[it] = id
+	}
+	k.known[task] = id
+	return id
+}
+
+// maxKinds is how many kinds of members are asked whom they must or would be near; those past it are taken to want nothing.
+const maxKinds = 16
+
+// first returns the first member of each kind.
+func (k *kinds) first(members []*model.Task) []*model.Task {
+	seen := map[kind]bool{}
+	var first []*model.Task
+	for _, task := range members {
+		if of := k.of(task); !seen[of] && len(first) < maxKinds {
+			seen[of] = true
+			first = append(first, task)
+		}
+	}
+	return first
+}
+
+// learn takes down which labels the pod's terms and constraints speak of.
+func (k *kinds) learn(pod *corev1.Pod) {
+	for _, term := range terms(pod) {
+		k.learnSelector(term.LabelSelector)
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		constraint := &pod.Spec.TopologySpreadConstraints[i]
+		k.learnSelector(constraint.LabelSelector)
+		for _, name := range constraint.MatchLabelKeys {
+			k.learnName(name)
+		}
+	}
+}
+
+func (k *kinds) learnSelector(selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	for name := range selector.MatchLabels {
+		k.learnName(name)
+	}
+	for i := range selector.MatchExpressions {
+		k.learnName(selector.MatchExpressions[i].Key)
+	}
+}
+
+// learnName keeps the names sorted: a selector has them in no order.
+func (k *kinds) learnName(name string) {
+	if i, found := slices.BinarySearch(k.names, name); !found {
+		k.names = slices.Insert(k.names, i, name)
+	}
+}
+
+// write writes down what the pod says about pods, its host ports, and the labels that matter. Every piece comes with its
+// length, so that different pods never have the same text.
+func (k *kinds) write(b []byte, pod *corev1.Pod) []byte {
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		b = writePiece(b, affinity.PodAffinity, affinity.PodAffinity != nil)
+		b = writePiece(b, affinity.PodAntiAffinity, affinity.PodAntiAffinity != nil)
+	}
+	b = append(b, '/')
+	for i := range pod.Spec.TopologySpreadConstraints {
+		b = writePiece(b, &pod.Spec.TopologySpreadConstraints[i], true)
+	}
+	b = append(b, '/')
+	ports := append(hostPorts(pod.Spec.Containers), hostPorts(pod.Spec.InitContainers)...)
+	for i := range ports {
+		b = writePiece(b, &ports[i], true)
+	}
+	b = append(b, '/')
+	for _, name := range k.names {
+		value, ok := pod.Labels[name]
+		b = writeText(b, []byte(value), ok)
+	}
+	return b
+}
+
+// writePiece writes an object of the API in the bytes that it has on its way there, with its maps in order.
+func writePiece(b []byte, piece interface{ Marshal() ([]byte, error) }, there bool) []byte {
+	if !there {
+		return writeText(b, nil, false)
+	}
+	text, _ := piece.Marshal() // into memory of the right size, which cannot fail
+	return writeText(b, text, true)
+}
+
+// writeStorage writes down which volumes and claims the pod names.
+func writeStorage(b []byte, pod *corev1.Pod) []byte {
+	for i := range pod.Spec.Volumes {
+		b = writePiece(b, &pod.Spec.Volumes[i], true)
+	}
+	b = append(b, '/')
+	for i := range pod.Spec.ResourceClaims {
+		b = writePiece(b, &pod.Spec.ResourceClaims[i], true)
+	}
+	return b
+}
+
+func writeText(b, text []byte, there bool) []byte {
+	if !there {
+		return append(b, 0)
+	}
+	return append(binary.AppendUvarint(append(b, 1), uint64(len(text))), text...)
+}
+
+func hostPorts(containers []corev1.Container) []corev1.ContainerPort {
+	var ports []corev1.ContainerPort
+	for i := range containers {
+		for _, port := range containers[i].Ports {
+			if port.HostPort != 0 {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}

@@ -105,8 +105,8 @@ type process struct {
 // mayWrite tells whether this process leads, and will for as long as a request may take.
 func (p *process) mayWrite() bool { return p.lease == nil || p.lease.MayWrite() }
 
-// wire makes the parts and joins them; nothing runs yet, and the API server is asked for nothing but the configuration. held is
-// nil when there is no election.
+// wire makes the parts and joins them; nothing runs yet, and the API server is asked for nothing but the configuration and
+// what it serves. held is nil when there is no election.
 func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease) (*process, error) {
 	readConfig := rest.CopyConfig(restConfig)
 	readConfig.ContentType = "application/vnd.kubernetes.protobuf"
@@ -137,14 +137,10 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{
-		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
-	})
+	kube, err := p.openKube(ctx, state, preparing)
 	if err != nil {
 		return nil, err
 	}
-	// The informer may tell the loop of a claim before the plugins know it.
-	kube.OnClaims(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
 	profile, err := o.configure(ctx, p, kube, client, writer)
 	if err != nil {
 		return nil, err
@@ -165,6 +161,26 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 		Reservations: kube, BindDeadline: o.bindDeadline,
 	})
 	return p, nil
+}
+
+// openKube builds kube-scheduler's plugins, of what the API server serves.
+func (p *process) openKube(
+	ctx context.Context, state *cluster.State, preparing kubernetes.Interface,
+) (*kubeframework.Plugins, error) {
+	taintRules, err := kubeframework.ServesDeviceTaintRules(p.pods.Discovery())
+	if err != nil {
+		return nil, fmt.Errorf("discovery of device taint rules: %w", err)
+	}
+	kube, err := kubeframework.New(ctx, kubeframework.Deps{
+		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
+		NoDeviceTaintRules: !taintRules,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The informer may tell the loop of a claim or a device before the plugins know it.
+	kube.OnDevices(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
+	return kube, nil
 }
 
 // leaseInformers returns the factory for the Leases of agents, nil when they are not looked at.

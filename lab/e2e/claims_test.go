@@ -22,6 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 )
 
 // claims is a namespace of jobs with volumes and devices, in whichever cluster.
@@ -63,6 +64,7 @@ func playClaims(t *testing.T, lab *harness.Env, namespace func(t *testing.T) str
 	}{
 		{"gangs on local volumes", (*claims).localVolumes},
 		{"gangs with devices", (*claims).devices},
+		{"a gang whose devices are tainted", (*claims).tainted},
 		{"gangs with devices by extended resources", (*claims).extended},
 		{"a gang that shares a volume and a device", (*claims).shared},
 		{"a gang of which one cannot be prepared", (*claims).givenBack},
@@ -126,6 +128,37 @@ func (c *claims) devices() {
 	c.ends("first")
 	c.Eventually(c.t, patience, func() error { return c.bound("second", 2) })
 	c.Eventually(c.t, patience, func() error { return c.devicesGiven(2) })
+}
+
+// tainted: nobody is given a device while a rule taints it; when the rule goes the gang that waits starts.
+func (c *claims) tainted() {
+	driver := c.ns + ".example.com"
+	rule := &resourceapi.DeviceTaintRule{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "broken-"},
+		Spec: resourceapi.DeviceTaintRuleSpec{
+			DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver},
+			Taint:          resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule},
+		},
+	}
+	served, err := kubeframework.ServesDeviceTaintRules(c.Clientset.Discovery())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !served {
+		c.t.Log("this API server serves no device taint rules; the scheduler runs without")
+		return
+	}
+	c.cleanUp(rule)
+	c.template(c.deviceClass("claims-0", "claims-1"))
+	gang := c.gang("pair", 2, withTemplate)
+	c.Eventually(c.t, patience, func() error { return c.waits(gang, "cannot allocate all claims") })
+	if err := errors.Join(c.bound("pair", 0), c.devicesGiven(0)); err != nil {
+		c.t.Error(err)
+	}
+	if err := c.Client.Delete(c.t.Context(), rule); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("pair", 2), c.devicesGiven(2)) })
 }
 
 // extended: members ask for devices as for room; the scheduler makes a claim for each that is bound, and for nobody else.

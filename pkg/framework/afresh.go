@@ -30,18 +30,18 @@ func (s *Session) askAfresh(task *model.Task) (all afresh, refused *model.Refusa
 			all.candidates = append(all.candidates, node)
 		}
 	}
-	all.scores = make([]int64, len(all.candidates))
-	for _, scope := range []Scope{Static, Local, Global} {
-		for _, score := range s.scores(task, scope, all.candidates) {
-			addScore(all.scores, score, all.candidates)
-		}
-	}
 	for _, scope := range []Scope{Local, Global} {
 		checks, refused := s.checks(task, scope)
 		if refused != nil {
 			return all, refused
 		}
 		all.checks.checks = append(all.checks.checks, checks...)
+	}
+	all.scores = make([]int64, len(all.candidates))
+	for _, scope := range []Scope{Static, Local, Global} {
+		for _, score := range s.scores(task, scope, all.candidates) {
+			addScore(all.scores, score, all.candidates)
+		}
 	}
 	return all, nil
 }

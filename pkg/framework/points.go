@@ -137,7 +137,8 @@ type NodeScore struct {
 type NodeScorer interface {
 	Plugin
 	// ScoresFor returns the scores of one scope for a task over the candidates, the nodes that pass the static filters,
-	// by name. Valid as long as the checks of a NodeFilter.
+	// by name. Global ones are asked for after the global checks of all filters for the same task, with nothing in between. Valid
+	// as long as the checks of a NodeFilter.
 	ScoresFor(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore
 }
 

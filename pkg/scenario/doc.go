@@ -47,10 +47,11 @@
 //	advise            what would let those start that the last cycle has refused, if something small would
 //	explain           who answers which question
 //
-// The extender, whose verbs are filter and preempt, takes all nodes and agrees to all victims but where it is told otherwise. What
-// it is asked about victims is written "ask about victims: POD; on NODE VICTIM ...; on NODE ...".
+// The extender, whose verbs are filter, prioritize and preempt, takes all nodes, likes none better than another and agrees to all
+// victims but where it is told otherwise. What it is asked about victims is written "ask about victims: POD; on NODE VICTIM ...; on NODE ...".
 //
 //	filter n1 busy        n1 does not do for now, and why; never n1 old   nor ever
+//	prioritize n1 7       it gives n1 7 points
 //	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   nobody should
 //	fail preempt          it fails when asked so
 //

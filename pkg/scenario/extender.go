@@ -7,13 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// webhook is the extender of a story. It lets all nodes pass and agrees to all victims, but where it is told otherwise, and keeps
+// webhook is the extender of a story. It lets all nodes pass, likes none better than another and agrees to all victims, but where it is told otherwise, and keeps
 // what it was asked about victims.
 type webhook struct {
 	server *httptest.Server
@@ -35,7 +36,7 @@ func (s *stage) command(text string) error {
 		if len(words) == 0 {
 			continue
 		}
-		if len(words) < 2 || !slices.Contains([]string{"filter", "never", "preempt", "fail"}, words[0]) {
+		if len(words) < 2 || !slices.Contains([]string{"filter", "never", "prioritize", "preempt", "fail"}, words[0]) {
 			return fmt.Errorf("no such order: %s", one)
 		}
 		if orders[words[0]] == nil {
@@ -98,6 +99,12 @@ func (h *webhook) answer(verb string, body *json.Decoder) (answer any, err error
 		var question extenderv1.ExtenderArgs
 		err = body.Decode(&question)
 		return h.filter(&question), err
+	case "prioritize":
+		var question extenderv1.ExtenderArgs
+		if err = body.Decode(&question); err != nil {
+			return nil, err
+		}
+		return h.prioritize(&question)
 	case "preempt":
 		var question extenderv1.ExtenderPreemptionArgs
 		err = body.Decode(&question)
@@ -120,6 +127,21 @@ func (h *webhook) filter(question *extenderv1.ExtenderArgs) *extenderv1.Extender
 		}
 	}
 	return result
+}
+
+func (h *webhook) prioritize(question *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
+	var list extenderv1.HostPriorityList
+	for _, node := range *question.NodeNames {
+		score := int64(0)
+		if words := h.orders["prioritize"][node]; len(words) > 0 {
+			var err error
+			if score, err = strconv.ParseInt(words[0], 10, 64); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, extenderv1.HostPriority{Host: node, Score: score})
+	}
+	return list, nil
 }
 
 func (h *webhook) preempt(question *extenderv1.ExtenderPreemptionArgs) *extenderv1.ExtenderPreemptionResult {

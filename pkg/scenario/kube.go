@@ -19,11 +19,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 )
 
-// openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects, and waits until
-// they have seen all of them.
-func openKube(
-	lister fwk.SharedLister, namespaces kubeframework.Namespaces, objects []runtime.Object,
-) (kube *kubeframework.Plugins, stop func(), err error) {
+// openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the informers
+// that were asked for by then, and waits until they have seen all of them.
+func openKube(lister fwk.SharedLister, namespaces kubeframework.Namespaces, objects []runtime.Object) (
+	kube *kubeframework.Plugins, start func() error, stop func(), err error,
+) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
@@ -34,15 +34,17 @@ func openKube(
 	kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
 	if err != nil {
 		stop()
-		return nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
+		return nil, nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
-		stop()
-		return nil, nil, errors.New("kube-scheduler's plugins did not sync")
+	start = func() error {
+		factory.Start(ctx.Done())
+		factory.WaitForCacheSync(ctx.Done())
+		if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+			return errors.New("kube-scheduler's plugins did not sync")
+		}
+		return nil
 	}
-	return kube, stop, nil
+	return kube, start, stop, nil
 }
 
 // decodeObjects reads Kubernetes objects from YAML documents.

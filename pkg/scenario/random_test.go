@@ -38,11 +38,14 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 func openLens(t testing.TB) func() *stage {
 	t.Helper()
 	view := &lens{SharedLister: newStage().state.View()}
-	kube, stop, err := openKube(view, nil, nil)
+	kube, start, stop, err := openKube(view, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
 	return func() *stage {
 		s := newStage()
 		s.aim = func() { view.SharedLister = s.state.View() }

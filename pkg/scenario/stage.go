@@ -35,6 +35,8 @@ type stage struct {
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
+	// start starts the informers that a configuration has asked for, and waits for them.
+	start func() error
 	// aim makes plugins that are shared look at this stage; nil when they are its own.
 	aim func()
 	// webhook is the story's extender; nil when it has none.
@@ -74,7 +76,7 @@ type reservations interface {
 func newStage() *stage {
 	s := &stage{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		configuration: config.DefaultYAML(), close: func() {}, coming: map[types.UID]string{},
+		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{},
 		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
@@ -106,18 +108,18 @@ func (s *stage) open() error {
 		return err
 	}
 	s.state.Translate(s.profile.Translators())
-	return nil
+	return s.start()
 }
 
 func (s *stage) openKube() error {
 	if s.kube != nil {
 		return nil
 	}
-	kube, stop, err := openKube(s.state.View(), s.state, s.objects)
+	kube, start, stop, err := openKube(s.state.View(), s.state, s.objects)
 	if err != nil {
 		return err
 	}
-	s.kube, s.reserved, s.close = kube, kube, stop
+	s.kube, s.reserved, s.start, s.close = kube, kube, start, stop
 	return nil
 }
 

@@ -3,7 +3,6 @@ package kubeframework
 import (
 	"errors"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -20,10 +19,7 @@ import (
 // changed.
 type deviceClasses struct {
 	fwk.DeviceClassResolver
-	synced cache.InformerSynced
-
-	mu      sync.Mutex
-	changed []func()
+	followed
 }
 
 // follow lets the resolver, which sees nothing by itself, see the device classes.
@@ -52,20 +48,6 @@ func (d *deviceClasses) follow(resolver fwk.DeviceClassResolver, factory informe
 	}
 	d.synced = registration.HasSynced
 	return nil
-}
-
-func (d *deviceClasses) tell() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, changed := range d.changed {
-		changed()
-	}
-}
-
-func (d *deviceClasses) onChange(changed func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.changed = append(d.changed, changed)
 }
 
 // extendedResources returns the resources that a pod asks for of which a device class could provide devices, sorted.

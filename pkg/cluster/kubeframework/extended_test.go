@@ -150,7 +150,7 @@ func TestNoDeviceClass(t *testing.T) {
 	p := asking("p", 1)
 	s := newExtended(t, devices(1), p)
 	told := make(chan struct{}, 100)
-	s.OnClaims(func() { told <- struct{}{} })
+	s.OnDevices(func() { told <- struct{}{} })
 	s.reserve(p)
 	s.Unreserve("p")
 	if err := s.client.ResourceV1().DeviceClasses().Delete(t.Context(), "gpu", metav1.DeleteOptions{}); err != nil {

@@ -4,7 +4,7 @@
 //
 // It does not run a scheduling cycle, decides nothing, and picks no nodes; the plugins that put these filters and scores
 // into a session do that, through an interface of their own which Plugins satisfies. Feature gates are kube-scheduler's
-// defaults. Device taint rules are not watched, since API servers of 1.35 do not serve them.
+// defaults. What not all API servers serve is watched where it is served.
 package kubeframework
 
 import (
@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -43,7 +42,7 @@ func built() []string {
 	}
 }
 
-// Deps is what kube-scheduler's plugins read from. All fields but Namespaces are required.
+// Deps is what kube-scheduler's plugins read from. All fields but the last two are required.
 type Deps struct {
 	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
 	// starts and awaits within one call, reads it.
@@ -54,6 +53,9 @@ type Deps struct {
 	Client kubernetes.Interface
 	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
 	Namespaces Namespaces
+	// NoDeviceTaintRules tells that the API server does not serve them, as ServesDeviceTaintRules finds out: an informer would
+	// wait for them for ever.
+	NoDeviceTaintRules bool
 }
 
 // Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
@@ -64,6 +66,9 @@ type Plugins struct {
 	Namespaces
 	owners
 	classes deviceClasses
+	devices followed
+	found   found
+	volumes volumes
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
 	lister     fwk.SharedLister
@@ -87,10 +92,13 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if err != nil {
 		return nil, err
 	}
-	manager, claims, err := deviceTracker(ctx, deps)
+	slices, err := sliceTracker(ctx, deps)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("resource slice tracker: %w", err)
 	}
+	claims := assumecache.NewAssumeCache(
+		klog.FromContext(ctx), deps.Informers.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers)
 	devices := tracked{SharedDRAManager: manager, claims: &noted{ResourceClaimTracker: manager.ResourceClaims()}}
 	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
 		kuberuntime.WithClientSet(deps.Client),
@@ -113,6 +121,12 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if err := p.classes.follow(devices.DeviceClassResolver(), deps.Informers); err != nil {
 		return nil, fmt.Errorf("device classes: %w", err)
 	}
+	if p.volumes, err = newVolumes(deps.Informers); err != nil {
+		return nil, fmt.Errorf("index of volumes: %w", err)
+	}
+	if err := p.devices.follow(slices); err != nil {
+		return nil, fmt.Errorf("resource slices: %w", err)
+	}
 	factories := plugins.NewInTreeRegistry()
 	for _, name := range built() {
 		plugin, err := factories[name](ctx, args[name], handle)
@@ -129,11 +143,11 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 // Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
 func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
-// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims
-// and device classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which nobody else reads. It may be called on
-// any goroutine, and is true only after the informers were started.
+// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims, slices and device
+// classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which nobody else
+// reads. It may be called on any goroutine, and is true only after the informers were started.
 func (p *Plugins) HasSynced() bool {
-	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.synced()
+	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced()
 }
 
 // ByDeviceClass tells whether a device class provides devices for the extended resource, as DynamicResources sees it. It may
@@ -142,11 +156,12 @@ func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
 	return p.classes.GetDeviceClass(resource) != nil
 }
 
-// OnClaims has changed called whenever a device claim or a device class is not what the plugins took it for before: as its informer tells it,
-// but never before the plugins know, and as Prepare and Release have left it. It is called on their goroutines, also while a
-// session takes something back, and must return at once.
-func (p *Plugins) OnClaims(changed func()) {
+// OnDevices has changed called whenever a device claim, a device class or a device, with its taints, is not what the plugins
+// took it for before: as its informer tells it, but never before the plugins know, and as Prepare and Release have left it. It
+// is called on their goroutines, also while a session takes something back, and must return at once.
+func (p *Plugins) OnDevices(changed func()) {
 	p.classes.onChange(changed)
+	p.devices.onChange(changed)
 	p.claimCache.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 	})
@@ -183,20 +198,6 @@ func arguments() (map[string]apiruntime.Object, error) {
 		args[plugin.Name] = plugin.Args
 	}
 	return args, nil
-}
-
-// deviceTracker returns what DynamicResources reads claims, slices and device classes from, and the cache of the claims.
-func deviceTracker(ctx context.Context, deps Deps) (fwk.SharedDRAManager, *assumecache.AssumeCache, error) {
-	resources := deps.Informers.Resource().V1()
-	claims := assumecache.NewAssumeCache(
-		klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{
-		SliceInformer: resources.ResourceSlices(), KubeClient: deps.Client, EnableConsumableCapacity: true,
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("resource slice tracker: %w", err)
-	}
-	return dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers), claims, nil
 }
 
 // silent drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.

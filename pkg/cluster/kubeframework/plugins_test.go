@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
@@ -15,16 +14,19 @@ import (
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 )
 
-func build(t *testing.T, objects ...runtime.Object) (*kubeframework.Plugins, []string) {
+func build(t *testing.T, change ...func(*kubeframework.Deps)) (*kubeframework.Plugins, []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	client := fake.NewClientset(objects...)
+	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	t.Cleanup(func() {
 		cancel()
 		factory.Shutdown()
 	})
 	deps := kubeframework.Deps{Lister: cache.NewEmptySnapshot(), Informers: factory, Client: client}
+	for _, c := range change {
+		c(&deps)
+	}
 	plugins, err := kubeframework.New(ctx, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -41,9 +43,9 @@ func build(t *testing.T, objects ...runtime.Object) (*kubeframework.Plugins, []s
 	return plugins, watched
 }
 
-// All of these are served by API servers of 1.35; one that is not would never sync there.
+// All of the first are served by API servers of 1.35; one that is not would never sync there.
 func TestOnlyWhatOldServersHaveIsWatched(t *testing.T) {
-	_, watched := build(t)
+	_, watched := build(t, func(deps *kubeframework.Deps) { deps.NoDeviceTaintRules = true })
 	want := []string{
 		"v1.CSIDriver", "v1.CSINode", "v1.CSIStorageCapacity", "v1.DeviceClass", "v1.Namespace", "v1.Node",
 		"v1.PersistentVolume", "v1.PersistentVolumeClaim", "v1.Pod", "v1.ResourceClaim", "v1.ResourceSlice", "v1.StorageClass",
@@ -51,6 +53,9 @@ func TestOnlyWhatOldServersHaveIsWatched(t *testing.T) {
 	}
 	if !slices.Equal(watched, want) {
 		t.Errorf("watched are %q, want %q", watched, want)
+	}
+	if _, watched := build(t); !slices.Contains(watched, "v1.DeviceTaintRule") {
+		t.Errorf("watched are %q, want device taint rules, too, where they are served", watched)
 	}
 }
 

@@ -505,10 +505,33 @@ func TestReleaseLeavesTheSessionAlone(t *testing.T) {
 	s.reserve(pod("r", "device gpu"))
 }
 
+// TestNoMoreUsersThanAllowed: the API server allows a claim to be reserved for so many, those counted that will be.
+func TestNoMoreUsersThanAllowed(t *testing.T) {
+	s := newStore(t, devices(1), deviceClaim("one"))
+	group := s.NewGroup()
+	share := func(name string) *fwk.Status {
+		_, status := s.Reserve(pod(name, "device one"), s.nodes["a"], group)
+		return status
+	}
+	for i := range resourceapi.ResourceClaimReservedForMaxSize {
+		if status := share(fmt.Sprint("p-", i)); !status.IsSuccess() {
+			t.Fatalf("member %d: %v", i, status)
+		}
+	}
+	s.prepare("p-0") // one is reserved by now, and counts once
+	if status := share("one-more"); status.IsSuccess() || status.Message() != "resourceclaim in use" {
+		t.Errorf("one more: %v", status)
+	}
+	s.Unreserve("p-1")
+	if status := share("in-its-place"); !status.IsSuccess() {
+		t.Errorf("in the place of one that is gone: %v", status)
+	}
+}
+
 func TestClaimsAreTold(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("one"))
 	told := make(chan struct{}, 100)
-	s.OnClaims(func() { told <- struct{}{} })
+	s.OnDevices(func() { told <- struct{}{} })
 	<-told // of the claim that is there
 	p := pod("p", "device one")
 	s.reserve(p)

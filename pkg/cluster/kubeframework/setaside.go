@@ -78,6 +78,9 @@ func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.St
 			h.pending = append(h.pending, claim.UID)
 		}
 		h.reserved = h.reserved || resourceclaim.IsReservedForPod(h.pod, claim, false)
+		if r.crowded(h, claim) {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "resourceclaim in use")
+		}
 	}
 	node := framework.NewNodeInfo()
 	node.SetNode(h.node)
@@ -103,6 +106,22 @@ func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.St
 		return status
 	}
 	return nil
+}
+
+// crowded tells whether the claim is reserved, or will be, for as many others as the API server allows. kube-scheduler finds
+// that out when it binds; a gang would have begun to start by then.
+func (r *Reservations) crowded(h *reservation, claim *resourceapi.ResourceClaim) bool {
+	others := r.sharing(h, keysOf("device", claim.Namespace, []string{claim.Name}))
+	users := len(claim.Status.ReservedFor)
+	if users+len(others) < resourceapi.ResourceClaimReservedForMaxSize || resourceclaim.IsReservedForPod(h.pod, claim, false) {
+		return false
+	}
+	for _, other := range others {
+		if !resourceclaim.IsReservedForPod(other.pod, claim, false) {
+			users++
+		}
+	}
+	return users >= resourceapi.ResourceClaimReservedForMaxSize
 }
 
 // setDevices lets the plugin set devices aside. A pod must never be bound without those for its extended resources: what the

@@ -1,17 +1,21 @@
 // Package nodeorder prefers nodes as kube-scheduler does, by weighted scores: how full a node would be, how evenly its
-// resources would be used, what taints, affinities, spread and images say, and whom a node would rather avoid.
+// resources would be used, what taints, affinities, spread and images say, which volumes and devices there are, and whom a node
+// would rather avoid.
 //
 // Scores of resources are its own arithmetic, because requests are translated before anything is compared, and because they
 // are the hot loop; they come as one score, the weighted sum. Inter-pod affinity and topology spread are asked of the
 // topology.Index that predicates asks too, the others of kube-scheduler's own plugins. It rules no node out. A placed sibling
-// counts at once. A score that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
+// counts at once. Which volumes and devices a pod would get, filters find out: without predicates these scores say nothing. A
+// score that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
 //
 // Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
 // have room; a pod with resources as a whole counts with those, where kube-scheduler's scores by requested share (not by
-// balance) count its containers until it is on a node; devices that a DeviceClass provides under the name of an extended resource are not scored, for they stand on no
-// node's books; an image that nodes report with different sizes counts with the largest; room that is promised, but still
-// another's, counts as that other's; kube-scheduler has no score for avoided pods since 1.23, and knew only controllers that
-// were a ReplicaSet or a ReplicationController.
+// balance) count its containers until it is on a node; devices that a DeviceClass provides under the name of an extended
+// resource are not scored, for they stand on no node's books; an image that nodes report with different sizes counts with the
+// largest; room that is promised, but still another's, counts as that other's; default constraints of spread are the system's
+// or none, and a profile can neither add affinity, nor have the preferences of pods that run ignored, nor shape the score of
+// volumes; kube-scheduler has no score for avoided pods since 1.23, and knew only controllers that were a ReplicaSet or a
+// ReplicationController.
 package nodeorder
 
 import (
@@ -21,6 +25,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/argument"
@@ -45,6 +50,14 @@ type Kube interface {
 	Context() context.Context
 	// NewState returns an empty state for the questions about one pod.
 	NewState() fwk.CycleState
+	// Kept returns what the filters have found out about the pod since the session has changed last, and what tells whether they
+	// let it on a node, after which the state says what for; a nil state when nobody has asked. Keep replaces it.
+	Kept(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool)
+	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
+	// ChoosesDevices tells whether a device claim of the pod would rather have some devices than others.
+	ChoosesDevices(pod *corev1.Pod) bool
+	// ChoosesVolumes tells whether a volume claim of the pod could get a better volume on one node than on another.
+	ChoosesVolumes(pod *corev1.Pod) bool
 	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
 	// calls it, and only when pods are spread by default; from then on what that takes is watched. It is nil when that cannot
 	// begin any more.
@@ -65,7 +78,7 @@ func RefuseUntilRestart(r argument.Reader) {
 // where RequestedToCapacityRatio has one.
 func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, error) {
 	var scores []kubeScore
-	for _, wanted := range wantedScores(weights) {
+	for _, wanted := range wantedScores(kube, weights) {
 		if wanted.weight == 0 {
 			continue
 		}
@@ -114,6 +127,7 @@ func (p *plugin) Forget() { p.index.Forget() }
 // OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
+	p.kube.Keep("", nil, nil) // of a session in which filters were asked that are not in this one
 	p.places, p.nodes = placesIn(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
 }
 
@@ -138,7 +152,15 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates [
 		if wanted.scope != scope || !wanted.concerns(task.Pod) {
 			continue
 		}
-		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes, state: p.kube.NewState()}
+		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes}
+		if wanted.builds {
+			asked.state, asked.passes = p.kube.Kept(task.UID)
+		} else {
+			asked.state = p.kube.NewState()
+		}
+		if asked.state == nil {
+			continue
+		}
 		if score, ok := asked.prepare(); ok {
 			scores = append(scores, score)
 		}
@@ -153,6 +175,8 @@ type question struct {
 	pod    *corev1.Pod
 	nodes  fwk.NodeInfoLister
 	state  fwk.CycleState
+	// passes tells whether filters let the pod on the node, whose findings the score reads; nil when it reads none.
+	passes func(*model.Node) bool
 }
 
 // prepare runs PreScore and returns the score; ok is false when it has nothing to say.
@@ -168,7 +192,7 @@ func (q *question) prepare() (score framework.NodeScore, ok bool) {
 }
 
 func (q *question) raw(node *model.Node) int64 {
-	if q.nothing != nil && q.nothing(node.Object) {
+	if q.nothing != nil && q.nothing(node.Object) || q.passes != nil && !q.passes(node) {
 		return 0
 	}
 	info, err := q.nodes.Get(node.Name)

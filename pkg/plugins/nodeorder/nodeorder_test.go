@@ -205,14 +205,14 @@ func TestReadWeights(t *testing.T) {
 		"leastrequested.weight": "11", "mostrequested.weight": "12", "balancedresource.weight": "13",
 		"requestedtocapacityratio.weight": "14", "requestedtocapacityratio.shape": "0:10,100:0", "nodeaffinity.weight": "15",
 		"podaffinity.weight": "16", "tainttoleration.weight": "17", "imagelocality.weight": "18", "podtopologyspread.weight": "0",
-		"nodepreferavoidpods.weight": "10000", "podaffinity.hardweight": "19",
+		"nodepreferavoidpods.weight": "10000", "dynamicresources.weight": "20", "volumebinding.weight": "21", "podaffinity.hardweight": "19",
 		"leastrequested.resources": "cpu=1, nvidia.com/gpu=5", "mostrequested.resources": "memory",
 		"requestedtocapacityratio.resources": "ephemeral-storage=100", "balancedresource.resources": "cpu,hugepages-2Mi",
 	}})
 	want := nodeorder.Weights{
 		LeastRequested: 11, MostRequested: 12, BalancedResource: 13, RequestedToCapacityRatio: 14, NodeAffinity: 15,
 		PodAffinity: 16, TaintToleration: 17, ImageLocality: 18, PodTopologySpread: 0,
-		NodePreferAvoidPods: 10000, PodAffinityHard: 19,
+		NodePreferAvoidPods: 10000, DynamicResources: 20, VolumeBinding: 21, PodAffinityHard: 19,
 		Shape: nodeorder.Shape{{Utilization: 0, Score: 10}, {Utilization: 100, Score: 0}},
 
 		LeastRequestedResources:           nodeorder.Resources{{Name: "cpu", Weight: 1}, {Name: "nvidia.com/gpu", Weight: 5}},

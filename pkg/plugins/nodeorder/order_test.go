@@ -12,24 +12,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/klog/v2"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	live "github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // How much TestOrderAsKubeScheduler looks at.
@@ -43,14 +35,13 @@ const (
 // the nodes to what kube-scheduler says, as well as the node that the engine chooses. Both work from the same API objects and
 // share nothing else: one through the live state and its view, the other through its own snapshot.
 func TestOrderAsKubeScheduler(t *testing.T) {
-	ours := newWorld(t, strategy(config.LeastAllocated))
 	count := map[string]int{}
 	for seed := range uint64(profiles) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		p := randomProfile(r)
-		p.open(t)
+		p.world = newWorldOf(t, p.apply, randomClaims(r)...)
 		for i := range clustersByProfile {
-			if failure := p.compare(t, ours, randomObjects(r), count); failure != "" {
+			if failure := p.compare(t, randomObjects(r), count); failure != "" {
 				t.Fatalf("profile %d, cluster %d, weights %+v: %s", seed, i, p.weights, failure)
 			}
 		}
@@ -72,6 +63,7 @@ func counterparts() []counterpart {
 		{"podaffinity", "InterPodAffinity", 0}, {"podtopologyspread", "PodTopologySpread", 0},
 		{"leastrequested", "NodeResourcesFit", 0}, {"mostrequested", "NodeResourcesFit", 0},
 		{"requestedtocapacityratio", "NodeResourcesFit", 0}, {"balancedresource", "NodeResourcesBalancedAllocation", 0},
+		{"dynamicresources", "DynamicResources", 0}, {"volumebinding", "VolumeBinding", 0},
 	}
 }
 
@@ -81,17 +73,15 @@ type profile struct {
 	strategy config.ScoringStrategy
 	balanced []config.ResourceSpec
 	// by is the weights by kube-scheduler's names; what has none is turned off.
-	by        map[string]int64
-	view      *view
-	reference kube.Framework
+	by map[string]int64
+	*world
 }
 
 func randomProfile(r *rand.Rand) *profile {
-	p := &profile{view: &view{SharedLister: cache.NewEmptySnapshot()}, by: map[string]int64{}}
+	p := &profile{by: map[string]int64{}}
 	weigh := func(theirs string, ours *int64) {
-		if *ours = r.Int64N(8); *ours > 0 {
-			p.by[theirs] = *ours
-		}
+		*ours = r.Int64N(8)
+		p.by[theirs] = *ours
 	}
 	w := &p.weights
 	weigh("NodeAffinity", &w.NodeAffinity)
@@ -99,6 +89,8 @@ func randomProfile(r *rand.Rand) *profile {
 	weigh("ImageLocality", &w.ImageLocality)
 	weigh("InterPodAffinity", &w.PodAffinity)
 	weigh("PodTopologySpread", &w.PodTopologySpread)
+	weigh("DynamicResources", &w.DynamicResources)
+	weigh("VolumeBinding", &w.VolumeBinding)
 	weigh("NodeResourcesBalancedAllocation", &w.BalancedResource)
 	p.balanced, w.BalancedResourceResources = randomResources(r, 1)
 	var resources nodeorder.Resources
@@ -145,88 +137,144 @@ func randomResources(r *rand.Rand, heaviest int64) ([]config.ResourceSpec, nodeo
 	return theirs, ours
 }
 
-// open builds kube-scheduler's framework for the profile.
-func (p *profile) open(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	defaults, err := latest.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeProfile := defaults.Profiles[0]
-	kept := kubeProfile.Plugins.MultiPoint.Enabled[:0]
-	for _, plugin := range kubeProfile.Plugins.MultiPoint.Enabled {
-		weight := p.by[plugin.Name]
-		if plugin.Name == "PrioritySort" || plugin.Name == "DefaultBinder" || weight > 0 {
-			kept = append(kept, config.Plugin{Name: plugin.Name, Weight: int32(weight)})
+// apply writes it into kube-scheduler's default profile, of which nothing is left out: a score that has no weight of ours keeps
+// its own, and shows.
+func (p *profile) apply(theirs *config.KubeSchedulerProfile) {
+	for i := range theirs.Plugins.MultiPoint.Enabled {
+		plugin := &theirs.Plugins.MultiPoint.Enabled[i]
+		switch weight, weighed := p.by[plugin.Name]; {
+		case weight > 0:
+			plugin.Weight = int32(weight)
+		case weighed:
+			theirs.Plugins.Score.Disabled = append(theirs.Plugins.Score.Disabled, config.Plugin{Name: plugin.Name})
 		}
 	}
-	kubeProfile.Plugins.MultiPoint.Enabled = kept
-	for _, plugin := range kubeProfile.PluginConfig {
+	for _, plugin := range theirs.PluginConfig {
 		switch args := plugin.Args.(type) {
-		case *config.PodTopologySpreadArgs:
-			args.DefaultingType = config.ListDefaulting
 		case *config.NodeResourcesFitArgs:
 			args.ScoringStrategy = &p.strategy
 		case *config.NodeResourcesBalancedAllocationArgs:
 			args.Resources = p.balanced
 		}
 	}
-	client := fake.NewClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
-	claims := assumecache.NewAssumeCache(klog.Background(), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	p.reference, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &kubeProfile,
-		kuberuntime.WithClientSet(client), kuberuntime.WithSnapshotSharedLister(p.view), kuberuntime.WithInformerFactory(factory),
-		kuberuntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, nil, factory)))
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
-// totals returns kube-scheduler's scores of the nodes by plugin, 0 to 100, and their weighted sums.
-func (p *profile) totals(t *testing.T, o *objects) (map[string][]int64, []int64) {
+// opinion is what kube-scheduler thinks of all nodes.
+type opinion struct {
+	// scores are by plugin, 0 to 100, and sums their weighted sums.
+	scores map[string][]int64
+	sums   []int64
+	state  fwk.CycleState
+}
+
+// askThem asks kube-scheduler for its scores of all nodes that have what the pod claims; the others leave the cluster, since
+// it scores no node that it would not give the pod, and bounds would be others. Of no other filter it is asked. It returns nil
+// when no node is left.
+func (p *profile) askThem(t *testing.T, o *objects, pod *corev1.Pod) *opinion {
 	t.Helper()
 	p.view.SharedLister = cache.NewSnapshot(o.pods, o.nodes)
-	ctx, state := context.Background(), kube.NewCycleState()
-	infos := make([]fwk.NodeInfo, len(o.nodes))
-	for i, node := range o.nodes {
-		infos[i], _ = p.view.NodeInfos().Get(node.Name)
+	ctx, says := context.Background(), &opinion{scores: map[string][]int64{}, state: kube.NewCycleState()}
+	if _, status, _ := p.reference.RunPreFilterPlugins(ctx, says.state, pod); !status.IsSuccess() {
+		return nil
 	}
-	if status := p.reference.RunPreScorePlugins(ctx, state, o.incoming, infos); !status.IsSuccess() {
+	skipped := says.state.GetSkipFilterPlugins()
+	for _, filter := range p.reference.ListPlugins().Filter.Enabled {
+		if filter.Name != "VolumeBinding" && filter.Name != "DynamicResources" {
+			skipped = skipped.Union(sets.New(filter.Name))
+		}
+	}
+	says.state.SetSkipFilterPlugins(skipped)
+	var infos []fwk.NodeInfo
+	impossible := sets.New[string]()
+	for _, node := range o.nodes {
+		info, _ := p.view.NodeInfos().Get(node.Name)
+		if p.reference.RunFilterPlugins(ctx, says.state, pod, info).IsSuccess() {
+			infos = append(infos, info)
+		} else {
+			impossible.Insert(node.Name)
+		}
+	}
+	switch {
+	case len(infos) == 0:
+		return nil
+	case len(impossible) > 0:
+		o.lose(impossible)
+		return p.askThem(t, o, pod)
+	}
+	if status := p.reference.RunPreScorePlugins(ctx, says.state, pod, infos); !status.IsSuccess() {
 		t.Fatal(status.AsError())
 	}
-	all, status := p.reference.RunScorePlugins(ctx, state, o.incoming, infos)
+	all, status := p.reference.RunScorePlugins(ctx, says.state, pod, infos)
 	if !status.IsSuccess() {
 		t.Fatal(status.AsError())
 	}
-	scores, sums := map[string][]int64{}, make([]int64, len(all))
+	says.sums = make([]int64, len(all))
 	for i := range all {
-		sums[i] = all[i].TotalScore
+		says.sums[i] = all[i].TotalScore
 		for _, score := range all[i].Scores {
-			if scores[score.Name] == nil {
-				scores[score.Name] = make([]int64, len(all))
+			if says.scores[score.Name] == nil {
+				says.scores[score.Name] = make([]int64, len(all))
 			}
-			scores[score.Name][i] = score.Score / p.by[score.Name]
+			says.scores[score.Name][i] = score.Score / max(1, p.by[score.Name])
 		}
 	}
-	return scores, sums
+	return says
 }
 
-// compare returns what differs, empty when nothing does, and counts what it has seen.
-func (p *profile) compare(t *testing.T, w *world, o *objects, count map[string]int) string {
+// compare returns what differs, empty when nothing does, and counts what it has seen. The pod is placed then, and the next one
+// asked about, as of members of a gang.
+func (p *profile) compare(t *testing.T, o *objects, count map[string]int) string {
 	t.Helper()
-	if p.by["NodeResourcesFit"] > 0 {
-		o.incoming.Spec.Resources = nil // which that score overlooks, see the package's paragraph
+	for _, pod := range o.incoming {
+		if p.by["NodeResourcesFit"] > 0 {
+			pod.Spec.Resources = nil // which that score overlooks, see the package's paragraph
+		}
 	}
-	state := o.state()
-	w.view.SharedLister = state.View()
-	snapshot := state.Snapshot(time.Unix(1, 0))
-	task := snapshot.Jobs[0].Tasks[0] // the others are not ours
-	theirs, want := p.totals(t, o)
-	ours, sums := w.scores(t, p.weights, task, snapshot), make([]int64, len(o.nodes))
+	for i, pod := range o.incoming {
+		says := p.askThem(t, o, pod)
+		if says == nil {
+			count["impossible"]++
+			return ""
+		}
+		state := o.state()
+		p.view.SharedLister = state.View()
+		snapshot := state.Snapshot(time.Unix(1, 0))
+		task := snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}).Tasks[0]
+		if failure := p.compareScores(t, snapshot, task, says, count); failure != "" {
+			return fmt.Sprintf("pod %d: %s", i, failure)
+		}
+		best, failure := p.compareChoice(t, snapshot, task, says, count)
+		if best < 0 {
+			return failure
+		}
+		defer p.place(t, pod, o.nodes[best], says)()
+	}
+	return ""
+}
+
+// place sets aside on both sides what the pod gets on the node, and returns what takes it back.
+func (p *profile) place(t *testing.T, pod *corev1.Pod, node *corev1.Node, says *opinion) (takeBack func()) {
+	t.Helper()
+	if _, status := p.kube.Reserve(pod, node, nil); !status.IsSuccess() {
+		t.Fatal(status.AsError())
+	}
+	ctx := context.Background()
+	if status := p.reference.RunReservePluginsReserve(ctx, says.state, pod, node.Name); !status.IsSuccess() {
+		t.Fatal(status.AsError())
+	}
+	return func() {
+		p.kube.Unreserve(pod.UID)
+		p.reference.RunReservePluginsUnreserve(ctx, says.state, pod, node.Name)
+	}
+}
+
+func (p *profile) compareScores(
+	t *testing.T, snapshot *model.Snapshot, task *model.Task, says *opinion, count map[string]int,
+) string {
+	t.Helper()
+	ours, sums := p.world.scores(t, p.weights, task, snapshot), make([]int64, len(says.sums))
 	for _, pair := range counterparts() {
-		got, known := ours[pair.ours], theirs[pair.theirs]
+		got, known := ours[pair.ours], says.scores[pair.theirs]
 		if got == nil {
 			continue // turned off, or nothing to say, which the sums would tell if it were wrong
 		}
@@ -240,51 +288,58 @@ func (p *profile) compare(t *testing.T, w *world, o *objects, count map[string]i
 			count[pair.ours]++
 		}
 	}
-	if !slices.Equal(sums, want) {
-		return fmt.Sprintf("the weighted sums are %v, kube-scheduler's %v", sums, want)
+	if !slices.Equal(sums, says.sums) {
+		return fmt.Sprintf("the weighted sums are %v, kube-scheduler's %v", sums, says.sums)
 	}
 	count["pairs"] += len(sums)
-	return p.compareChoice(t, w, snapshot, task, want, count)
-}
-
-// compareChoice asks the engine for the best node and compares it with that of kube-scheduler's sums.
-func (p *profile) compareChoice(
-	t *testing.T, w *world, snapshot *model.Snapshot, task *model.Task, sums []int64, count map[string]int,
-) string {
-	t.Helper()
-	factory, err := nodeorder.New(w.kube, topology.New(w.kube), p.weights)
-	if err != nil {
-		t.Fatal(err)
-	}
-	session := framework.Open(snapshot, &framework.Profile{Tiers: []framework.Tier{{{New: factory}}}}, framework.Options{})
-	defer session.Close()
-	got, _ := session.Choose(task, model.IdleRoom, nil)
-	want := -1
-	for i, node := range snapshot.Nodes {
-		if node.Lacking(task.Request, model.IdleRoom) < 0 && (want < 0 || sums[i] > sums[want]) {
-			want = i
-		}
-	}
-	switch {
-	case want < 0 && got == nil:
-		return ""
-	case want < 0 || got == nil || got != snapshot.Nodes[want]:
-		return fmt.Sprintf("the engine chooses %v, kube-scheduler node %d of sums %v", got, want, sums)
-	}
-	count["choices"]++
 	return ""
 }
 
-// objects is one cluster and a pod to place.
+// compareChoice asks the engine for the best node and compares it with that of kube-scheduler's sums. It returns its position,
+// negative when there is none or they differ.
+func (p *profile) compareChoice(
+	t *testing.T, snapshot *model.Snapshot, task *model.Task, says *opinion, count map[string]int,
+) (best int, failure string) {
+	t.Helper()
+	scores, err := nodeorder.New(p.kube, p.index, p.weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tiers := []framework.Tier{{{New: p.filters}, {New: scores}}}
+	session := framework.Open(snapshot, &framework.Profile{Tiers: tiers}, framework.Options{})
+	defer session.Close()
+	got, _ := session.Choose(task, model.IdleRoom, nil)
+	best = -1
+	for i, node := range snapshot.Nodes {
+		if node.Lacking(task.Request, model.IdleRoom) < 0 && (best < 0 || says.sums[i] > says.sums[best]) {
+			best = i
+		}
+	}
+	switch {
+	case best < 0 && got == nil:
+		return -1, ""
+	case best < 0 || got == nil || got != snapshot.Nodes[best]:
+		return -1, fmt.Sprintf("the engine chooses %v, kube-scheduler node %d of sums %v", got, best, says.sums)
+	}
+	count["choices"]++
+	return best, ""
+}
+
+// objects is one cluster and two pods to place.
 type objects struct {
 	nodes    []*corev1.Node
 	pods     []*corev1.Pod
-	incoming *corev1.Pod
+	incoming []*corev1.Pod
 }
 
 func randomObjects(r *rand.Rand) *objects {
-	o := &objects{incoming: richPod(r, "incoming")}
-	o.incoming.Spec.SchedulerName = "tutti"
+	o := &objects{}
+	for i := range 2 {
+		pod := richPod(r, fmt.Sprint("incoming-", i))
+		pod.Spec.SchedulerName = "tutti"
+		sometimes(r, func() { claim(r, pod) })
+		o.incoming = append(o.incoming, pod)
+	}
 	for i := range 3 + r.IntN(13) {
 		node := randomNode(r, fmt.Sprint("n", i))
 		node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
@@ -308,13 +363,19 @@ func randomObjects(r *rand.Rand) *objects {
 	return o
 }
 
+// lose takes nodes out of the cluster, with their pods.
+func (o *objects) lose(names sets.Set[string]) {
+	o.nodes = slices.DeleteFunc(o.nodes, func(n *corev1.Node) bool { return names.Has(n.Name) })
+	o.pods = slices.DeleteFunc(o.pods, func(p *corev1.Pod) bool { return names.Has(p.Spec.NodeName) })
+}
+
 // state is the live state after it has seen the objects.
 func (o *objects) state() *live.State {
 	state := live.New(live.Options{SchedulerNames: []string{"tutti"}})
 	for _, node := range o.nodes {
 		state.Apply(live.Event{Kind: live.KindNode, Node: node})
 	}
-	for _, pod := range append(slices.Clone(o.pods), o.incoming) {
+	for _, pod := range slices.Concat(o.pods, o.incoming) {
 		state.Apply(live.Event{Kind: live.KindPod, Pod: pod})
 	}
 	return state

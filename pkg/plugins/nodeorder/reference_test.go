@@ -10,69 +10,130 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clientcache "k8s.io/client-go/tools/cache"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces.
 type view struct{ fwk.SharedLister }
 
-// world is kube-scheduler's plugins over a view, and a kube-scheduler framework over the same.
+// world is kube-scheduler's plugins over a view, and a kube-scheduler framework over the same. They share nothing else but the
+// objects of the API server.
 type world struct {
 	view      *view
 	kube      *kubeframework.Plugins
+	index     *topology.Index
+	filters   framework.Factory
 	reference kube.Framework
 }
 
 // newWorld builds both. The reference scores with the given strategy for resources.
 func newWorld(t testing.TB, strategy *config.ScoringStrategy) *world {
 	t.Helper()
+	return newWorldOf(t, func(profile *config.KubeSchedulerProfile) {
+		for _, plugin := range profile.PluginConfig {
+			if args, ok := plugin.Args.(*config.NodeResourcesFitArgs); ok {
+				args.ScoringStrategy = strategy
+			}
+		}
+	})
+}
+
+// newWorldOf builds both over the objects, and lets the profile of the reference be changed.
+func newWorldOf(t testing.TB, change func(*config.KubeSchedulerProfile), objects ...runtime.Object) *world {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
 	w := &world{view: &view{SharedLister: cache.NewEmptySnapshot()}}
-	client := fake.NewClientset()
+	client := fake.NewClientset(objects...)
 	factory := informers.NewSharedInformerFactory(client, 0)
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
 	var err error
 	w.kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: w.view, Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.index = topology.New(w.kube)
+	if w.filters, err = predicates.New(w.kube, w.index); err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if !clientcache.WaitForCacheSync(ctx.Done(), w.kube.HasSynced) {
+		t.Fatal("the plugins did not sync")
+	}
+	w.reference = newReference(t, client, w.view, change)
+	return w
+}
+
+// newReference builds kube-scheduler's framework with its default profile, but for what evicts, and with informers of its own.
+func newReference(
+	t testing.TB, client *fake.Clientset, lister fwk.SharedLister, change func(*config.KubeSchedulerProfile),
+) kube.Framework {
+	t.Helper()
 	defaults, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
 	}
 	profile := defaults.Profiles[0]
-	left := []string{"DefaultPreemption", "DynamicResources", "VolumeBinding"}
 	all := &profile.Plugins.MultiPoint
-	all.Enabled = slices.DeleteFunc(all.Enabled, func(p config.Plugin) bool { return slices.Contains(left, p.Name) })
+	all.Enabled = slices.DeleteFunc(all.Enabled, func(p config.Plugin) bool { return p.Name == "DefaultPreemption" })
 	for _, plugin := range profile.PluginConfig {
-		switch args := plugin.Args.(type) {
-		case *config.PodTopologySpreadArgs:
+		if args, ok := plugin.Args.(*config.PodTopologySpreadArgs); ok {
 			args.DefaultingType = config.ListDefaulting
-		case *config.NodeResourcesFitArgs:
-			args.ScoringStrategy = strategy
 		}
 	}
-	w.reference, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
-		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory), kuberuntime.WithSnapshotSharedLister(w.view))
+	change(&profile)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	resources := factory.Resource().V1()
+	claims := assumecache.NewAssumeCache(klog.Background(), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	devices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: resources.ResourceSlices()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	reference, err := kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
+		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory), kuberuntime.WithSnapshotSharedLister(lister),
+		kuberuntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, devices, factory)),
+		kuberuntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	handled := claims.AddEventHandler(clientcache.ResourceEventHandlerFuncs{})
+	if !clientcache.WaitForCacheSync(ctx.Done(), handled.HasSynced) {
+		t.Fatal("the reference did not sync")
+	}
+	return reference
 }
 
 // theirs returns kube-scheduler's scores of the nodes, 0 to 100, by plugin.
@@ -86,6 +147,9 @@ func (w *world) theirs(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) map[
 			t.Fatal(err)
 		}
 		infos[i] = info
+	}
+	if _, status, _ := w.reference.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
+		t.Fatal(status.AsError())
 	}
 	if status := w.reference.RunPreScorePlugins(ctx, state, pod, infos); !status.IsSuccess() {
 		t.Fatal(status.AsError())
@@ -110,7 +174,7 @@ func (w *world) theirs(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node) map[
 func nodeWeights() map[string]int64 {
 	return map[string]int64{
 		"TaintToleration": 3, "NodeAffinity": 2, "InterPodAffinity": 2, "PodTopologySpread": 2, "ImageLocality": 1,
-		"NodeResourcesFit": 1, "NodeResourcesBalancedAllocation": 1,
+		"NodeResourcesFit": 1, "NodeResourcesBalancedAllocation": 1, "DynamicResources": 2, "VolumeBinding": 1,
 	}
 }
 
@@ -129,6 +193,7 @@ func (w *world) scores(
 	scores, nodes := map[string][]int64{}, snapshot.Nodes
 	for name, alone := range oneByOne(weights) {
 		plugin := w.plugin(t, alone, snapshot)
+		w.askFilters(task, snapshot)
 		for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
 			for _, score := range plugin.ScoresFor(task, scope, nodes) {
 				raw := make([]int64, len(nodes))
@@ -143,6 +208,13 @@ func (w *world) scores(
 		}
 	}
 	return scores
+}
+
+// askFilters lets filters find out what scores build on.
+func (w *world) askFilters(task *model.Task, snapshot *model.Snapshot) {
+	plugin := w.filters()
+	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
+	plugin.(framework.NodeFilter).FilterFor(task, framework.Global)
 }
 
 // oneByOne splits weights: each of resources alone, by its name, with weight 1, and the others together.
@@ -173,7 +245,7 @@ func oneByOne(weights nodeorder.Weights) map[string]nodeorder.Weights {
 // plugin returns the plugin of a session over the snapshot.
 func (w *world) plugin(t testing.TB, weights nodeorder.Weights, snapshot *model.Snapshot) framework.NodeScorer {
 	t.Helper()
-	newPlugin, err := nodeorder.New(w.kube, topology.New(w.kube), weights)
+	newPlugin, err := nodeorder.New(w.kube, w.index, weights)
 	if err != nil {
 		t.Fatal(err)
 	}

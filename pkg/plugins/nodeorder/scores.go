@@ -14,6 +14,8 @@ type kubeScore struct {
 	scope         framework.Scope
 	weight        int64
 	normalization framework.Normalization
+	// builds tells that the score reads what the filter of the same name has found out about the pod and the node.
+	builds bool
 	// concerns tells, cheaply, whether the score could tell nodes apart for the pod. What it rules out here, PreScore would
 	// skip: that is the invariant.
 	concerns func(pod *corev1.Pod) bool
@@ -23,7 +25,7 @@ type kubeScore struct {
 	pre     fwk.PreScorePlugin
 }
 
-func wantedScores(weights Weights) []kubeScore {
+func wantedScores(kube Kube, weights Weights) []kubeScore {
 	return []kubeScore{
 		{
 			name: "nodeaffinity", plugin: "NodeAffinity", scope: framework.Static, weight: weights.NodeAffinity,
@@ -36,6 +38,14 @@ func wantedScores(weights Weights) []kubeScore {
 		{
 			name: "imagelocality", plugin: "ImageLocality", scope: framework.Static, weight: weights.ImageLocality,
 			normalization: framework.AsIs, concerns: everyPod, nothing: hasNoImages,
+		},
+		{
+			name: "dynamicresources", plugin: "DynamicResources", scope: framework.Global, weight: weights.DynamicResources,
+			normalization: framework.ByMax, builds: true, concerns: kube.ChoosesDevices,
+		},
+		{
+			name: "volumebinding", plugin: "VolumeBinding", scope: framework.Global, weight: weights.VolumeBinding,
+			normalization: framework.AsIs, builds: true, concerns: kube.ChoosesVolumes,
 		},
 	}
 }

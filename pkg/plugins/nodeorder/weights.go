@@ -27,6 +27,8 @@ type Weights struct {
 	ImageLocality            int64
 	PodTopologySpread        int64
 	NodePreferAvoidPods      int64
+	DynamicResources         int64
+	VolumeBinding            int64
 	// PodAffinityHard is how much a neighbour's required affinity to the pod counts in the score of inter-pod affinity, beside
 	// preferred terms of 1 to 100; kube-scheduler's hardPodAffinityWeight.
 	PodAffinityHard int64
@@ -46,7 +48,7 @@ type Weights struct {
 func DefaultWeights() Weights {
 	return Weights{
 		LeastRequested: 1, BalancedResource: 1, NodeAffinity: 2, PodAffinity: 2, TaintToleration: 3, ImageLocality: 1,
-		PodTopologySpread: 2, PodAffinityHard: 1, Shape: Shape{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}},
+		PodTopologySpread: 2, DynamicResources: 2, VolumeBinding: 1, PodAffinityHard: 1, Shape: Shape{{Utilization: 0, Score: 0}, {Utilization: 100, Score: 10}},
 	}
 }
 
@@ -77,6 +79,10 @@ func (w *Weights) scores() []weighted {
 		{"podtopologyspread", "in zones, racks and the like with the fewest pods, by the pod's `ScheduleAnyway` constraints",
 			&w.PodTopologySpread},
 		{"imagelocality", "that have the pod's large images", &w.ImageLocality},
+		{"dynamicresources", "with the devices that come first among the alternatives of the pod's claims (`firstAvailable`)",
+			&w.DynamicResources},
+		{"volumebinding", "where the volumes that the pod's claims would get, or the storage to make them of, have the most room to " +
+			"spare", &w.VolumeBinding},
 		{"mostrequested", "with the smallest share left over", &w.MostRequested},
 		{"requestedtocapacityratio", "as the shape says about the share in use", &w.RequestedToCapacityRatio},
 		{"nodepreferavoidpods", "that do not say by the annotation `scheduler.alpha.kubernetes.io/preferAvoidPods` that they would " +

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -99,6 +100,7 @@ type contest struct {
 
 	revision int
 	nodes    map[string]*corev1.Node
+	rules    map[string]*resourceapi.DeviceTaintRule
 	// placed are the pods on nodes, waiting those without.
 	placed, waiting map[string]*corev1.Pod
 }
@@ -108,7 +110,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	c := &contest{
 		dice: dice{rand.New(rand.NewPCG(seed, 7))}, t: t, seed: seed, score: score,
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
-		nodes: map[string]*corev1.Node{}, placed: map[string]*corev1.Pod{}, waiting: map[string]*corev1.Pod{},
+		nodes: map[string]*corev1.Node{}, rules: map[string]*resourceapi.DeviceTaintRule{}, placed: map[string]*corev1.Pod{}, waiting: map[string]*corev1.Pod{},
 	}
 	pods, claims := c.scratchers()
 	client := fake.NewClientset(append(c.objects(), claims...)...)
@@ -150,8 +152,11 @@ func (c *contest) objects() []runtime.Object {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"team": "b"}}},
 	}
-	return append(append(objects, c.storage()...), c.devices()...)
+	return slices.Concat(objects, c.storage(), c.devices(), probed())
 }
+
+// otherEvent is what the state is told of what only the plugins read.
+var otherEvent = cluster.Event{Kind: cluster.KindOther}
 
 func (c *contest) tell(event cluster.Event) { c.state.Apply(event) }
 
@@ -164,6 +169,7 @@ func (c *contest) version() string {
 func (c *contest) change() {
 	c.changeObjects()
 	c.changeClass()
+	c.changeRules()
 	for name := range maxNodes {
 		c.changeNode(nodeName(name))
 	}
@@ -230,7 +236,7 @@ func (c *contest) changeObjects() {
 	if err := wait.PollUntilContextCancel(c.t.Context(), time.Millisecond, true, seen); err != nil {
 		c.t.Fatal(err)
 	}
-	c.tell(cluster.Event{Kind: cluster.KindOther})
+	c.tell(otherEvent)
 }
 
 // changeNode adds the node, removes it, draws it anew, or changes one thing of it.

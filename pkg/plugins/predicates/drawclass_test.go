@@ -65,7 +65,7 @@ func (c *contest) follow() {
 	}
 	seen := func(context.Context) (bool, error) {
 		for _, name := range []corev1.ResourceName{otherResource, implicitResource("other")} {
-			theirs := c.reference.classes.GetDeviceClass(name) != nil
+			theirs := c.reference.devices.DeviceClassResolver().GetDeviceClass(name) != nil
 			if c.kube.ByDeviceClass(name) != provided[name] || theirs != provided[name] {
 				return false, nil
 			}

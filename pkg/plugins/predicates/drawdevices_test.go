@@ -18,7 +18,7 @@ func wishDevices(d dice, p *corev1.Pod) {
 	if !d.oneIn(6) {
 		p.Namespace = "default"
 	}
-	name := pick(d, "here-0", "here-1", "one", "one", "two", "big", "fast", "either", "many", "classless", "in-use", "none")
+	name := pick(d, "here-0", "here-1", "one", "one", "two", "big", "fast", "tolerant", "either", "many", "classless", "in-use", "none")
 	reference := corev1.PodResourceClaim{Name: "device", ResourceClaimName: &name}
 	if d.oneIn(12) {
 		template := "template"
@@ -103,7 +103,7 @@ func (d dice) devices() []runtime.Object {
 	}
 	inUse := exactly("in-use", "gpu", 1, false)
 	inUse.Status.Allocation = &resourceapi.AllocationResult{}
-	for i := range resourceapi.ResourceClaimReservedForMaxSize {
+	for i := range resourceapi.ResourceClaimReservedForMaxSize / 2 { // kube-scheduler counts nobody, and we do
 		inUse.Status.ReservedFor = append(inUse.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
 			Resource: "pods", Name: fmt.Sprint("user-", i), UID: types.UID(fmt.Sprint("user-", i)),
 		})
@@ -112,7 +112,11 @@ func (d dice) devices() []runtime.Object {
 		{Name: "fast", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 3},
 		{Name: "slow", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
 	}})
-	return append(objects, inUse, either, exactly("one", "gpu", 1, false), exactly("two", "gpu", 2, false),
+	tolerant := exactly("tolerant", "gpu", 1, false)
+	tolerant.Spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{
+		{Key: "broken", Operator: resourceapi.DeviceTolerationOpExists},
+	}
+	return append(objects, inUse, either, tolerant, exactly("one", "gpu", 1, false), exactly("two", "gpu", 2, false),
 		exactly("big", "gpu", 3, false), exactly("fast", "gpu", 1, true), exactly("many", "gpu", 9, false),
 		exactly("classless", "nonsense", 1, false))
 }

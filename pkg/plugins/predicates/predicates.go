@@ -49,6 +49,9 @@ type Kube interface {
 	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
 	// ByDeviceClass tells whether a device class provides devices for the extended resource, as it is known by now.
 	ByDeviceClass(resource corev1.ResourceName) bool
+	// Keep keeps what the filters have found out about a pod for the scores that build on it, until the session changes: their
+	// state, nil when there is nothing, and what tells whether they let the pod on a node.
+	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
 	// Unreserve takes back what Reserve set aside in this session; it writes nothing.
 	Unreserve(pod types.UID)
 }
@@ -106,7 +109,7 @@ func (p *plugin) OpenSession(session *framework.Session) {
 func (p *plugin) Name() string { return Name }
 
 // FilterFor asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
-// of that shape was asked about before: nothing is kept.
+// of that shape was asked about before: nothing is remembered.
 func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
 	var asked *question
 	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
@@ -114,6 +117,9 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	}
 	if asked == nil {
 		return nil, nil
+	}
+	if scope == framework.Global && wantsAny(task) {
+		asked.keep()
 	}
 	switch {
 	case asked.refused != nil:

@@ -21,6 +21,8 @@ type question struct {
 	filters []prepared
 	// refused says that no node can do; nil when some may.
 	refused *model.Refusal
+	// answers are those given so far, when scores may ask the same again; nil when nobody will.
+	answers map[*model.Node]*model.Refusal
 }
 
 // prepared is a filter that was prepared for one pod.
@@ -86,8 +88,31 @@ func (q *question) checks() []framework.NodeCheck {
 	return checks
 }
 
+// keep hands what is found out to the scores of volumes and devices. They ask about nodes before the engine does, of which
+// many cost as much as all else that is asked: so each is asked about once.
+func (q *question) keep() {
+	if q.refused != nil {
+		q.plugin.kube.Keep(q.pod.UID, nil, nil)
+		return
+	}
+	q.answers = map[*model.Node]*model.Refusal{}
+	q.plugin.kube.Keep(q.pod.UID, q.state, func(node *model.Node) bool { return q.check(node) == nil })
+}
+
 // check is the framework.NodeCheck of the prepared filters.
 func (q *question) check(node *model.Node) *model.Refusal {
+	if q.answers == nil {
+		return q.checkAll(node)
+	}
+	answer, known := q.answers[node]
+	if !known {
+		answer = q.checkAll(node)
+		q.answers[node] = answer
+	}
+	return answer
+}
+
+func (q *question) checkAll(node *model.Node) *model.Refusal {
 	for i := range q.filters {
 		if refusal := q.checkOne(&q.filters[i], node); refusal != nil {
 			return refusal

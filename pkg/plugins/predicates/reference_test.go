@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
@@ -16,6 +17,7 @@ import (
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -34,8 +36,8 @@ type reference struct {
 	framework kube.Framework
 	factory   informers.SharedInformerFactory
 	shown     *view
-	// classes knows what device classes provide.
-	classes fwk.DeviceClassResolver
+	// devices knows devices, with their taints, and what device classes provide.
+	devices fwk.SharedDRAManager
 	// filters are the names of its filters, in their order.
 	filters []string
 }
@@ -52,7 +54,7 @@ func newReference(t *testing.T, client *fake.Clientset) *reference {
 	metrics.Register() // the framework counts into metrics that are nil before
 	profile := filtersAlone(t)
 	devices, synced := newDevices(ctx, t, client, factory)
-	r := &reference{factory: factory, shown: &view{SharedLister: cache.NewEmptySnapshot()}, classes: devices.DeviceClassResolver()}
+	r := &reference{factory: factory, shown: &view{SharedLister: cache.NewEmptySnapshot()}, devices: devices}
 	var err error
 	r.framework, err = kuberuntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		kuberuntime.WithClientSet(client), kuberuntime.WithInformerFactory(factory),
@@ -87,6 +89,7 @@ func filtersAlone(t *testing.T) *config.KubeSchedulerProfile {
 	return &profile
 }
 
+// newDevices builds the manager of devices as kube-scheduler does, by its feature gates.
 func newDevices(
 	ctx context.Context, t *testing.T, client *fake.Clientset, factory informers.SharedInformerFactory,
 ) (fwk.SharedDRAManager, clientcache.InformerSynced) {
@@ -94,8 +97,14 @@ func newDevices(
 	resources := factory.Resource().V1()
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
 	tracked, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{
-		SliceInformer: resources.ResourceSlices(), KubeClient: client, EnableConsumableCapacity: true,
+		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
+		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
+		SliceInformer:            resources.ResourceSlices(), TaintInformer: resources.DeviceTaintRules(), KubeClient: client,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sliced, err := tracked.AddEventHandler(clientcache.ResourceEventHandlerFuncs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +118,7 @@ func newDevices(
 		t.Fatal(err)
 	}
 	handled := claims.AddEventHandler(clientcache.ResourceEventHandlerFuncs{})
-	return manager, func() bool { return seen.HasSynced() && handled.HasSynced() }
+	return manager, func() bool { return seen.HasSynced() && handled.HasSynced() && sliced.HasSynced() }
 }
 
 // verdict is what kube-scheduler says about one pod and one node.

@@ -49,19 +49,22 @@ func (s *Session) best(
 		}
 		return nil
 	}
-	if within == nil && !question.scores() { // the order is known, and checks may be expensive
+	ordered, tried := !question.scores(), 0
+	if within == nil && ordered { // checks may be expensive, and mostly one of the first will do
 		for position := range order.down() {
 			if node := answer.nodes[position]; question.check(node) == nil {
 				return node
 			}
+			if tried++; tried == mostInOrder {
+				break
+			}
 		}
-		return nil
 	}
 	var best *model.Node
 	var bestScore int64
 	for i, position := range answer.positions {
 		score := order.at(position)
-		if score == barred {
+		if score == barred || ordered && best != nil && score <= bestScore {
 			continue
 		}
 		node := answer.candidates[i]
@@ -74,6 +77,9 @@ func (s *Session) best(
 	}
 	return best
 }
+
+// mostInOrder is how many nodes are asked in their order before all are, in that of their names: to keep the order costs more.
+const mostInOrder = 16
 
 // Feasible returns every node with that kind of room for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {

@@ -55,8 +55,9 @@ const (
 	// while the budget of searches lasts; past that a gang may wait although it could start.
 	maxDomains = 32
 	// domainDiscount is how many nodes may be looked at in such a try for one look of an exact search: most are only asked
-	// for a label.
+	// for a label. placing is what it costs to place a member besides.
 	domainDiscount = 16
+	placing        = 16
 )
 
 // tie is a topology label of which some members must share one value, by required affinity to each other: those who ask and
@@ -121,7 +122,8 @@ func meet(a, b map[kind]bool) bool {
 	return false
 }
 
-// startWithin tries the domains of the ties, beside those that were chosen for others before.
+// startWithin tries the domains of the ties, beside those that were chosen for others before. Every choice counts, also one that
+// leaves none for the next tie: of several ties there are more choices than anybody can try.
 func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
 	if len(ties) == 0 {
 		return len(chosen) > 0 && t.startIn(chosen, room)
@@ -131,6 +133,7 @@ func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
 		if t.exhausted() {
 			return false
 		}
+		t.tries++
 		if t.startWithin(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.of)), room) {
 			return true
 		}
@@ -143,7 +146,6 @@ func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
 func (t *Trial) startIn(within []domain, room model.Room) bool {
 	free := func(task *model.Task) bool { return t.inside(within, task) == nil }
 	try := func(members []*model.Task) bool {
-		t.tries++
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
 			return t.place(statement, members, room, within)
 		}) == nil
@@ -158,12 +160,20 @@ func (t *Trial) startIn(within []domain, room model.Room) bool {
 	return try(append(bound, those(t.members, free)...))
 }
 
+// pay takes looks off the budget, and one more, once as many choices were made as are free.
+func (t *Trial) pay(looks int) {
+	if t.tries > maxDomains {
+		t.spend(looks + 1)
+	}
+}
+
 // exhausted tells that no more domains may be tried.
 func (t *Trial) exhausted() bool { return t.tries >= maxDomains && !t.solvent() }
 
 // domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
 // roomiest first; on nodes of the domains that were chosen before.
 func (t *Trial) domains(of *tie, chosen []domain, room model.Room) []string {
+	t.pay(len(t.session.Snapshot.Nodes) / 2)
 	var domains []string
 	size := map[string]int64{}
 	for i, sharing := range t.sharing(of) {

@@ -17,8 +17,10 @@ type kind int
 type kinds struct {
 	// names are the labels by which pods are told apart; others, such as the number of a member in its job, do not matter.
 	names []string
-	ids   map[identity]kind
-	known map[*model.Task]kind
+	// coarse tells that there are too many kinds: members are told apart by role and shape alone.
+	coarse bool
+	ids    map[identity]kind
+	known  map[*model.Task]kind
 }
 
 // identity is what members of one kind have in common.
@@ -29,12 +31,24 @@ type identity struct {
 	wants string
 }
 
-// newKinds tells the members apart as far as they themselves do: by what they say, and by the labels that they speak of.
+// newKinds tells the members apart as far as they themselves do: by what they say, and by the labels that they speak of. Where
+// they speak of each other one by one there are as many kinds as members; then by role and shape, which orders servers before the
+// workers that must be near one of them.
 func newKinds(members []*model.Task) *kinds {
 	k := &kinds{ids: map[identity]kind{}, known: map[*model.Task]kind{}}
+	draws := false
 	for _, task := range members {
 		if drawsSiblings(task) {
 			k.learn(task.Pod)
+			draws = draws || task.Pod.Spec.Affinity != nil && task.Pod.Spec.Affinity.PodAffinity != nil
+		}
+	}
+	if !draws {
+		return k
+	}
+	for _, task := range members {
+		if k.of(task); len(k.ids) > maxKinds {
+			return &kinds{coarse: true, ids: map[identity]kind{}, known: map[*model.Task]kind{}}
 		}
 	}
 	return k
@@ -44,6 +58,9 @@ func newKinds(members []*model.Task) *kinds {
 func (k *kinds) of(task *model.Task) kind {
 	if known, ok := k.known[task]; ok {
 		return known
+	}
+	if k.coarse {
+		return k.number(task, "")
 	}
 	return k.number(task, string(k.write(nil, task.Pod)))
 }

@@ -12,7 +12,7 @@ type Trial struct {
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
 	kinds   *kinds
-	// tries is how many domains were tried since the start began.
+	// tries is how many domains were chosen since the start began.
 	tries int
 	// left is what searches may still look at for this job, overall what for all jobs together.
 	left    int
@@ -140,9 +140,7 @@ func (t *Trial) place(
 func (t *Trial) placeOne(
 	statement *framework.Statement, task *model.Task, room model.Room, within []domain,
 ) *model.Refusal {
-	if t.tries > maxDomains {
-		t.spend(len(t.session.Snapshot.Nodes) / domainDiscount)
-	}
+	t.pay(placing + len(t.session.Snapshot.Nodes)/domainDiscount)
 	node, tally := t.session.Choose(task, room, t.inside(within, task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)

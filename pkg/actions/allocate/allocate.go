@@ -159,11 +159,13 @@ func (r *run) tryMinimum(job *model.Job) {
 	if refusal == nil {
 		return
 	}
+	if trial.Cut() { // with more to spend it might have started, as it may in the next cycle
+		again := *refusal
+		again.Expires, refusal = true, &again
+	}
 	session.Refuse(job, noteKept(session, job, refusal))
 	if !r.releasing {
-		if !trial.Cut() { // with more to spend it might have started
-			r.failures.remember(session, job, refusal)
-		}
+		r.failures.remember(session, job, refusal)
 		return
 	}
 	if trial.Start(model.FutureRoom) == nil {

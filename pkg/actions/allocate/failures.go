@@ -103,25 +103,30 @@ func (f *failures) remember(session *framework.Session, job *model.Job, refusal 
 		return
 	}
 	f.mark = session.Snapshot.Journal.Mark()
+	if refusal.Expires {
+		return
+	}
 	all := func(holds func(*model.Task) bool) bool {
 		return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !holds(task) })
 	}
-	switch {
-	case all(session.Plain):
-		f.share(job, refusal)
-	case job.Version != 0 && !refusal.Expires && all(session.SelfContained):
+	if all(session.Plain) && f.share(job, refusal) {
+		return
+	}
+	if job.Version != 0 && all(session.SelfContained) {
 		f.own[job.Key] = ownFailure{version: job.Version, refusal: refusal}
 	}
 }
 
-// share keeps an answer for every job that asks what this one did: its members ask for nothing but nodes and their room.
-func (f *failures) share(job *model.Job, refusal *model.Refusal) {
+// share keeps an answer for every job that asks what this one did, whose members ask for nothing but nodes and their room; false
+// when it says nothing of others.
+func (f *failures) share(job *model.Job, refusal *model.Refusal) bool {
 	asked := f.asks[job.Key]
 	if asked.question == (question{}) || len(refusal.Causes) == 0 ||
 		asked.uniform && refusal.Needs != int64(job.MinMember) {
-		return
+		return false
 	}
 	f.known[asked.question] = failure{fit: refusal.Has, refusal: refusal}
+	return true
 }
 
 // questionOf writes down what decides whether a job can start, whatever its name: its minima, and its members in their

@@ -1,0 +1,127 @@
+package allocate_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/topology"
+)
+
+// gathering is a gang on empty nodes of so much CPU each, so many to a rack.
+func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
+	p := &siblings{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}
+	for i := range nodes {
+		name, room := fmt.Sprintf("n%05d", i), model.Resources{cpu, 0, 0, 0}
+		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
+			Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{"host": name, "rack": fmt.Sprint("r", i/perRack)},
+			}},
+		})
+	}
+	p.snapshot.Number()
+	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: int32(len(members))}
+	for i, member := range members {
+		p.job.Tasks = append(p.job.Tasks, member.task(i))
+	}
+	p.snapshot.Jobs = []*model.Job{p.job}
+	return p
+}
+
+// start returns how many members a cycle binds.
+func (p *siblings) start() (bound int) {
+	filter := neighbours{index: topology.New(neighbours{})}
+	profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
+		{New: gang.New}, {New: func() framework.Plugin { return filter }},
+	}}}
+	framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { bound += len(d.Binds) }})
+	return bound
+}
+
+// TestSeveralTiesAreBounded: of several ties there are more choices than anybody can try, also where few nodes make each cheap, or
+// where none is left for the last tie. Without a bound this does not end.
+func TestSeveralTiesAreBounded(t *testing.T) {
+	var pairs, racks []template
+	for i := range 11 { // on ten nodes with room for one pair each
+		app := fmt.Sprint("app", i)
+		one := template{app: app, cpu: 1, says: []says{{"near", app, "host"}}}
+		pairs = append(pairs, one, one)
+	}
+	for i, count := range []int{2, 2, 2, 41} { // in racks with room for forty
+		for range count {
+			app := fmt.Sprint("app", i)
+			racks = append(racks, template{app: app, cpu: 1, says: []says{{"near", app, "rack"}}})
+		}
+	}
+	for name, p := range map[string]*siblings{
+		"pairs": gathering(10, 1, 2, pairs...), "racks": gathering(2000, 10, 4, racks...),
+	} {
+		if bound := p.start(); bound != 0 {
+			t.Errorf("%s: %d are bound", name, bound)
+		}
+	}
+}
+
+// TestPartners: every worker must be near a server of its own. However many they are, servers come before workers.
+func TestPartners(t *testing.T) {
+	for _, count := range []int{2, 8, 15, 16, 40} {
+		var members []template
+		for i := range count {
+			members = append(members, template{app: fmt.Sprint("s", i), cpu: 1})
+		}
+		for i := range count {
+			members = append(members, template{app: fmt.Sprint("w", i), cpu: 2, says: []says{{"near", fmt.Sprint("s", i), "rack"}}})
+		}
+		p := gathering(3, 3, 1000, members...)
+		for i, task := range p.job.Tasks {
+			if task.Role = "server"; i >= count {
+				task.Role = "worker"
+			}
+		}
+		if bound := p.start(); bound != 2*count {
+			t.Errorf("%d partners: %d of %d are bound", count, bound, 2*count)
+		}
+	}
+}
+
+// TestASearchCutShortGoesOn: behind gangs that cannot start, and are searched in vain, one that only a search finds room for has its
+// turn in one of the next cycles, whether or not anything happens.
+func TestASearchCutShortGoesOn(t *testing.T) {
+	for _, moves := range []bool{false, true} {
+		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1}
+		for i, cpu := range []int64{4, 3} {
+			room := model.Resources{cpu, 9, 0, 0}
+			snapshot.Nodes = append(snapshot.Nodes, &model.Node{
+				Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
+				Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			})
+		}
+		snapshot.Number()
+		for i, name := range []string{"a", "b", "c"} { // two of three CPUs each, and one of two: of the nodes only one takes any
+			snapshot.Jobs = append(snapshot.Jobs,
+				gangOf(name, model.Resources{3, int64(i + 1)}, model.Resources{2, 1}, model.Resources{3, int64(i + 1)}))
+		}
+		// Two of two CPUs on the larger node, and one of three on the other; the largest would take the larger.
+		snapshot.Jobs = append(snapshot.Jobs, gangOf("z", model.Resources{3, 1}, model.Resources{2, 1}, model.Resources{2, 1}))
+		profile := &framework.Profile{
+			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{New: gang.New}}},
+		}
+		memory, bound := &framework.Memory{}, 0
+		for range 8 {
+			framework.Run(snapshot, profile, framework.Options{Memory: memory, Decide: func(d model.Decision) { bound += len(d.Binds) }})
+			if moves {
+				snapshot.Version++
+			}
+		}
+		if bound != 3 {
+			t.Errorf("something happens: %t: %d are bound", moves, bound)
+		}
+	}
+}

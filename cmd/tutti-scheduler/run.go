@@ -106,7 +106,7 @@ type process struct {
 func (p *process) mayWrite() bool { return p.lease == nil || p.lease.MayWrite() }
 
 // wire makes the parts and joins them; nothing runs yet, and the API server is asked for nothing but the configuration and
-// what it serves. held is nil when there is no election.
+// what it serves and lets be read. held is nil when there is no election.
 func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease) (*process, error) {
 	readConfig := rest.CopyConfig(restConfig)
 	readConfig.ContentType = "application/vnd.kubernetes.protobuf"
@@ -163,13 +163,13 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	return p, nil
 }
 
-// openKube builds kube-scheduler's plugins, of what the API server serves.
+// openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
 	ctx context.Context, state *cluster.State, preparing kubernetes.Interface,
 ) (*kubeframework.Plugins, error) {
-	taintRules, err := kubeframework.ServesDeviceTaintRules(p.pods.Discovery())
+	taintRules, err := kubeframework.ServesDeviceTaintRules(ctx, p.pods)
 	if err != nil {
-		return nil, fmt.Errorf("discovery of device taint rules: %w", err)
+		return nil, err
 	}
 	kube, err := kubeframework.New(ctx, kubeframework.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,

@@ -140,7 +140,7 @@ func (c *claims) tainted() {
 			Taint:          resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule},
 		},
 	}
-	served, err := kubeframework.ServesDeviceTaintRules(c.Clientset.Discovery())
+	served, err := kubeframework.ServesDeviceTaintRules(c.t.Context(), c.Clientset)
 	if err != nil {
 		c.t.Fatal(err)
 	}

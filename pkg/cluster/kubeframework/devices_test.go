@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 )
@@ -40,21 +43,42 @@ func TestDeviceTaintRules(t *testing.T) {
 
 func TestServesDeviceTaintRules(t *testing.T) {
 	rules := metav1.APIResource{Name: "devicetaintrules"}
+	both := []*metav1.APIResourceList{served("v1", metav1.APIResource{Name: "resourceclaims"}, rules)}
+	forbidden := apierrors.NewForbidden(resourceapi.Resource("devicetaintrules"), "", errors.New("no such right"))
 	for name, test := range map[string]struct {
 		served []*metav1.APIResourceList
-		want   bool
+		// discovery and list are what the server answers to these in place of what it has.
+		discovery, list error
+		want            bool
+		// warns and fails are parts of the warning and of the error.
+		warns, fails string
 	}{
-		"1.37":              {[]*metav1.APIResourceList{served("v1", metav1.APIResource{Name: "resourceclaims"}, rules)}, true},
-		"1.35":              {[]*metav1.APIResourceList{served("v1", metav1.APIResource{Name: "resourceclaims"})}, false},
-		"as a beta alone":   {[]*metav1.APIResourceList{served("v1"), served("v1beta2", rules)}, false},
-		"no devices at all": {nil, false},
+		"1.37":                {served: both, want: true},
+		"1.35":                {served: []*metav1.APIResourceList{served("v1", metav1.APIResource{Name: "resourceclaims"})}, list: errors.New("asked")},
+		"as a beta alone":     {served: []*metav1.APIResourceList{served("v1"), served("v1beta2", rules)}, list: errors.New("asked")},
+		"no devices at all":   {list: errors.New("asked")},
+		"list forbidden":      {served: both, list: forbidden, warns: "list, watch on devicetaintrules.resource.k8s.io"},
+		"discovery forbidden": {served: both, discovery: forbidden, warns: "get on /apis/resource.k8s.io/v1"},
+		// A server that does not answer is not taken for an old one.
+		"list fails":      {served: both, list: errors.New("busy"), fails: "busy"},
+		"discovery fails": {served: both, discovery: errors.New("busy"), fails: "busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
 			client.Resources = test.served
-			got, err := kubeframework.ServesDeviceTaintRules(client.Discovery())
-			if err != nil || got != test.want {
-				t.Errorf("served is %v, %v, want %v", got, err, test.want)
+			answer(client, "get", "resource", test.discovery)
+			answer(client, "list", "devicetaintrules", test.list)
+			log := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			got, err := kubeframework.ServesDeviceTaintRules(klog.NewContext(t.Context(), log), client)
+			if got != test.want {
+				t.Errorf("served is %v, want %v", got, test.want)
+			}
+			if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("error %v, want %q", err, test.fails)
+			}
+			said := log.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if (said != "") != (test.warns != "") || !strings.Contains(said, test.warns) {
+				t.Errorf("the log says %q, want %q", said, test.warns)
 			}
 		})
 	}
@@ -64,13 +88,7 @@ func served(version string, resources ...metav1.APIResource) *metav1.APIResource
 	return &metav1.APIResourceList{GroupVersion: resourceapi.GroupName + "/" + version, APIResources: resources}
 }
 
-// TestWhetherRulesAreServedIsUnknown: a server that does not answer is not taken for an old one.
-func TestWhetherRulesAreServedIsUnknown(t *testing.T) {
-	client := fake.NewClientset()
-	client.PrependReactor("get", "resource", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, errors.New("busy")
-	})
-	if _, err := kubeframework.ServesDeviceTaintRules(client.Discovery()); err == nil || !strings.Contains(err.Error(), "busy") {
-		t.Errorf("error %v, want the server's", err)
-	}
+// answer lets client fail with err, unless that is nil.
+func answer(client *fake.Clientset, verb, resource string, err error) {
+	client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return err != nil, nil, err })
 }

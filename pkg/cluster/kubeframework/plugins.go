@@ -53,8 +53,8 @@ type Deps struct {
 	Client kubernetes.Interface
 	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
 	Namespaces Namespaces
-	// NoDeviceTaintRules tells that the API server does not serve them, as ServesDeviceTaintRules finds out: an informer would
-	// wait for them for ever.
+	// NoDeviceTaintRules tells that the API server does not serve them, or forbids them, as ServesDeviceTaintRules finds out: an
+	// informer would wait for them for ever.
 	NoDeviceTaintRules bool
 }
 

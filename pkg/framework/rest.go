@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -60,5 +61,21 @@ func (s *Session) rest() *rest {
 			}
 		}
 	}
+	if slips(snapshot) {
+		return nil
+	}
 	return &rest{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
+}
+
+// slips tells whether the start that some job is told to expect moves with the time: room is kept for it, and it may count on the
+// end of pods that have not begun.
+func slips(snapshot *model.Snapshot) bool {
+	if !slices.ContainsFunc(snapshot.Jobs, func(job *model.Job) bool { return job.Reservation != nil }) {
+		return false
+	}
+	return slices.ContainsFunc(snapshot.Nodes, func(node *model.Node) bool {
+		return slices.ContainsFunc(node.Tasks, func(task *model.Task) bool {
+			return task.Status == model.Binding || task.Status == model.Bound
+		})
+	})
 }

@@ -54,6 +54,11 @@ func promise(s *Session) {
 	})
 }
 
+// bind lets a pod stand on the first node that does not run yet.
+func bind(s *Session) {
+	s.Snapshot.Nodes[0].Tasks = []*model.Task{{Position: model.Position{Status: model.Bound, Node: s.Snapshot.Nodes[0].Name}}}
+}
+
 // TestASessionAtRestIsNotRunAgain runs two sessions and something in between; only what can change an answer leads to a second
 // one, and either way the same is said.
 func TestASessionAtRestIsNotRunAgain(t *testing.T) {
@@ -96,6 +101,11 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			name: "anything may count for who was promised room", act: promise, plugins: []Plugin{scoped{"any", Global}},
 			change: func(*model.Snapshot) {}, again: true,
 		},
+		{name: "a pod has not begun", change: soon, act: bind},
+		{name: "somebody may wait for the end of a pod that has not begun", change: soon, act: func(s *Session) {
+			bind(s)
+			s.Snapshot.Jobs[0].Reservation = &model.Reservation{}
+		}, again: true},
 		{name: "room was promised", change: func(*model.Snapshot) {}, act: promise},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,11 +20,11 @@ func Whole(group *v1alpha1.PodGroup) bool {
 	return meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-// Lower lowers the minima of a job to the members that exist, if it was whole, has a member on a node and one that waits.
+// Lower lowers the minima of a job to the members that exist, if it was whole, has a member with a node and one that waits.
 //
 // Invariant: a job that was never whole keeps its minima, and so does one whose minima the existing members reach.
 func Lower(job *model.Job) {
-	if !job.Whole || !slices.ContainsFunc(job.Tasks, onNode) || !slices.ContainsFunc(job.Tasks, waits) || job.Short(exists) == nil {
+	if !Left(job) || !slices.ContainsFunc(job.Tasks, waits) || job.Short(exists) == nil {
 		return
 	}
 	usable := func(task *model.Task) bool { return task.Status.Counts() || waits(task) }
@@ -56,10 +56,13 @@ func Stated(job *model.Job, group *v1alpha1.PodGroup) *model.Job {
 	return &stated
 }
 
-// Left reports whether the job was whole and has a member on a node: it is not held back by lack of members.
-func Left(job *model.Job) bool { return job.Whole && slices.ContainsFunc(job.Tasks, onNode) }
+// Left reports whether the job was whole and has a member with a node: it is not held back by lack of members.
+func Left(job *model.Job) bool { return job.Whole && slices.ContainsFunc(job.Tasks, hasNode) }
 
-func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+// hasNode reports whether the task has a node, or a bind to one is in flight.
+func hasNode(task *model.Task) bool {
+	return task.Status == model.Binding || task.Status == model.Bound || task.Status == model.Running
+}
 
 // waits reports whether the task can be placed as soon as a node has room for it.
 func waits(task *model.Task) bool {

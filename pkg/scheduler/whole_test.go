@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -171,7 +172,7 @@ func TestARoleThatIsLostKeepsTheGangDegraded(t *testing.T) {
 	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-1 n1", "mpi-2 n1", "mpi-3 n1"}) {
 		t.Errorf("deleted %q, want what is left", got)
 	}
-	if got := events(calls, reasonRestarted); len(got) != 1 || !strings.Contains(got[0], "only 3 of 3") {
+	if got := events(calls, report.ReasonRestarted); len(got) != 1 || !strings.Contains(got[0], "only 3 of 3") {
 		t.Errorf("events %q", got)
 	}
 }

@@ -78,7 +78,7 @@ func FillImplicit(job *model.Job) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
-	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Begun && bound(task) })
+	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Begun && task.IsBound() })
 }
 
 // Role returns the role that a pod plays in its group; empty when it names none.

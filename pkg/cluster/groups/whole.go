@@ -24,7 +24,7 @@ func Whole(group *v1alpha1.PodGroup) bool {
 //
 // Invariant: a job that was never whole keeps its minima, and so does one whose minima the existing members reach.
 func Lower(job *model.Job) {
-	if !Left(job) || !slices.ContainsFunc(job.Tasks, waits) || job.Short(exists) == nil {
+	if !Left(job) || !slices.ContainsFunc(job.Tasks, waits) || job.Short((*model.Task).Exists) == nil {
 		return
 	}
 	usable := func(task *model.Task) bool { return task.Status.Counts() || waits(task) }

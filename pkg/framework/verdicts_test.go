@@ -63,6 +63,7 @@ func TestVerdict_reachesWhomItMay(t *testing.T) {
 	}{
 		{name: "of the class", question: test, refusal: &model.Refusal{Needs: 3, Has: 1}, several: true, by: true},
 		{name: "of all that need more than fit", question: byFit, refusal: &model.Refusal{Needs: 3, Has: 1}, several: true},
+		{name: "of none that need what fits", question: byFit, refusal: &model.Refusal{Needs: 3, Has: 2}, several: true, by: true},
 		{name: "of the job alone", question: test, reach: ForJob, refusal: &model.Refusal{Needs: 3}, twin: true, larger: true, several: true, by: true},
 		{
 			name: "of more than the snapshot", question: test, reach: ForNow, refusal: &model.Refusal{Needs: 3},

@@ -300,7 +300,7 @@ func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Ref
 		checks, refusal := filter.FilterFor(task, scope)
 		s.stop(filter, config.NodeFilter, start)
 		if scope == Global && (len(checks) > 0 || refusal != nil) {
-			s.Narrow(reachOf(filter, task))
+			s.narrow(reachOf(filter, task))
 		}
 		if refusal != nil {
 			return nil, refusal
@@ -325,7 +325,7 @@ func (s *Session) scores(task *model.Task, scope Scope, candidates []*model.Node
 		scores := scorer.ScoresFor(task, scope, candidates)
 		s.stop(scorer, config.NodeScore, start)
 		if scope == Global && len(scores) > 0 {
-			s.Narrow(ForJob)
+			s.narrow(ForJob)
 		}
 		all = append(all, s.timedScores(scorer, scores)...)
 	}

@@ -220,7 +220,7 @@ func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, ref
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
 			s.reserving = nil
-			s.Narrow(ForNow) // what is reserved is in no snapshot
+			s.narrow(ForNow) // what is reserved is in no snapshot
 			return false, refusal
 		}
 		prepare = prepare || needed

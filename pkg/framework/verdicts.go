@@ -49,25 +49,29 @@ type verdictKey struct {
 	viewpoint model.Viewer
 }
 
+// verdict is what was found: of uniform members, for more than one minimum.
 type verdict struct {
-	// refusal is nil when the answer was yes.
+	// refusal is for minima of refused and above; nil when none was refused.
 	refusal *model.Refusal
-	// from is the least minimum that is refused, of uniform members.
-	from int32
+	refused int32
+	// agreed reports that the answer was yes for minima up to upTo.
+	agreed bool
+	upTo   int32
 	// version is that of the job, if the verdict is its own.
 	version uint64
 }
 
-// Verdict returns what find says about a job that waits: nil, or why not. What was found before is returned without another
-// look where it must be the same: for a job of the same class, for more members of the same shape, or for the same job.
-// find must leave no trace if it is to be kept, and calls Narrow when its answer depends on more than the question says. It is
-// called outside of statements.
+// Verdict returns what find says about a job that waits: nil, or why not, and for whom that holds as far as find knows. The
+// session adds what filters and scores had to do with it. What was found before is returned without another look where it must
+// be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
+// leaves a trace in the snapshot. Verdict is called outside of statements.
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
-func (s *Session) Verdict(question Question, job *model.Job, find func() *model.Refusal) *model.Refusal {
+func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
 	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.OnNode() })
 	if s.options.Afresh || s.depth > 0 || s.hasFaulty(job) || placed && question.Emptied {
-		return find()
+		refusal, _ := find()
+		return refusal
 	}
 	if placed {
 		question.Class = model.Class{} // it has been placed in this session
@@ -78,16 +82,16 @@ func (s *Session) Verdict(question Question, job *model.Job, find func() *model.
 	}
 	before, outer := s.Snapshot.Journal.Revision(), s.reach
 	s.reach = ForClass
-	refusal := find()
+	refusal, reach := find()
 	if before == s.Snapshot.Journal.Revision() && (refusal == nil || !refusal.Expires) {
-		s.keepVerdict(question, job, viewpoint, refusal)
+		s.keepVerdict(question, job, viewpoint, refusal, max(reach, s.reach))
 	}
 	s.reach = max(s.reach, outer)
 	return refusal
 }
 
-// Narrow limits for whom the verdict holds that is being found.
-func (s *Session) Narrow(reach Reach) { s.reach = max(s.reach, reach) }
+// narrow takes down that something else than the class has a part in what is found.
+func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
 
 // verdictsFor returns what is known for such a question as the snapshot stands.
 func (s *Session) verdictsFor(question Question) *verdicts {
@@ -104,16 +108,24 @@ func (s *Session) verdictsFor(question Question) *verdicts {
 // maxVerdicts is how many verdicts are kept at least, besides some for each job.
 const maxVerdicts = 1000
 
-func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewer) (*model.Refusal, bool) {
+func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewer) (refusal *model.Refusal, ok bool) {
 	known := s.verdictsFor(question).known
 	if question.Class != (model.Class{}) {
-		shared, ok := known[sharedKey(question, viewpoint)]
-		if ok && (!question.Class.Uniform || job.MinMember >= shared.from) {
+		switch shared := known[sharedKey(question, viewpoint)]; {
+		case shared.refusal != nil && (!question.Class.Uniform || job.MinMember >= shared.refused):
 			return withMinimum(shared.refusal, job), true
+		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && s.plain(job):
+			return nil, true
 		}
 	}
 	own, ok := known[ownKey(question, job, viewpoint)]
 	return own.refusal, ok && own.version == job.Version
+}
+
+// plain reports whether nothing but shapes and room decides where members of the job may go, so that it has a place wherever one
+// of its class has.
+func (s *Session) plain(job *model.Job) bool {
+	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.Plain(task) })
 }
 
 // sharedKey returns the key for all jobs of the class.
@@ -129,16 +141,22 @@ func ownKey(question Question, job *model.Job, viewpoint model.Viewer) verdictKe
 	return verdictKey{action: question.Action, job: job.Key, viewpoint: viewpoint}
 }
 
-func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewer, refusal *model.Refusal) {
+func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewer, refusal *model.Refusal, reach Reach) {
 	known := s.verdictsFor(question).known
 	switch {
-	case s.reach == ForClass && question.Class != (model.Class{}) && refusal != nil:
-		from := job.MinMember
-		if question.ByFit {
-			from = int32(refusal.Has) + 1
+	case reach == ForClass && question.Class != (model.Class{}):
+		key := sharedKey(question, viewpoint)
+		shared := known[key]
+		switch {
+		case refusal == nil:
+			shared.agreed, shared.upTo = true, max(shared.upTo, job.MinMember)
+		case question.ByFit:
+			shared.refusal, shared.refused = refusal, int32(refusal.Has)+1
+		default:
+			shared.refusal, shared.refused = refusal, job.MinMember
 		}
-		known[sharedKey(question, viewpoint)] = verdict{refusal: refusal, from: from}
-	case s.reach <= ForJob && job.Version != 0:
+		known[key] = shared
+	case reach <= ForJob && job.Version != 0:
 		known[ownKey(question, job, viewpoint)] = verdict{refusal: refusal, version: job.Version}
 	}
 }

@@ -42,10 +42,9 @@ func (w *verdictWorld) open() *Session {
 // asks returns whether the session has to look for an answer about the job.
 func asks(s *Session, question Question, job *model.Job, refusal *model.Refusal, reach Reach) (found bool) {
 	question.Class = job.Class
-	s.Verdict(question, job, func() *model.Refusal {
+	s.Verdict(question, job, func() (*model.Refusal, Reach) {
 		found = true
-		s.Narrow(reach)
-		return refusal
+		return refusal, reach
 	})
 	return found
 }
@@ -73,7 +72,8 @@ func TestVerdict_reachesWhomItMay(t *testing.T) {
 			name: "of one that expires", question: test, refusal: &model.Refusal{Needs: 3, Expires: true},
 			itself: true, twin: true, larger: true, several: true, by: true,
 		},
-		{name: "of one that agrees", question: test, twin: true, larger: true, several: true, by: true},
+		{name: "of one that agrees", question: test, larger: true, several: true},
+		{name: "of one that agrees, alone", question: test, reach: ForJob, twin: true, larger: true, several: true, by: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, other := range []struct {
@@ -92,7 +92,7 @@ func TestVerdict_reachesWhomItMay(t *testing.T) {
 				{"itself, changed", func(w *verdictWorld) *model.Job {
 					w.one.Version++
 					return w.one
-				}, c.reach > ForClass || c.itself || c.refusal == nil},
+				}, c.reach > ForClass || c.itself},
 			} {
 				w := newVerdictWorld()
 				asks(w.open(), c.question, w.one, c.refusal, c.reach)
@@ -109,7 +109,7 @@ func TestVerdict_isInTheNumbersOfTheJob(t *testing.T) {
 	asks(w.open(), test, w.one, &model.Refusal{Needs: 3, Has: 1}, ForClass)
 	question := test
 	question.Class = w.larger.Class
-	got := w.open().Verdict(question, w.larger, func() *model.Refusal { return nil })
+	got := w.open().Verdict(question, w.larger, func() (*model.Refusal, Reach) { return nil, ForClass })
 	if got == nil || got.Needs != 5 || got.Has != 1 {
 		t.Errorf("%+v, want needs 5, has 1", got)
 	}
@@ -187,11 +187,11 @@ func TestVerdict_isNotKeptOfWhatIsSupposed(t *testing.T) {
 		t.Error("kept from within a statement")
 	}
 	other := Question{Action: "other", Class: w.one.Class}
-	session.Verdict(other, w.one, func() *model.Refusal {
+	session.Verdict(other, w.one, func() (*model.Refusal, Reach) {
 		session.Try(func(statement *Statement) *model.Refusal {
 			return statement.Place(w.twin.Tasks[0], w.snapshot.Nodes[0])
 		})
-		return no("Changed")
+		return no("Changed"), ForClass
 	})
 	if !asks(session, other, w.one, no("Changed"), ForClass) {
 		t.Error("kept although something was decided with it")

@@ -143,32 +143,33 @@ func (r *run) tryMinimum(job *model.Job) {
 		return
 	}
 	question := framework.Question{Action: Name, Class: job.Class.Placement(), ByFit: !r.releasing}
-	if refusal := session.Verdict(question, job, func() *model.Refusal { return r.start(job) }); refusal != nil {
+	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
+	if refusal != nil {
 		session.Refuse(job, noteKept(session, job, refusal))
 	}
 }
 
-// start places the minimum of the job, or promises it room that is being released, and returns why it has to wait.
-func (r *run) start(job *model.Job) *model.Refusal {
+// start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who else.
+func (r *run) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	trial := start.New(r.session, job, r.largest, &r.budget)
 	refusal := trial.Start(model.IdleRoom)
 	if refusal == nil {
-		return nil
-	}
-	if len(refusal.Causes) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
-		r.session.Narrow(framework.ForJob) // it is not nodes, or not their number, that it lacks
+		return nil, framework.ForNow
 	}
 	if r.releasing && trial.Start(model.FutureRoom) == nil {
 		return &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
-		}
+		}, framework.ForNow
 	}
 	if trial.Cut() { // with more to spend it might have started, as it may in the next cycle
 		again := *refusal
 		again.Expires, refusal = true, &again
 	}
-	return refusal
+	if len(refusal.Causes) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
+		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
+	}
+	return refusal, framework.ForClass
 }
 
 // releases tells whether anything on the node is being released, be it only a pod's place among the pods of the node.

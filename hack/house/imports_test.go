@@ -31,7 +31,7 @@ var rules = []rule{
 	{of: "pkg/argument"},
 	{of: "pkg/metrics"},
 	{of: "pkg/release"},
-	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
+	{of: "pkg/model", ours: []string{"pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "pkg/topology", ours: []string{"pkg/model"}},
 	{of: "pkg/remedy", ours: []string{"pkg/start", "pkg/framework", "pkg/model"}},
@@ -153,7 +153,7 @@ func TestImportRules(t *testing.T) {
 		importer, imported string
 		allowed            bool
 	}{
-		{"pkg/model", module + "apis/scheduling/v1alpha1", true},
+		{"pkg/model", module + "apis/scheduling/v1alpha1", false},
 		{"pkg/model", module + "pkg/framework", false},
 		{"pkg/model", "k8s.io/client-go/kubernetes", false},
 		{"pkg/framework", module + "pkg/model", true},

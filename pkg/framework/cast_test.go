@@ -24,17 +24,15 @@ type everything struct {
 
 func (e everything) note(what string) { *e.asked = append(*e.asked, string(e.named)+" "+what) }
 
-func (e everything) CompareQueues(*model.Queue, *model.Queue) int { e.note("queueOrder"); return 0 }
-func (e everything) CompareJobs(*model.Job, *model.Job) int       { e.note("jobOrder"); return 0 }
-func (e everything) CompareTasks(*model.Task, *model.Task) int    { e.note("taskOrder"); return 0 }
-func (e everything) ValidateJob(*model.Job) *model.Refusal        { e.note("jobValid"); return nil }
-func (e everything) LimitQueue(*model.Queue) *model.Refusal       { e.note("queueLimit"); return nil }
-func (e everything) GateJob(*model.Job, Standing) *model.Refusal  { e.note("jobGate"); return nil }
-func (e everything) TaskPlaced(*model.Task)                       { e.note("observe") }
-func (e everything) TaskEvicted(*model.Task)                      { e.note("observe") }
-func (e everything) TaskUndone(*model.Task, model.Position)       { e.note("observe") }
-func (e everything) OpenSession(*Session)                         { e.note("openSession") }
-func (e everything) CloseSession(*Session)                        { e.note("closeSession") }
+func (e everything) CompareJobs(*model.Job, *model.Job) int      { e.note("jobOrder"); return 0 }
+func (e everything) CompareTasks(*model.Task, *model.Task) int   { e.note("taskOrder"); return 0 }
+func (e everything) ValidateJob(*model.Job) *model.Refusal       { e.note("jobValid"); return nil }
+func (e everything) GateJob(*model.Job, Standing) *model.Refusal { e.note("jobGate"); return nil }
+func (e everything) TaskPlaced(*model.Task)                      { e.note("observe") }
+func (e everything) TaskEvicted(*model.Task)                     { e.note("observe") }
+func (e everything) TaskUndone(*model.Task, model.Position)      { e.note("observe") }
+func (e everything) OpenSession(*Session)                        { e.note("openSession") }
+func (e everything) CloseSession(*Session)                       { e.note("closeSession") }
 
 func (e everything) FilterFor(*model.Task, Scope) ([]NodeCheck, *model.Refusal) {
 	e.note("nodeFilter")
@@ -46,7 +44,7 @@ func (e everything) ScoresFor(*model.Task, Scope, []*model.Node) []NodeScore {
 	return nil
 }
 
-func (e everything) PickVictims(Purpose, *model.Job, []Unit) ([]Unit, bool) {
+func (e everything) PickVictims(*model.Job, []Unit) ([]Unit, bool) {
 	e.note("victims")
 	return nil, false
 }
@@ -65,11 +63,9 @@ func (everything) ReviewVictims(*model.Job, []Proposal) ([]Objection, *model.Ref
 var (
 	_ Reserver       = everything{}
 	_ Binder         = everything{}
-	_ QueueOrderer   = everything{}
 	_ JobOrderer     = everything{}
 	_ TaskOrderer    = everything{}
 	_ JobValidator   = everything{}
-	_ QueueLimiter   = everything{}
 	_ JobGate        = everything{}
 	_ NodeFilter     = everything{}
 	_ NodeScorer     = everything{}

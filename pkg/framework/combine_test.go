@@ -94,13 +94,12 @@ func (s says) answer() *model.Refusal {
 }
 
 func (s says) ValidateJob(*model.Job) *model.Refusal       { return s.answer() }
-func (s says) LimitQueue(*model.Queue) *model.Refusal      { return s.answer() }
 func (s says) GateJob(*model.Job, Standing) *model.Refusal { return s.answer() }
 func (s says) FilterFor(*model.Task, Scope) ([]NodeCheck, *model.Refusal) {
 	return []NodeCheck{func(*model.Node) *model.Refusal { return s.answer() }}, nil
 }
 
-// TestFirstRefusal: yes when all say yes, else the first no in tier order, at each of the four points.
+// TestFirstRefusal: yes when all say yes, else the first no in tier order, at each of the three points.
 func TestFirstRefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		refuses := rapid.SliceOfN(rapid.Bool(), 0, 5).Draw(t, "refuses")
@@ -124,7 +123,6 @@ func TestFirstRefusal(t *testing.T) {
 		}
 		for point, got := range map[string]string{
 			"validator": session.ValidateJob(job).String(),
-			"limiter":   session.LimitQueue(nil).String(),
 			"gate":      session.GateJob(job, WithPlaced).String(),
 			"filter":    filter,
 		} {
@@ -150,7 +148,7 @@ type picker struct {
 	abstain bool
 }
 
-func (p picker) PickVictims(_ Purpose, _ *model.Job, units []Unit) ([]Unit, bool) {
+func (p picker) PickVictims(_ *model.Job, units []Unit) ([]Unit, bool) {
 	if p.abstain {
 		return units, false
 	}
@@ -191,7 +189,7 @@ func TestFirstDecidedTier(t *testing.T) {
 			tiers = append(tiers, tier)
 		}
 		var got []int
-		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(Preempt, &model.Job{Priority: 1}, units) {
+		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(&model.Job{Priority: 1}, units) {
 			got = append(got, slices.IndexFunc(units, func(u Unit) bool { return u.Job == unit.Job }))
 		}
 		if !slices.Equal(got, want) {
@@ -224,7 +222,7 @@ func TestVictimTiers(t *testing.T) {
 				}
 				profile.Tiers = append(profile.Tiers, members)
 			}
-			if got := Open(house(), profile, Options{}).Victims(Preempt, &model.Job{Priority: 1}, units); len(got) != c.want {
+			if got := Open(house(), profile, Options{}).Victims(&model.Job{Priority: 1}, units); len(got) != c.want {
 				t.Errorf("%d units, want %d", len(got), c.want)
 			}
 		})

@@ -31,11 +31,9 @@ type Profile struct {
 // slots is who is asked what, filled anew for each session. This is the only list of who takes part where.
 type slots struct {
 	all         []Plugin
-	queueOrder  []QueueOrderer
 	jobOrder    []JobOrderer
 	taskOrder   []TaskOrderer
 	jobValid    []JobValidator
-	queueLimit  []QueueLimiter
 	jobGate     []JobGate
 	nodeFilter  []NodeFilter
 	nodeScore   []NodeScorer
@@ -68,11 +66,9 @@ func (p *Profile) slots() slots {
 			filled.all = append(filled.all, made.plugin)
 		}
 	}
-	filled.queueOrder = flat(fill[QueueOrderer](tiers, config.QueueOrder))
 	filled.jobOrder = flat(fill[JobOrderer](tiers, config.JobOrder))
 	filled.taskOrder = flat(fill[TaskOrderer](tiers, config.TaskOrder))
 	filled.jobValid = flat(fill[JobValidator](tiers, config.JobValid))
-	filled.queueLimit = flat(fill[QueueLimiter](tiers, config.QueueLimit))
 	filled.jobGate = flat(fill[JobGate](tiers, config.JobGate))
 	filled.nodeFilter = flat(fill[NodeFilter](tiers, config.NodeFilter))
 	filled.nodeScore = flat(fill[NodeScorer](tiers, config.NodeScore))
@@ -126,11 +122,9 @@ type question struct {
 
 func (s *slots) questions() []question {
 	return []question{
-		{config.QueueOrder, "first non-zero, then creation time, then UID", names(s.queueOrder)},
 		{config.JobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
 		{config.TaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
 		{config.JobValid, "first refusal", names(s.jobValid)},
-		{config.QueueLimit, "first refusal", names(s.queueLimit)},
 		{config.JobGate, "all must agree", names(s.jobGate)},
 		{config.NodeFilter, "first refusal", names(s.nodeFilter)},
 		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},

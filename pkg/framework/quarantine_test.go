@@ -66,7 +66,7 @@ func (b bomb) ScoresFor(task *model.Task, scope Scope, _ []*model.Node) []NodeSc
 	return []NodeScore{{Name: "s", Weight: 1, Raw: func(*model.Node) int64 { b.about("raw", task.Job); return 0 }}}
 }
 
-func (b bomb) PickVictims(_ Purpose, preemptor *model.Job, units []Unit) ([]Unit, bool) {
+func (b bomb) PickVictims(preemptor *model.Job, units []Unit) ([]Unit, bool) {
 	b.about("victims", preemptor.Key)
 	for _, unit := range units {
 		b.about("unit", unit.Job.Key)
@@ -146,7 +146,7 @@ func (g greedy) Execute(s *Session) {
 			s.Refuse(job, refusal)
 			continue
 		}
-		s.Victims(Preempt, job, nil)
+		s.Victims(job, nil)
 		g.place(s, job, no("supposed"))
 		s.Refuse(job, g.place(s, job, nil))
 	}

@@ -222,11 +222,6 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 // Refusal returns why a job waits, nil when nobody said so.
 func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job.Key] }
 
-// CompareQueues orders two queues, in total.
-func (s *Session) CompareQueues(a, b *model.Queue) int {
-	return firstNonZero(s.slots.queueOrder, QueueOrderer.CompareQueues, model.CompareQueues, a, b)
-}
-
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
 	switch alone, other := s.leftAlone(a.Key) != nil, s.leftAlone(b.Key) != nil; {
@@ -270,11 +265,6 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 		s.stop(v, config.JobValid, start)
 		return refusal
 	})
-}
-
-// LimitQueue returns why the queue may use no more, nil when it may.
-func (s *Session) LimitQueue(queue *model.Queue) *model.Refusal {
-	return firstRefusal(s.slots.queueLimit, func(l QueueLimiter) *model.Refusal { return l.LimitQueue(queue) })
 }
 
 // GateJob returns why the job may not start as it stands now, nil when it may.
@@ -337,6 +327,6 @@ func (s *Session) Avoiding(job *model.Job, find func() bool) bool {
 	return find()
 }
 
-// OrderMoves tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
+// OrderMoves tells whether what a statement does may change the order of jobs: a plugin that observes may keep
 // shares and order by them.
 func (s *Session) OrderMoves() bool { return len(s.slots.observe) > 0 }

@@ -98,9 +98,9 @@ type timedPicker struct {
 }
 
 // PickVictims asks the picker.
-func (p timedPicker) PickVictims(purpose Purpose, preemptor *model.Job, units []Unit) (picked []Unit, decided bool) {
+func (p timedPicker) PickVictims(preemptor *model.Job, units []Unit) (picked []Unit, decided bool) {
 	start := p.session.start()
-	picked, decided = p.VictimPicker.PickVictims(purpose, preemptor, units)
+	picked, decided = p.VictimPicker.PickVictims(preemptor, units)
 	p.session.stop(p, config.Victims, start)
 	return picked, decided
 }

@@ -39,7 +39,7 @@ func (u *Unit) Priority() int32 {
 
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
-func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
+func (s *Session) Victims(preemptor *model.Job, units []Unit) []Unit {
 	if s.turn = preemptor.Key; s.leftAlone(preemptor.Key) != nil {
 		return nil
 	}
@@ -47,22 +47,21 @@ func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) [
 		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.leftAlone(unit.Job.Key) != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })
 	})
-	s.picking = &pick{purpose, preemptor, allowed}
-	picked, _ := firstDecidedTier(s.pickers(), purpose, preemptor, allowed)
+	s.picking = &pick{preemptor, allowed}
+	picked, _ := firstDecidedTier(s.pickers(), preemptor, allowed)
 	s.picking = nil
 	return picked
 }
 
 // pick is a question to the victim pickers.
 type pick struct {
-	purpose   Purpose
 	preemptor *model.Job
 	units     []Unit
 }
 
 // panicsOver tells whether somebody panics over these units.
 func (s *Session) panicsOver(p *pick, units []Unit) bool {
-	return s.catch(func() { firstDecidedTier(s.slots.victims, p.purpose, p.preemptor, units) }) != nil
+	return s.catch(func() { firstDecidedTier(s.slots.victims, p.preemptor, units) }) != nil
 }
 
 // poisonous returns the job of the first unit over which somebody panics who is asked about it alone; nil when it is the question

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // JobKey names a job: a PodGroup, an implicit group, or a pod without either.
@@ -87,8 +85,15 @@ type Job struct {
 	Patient bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
-	// Group is the PodGroup, never changed; nil for a single pod, for an implicit group, and for a group that does not exist.
-	Group *v1alpha1.PodGroup
+	// HasGroup reports whether an object stands for the job, its PodGroup; false for a single pod, for an implicit group, and for
+	// a group that does not exist.
+	HasGroup bool
+	// Finished reports whether the group's object says that it has succeeded or failed; members that came since are not counted.
+	Finished bool
+	// WaitingSince is since when the group has waited for room with all that it needs, as its object says; zero when it does not.
+	WaitingSince time.Time
+	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
+	ExpectedRunSeconds *int64
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
 	// Remark is what the user should know about the job besides why it waits, such as a priority class that does not count;
@@ -111,7 +116,7 @@ type Job struct {
 }
 
 // Gang tells whether the job is a group that can start: its PodGroup exists, or it needs none.
-func (j *Job) Gang() bool { return j.Group != nil || j.Key.Implicit }
+func (j *Job) Gang() bool { return j.HasGroup || j.Key.Implicit }
 
 // Count returns how many tasks satisfy the condition.
 func (j *Job) Count(condition func(*Task) bool) int {
@@ -131,8 +136,7 @@ func (j *Job) Ended() bool {
 	if len(j.Tasks) > 0 {
 		return done == len(j.Tasks)
 	}
-	return j.Group != nil && (j.Group.Status.Phase == v1alpha1.PodGroupSucceeded ||
-		j.Group.Status.Phase == v1alpha1.PodGroupFailed)
+	return j.Finished
 }
 
 // Shortfall is a minimum that is not reached.
@@ -179,16 +183,4 @@ func (j *Job) Waiting() []*Task {
 // CompareJobs orders jobs by creation and then by UID and key: the tail of every job order, total over distinct jobs.
 func CompareJobs(a, b *Job) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
-}
-
-// Queue is where jobs wait for their turn. Until queues are objects of their own there is exactly one.
-type Queue struct {
-	Name    string
-	UID     types.UID
-	Created time.Time
-}
-
-// CompareQueues orders queues by creation, UID and name: the tail of every queue order.
-func CompareQueues(a, b *Queue) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }

@@ -62,17 +62,6 @@ func TestTaskOrderIsTotal(t *testing.T) {
 	})
 }
 
-func TestQueueOrderIsTotal(t *testing.T) {
-	some := func(t *rapid.T) *Queue {
-		return &Queue{Name: few(t, "name"), UID: types.UID(few(t, "uid")), Created: soon(t)}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		total(t, CompareQueues,
-			func(a, b *Queue) bool { return a.Name == b.Name && a.UID == b.UID && a.Created.Equal(b.Created) },
-			some(t), some(t), some(t))
-	})
-}
-
 // TestStatusClasses writes the life of a task down once more, independently of the order of the constants.
 func TestStatusClasses(t *testing.T) {
 	for status, want := range map[Status]struct{ holds, onNode, counts bool }{

@@ -41,7 +41,7 @@ func TestRefusalSentence(t *testing.T) {
 		"needs 1, 0 placed; the cluster has no nodes": {
 			Code: NodesFiltered, Needs: 1, Causes: []Cause{{NodesFiltered, "the cluster has no nodes", 0}},
 		},
-		"the queue is full": {Code: QueueLimit, Detail: "the queue is full"},
+		"too many jobs": {Code: "TooManyJobs", Detail: "too many jobs"},
 	} {
 		if got := refusal.String(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // Reservation is room on nodes that is kept for a gang which has waited for long.
@@ -18,8 +16,6 @@ type Reservation struct {
 	// ExpectedStart is when the last of those who use the room is expected to end, in whole seconds; zero when that is not
 	// known of all of them.
 	ExpectedStart time.Time
-	// Object is the same in the status of the PodGroup, never changed; nil in a decision.
-	Object *v1alpha1.Reservation
 }
 
 // ReservedRoom is what is reserved on one node.

@@ -122,7 +122,7 @@ func (q *question) evict(statement *framework.Statement, priority int32) {
 
 // evictUnits evicts those units that may be, as far as they leave their job its minimum, or nothing.
 func (q *question) evictUnits(statement *framework.Statement, units []framework.Unit) {
-	for _, unit := range q.session.Victims(framework.Preempt, q.job, units) {
+	for _, unit := range q.session.Victims(q.job, units) {
 		for _, task := range unit.Tasks {
 			stays := func(t *model.Task) bool { return t != task && t.Status.Counts() }
 			if q.left--; unit.Whole || unit.Job.Short(stays) == nil {

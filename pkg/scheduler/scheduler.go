@@ -121,7 +121,9 @@ func New(
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: report.NewReporter(report.Source{Whole: starts.known, Suggestion: advisor.text}), delays: backoff.NewDelays(), doubts: doubts{}, starts: starts,
+		reporter: report.NewReporter(report.Source{
+			Group: state.Group, Reservation: state.Reservation, Whole: starts.known, Suggestion: advisor.text,
+		}), delays: backoff.NewDelays(), doubts: doubts{}, starts: starts,
 		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &debugapi.History{},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -249,7 +250,8 @@ func (s *Scheduler) endOverdue(ctx context.Context, now time.Time) {
 
 // endStart is endStarts for one gang.
 func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time) (over *model.Refusal, wake time.Time) {
-	job = groups.Stated(job, job.Group)
+	group := s.state.Group(job.Key)
+	job = groups.Stated(job, group)
 	s.starts.follow(job, now)
 	if until, ok := s.starts.untold(job, now); ok {
 		return untoldYet(), until
@@ -260,8 +262,9 @@ func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time)
 	end, due := s.undone, time.Time{}
 	which, ok := boundByUs, false
 	if due, ok = s.starts.due(job, now); !ok && s.starts.whole(job) {
-		end, which = restarted, onNode
-		due, ok = groups.RestartAt(job)
+		end = func(job *model.Job) *model.Refusal { return restarted(job, group.Status.DegradedSince) }
+		which = onNode
+		due, ok = groups.RestartAt(group)
 	}
 	switch {
 	case !ok:
@@ -280,8 +283,7 @@ func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time)
 func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
 
 // restarted returns why what is left of a gang is deleted, which was whole.
-func restarted(job *model.Job) *model.Refusal {
-	lost := job.Group.Status.DegradedSince
+func restarted(job *model.Job, lost *metav1.Time) *model.Refusal {
 	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
 		"restarted as onMemberLoss says: it has lost members, and only %d of %d have been left since %s",
 		job.Count((*model.Task).IsBound), job.MinMember, lost.UTC().Format(time.RFC3339))}

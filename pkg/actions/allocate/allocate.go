@@ -33,7 +33,7 @@ func (a *action) Execute(session *framework.Session) {
 	var begun, promised, waiting []*model.Job
 	for _, job := range unsettled(session) {
 		switch {
-		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
+		case job.Count(pending) == 0 && (!job.HasGroup || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
 		case short(session, job) && job.Count(start.Stays) > 0:
 			begun = append(begun, job)

@@ -94,8 +94,8 @@ func (r *run) known(task *model.Task) (first, second int64) {
 		return began + *seconds
 	}
 	first, second = after(r.since(task), task.Pod.Spec.ActiveDeadlineSeconds), unknown
-	if job := r.session.Snapshot.Job(task.Job); job != nil && job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil {
-		second = after(r.begin(job), job.Group.Spec.ExpectedRunSeconds)
+	if job := r.session.Snapshot.Job(task.Job); job != nil && job.ExpectedRunSeconds != nil {
+		second = after(r.begin(job), job.ExpectedRunSeconds)
 	}
 	return min(first, second), max(first, second)
 }

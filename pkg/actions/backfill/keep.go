@@ -31,7 +31,7 @@ func (r *run) idles(job *model.Job) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return true
 	}
-	return job.Group == nil || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
+	return !job.HasGroup || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
 // keep looks at one reservation. As long as the job would start there once all have left it stays where it is, also when they
@@ -57,7 +57,6 @@ func (r *run) keep(job *model.Job) {
 		}
 	}
 	if !planned.Equal(before) {
-		planned.Object = nil
 		r.session.Reserve(job, &planned)
 	}
 	r.hold(job, &planned, expected)
@@ -78,8 +77,8 @@ func (r *run) overdue(job *model.Job, reservation *model.Reservation, expected o
 // keptUntil returns up to when a place is kept of which nobody knows when it is free, in seconds since 1970.
 func keptUntil(job *model.Job, reservation *model.Reservation) int64 {
 	since, waited := reservation.Since.Unix(), int64(0)
-	if waits := job.Group.Status.WaitingSince; waits != nil {
-		waited = since - waits.Unix()
+	if !job.WaitingSince.IsZero() {
+		waited = since - job.WaitingSince.Unix()
 	}
 	return since + max(waited, longEnough)
 }

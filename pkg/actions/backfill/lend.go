@@ -130,8 +130,8 @@ func (l *lender) gone(job *model.Job) int64 {
 		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
 			seconds = *deadline
 		}
-		if job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil {
-			seconds = min(seconds, *job.Group.Spec.ExpectedRunSeconds)
+		if job.ExpectedRunSeconds != nil {
+			seconds = min(seconds, *job.ExpectedRunSeconds)
 		}
 		if seconds < 1 || seconds > math.MaxInt64-l.now {
 			return 0

@@ -36,7 +36,7 @@ func (timid) Name() string { return "timid" }
 func (p timid) OpenSession(session *framework.Session) { *p.session = session }
 
 // PickVictims leaves everybody.
-func (p timid) PickVictims(_ framework.Purpose, preemptor *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+func (p timid) PickVictims(preemptor *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
 	*p.kept = append(*p.kept, len((*p.session).Snapshot.Holds()))
 	if preemptor.Key.Name == p.about {
 		panic("assignment to entry in nil map")

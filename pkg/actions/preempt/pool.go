@@ -191,7 +191,7 @@ func (r *run) narrow(p *pool, preemptor *model.Job) {
 		}
 	}
 	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
-	for _, picked := range r.session.Victims(framework.Preempt, preemptor, units) {
+	for _, picked := range r.session.Victims(preemptor, units) {
 		if picked.Whole {
 			whole[picked.Tasks[0]] = true
 		} else {

@@ -174,7 +174,7 @@ func (s *search) agreed(p *plan) bool {
 	for i, u := range p.units {
 		units[i] = framework.Unit{Job: u.of.job, Tasks: u.tasks, Whole: u.whole}
 	}
-	return len(s.session.Victims(framework.Preempt, s.job, units)) == len(units)
+	return len(s.session.Victims(s.job, units)) == len(units)
 }
 
 // claim adds a unit to the plan.

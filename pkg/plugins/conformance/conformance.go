@@ -31,7 +31,7 @@ func (plugin) Name() string { return Name }
 
 // PickVictims leaves units without pods of the system: those in kube-system, and those of the two classes that Kubernetes
 // reserves for what a cluster or a node cannot do without.
-func (plugin) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+func (plugin) PickVictims(_ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
 	return slices.DeleteFunc(units, func(unit framework.Unit) bool { return slices.ContainsFunc(unit.Tasks, ofSystem) }), true
 }
 

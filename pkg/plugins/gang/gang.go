@@ -63,7 +63,7 @@ func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusa
 
 // PickVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
 // of a gang that needs it.
-func (plugin) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+func (plugin) PickVictims(_ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
 	return slices.DeleteFunc(units, func(unit framework.Unit) bool {
 		return !unit.Whole && unit.Job != nil && unit.Job.Short(func(task *model.Task) bool {
 			return task.Status.Counts() && !slices.Contains(unit.Tasks, task)

@@ -114,12 +114,12 @@ func TestPickVictims(t *testing.T) {
 			if c.job != nil {
 				unit.Tasks = c.job.Tasks[:1]
 			}
-			picked, decided := plugin{}.PickVictims(framework.Preempt, nil, []framework.Unit{unit})
+			picked, decided := plugin{}.PickVictims(nil, []framework.Unit{unit})
 			if !decided || len(picked) == 1 != c.goes {
 				t.Errorf("alone: picked %d, decided %v", len(picked), decided)
 			}
 			unit.Whole = true
-			if picked, _ = (plugin{}).PickVictims(framework.Preempt, nil, []framework.Unit{unit}); len(picked) != 1 {
+			if picked, _ = (plugin{}).PickVictims(nil, []framework.Unit{unit}); len(picked) != 1 {
 				t.Error("the whole job may not go")
 			}
 		})

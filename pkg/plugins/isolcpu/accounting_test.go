@@ -58,7 +58,7 @@ type everybody struct{}
 
 func (everybody) Name() string { return "everybody" }
 
-func (everybody) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+func (everybody) PickVictims(_ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
 	return units, true
 }
 

@@ -39,13 +39,7 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// PickVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods. It says
-// nothing about other purposes.
-func (plugin) PickVictims(
-	purpose framework.Purpose, preemptor *model.Job, units []framework.Unit,
-) (picked []framework.Unit, decided bool) {
-	if purpose != framework.Preempt {
-		return nil, false
-	}
+// PickVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods.
+func (plugin) PickVictims(preemptor *model.Job, units []framework.Unit) (picked []framework.Unit, decided bool) {
 	return slices.DeleteFunc(units, func(unit framework.Unit) bool { return unit.Priority() >= preemptor.Priority }), true
 }

@@ -23,12 +23,12 @@ import (
 // GPU wait. It returns where they go, and why the others wait.
 func run(t *testing.T, arguments string, pods int) string {
 	t.Helper()
-	catalogue := framework.Catalogue{
-		Actions: []framework.ActionMaker{{Name: "allocate", Make: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }}},
-		Plugins: []framework.PluginMaker{thrift.Maker()},
+	catalogue := framework.Registry{
+		Actions: []framework.ActionRegistration{{Name: "allocate", New: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }}},
+		Plugins: []framework.PluginRegistration{thrift.Maker()},
 	}
 	text := "actions: allocate\ntiers:\n- plugins:\n  - name: thrift\n    arguments: " + arguments + "\n"
-	configuration, _, err := config.Decode("scheduler.yaml", []byte(text), catalogue.Known())
+	configuration, _, err := config.Decode("scheduler.yaml", []byte(text), catalogue.Names())
 	if err != nil {
 		return err.Error()
 	}

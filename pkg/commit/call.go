@@ -187,7 +187,7 @@ const (
 	// Pointless: the CallPrepare of the pod, which is under way, serves nothing any more. Whoever carries it out may end it;
 	// its reply is waited for, and the bind's own outcome follows.
 	Pointless
-	// Released: what GiveBack asked for is done.
+	// Released: what ReleaseNominations asked for is done.
 	Released
 	// Undone: a pod that was bound is being deleted, or gone already.
 	Undone

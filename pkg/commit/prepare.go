@@ -179,7 +179,7 @@ func (m *Machine) released(now time.Time, e *entry, err error) {
 	m.answer(now, e, e.outcome)
 }
 
-// GiveBack gives back what is set aside for a pod whose bind was uncertain and turned out to have failed. The outcome Released
+// ReleaseNominations gives back what is set aside for a pod whose bind was uncertain and turned out to have failed. The outcome Released
 // follows.
 func (m *Machine) GiveBack(now time.Time, pod model.PodRef) {
 	m.join(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})

@@ -16,7 +16,7 @@ import (
 )
 
 // offline is one catalogue for all tests.
-func offline(t *testing.T) *framework.Catalogue {
+func offline(t *testing.T) *framework.Registry {
 	t.Helper()
 	catalogue, err := Offline(t.Context())
 	if err != nil {
@@ -86,10 +86,10 @@ func TestWhatIsDeclaredIsWhatIsRead(t *testing.T) {
 	catalogue := offline(t)
 	owners := map[string]func(*config.Reader) error{}
 	for _, maker := range catalogue.Actions {
-		owners[maker.Name] = func(r *config.Reader) error { _, err := maker.Make(r); return err }
+		owners[maker.Name] = func(r *config.Reader) error { _, err := maker.New(r); return err }
 	}
 	for _, maker := range catalogue.Plugins {
-		owners[maker.Name] = func(r *config.Reader) error { _, err := maker.Make(r); return err }
+		owners[maker.Name] = func(r *config.Reader) error { _, err := maker.New(r); return err }
 	}
 	for _, e := range Entries() {
 		for _, a := range e.Arguments {
@@ -116,12 +116,12 @@ func TestWhatIsReadIsDeclared(t *testing.T) {
 		reader := config.NewArguments(e.Name, map[string]string{"no such argument": "1"}).Reader()
 		for _, maker := range catalogue.Plugins {
 			if maker.Name == e.Name {
-				_, _ = maker.Make(reader) // what it says of no arguments is not the question
+				_, _ = maker.New(reader) // what it says of no arguments is not the question
 			}
 		}
 		for _, maker := range catalogue.Actions {
 			if maker.Name == e.Name {
-				_, _ = maker.Make(reader)
+				_, _ = maker.New(reader)
 			}
 		}
 		for _, name := range reader.Asked() {

@@ -29,13 +29,13 @@ import (
 )
 
 // Catalogue returns every action and plugin of this build. With nil it can be explained, and nothing can be made of it.
-func Catalogue(kube plugins.Kube) *framework.Catalogue {
-	return &framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+func Catalogue(kube plugins.Kube) *framework.Registry {
+	return &framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
 }
 
 // Offline returns a catalogue of which everything can be made, and nothing run: nobody is asked for anything. What it starts ends
 // with the context. Call it once per process.
-func Offline(ctx context.Context) (*framework.Catalogue, error) {
+func Offline(ctx context.Context) (*framework.Registry, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -62,7 +62,7 @@ func Lint(ctx context.Context, file string, data []byte) ([]config.Warning, erro
 	return lint(catalogue, file, data)
 }
 
-func lint(catalogue *framework.Catalogue, file string, data []byte) ([]config.Warning, error) {
+func lint(catalogue *framework.Registry, file string, data []byte) ([]config.Warning, error) {
 	_, warnings, err := catalogue.Read(file, data)
 	var wrong []error
 	for _, found := range config.Errors(err) {

@@ -50,7 +50,7 @@ type Report struct {
 
 // Options are what a Live works with.
 type Options struct {
-	Catalogue *framework.Catalogue
+	Catalogue *framework.Registry
 	Clock     clock.WithTicker
 	// Client reads the ConfigMap, and writes events about it; it may be nil for another source.
 	Client kubernetes.Interface

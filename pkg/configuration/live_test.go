@@ -46,7 +46,7 @@ type stand struct {
 	version int
 }
 
-func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *framework.Catalogue, objects ...*corev1.ConfigMap) *stand {
+func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *framework.Registry, objects ...*corev1.ConfigMap) *stand {
 	t.Helper()
 	s := &stand{
 		t: t, client: fake.NewClientset(), swaps: make(chan func() *framework.Profile, 10), written: make(chan *eventsv1.Event, 10),

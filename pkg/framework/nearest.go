@@ -2,15 +2,15 @@ package framework
 
 import "github.com/tutti-sched/tutti/pkg/model"
 
-// nearest is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of several. The
+// closestFit is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of several. The
 // zero nearest has seen none.
-type nearest struct {
+type closestFit struct {
 	node  *model.Node
 	share int64
 }
 
-// look takes note of a node that lacks something.
-func (n *nearest) look(node *model.Node, request model.Resources, room model.Room) {
+// observe takes note of a node that lacks something.
+func (n *closestFit) observe(node *model.Node, request model.Resources, room model.Room) {
 	var share int64
 	for position, amount := range request {
 		if amount <= 0 {
@@ -25,9 +25,9 @@ func (n *nearest) look(node *model.Node, request model.Resources, room model.Roo
 	}
 }
 
-// tell adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
+// addTo adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
 // nodes lack each.
-func (n *nearest) tell(dimensions *model.Dimensions, tally *model.Tally, lack []int, request model.Resources, room model.Room) {
+func (n *closestFit) addTo(dimensions *model.Dimensions, tally *model.Tally, lack []int, request model.Resources, room model.Room) {
 	most := -1
 	for position, nodes := range lack {
 		if nodes > 0 && (most < 0 || nodes > lack[most] || nodes == lack[most] && dimensions.Name(position) < dimensions.Name(most)) {

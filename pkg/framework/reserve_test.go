@@ -22,18 +22,18 @@ func TestDepartOnlySupposes(t *testing.T) {
 		decided = append(decided, d)
 	}})
 	before := dump(snapshot)
-	fits := func(statement *Statement) bool { return statement.Promise(waits.Tasks[0], snapshot.Nodes[0]) == nil }
+	fits := func(statement *Statement) bool { return statement.Pipeline(waits.Tasks[0], snapshot.Nodes[0]) == nil }
 	var alone, both bool
 	s.Try(func(statement *Statement) *model.Refusal {
 		s.Try(func(inner *Statement) *model.Refusal {
-			inner.Depart(runs.Tasks[0])
+			inner.SimulateCompletion(runs.Tasks[0])
 			alone = fits(inner)
 			return no("x")
 		})
-		statement.Depart(runs.Tasks[0])
-		statement.Depart(runs.Tasks[1])
+		statement.SimulateCompletion(runs.Tasks[0])
+		statement.SimulateCompletion(runs.Tasks[1])
 		both = fits(statement)
-		if again := statement.Depart(runs.Tasks[1]); again == nil || again.Code != CodeMisuse {
+		if again := statement.SimulateCompletion(runs.Tasks[1]); again == nil || again.Code != CodeMisuse {
 			t.Errorf("a task that has left leaves again: %v", again)
 		}
 		return no("x")
@@ -45,7 +45,7 @@ func TestDepartOnlySupposes(t *testing.T) {
 		t.Errorf("it was only supposed, and left\n%s\ninstead of\n%s", after, before)
 	}
 	refusal := s.Try(func(statement *Statement) *model.Refusal {
-		statement.Depart(runs.Tasks[0])
+		statement.SimulateCompletion(runs.Tasks[0])
 		fits(statement)
 		return nil
 	})
@@ -64,7 +64,7 @@ func TestReserveAndBorrow(t *testing.T) {
 	var decided []model.Decision
 	s := Open(snapshot, profileOf(), Options{Verify: true, Decide: func(d model.Decision) { decided = append(decided, d) }})
 	finds := func(job *model.Job) bool {
-		node, _ := s.Choose(job.Tasks[0], model.IdleRoom, nil)
+		node, _ := s.SelectNode(job.Tasks[0], model.IdleRoom, nil)
 		return node != nil
 	}
 	s.Reserve(owner, &model.Reservation{
@@ -74,13 +74,13 @@ func TestReserveAndBorrow(t *testing.T) {
 		t.Errorf("the owner finds room: %t, the other: %t", finds(owner), finds(other))
 	}
 	for gone, want := range map[int64]bool{100: true, 101: false, model.Onlooker: true, 0: false} {
-		if s.Borrow(other, gone); finds(other) != want {
+		if s.UseReservedUntil(other, gone); finds(other) != want {
 			t.Errorf("who is gone at %d finds room: %t", gone, !want)
 		}
 		if finds(owner); finds(other) != want {
 			t.Errorf("who is gone at %d finds room after the owner has looked: %t", gone, !want)
 		}
-		s.Borrow(other, 0)
+		s.UseReservedUntil(other, 0)
 	}
 	if s.Reserve(owner, nil); !finds(other) {
 		t.Error("nothing is reserved any more, and there is no room")
@@ -93,9 +93,9 @@ func TestReserveAndBorrow(t *testing.T) {
 // keeper is an action that keeps reservations and does nothing.
 type keeper struct{}
 
-func (keeper) Name() string       { return "keeper" }
-func (keeper) Execute(*Session)   {}
-func (keeper) KeepsReservations() {}
+func (keeper) Name() string      { return "keeper" }
+func (keeper) Execute(*Session)  {}
+func (keeper) OwnsReservations() {}
 
 // idler is an action that does nothing else.
 type idler struct{}

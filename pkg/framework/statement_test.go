@@ -22,9 +22,9 @@ func (l ledger) add(task *model.Task, position model.Position, n int) {
 	}
 }
 
-func (l ledger) TaskPlaced(task *model.Task)                        { l.add(task, task.Position, 1) }
-func (l ledger) TaskEvicted(task *model.Task)                       { l.add(task, task.Position, 1) }
-func (l ledger) TaskUndone(task *model.Task, before model.Position) { l.add(task, before, -1) }
+func (l ledger) OnAllocate(task *model.Task)                          { l.add(task, task.Position, 1) }
+func (l ledger) OnEvict(task *model.Task)                             { l.add(task, task.Position, 1) }
+func (l ledger) OnDeallocate(task *model.Task, before model.Position) { l.add(task, before, -1) }
 
 func (l ledger) String() string {
 	held := map[string]int{}
@@ -46,9 +46,9 @@ func (p pair) note(what string, task *model.Task) {
 	*p.log = append(*p.log, fmt.Sprintf("%s: %s %s", p.named, task.Name, what))
 }
 
-func (p pair) TaskPlaced(task *model.Task)                   { p.note("placed", task) }
-func (p pair) TaskEvicted(task *model.Task)                  { p.note("evicted", task) }
-func (p pair) TaskUndone(task *model.Task, _ model.Position) { p.note("undone", task) }
+func (p pair) OnAllocate(task *model.Task)                     { p.note("placed", task) }
+func (p pair) OnEvict(task *model.Task)                        { p.note("evicted", task) }
+func (p pair) OnDeallocate(task *model.Task, _ model.Position) { p.note("undone", task) }
 
 // town draws a cluster with some tasks on their nodes already.
 func town(t *rapid.T) *model.Snapshot {
@@ -113,13 +113,13 @@ func (w *wanderer) operate(statement *Statement) {
 	var refusal *model.Refusal
 	switch rapid.IntRange(0, 5).Draw(w.t, "operation") {
 	case 0:
-		refusal = statement.Place(task, node)
+		refusal = statement.Allocate(task, node)
 	case 1:
-		refusal = statement.Promise(task, node)
+		refusal = statement.Pipeline(task, node)
 	case 2:
-		refusal = statement.Spare(task)
+		refusal = statement.Unevict(task)
 	case 3:
-		refusal = statement.Withdraw(task)
+		refusal = statement.Unpipeline(task)
 	case 4:
 		refusal = statement.Delete(task)
 	default:
@@ -144,7 +144,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		var session *Session
 		session = Open(snapshot, profileOf(minimum{"gang"}, book), Options{Verify: true, Decide: func(decision model.Decision) {
 			job := session.Snapshot.Job(decision.Job)
-			if len(decision.Binds) > 0 && job.Count(WithPlaced.Counts) < int(job.MinMember) {
+			if len(decision.Binds) > 0 && job.Count(Ready.Counts) < int(job.MinMember) {
 				t.Fatalf("decision below minimum: %+v", decision)
 			}
 			for _, bind := range decision.Binds {
@@ -194,7 +194,7 @@ func TestObserversAreToldBackwards(t *testing.T) {
 	snapshot.Move(job.Tasks[1], model.Position{Status: model.Running, Node: "n0"})
 	session := Open(snapshot, profileOf(pair{"one", &log}, pair{"two", &log}), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(job.Tasks[0], snapshot.Nodes[0])
+		statement.Allocate(job.Tasks[0], snapshot.Nodes[0])
 		statement.Evict(job.Tasks[1])
 		return no("Changed")
 	})
@@ -215,13 +215,13 @@ func TestPromiseOnReleasedRoom(t *testing.T) {
 	wants := join(snapshot, "wants", 2, 2, model.Resources{2})
 	session := Open(snapshot, profileOf(), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
-		if refusal := statement.Place(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
+		if refusal := statement.Allocate(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
 			t.Error("placed on room that is not free yet")
 		}
-		if refusal := statement.Promise(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
+		if refusal := statement.Pipeline(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
 			t.Errorf("promise: %v", refusal)
 		}
-		if refusal := statement.Promise(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
+		if refusal := statement.Pipeline(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
 			t.Error("the same room promised twice")
 		}
 		return nil
@@ -238,8 +238,8 @@ func TestPartOfAGangIsRefused(t *testing.T) {
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
 	before := dump(snapshot)
 	refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(single.Tasks[0], snapshot.Nodes[0])
-		return statement.Place(gang.Tasks[0], snapshot.Nodes[0])
+		statement.Allocate(single.Tasks[0], snapshot.Nodes[0])
+		return statement.Allocate(gang.Tasks[0], snapshot.Nodes[0])
 	})
 	if refusal == nil || refusal.Needs != 2 || refusal.Has != 1 || decisions != 0 || dump(snapshot) != before {
 		t.Errorf("refusal %v, %d decisions, snapshot\n%s", refusal, decisions, dump(snapshot))
@@ -253,14 +253,14 @@ func TestPromisesBindNothing(t *testing.T) {
 	decisions := 0
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
 	if refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(gang.Tasks[0], snapshot.Nodes[0])
-		return statement.Promise(gang.Tasks[1], snapshot.Nodes[0])
+		statement.Allocate(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.Pipeline(gang.Tasks[1], snapshot.Nodes[0])
 	}); refusal == nil {
 		t.Error("one placed and one promised passed for two placed")
 	}
 	if refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Promise(gang.Tasks[0], snapshot.Nodes[0])
-		return statement.Promise(gang.Tasks[1], snapshot.Nodes[0])
+		statement.Pipeline(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.Pipeline(gang.Tasks[1], snapshot.Nodes[0])
 	}); refusal != nil {
 		t.Errorf("two promises: %v", refusal)
 	}
@@ -282,7 +282,7 @@ func TestEvictionOfAStranger(t *testing.T) {
 		if refusal := statement.Evict(stranger); refusal != nil {
 			return refusal
 		}
-		return statement.Promise(job.Tasks[0], snapshot.Nodes[0])
+		return statement.Pipeline(job.Tasks[0], snapshot.Nodes[0])
 	})
 	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Promises) != 1 {
 		t.Errorf("refusal %v, decisions %+v", refusal, got)
@@ -314,7 +314,7 @@ func TestNeeds(t *testing.T) {
 			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
 			session.Try(func(statement *Statement) *model.Refusal {
 				for _, task := range job.Tasks[c.running:] {
-					statement.Place(task, snapshot.Nodes[0])
+					statement.Allocate(task, snapshot.Nodes[0])
 				}
 				return nil
 			})
@@ -339,7 +339,7 @@ func TestNeedsOfRoles(t *testing.T) {
 	var got []int
 	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
 	for _, task := range job.Tasks[2:] {
-		session.Try(func(statement *Statement) *model.Refusal { return statement.Place(task, snapshot.Nodes[0]) })
+		session.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(task, snapshot.Nodes[0]) })
 	}
 	if !slices.Equal(got, []int{1, 0}) {
 		t.Errorf("needs %v, want that of the launcher and none of the third worker", got)
@@ -354,7 +354,7 @@ func TestStatementEnds(t *testing.T) {
 	var kept *Statement
 	session.Try(func(statement *Statement) *model.Refusal { kept = statement; return nil })
 	for _, refusal := range []*model.Refusal{
-		kept.Place(job.Tasks[0], snapshot.Nodes[0]), kept.Promise(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
+		kept.Allocate(job.Tasks[0], snapshot.Nodes[0]), kept.Pipeline(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
 	} {
 		if refusal == nil || refusal.Code != CodeMisuse {
 			t.Errorf("got %v", refusal)
@@ -412,7 +412,7 @@ func TestReserve(t *testing.T) {
 	task, node := snapshot.Jobs[0].Tasks[0], snapshot.Nodes[0]
 	place := func(then *model.Refusal) *model.Refusal {
 		return session.Try(func(statement *Statement) *model.Refusal {
-			if refusal := statement.Place(task, node); refusal != nil {
+			if refusal := statement.Allocate(task, node); refusal != nil {
 				return refusal
 			}
 			return then

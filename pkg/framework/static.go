@@ -29,15 +29,15 @@ type static struct {
 	ruledOut model.Tally
 }
 
-// follow brings the answers up to date. Only nodes that are new or changed themselves are checked; the scores are taken
+// update brings the answers up to date. Only nodes that are new or changed themselves are checked; the scores are taken
 // anew for all candidates, since the best of them sets the measure.
-func (a *static) follow(s *Session, task *model.Task) {
+func (a *static) update(s *Session, task *model.Task) {
 	journal := &s.Snapshot.Journal
 	if journal.SameNodes(a.mark) {
 		return
 	}
 	a.version++
-	checks, refused := s.checks(task, Static)
+	checks, refused := s.checks(task, NodeOnly)
 	if len(s.Snapshot.Nodes) == 0 {
 		refused = noNodes()
 	}
@@ -45,15 +45,15 @@ func (a *static) follow(s *Session, task *model.Task) {
 		*a = static{mark: journal.Mark(), version: a.version, refused: refused}
 		return
 	}
-	a.verdicts = a.check(s.Snapshot.Nodes, placement{checks: checks})
+	a.verdicts = a.check(s.Snapshot.Nodes, nodeQuery{checks: checks})
 	a.nodes = append([]*model.Node(nil), s.Snapshot.Nodes...)
-	a.sum()
-	a.score(s.scores(task, Static, a.candidates))
+	a.combine()
+	a.score(s.scores(task, NodeOnly, a.candidates))
 	a.refused, a.mark = nil, journal.Mark()
 }
 
 // check returns the verdicts on the nodes, from memory where nothing changed: both lists are sorted.
-func (a *static) check(nodes []*model.Node, asked placement) []*model.Refusal {
+func (a *static) check(nodes []*model.Node, asked nodeQuery) []*model.Refusal {
 	verdicts := make([]*model.Refusal, len(nodes))
 	before := 0
 	for i, node := range nodes {
@@ -71,8 +71,8 @@ func (a *static) check(nodes []*model.Node, asked placement) []*model.Refusal {
 	return verdicts
 }
 
-// sum lists the candidates and counts the others.
-func (a *static) sum() {
+// combine lists the candidates and counts the others.
+func (a *static) combine() {
 	a.ruledOut = model.Tally{}
 	count := 0
 	for _, verdict := range a.verdicts {
@@ -96,8 +96,8 @@ func (a *static) score(scores []NodeScore) {
 	for _, score := range scores {
 		addScore(sums, score, a.candidates)
 	}
-	capped := func(sum int64) int32 { return int32(min(max(sum, barred+1), most)) }
-	a.scores, a.even = nil, barred
+	capped := func(sum int64) int32 { return int32(min(max(sum, infeasible+1), maxSum)) }
+	a.scores, a.even = nil, infeasible
 	if len(sums) > 0 {
 		a.even = capped(sums[0])
 	}
@@ -106,15 +106,15 @@ func (a *static) score(scores []NodeScore) {
 	}
 	a.scores = make([]int32, len(a.nodes))
 	for i := range a.scores {
-		a.scores[i] = barred
+		a.scores[i] = infeasible
 	}
 	for i, position := range a.positions {
 		a.scores[position] = capped(sums[i])
 	}
 }
 
-// of returns the score of the node at a position, barred when it is no candidate.
-func (a *static) of(position int) int32 {
+// scoreOf returns the score of the node at a position, barred when it is no candidate.
+func (a *static) scoreOf(position int) int32 {
 	if a.scores == nil {
 		return a.even
 	}

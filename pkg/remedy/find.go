@@ -55,10 +55,10 @@ func Find(session *framework.Session, job *model.Job, refusal *model.Refusal, op
 // answerable tells whether trying to start the job says anything: it waits for its minimum, its members can be placed at all, and
 // nobody outside has a part in it, who would have to be asked.
 func (q *question) answerable() bool {
-	if q.session.GateJob(q.job, framework.WithPlaced) == nil || q.session.ValidateJob(q.job) != nil {
+	if q.session.JobReady(q.job, framework.Ready) == nil || q.session.ValidateJob(q.job) != nil {
 		return false
 	}
-	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.Fleeting(task) })
+	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.HasTransientRefusal(task) })
 }
 
 // place returns what would help a job for whose members there is no place. What gives room comes first, since it takes nothing from
@@ -123,7 +123,7 @@ func (q *question) starts() bool {
 	waiting := q.job.Waiting()
 	q.left -= 1 + len(waiting)
 	for _, first := range kindsOf(waiting) {
-		q.left -= len(q.session.Candidates(first))
+		q.left -= len(q.session.EligibleNodes(first))
 	}
 	if q.left <= 0 {
 		return false

@@ -57,7 +57,7 @@ func (q *question) completed(change *Change, back func()) Advice {
 
 // membersAnswerable is answerable for a job that is refused since members are missing.
 func (q *question) membersAnswerable() bool {
-	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.Fleeting(task) })
+	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.HasTransientRefusal(task) })
 }
 
 func waits(task *model.Task) bool { return task.Status == model.Pending && !task.Gated }

@@ -55,13 +55,13 @@ func (q *question) priorities() []int32 {
 }
 
 // units returns the jobs that could be evicted whole for one of that priority.
-func (q *question) units(priority int32) (units []framework.Unit) {
+func (q *question) units(priority int32) (units []framework.EvictionUnit) {
 	for _, job := range q.session.Snapshot.Jobs {
 		if job == q.job || job.Priority >= priority {
 			continue
 		}
 		q.left -= 1 + len(job.Tasks)/8
-		if unit := (framework.Unit{Job: job, Whole: true}); q.evictable(&unit) {
+		if unit := (framework.EvictionUnit{Job: job, WholeGang: true}); q.evictable(&unit) {
 			units = append(units, unit)
 		}
 	}
@@ -69,7 +69,7 @@ func (q *question) units(priority int32) (units []framework.Unit) {
 }
 
 // evictable fills in who would be evicted with a job, and tells whether nothing but its priority stands against it.
-func (q *question) evictable(unit *framework.Unit) bool {
+func (q *question) evictable(unit *framework.EvictionUnit) bool {
 	for _, task := range unit.Job.Tasks {
 		switch {
 		case task.Status == model.Binding:
@@ -121,11 +121,11 @@ func (q *question) evict(statement *framework.Statement, priority int32) {
 }
 
 // evictUnits evicts those units that may be, as far as they leave their job its minimum, or nothing.
-func (q *question) evictUnits(statement *framework.Statement, units []framework.Unit) {
-	for _, unit := range q.session.Victims(framework.Preempt, q.job, units) {
+func (q *question) evictUnits(statement *framework.Statement, units []framework.EvictionUnit) {
+	for _, unit := range q.session.Victims(framework.ForPreemption, q.job, units) {
 		for _, task := range unit.Tasks {
 			stays := func(t *model.Task) bool { return t != task && t.Status.Counts() }
-			if q.left--; unit.Whole || unit.Job.Short(stays) == nil {
+			if q.left--; unit.WholeGang || unit.Job.Short(stays) == nil {
 				statement.Evict(task) // a pod that cannot be evicted stays
 			}
 		}
@@ -134,7 +134,7 @@ func (q *question) evictUnits(statement *framework.Statement, units []framework.
 
 // singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority: the least
 // important first.
-func (q *question) singles(job *model.Job, priority int32) (units []framework.Unit) {
+func (q *question) singles(job *model.Job, priority int32) (units []framework.EvictionUnit) {
 	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.Counts() }) <= int(job.MinMember) {
 		return nil
 	}
@@ -142,9 +142,9 @@ func (q *question) singles(job *model.Job, priority int32) (units []framework.Un
 	for _, task := range job.Tasks {
 		up := task.Status == model.Bound || task.Status == model.Running
 		if up && q.session.Snapshot.Spared[task.UID] == nil && !q.covered(task) {
-			units = append(units, framework.Unit{Job: job, Tasks: []*model.Task{task}})
+			units = append(units, framework.EvictionUnit{Job: job, Tasks: []*model.Task{task}})
 		}
 	}
-	slices.SortStableFunc(units, func(a, b framework.Unit) int { return cmp.Compare(a.Priority(), b.Priority()) })
+	slices.SortStableFunc(units, func(a, b framework.EvictionUnit) int { return cmp.Compare(a.Priority(), b.Priority()) })
 	return units
 }

@@ -55,9 +55,9 @@ func (q *question) fill() (rooms []Room, exact bool) {
 			could: map[*model.Node]model.Resources{}, plain: len(kindsOf(waiting)) == 1,
 		}
 		defer func() { f.enlarge(f.rooms, -1) }()
-		q.session.See(q.job)
+		q.session.ApplyReservations(q.job)
 		f.placeAll(slices.SortedFunc(slices.Values(waiting), q.session.CompareTasks))
-		for q.session.GateJob(q.job, framework.WithPromised) != nil {
+		for q.session.JobReady(q.job, framework.Pipelined) != nil {
 			if !f.placeNext() {
 				return
 			}
@@ -71,17 +71,17 @@ func (q *question) fill() (rooms []Room, exact bool) {
 func (f *filling) placeAll(waiting []*model.Task) {
 	hopeless := map[model.Shape]bool{}
 	for _, task := range waiting {
-		if f.session.GateJob(f.job, framework.WithPromised) == nil {
+		if f.session.JobReady(f.job, framework.Pipelined) == nil {
 			return
 		}
 		if !hopeless[task.Shape] {
-			node, _ := f.session.Choose(task, model.FutureRoom, nil)
-			if node != nil && f.statement.Promise(task, node) == nil {
+			node, _ := f.session.SelectNode(task, model.FutureRoom, nil)
+			if node != nil && f.statement.Pipeline(task, node) == nil {
 				f.left--
 				continue
 			}
-			f.left -= len(f.session.Candidates(task))
-			hopeless[task.Shape] = f.session.Plain(task)
+			f.left -= len(f.session.EligibleNodes(task))
+			hopeless[task.Shape] = f.session.FitsByResourcesOnly(task)
 			f.plain = f.plain && hopeless[task.Shape]
 		}
 		f.missing = append(f.missing, task)
@@ -117,7 +117,7 @@ func (f *filling) take(task *model.Task, node *model.Node) bool {
 	if !f.plain {
 		f.left -= 20
 	}
-	if !f.plain && !f.session.Fits(task, node, model.FutureRoom) || f.statement.Promise(task, node) != nil {
+	if !f.plain && !f.session.FeasibleOn(task, node, model.FutureRoom) || f.statement.Pipeline(task, node) != nil {
 		f.grant(node, more, -1)
 		return false
 	}
@@ -271,7 +271,7 @@ func (f *filling) offersFor(task *model.Task) *offers {
 	known := f.offers[kindOf(task)]
 	if known == nil {
 		known = &offers{}
-		for _, node := range f.session.Candidates(task) {
+		for _, node := range f.session.EligibleNodes(task) {
 			*known = append(*known, offer{cost: f.cost(node, task), node: node})
 		}
 		f.left -= len(*known)
@@ -337,7 +337,7 @@ func (q *question) add(placed int64) func() *Change {
 	return func() *Change {
 		waiting := q.job.Waiting()
 		short := int64(q.job.MinMember) - placed
-		special := func(task *model.Task) bool { return !q.session.Plain(task) }
+		special := func(task *model.Task) bool { return !q.session.FitsByResourcesOnly(task) }
 		if len(kindsOf(waiting)) != 1 || slices.ContainsFunc(waiting, special) || short <= 0 || short > int64(len(waiting)) {
 			return nil
 		}

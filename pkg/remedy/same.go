@@ -26,7 +26,7 @@ func Alike(session *framework.Session, job *model.Job, code model.Code) (same Sa
 	first := job.Tasks[0]
 	for _, task := range job.Tasks {
 		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Nominated != "" || kindOf(task) != kindOf(first) ||
-			!session.Plain(task) {
+			!session.FitsByResourcesOnly(task) {
 			return same, false
 		}
 	}

@@ -14,11 +14,11 @@ type picky struct{ name string }
 
 func (picky) Name() string { return "picky" }
 
-func (p picky) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global || task.Name != p.name {
+func (p picky) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide || task.Name != p.name {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(*model.Node) *model.Refusal { return &model.Refusal{} }}, nil
+	return []framework.NodeFilterFunc{func(*model.Node) *model.Refusal { return &model.Refusal{} }}, nil
 }
 
 // Whether a member asks for more than a node and its room is not in its shape: each is asked for itself.
@@ -29,7 +29,7 @@ func TestAlikeAsksEveryMember(t *testing.T) {
 			job.Tasks = append(job.Tasks, &model.Task{PodRef: model.PodRef{Name: name}, Job: job.Key, Pod: &corev1.Pod{}})
 		}
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{job}}
-		profile := &framework.Profile{Tiers: []framework.Tier{{{New: func() framework.Plugin { return picky{picked} }}}}}
+		profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: func() framework.Plugin { return picky{picked} }}}}}
 		session := framework.Open(snapshot, profile, framework.Options{})
 		if _, ok := Alike(session, job, model.InsufficientResources); ok != want {
 			t.Errorf("%s asks for more: alike is %t", picked, ok)

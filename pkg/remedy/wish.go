@@ -57,7 +57,7 @@ func (q *question) startsWithout(wish *Wish, waiting []*model.Task) bool {
 	}
 	defer func() {
 		for i, task := range waiting {
-			q.session.Forget(task.Shape) // nobody asks for it again soon
+			q.session.DropHypotheticalShape(task.Shape) // nobody asks for it again soon
 			task.Pod, task.Shape = before[i].pod, before[i].shape
 		}
 	}()

@@ -56,7 +56,7 @@ func (o *odd) suffer(s *stage) (complaints []string, err error) {
 		var fault error
 		refusals := framework.Run(snapshot, s.profile, framework.Options{
 			Verify: true, Memory: &s.memory,
-			Caught: func(c framework.Caught) {
+			OnPanic: func(c framework.RecoveredPanic) {
 				complaints = append(complaints, c.Refusal.String())
 				if c.Job == nil || c.Job.Key.Namespace != "odd" {
 					fault = fmt.Errorf("%v suffers from the panic of %s\n%s", c.Job, c.Where, c.Stack)

@@ -47,7 +47,7 @@ func (s *stage) restart() error {
 		return errors.New("binds are on their way")
 	}
 	s.close()
-	s.close, s.kube, s.profile, s.memory = func() {}, nil, nil, framework.Memory{}
+	s.close, s.kube, s.profile, s.memory = func() {}, nil, nil, framework.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
 	for _, event := range s.world.told {
 		if event.Kind == cluster.KindDeviceClass {

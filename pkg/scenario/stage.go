@@ -44,7 +44,7 @@ type stage struct {
 	// reserved are the volumes and devices set aside for binds on their way.
 	reserved reservations
 	// memory is handed on from cycle to cycle, as the live loop does.
-	memory framework.Memory
+	memory framework.Cache
 
 	// ending are the pods that are evicted for a job, promised the nodes on which room is kept, by pod UID; the watch has not
 	// seen it yet. past is who was evicted for whom so far.
@@ -92,12 +92,12 @@ func (s *stage) open() error {
 	if err := s.openKube(); err != nil {
 		return err
 	}
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
 	text := s.configuration
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
 	}
-	configuration, warnings, err := config.Decode("story", text, catalogue.Known())
+	configuration, warnings, err := config.Decode("story", text, catalogue.Names())
 	if err != nil {
 		return err
 	}

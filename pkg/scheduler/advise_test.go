@@ -102,7 +102,7 @@ func TestABacklogCostsABoundedBit(t *testing.T) {
 	w := newWorld(t)
 	w.backlog()
 	counter := &counting{}
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return counter }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return counter }}})
 	w.play(t.Context(), 300*time.Millisecond)
 	said := 0
 	for name := range w.groups {
@@ -134,7 +134,7 @@ func TestQuestionsTakeAPartOfTheTime(t *testing.T) {
 	w := newWorld(t)
 	w.backlog()
 	plugin := &dawdler{clock: w.clock}
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return plugin }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return plugin }}})
 	w.play(t.Context(), 300*time.Millisecond)
 	plugin.takes = 5 * time.Millisecond // from here on there is no cycle, but for the one each minute
 	start := w.clock.Now()
@@ -153,7 +153,7 @@ type dawdler struct {
 
 func (*dawdler) Name() string { return "dawdler" }
 
-func (s *dawdler) FilterFor(*model.Task, framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+func (s *dawdler) PreFilter(*model.Task, framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	s.clock.Step(s.takes)
 	s.taken += s.takes
 	return nil, nil
@@ -164,7 +164,7 @@ type counting struct{ asked int }
 
 func (*counting) Name() string { return "counting" }
 
-func (c *counting) GateJob(*model.Job, framework.Standing) *model.Refusal {
+func (c *counting) JobReady(*model.Job, framework.Readiness) *model.Refusal {
 	c.asked++
 	return nil
 }
@@ -175,7 +175,7 @@ func TestAdviceThatPanicsCostsTheAdvice(t *testing.T) {
 	w.loop.options.Verify = false
 	w.node("n1", "2")
 	plugin := &touchy{}
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return plugin }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return plugin }}})
 	w.gang("big", 3, 3)
 	w.play(t.Context(), 2*time.Second)
 	if c := w.condition("big"); c == nil || c.Reason != "InsufficientResources" || w.advice("big") != "" || plugin.panics != 1 {
@@ -200,7 +200,7 @@ type touchy struct{ panics int }
 
 func (*touchy) Name() string { return "touchy" }
 
-func (p *touchy) GateJob(job *model.Job, _ framework.Standing) *model.Refusal {
+func (p *touchy) JobReady(job *model.Job, _ framework.Readiness) *model.Refusal {
 	if job.MinMember == 2 && job.Count(func(task *model.Task) bool { return task.Status == model.Promised }) > 0 {
 		p.panics++
 		panic("a lower minimum")

@@ -32,7 +32,7 @@ type keeper struct {
 
 func newKeeper(t *testing.T) *keeper {
 	k := &keeper{world: newWorld(t), held: map[types.UID]bool{}, keep: map[string]commit.Call{}}
-	k.loop.profile.Tiers = append(k.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return k }}})
+	k.loop.profile.Tiers = append(k.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return k }}})
 	k.loop.sender, k.loop.options.Reservations = k, k
 	return k
 }

@@ -40,7 +40,7 @@ func isolatedWorld(t tester, options isolcpu.Options) *world {
 	w := newWorld(t)
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: isolcpu.New(options)}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: isolcpu.New(options)}}},
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()})
 	w.loop = New(state, commit.New(commit.Options{}), profile, w, w.mailbox,

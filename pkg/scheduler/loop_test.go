@@ -62,7 +62,7 @@ func newWorld(t tester) *world {
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	w.loop = New(cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}), commit.New(commit.Options{}), profile,
 		w, w.mailbox, Options{Clock: w.clock, Period: 5 * time.Second, Verify: true})

@@ -82,11 +82,11 @@ func (m *Metrics) expect(profile *framework.Profile) {
 }
 
 // stopwatch returns what measures the next cycle, nil when nothing does.
-func (m *Metrics) stopwatch(now func() time.Time) *framework.Stopwatch {
+func (m *Metrics) stopwatch(now func() time.Time) *framework.PluginTimer {
 	if m == nil {
 		return nil
 	}
-	watch := &framework.Stopwatch{Now: now}
+	watch := &framework.PluginTimer{Now: now}
 	if m.cycles%sampled == 0 {
 		watch.Plugin = func(name, point string, took time.Duration) {
 			m.plugin.WithLabelValues(name, point).Observe(took.Seconds())

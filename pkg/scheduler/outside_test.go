@@ -18,8 +18,8 @@ type outsider struct {
 
 func (*outsider) Name() string { return "outsider" }
 
-func (o *outsider) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global || o.yes {
+func (o *outsider) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide || o.yes {
 		return nil, nil
 	}
 	o.asked++
@@ -30,7 +30,7 @@ func (o *outsider) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.
 func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 	for expires, want := range map[bool]int{true: 2, false: 0} {
 		w, o := newWorld(t), &outsider{expires: expires}
-		tier := framework.Tier{{New: func() framework.Plugin { return o }}}
+		tier := framework.Tier{{Factory: func() framework.Plugin { return o }}}
 		w.loop.profile.Tiers = append(w.loop.profile.Tiers, tier)
 		w.node("n", "4")
 		w.gang("g", 2, 2)
@@ -52,7 +52,7 @@ func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 // TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore, soon after.
 func TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore(t *testing.T) {
 	w, o := newWorld(t), &outsider{}
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return o }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return o }}})
 	w.node("n", "4")
 	w.gang("g", 2, 2)
 	w.play(t.Context(), 3*time.Second)
@@ -93,7 +93,7 @@ func TestABindThatABinderOnlyClaimsIsDoneAgain(t *testing.T) {
 	w := newWorld(t)
 	l := liar{world: w, asked: map[string]int{}}
 	w.loop.sender = l
-	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{New: func() framework.Plugin { return &outsider{yes: true} }}})
+	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
 	w.node("n", "4")
 	w.gang("g", 2, 2)
 	w.play(t.Context(), doubtFor-time.Second)

@@ -46,7 +46,7 @@ func (s *Scheduler) catch(where string, do func(), caught func(what, stack strin
 	defer func() {
 		if what := recover(); what != nil {
 			s.options.Metrics.panicked(where)
-			caught(framework.InOneLine(what), string(debug.Stack()))
+			caught(framework.OneLine(what), string(debug.Stack()))
 		}
 	}()
 	do()
@@ -65,10 +65,10 @@ type mishaps struct {
 }
 
 // caught takes note of a panic in the cycle that runs.
-func (s *Scheduler) caught(ctx context.Context, caught framework.Caught, now time.Time) {
+func (s *Scheduler) caught(ctx context.Context, caught framework.RecoveredPanic, now time.Time) {
 	s.options.Metrics.panicked(caught.Where)
 	log, m := klog.FromContext(ctx), &s.mishaps
-	m.cut = m.cut || caught.Cut
+	m.cut = m.cut || caught.Truncated
 	if caught.Job == nil {
 		m.lost = true
 		m.delay = min(longestHold, max(firstHold, 2*m.delay))

@@ -44,7 +44,7 @@ func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	w, f := newWorld(t), faulty{job: new(string), always: new(bool), times: new(int)}
-	tier := framework.Tier{{New: func() framework.Plugin { return f }}}
+	tier := framework.Tier{{Factory: func() framework.Plugin { return f }}}
 	w.loop.profile.Tiers = append([]framework.Tier{tier}, w.loop.profile.Tiers...)
 	metrics, err := NewMetrics(registry)
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 )
 
 // profileOf makes a profile with these plugins beside the two that every world has.
-func profileOf(more ...framework.Member) *framework.Profile {
+func profileOf(more ...framework.TierPlugin) *framework.Profile {
 	return &framework.Profile{
 		Actions: []framework.Action{allocate.New()},
-		Tiers:   []framework.Tier{append(framework.Tier{{New: priority.New}, {New: gang.New}}, more...)},
+		Tiers:   []framework.Tier{append(framework.Tier{{Factory: priority.New}, {Factory: gang.New}}, more...)},
 	}
 }
 
 func withIsolated() *framework.Profile {
-	return profileOf(framework.Member{New: isolcpu.New(isolcpu.Options{BestFit: 1, Avoid: 1})})
+	return profileOf(framework.TierPlugin{Factory: isolcpu.New(isolcpu.Options{BestFit: 1, Avoid: 1})})
 }
 
 // reconfigure hands the loop a profile, as the configuration would.

@@ -76,7 +76,7 @@ type Scheduler struct {
 	// echo is when to look once more; see there.
 	echo time.Time
 	// memory is handed on from session to session.
-	memory  framework.Memory
+	memory  framework.Cache
 	leading bool
 	last    lastCycle
 	history *history
@@ -121,7 +121,7 @@ func New(
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
-		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &history{},
+		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &history{},
 	}
 }
 
@@ -190,7 +190,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out anew; what earlier sessions remember
 // is forgotten with the profile it came from; what is bound, promised or on its way stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
-	s.profile, s.endsConflicts = profile, profile.EndsConflicts()
+	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.expect(profile)
 	s.state.Translate(profile.Translators())
 	s.wake(now)
@@ -213,8 +213,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.stopwatch(s.options.Clock.Now),
-		Began:  func(part string) { watch.begin(part) },
-		Caught: func(caught framework.Caught) { watch.cycle.Panics++; s.caught(ctx, caught, now) },
+		OnAction: func(part string) { watch.begin(part) },
+		OnPanic:  func(caught framework.RecoveredPanic) { watch.cycle.Panics++; s.caught(ctx, caught, now) },
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
 				expires = at

@@ -69,8 +69,8 @@ func (f *Filters) Close() { f.stop() }
 
 // build makes a profile of a configuration. The text is one of the simulation's own, so that an error is a bug of it.
 func (f *Filters) build(text []byte) (*framework.Profile, error) {
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
-	configuration, _, err := config.Decode("simulation", text, catalogue.Known())
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
+	configuration, _, err := config.Decode("simulation", text, catalogue.Names())
 	if err != nil {
 		return nil, err
 	}

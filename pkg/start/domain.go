@@ -212,7 +212,7 @@ func (t *Trial) sharing(of *tie) [][]*model.Task {
 func (t *Trial) byValue(task *model.Task, key string, chosen []domain) (values []string, nodes map[string][]*model.Node) {
 	inside := t.inside(chosen, task)
 	nodes = map[string][]*model.Node{}
-	for _, node := range t.session.Candidates(task) {
+	for _, node := range t.session.EligibleNodes(task) {
 		value, ok := node.Object.Labels[key]
 		if !ok || inside != nil && !inside(node) {
 			continue
@@ -227,7 +227,7 @@ func (t *Trial) byValue(task *model.Task, key string, chosen []domain) (values [
 
 // needed returns how many members of a shape that are in the tie the job cannot do without, and one at least.
 func (t *Trial) needed(of *tie, shape model.Shape) int64 {
-	others := t.job.Count(framework.WithPlaced.Counts)
+	others := t.job.Count(framework.Ready.Counts)
 	for _, task := range t.members {
 		if task.Shape != shape || !of.of[t.kinds.of(task)] {
 			others++

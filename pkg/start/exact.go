@@ -45,7 +45,7 @@ func (t *Trial) startExact(room model.Room) bool {
 	}
 	s := &exact{Trial: t, room: room, chosen: chosen, hopeless: map[string]bool{}}
 	s.inOrder = !slices.ContainsFunc(chosen, opens)
-	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.Plain(task) })
+	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.FitsByResourcesOnly(task) })
 	if plain && sameShape(chosen) {
 		return false
 	}
@@ -58,7 +58,7 @@ func (t *Trial) startExact(room model.Room) bool {
 // combine places the members one after the other on each node that will do, until every gate agrees; at least short more must
 // get a place. In order it looks at those from one on only; any of them may be left out.
 func (s *exact) combine(from, short int) *model.Refusal {
-	gate := s.session.GateJob(s.job, standingFor(s.room))
+	gate := s.session.JobReady(s.job, standingFor(s.room))
 	if gate == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (s *exact) combine(from, short int) *model.Refusal {
 
 // try places the task on each node that will do, and others behind it.
 func (s *exact) try(task *model.Task, short int) bool {
-	s.spend(max(1, len(s.session.Candidates(task))) * price(task))
+	s.spend(max(1, len(s.session.EligibleNodes(task))) * price(task))
 	next := 0
 	if s.inOrder {
 		next = slices.Index(s.chosen, task) + 1

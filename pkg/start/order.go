@@ -75,7 +75,7 @@ type hardness struct {
 }
 
 func hardnessOf(session *framework.Session, task *model.Task, largest model.Resources) hardness {
-	return hardness{size: size(task.Request, largest), candidates: len(session.Candidates(task))}
+	return hardness{size: size(task.Request, largest), candidates: len(session.EligibleNodes(task))}
 }
 
 // compare is negative when a is harder.

@@ -32,7 +32,7 @@ type wish struct {
 //
 // Members that have a node already draw the others to it by their scores, and are not second-guessed here.
 func (t *Trial) startTogether(room model.Room) bool {
-	if !t.session.Gathers() || t.job.Count(Stays) > 0 {
+	if !t.session.PrefersColocation() || t.job.Count(Stays) > 0 {
 		return false
 	}
 	tries := maxDomains
@@ -41,7 +41,7 @@ func (t *Trial) startTogether(room model.Room) bool {
 		w := &wishes[i]
 		roomy := t.roomy(w, room)
 		for ; tries > 0 && len(roomy) > 0; tries-- {
-			node, _ := t.session.Choose(w.lead, room, func(node *model.Node) bool {
+			node, _ := t.session.SelectNode(w.lead, room, func(node *model.Node) bool {
 				value, ok := node.Object.Labels[w.key]
 				return ok && roomy[value]
 			})
@@ -92,7 +92,7 @@ func (t *Trial) wishes() []wish {
 // values returns how many domains of the key there are for the task.
 func (t *Trial) values(task *model.Task, key string) int {
 	values := map[string]bool{}
-	for _, node := range t.session.Candidates(task) {
+	for _, node := range t.session.EligibleNodes(task) {
 		if value, ok := node.Object.Labels[key]; ok {
 			values[value] = true
 		}
@@ -123,7 +123,7 @@ func (t *Trial) roomy(w *wish, room model.Room) map[string]bool {
 	held := map[string]int{}
 	for _, task := range shapes {
 		fits := map[string]int64{}
-		for _, node := range t.session.Candidates(task) {
+		for _, node := range t.session.EligibleNodes(task) {
 			value, ok := node.Object.Labels[w.key]
 			if !ok || fits[value] >= needs[task.Shape] {
 				continue

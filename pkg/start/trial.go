@@ -24,7 +24,7 @@ type Trial struct {
 // New returns a trial of the job's waiting members, as the session stands. largest is what Largest returns for the snapshot;
 // budget is what exact searches may still look at, in nodes, for all jobs that share it.
 func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Trial {
-	session.See(job)
+	session.ApplyReservations(job)
 	kinds := newKinds(job.Waiting())
 	return &Trial{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
 }
@@ -41,14 +41,14 @@ func (t *Trial) Cut() bool { return t.cut }
 // nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
 // trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
 func (t *Trial) Start(room model.Room) *model.Refusal {
-	if t.session.Avoiding(t.job, func() bool { return t.start(room) == nil }) {
+	if t.session.WithBackoffNodes(t.job, func() bool { return t.start(room) == nil }) {
 		return nil
 	}
 	return t.start(room)
 }
 
 func (t *Trial) start(room model.Room) *model.Refusal {
-	t.session.See(t.job)
+	t.session.ApplyReservations(t.job)
 	t.tries, t.left = 0, searchBudget
 	if t.startTogether(room) {
 		return nil
@@ -84,11 +84,11 @@ func (t *Trial) Stands() bool {
 				continue
 			}
 			there := func(node *model.Node) bool { return node.Name == task.Nominated }
-			if node, _ := t.session.Choose(task, model.FutureRoom, there); node != nil {
+			if node, _ := t.session.SelectNode(task, model.FutureRoom, there); node != nil {
 				take(statement, task, node, model.FutureRoom)
 			}
 		}
-		stands = t.session.GateJob(t.job, framework.WithPromised) == nil
+		stands = t.session.JobReady(t.job, framework.Pipelined) == nil
 		return &model.Refusal{} // it was only a question
 	})
 	return stands
@@ -106,7 +106,7 @@ func (t *Trial) place(
 	short := int64(0) // as many more must be placed before the gates can agree
 	for i, task := range members {
 		if short <= 0 {
-			gate := t.session.GateJob(t.job, standing)
+			gate := t.session.JobReady(t.job, standing)
 			if gate == nil {
 				return nil
 			}
@@ -124,13 +124,13 @@ func (t *Trial) place(
 		}
 		if refusal != nil {
 			// What is wrong with one pod alone says nothing about others of its shape.
-			hopeless[task.Shape] = hopeless[task.Shape] || task.Refused == nil && t.session.Plain(task)
+			hopeless[task.Shape] = hopeless[task.Shape] || task.Refused == nil && t.session.FitsByResourcesOnly(task)
 			reason, evictable = earlier(reason, refusal), evictable || refusal.Evictable
 			continue
 		}
 		short--
 	}
-	gate := t.session.GateJob(t.job, standing)
+	gate := t.session.JobReady(t.job, standing)
 	if gate == nil || reason == nil {
 		return gate
 	}
@@ -141,7 +141,7 @@ func (t *Trial) placeOne(
 	statement *framework.Statement, task *model.Task, room model.Room, within []domain,
 ) *model.Refusal {
 	t.pay(placing + len(t.session.Snapshot.Nodes)/domainDiscount)
-	node, tally := t.session.Choose(task, room, t.inside(within, task))
+	node, tally := t.session.SelectNode(task, room, t.inside(within, task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}
@@ -151,15 +151,15 @@ func (t *Trial) placeOne(
 // take places on idle room, and promises room that is still being released.
 func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.Room) *model.Refusal {
 	if room == model.FutureRoom {
-		return statement.Promise(task, node)
+		return statement.Pipeline(task, node)
 	}
-	return statement.Place(task, node)
+	return statement.Allocate(task, node)
 }
 
 // FitsInto tells whether the job would start on room that is idle or being released, if it took on each node no more than
 // the room given there, by name of the node. It leaves no trace.
 func (t *Trial) FitsInto(rooms map[string]model.Resources) bool {
-	t.session.See(t.job)
+	t.session.ApplyReservations(t.job)
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
 		left[name] = room.Clone()
@@ -167,11 +167,11 @@ func (t *Trial) FitsInto(rooms map[string]model.Resources) bool {
 	fits := false
 	t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, task := range t.members {
-			if fits = t.session.GateJob(t.job, framework.WithPromised) == nil; fits {
+			if fits = t.session.JobReady(t.job, framework.Pipelined) == nil; fits {
 				break
 			}
 			within := func(node *model.Node) bool { return covers(left[node.Name], task.Request) }
-			node, _ := t.session.Choose(task, model.FutureRoom, within)
+			node, _ := t.session.SelectNode(task, model.FutureRoom, within)
 			if node == nil || task.Refused != nil || take(statement, task, node, model.FutureRoom) != nil {
 				continue
 			}
@@ -179,7 +179,7 @@ func (t *Trial) FitsInto(rooms map[string]model.Resources) bool {
 			room.Sub(task.Request)
 			left[node.Name] = room
 		}
-		fits = t.session.GateJob(t.job, framework.WithPromised) == nil
+		fits = t.session.JobReady(t.job, framework.Pipelined) == nil
 		return &model.Refusal{} // it was only a question
 	})
 	return fits
@@ -194,17 +194,17 @@ func covers(room, request model.Resources) bool {
 	return len(room) > 0
 }
 
-func standingFor(room model.Room) framework.Standing {
+func standingFor(room model.Room) framework.Readiness {
 	if room == model.FutureRoom {
-		return framework.WithPromised
+		return framework.Pipelined
 	}
-	return framework.WithPlaced
+	return framework.Ready
 }
 
 // explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
 // the first of the others did not.
 func (t *Trial) explain(
-	standing framework.Standing, gate, member *model.Refusal, evictable bool,
+	standing framework.Readiness, gate, member *model.Refusal, evictable bool,
 ) *model.Refusal {
 	whole := *member
 	whole.Evictable = evictable

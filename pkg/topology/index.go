@@ -122,8 +122,8 @@ func (x *Index) Follow(snapshot *model.Snapshot) {
 	}
 }
 
-// Forget makes the next Follow count everything anew.
-func (x *Index) Forget() { x.ahead, x.stale = nil, true }
+// ResetCache makes the next Follow count everything anew.
+func (x *Index) ResetCache() { x.ahead, x.stale = nil, true }
 
 func (x *Index) kept() int {
 	return len(x.classes) + len(x.terms) + len(x.spreads) + len(x.keys) + len(x.amongs)

@@ -31,7 +31,7 @@ type world struct {
 	state    *cluster.State
 	profile  *framework.Profile
 	// memory is handed on from cycle to cycle, as the loop does, until other pods arrive.
-	memory   *framework.Memory
+	memory   *framework.Cache
 	pending  Batch
 	nodes    []*corev1.Node
 	existing Batch
@@ -89,8 +89,8 @@ func (w *world) open() error {
 	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
-	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Known())
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
 	}
@@ -112,7 +112,7 @@ func (w *world) apply(b Batch, deleted bool) {
 
 // arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
-	w.memory = &framework.Memory{}
+	w.memory = &framework.Cache{}
 	w.renewPending()
 	w.apply(w.pending, false)
 }

@@ -29,8 +29,8 @@ type action struct {
 // Name returns "allocate".
 func (*action) Name() string { return Name }
 
-// Forget drops what earlier tries have shown.
-func (a *action) Forget() { a.failures = failures{} }
+// ResetCache drops what earlier tries have shown.
+func (a *action) ResetCache() { a.failures = failures{} }
 
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
 // evicted for and whoever is above them, and then hands out what is left.
@@ -89,7 +89,7 @@ func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
 func unsettled(session *framework.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		if !job.Settled || session.Afresh() {
+		if !job.Settled || session.Uncached() {
 			jobs = append(jobs, job)
 		}
 	}
@@ -97,7 +97,7 @@ func unsettled(session *framework.Session) []*model.Job {
 }
 
 func short(session *framework.Session, job *model.Job) bool {
-	return session.GateJob(job, framework.WithPlaced) != nil
+	return session.JobReady(job, framework.Ready) != nil
 }
 
 func pending(task *model.Task) bool { return task.Status == model.Pending }
@@ -110,7 +110,7 @@ func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*mod
 	return func(yield func(*model.Job) bool) {
 		left := slices.SortedFunc(slices.Values(jobs), session.CompareJobs)
 		for len(left) > 0 {
-			if session.OrderMoves() {
+			if session.OrderIsDynamic() {
 				first := 0
 				for i := range left {
 					if session.CompareJobs(left[i], left[first]) < 0 {
@@ -145,7 +145,7 @@ func (r *run) tryMinimum(job *model.Job) {
 	if !short(session, job) {
 		return
 	}
-	session.See(job) // what is remembered below holds for the room that this job may use
+	session.ApplyReservations(job) // what is remembered below holds for the room that this job may use
 	if refusal := session.ValidateJob(job); refusal != nil {
 		session.Refuse(job, refusal)
 		return

@@ -39,7 +39,7 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 func (p *siblings) start() (bound int) {
 	filter := neighbours{index: topology.New(neighbours{})}
 	profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
-		{New: gang.New}, {New: func() framework.Plugin { return filter }},
+		{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 	}}}
 	framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { bound += len(d.Binds) }})
 	return bound
@@ -111,9 +111,9 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 		// Two of two CPUs on the larger node, and one of three on the other; the largest would take the larger.
 		snapshot.Jobs = append(snapshot.Jobs, gangOf("z", model.Resources{3, 1}, model.Resources{2, 1}, model.Resources{2, 1}))
 		profile := &framework.Profile{
-			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{New: gang.New}}},
+			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{Factory: gang.New}}},
 		}
-		memory, bound := &framework.Memory{}, 0
+		memory, bound := &framework.Cache{}, 0
 		for range 8 {
 			framework.Run(snapshot, profile, framework.Options{Memory: memory, Decide: func(d model.Decision) { bound += len(d.Binds) }})
 			if moves {

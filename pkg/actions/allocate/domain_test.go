@@ -73,7 +73,7 @@ func TestManyDomains(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			filter := neighbours{index: topology.New(neighbours{})}
 			profile := &framework.Profile{Actions: []framework.Action{allocate.NewWithin(test.budget)}, Tiers: []framework.Tier{{
-				{New: gang.New}, {New: func() framework.Plugin { return filter }},
+				{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 			}}}
 			bound := 0
 			framework.Run(test.p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {

@@ -52,7 +52,7 @@ type ask struct {
 
 // foretell returns the refusal that trying the job would end in, nil when that has to be seen.
 func (f *failures) foretell(session *framework.Session, job *model.Job) *model.Refusal {
-	if session.Afresh() || anyFaulty(session, job) {
+	if session.Uncached() || anyFaulty(session, job) {
 		return nil
 	}
 	f.follow(session)
@@ -99,7 +99,7 @@ func anyFaulty(session *framework.Session, job *model.Job) bool {
 
 // remember keeps what a failed try of the job has shown. The try has left no trace, so what was known before is still true.
 func (f *failures) remember(session *framework.Session, job *model.Job, refusal *model.Refusal) {
-	if session.Afresh() || anyFaulty(session, job) {
+	if session.Uncached() || anyFaulty(session, job) {
 		return
 	}
 	f.mark = session.Snapshot.Journal.Mark()
@@ -109,10 +109,10 @@ func (f *failures) remember(session *framework.Session, job *model.Job, refusal 
 	all := func(holds func(*model.Task) bool) bool {
 		return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !holds(task) })
 	}
-	if all(session.Plain) && f.share(job, refusal) {
+	if all(session.FitsByResourcesOnly) && f.share(job, refusal) {
 		return
 	}
-	if job.Version != 0 && all(session.SelfContained) {
+	if job.Version != 0 && all(session.FiltersDependOnSnapshotOnly) {
 		f.own[job.Key] = ownFailure{version: job.Version, refusal: refusal}
 	}
 }

@@ -21,13 +21,13 @@ type apart struct {
 
 func (apart) Name() string { return "apart" }
 
-func (a apart) SelfContained(*model.Task) bool { return a.contained }
+func (a apart) DependsOnSnapshotOnly(*model.Task) bool { return a.contained }
 
-func (a apart) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global {
+func (a apart) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		*a.asked++
 		for _, other := range node.Tasks {
 			if other.Job == task.Job {
@@ -64,11 +64,11 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 			snapshot := trio()
 			profile := &framework.Profile{
 				Actions: []framework.Action{allocate.New()},
-				Tiers: []framework.Tier{{{New: gang.New}, {New: func() framework.Plugin {
+				Tiers: []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin {
 					return apart{asked: &asked, contained: c.inside}
 				}}}},
 			}
-			memory := &framework.Memory{}
+			memory := &framework.Cache{}
 			key := snapshot.Jobs[0].Key
 			first := framework.Run(snapshot, profile, framework.Options{Memory: memory})[key]
 			if first == nil || asked == 0 {

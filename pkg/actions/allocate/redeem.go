@@ -13,14 +13,14 @@ import (
 func (r *run) redeem(job *model.Job) bool {
 	session := r.session
 	if !short(session, job) {
-		session.GiveBack(job)
+		session.ReleaseNominations(job)
 		return true
 	}
 	trial := start.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its room all the same.
 		if session.Snapshot.Held[job.Key] != refusal || !trial.Stands() {
-			session.GiveBack(job)
+			session.ReleaseNominations(job)
 		}
 		session.Refuse(job, refusal)
 		return true
@@ -31,12 +31,12 @@ func (r *run) redeem(job *model.Job) bool {
 	}
 	if trial.Stands() {
 		waits := start.Waits(session.Snapshot, job)
-		if slices.ContainsFunc(trial.Members(), session.Fleeting) { // whoever it is may agree without a sign, and be the only one in the way
+		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) { // whoever it is may agree without a sign, and be the only one in the way
 			waits.Expires, waits.Note = true, refusal.String()
 		}
 		session.Refuse(job, waits)
 		return true
 	}
-	session.Lapse(job)
+	session.ExpireNominations(job)
 	return false
 }

@@ -25,7 +25,7 @@ func (neighbours) Name() string { return "neighbours" }
 
 func (n neighbours) OpenSession(session *framework.Session) { n.index.Follow(session.Snapshot) }
 
-func (n neighbours) FilterFor(task *model.Task, scope framework.Scope) (checks []framework.NodeCheck, _ *model.Refusal) {
+func (n neighbours) PreFilter(task *model.Task, scope framework.FilterScope) (checks []framework.NodeFilterFunc, _ *model.Refusal) {
 	refused := &model.Refusal{Code: model.NodesFiltered, Detail: "neighbours"}
 	check := func(good func(*model.Node) bool) {
 		checks = append(checks, func(node *model.Node) *model.Refusal {
@@ -35,7 +35,7 @@ func (n neighbours) FilterFor(task *model.Task, scope framework.Scope) (checks [
 			return refused
 		})
 	}
-	if port := hostPort(task.Pod); scope == framework.Local && port != 0 {
+	if port := hostPort(task.Pod); scope == framework.NodeWithPods && port != 0 {
 		check(func(node *model.Node) bool {
 			for _, other := range node.Tasks {
 				if hostPort(other.Pod) == port {
@@ -45,7 +45,7 @@ func (n neighbours) FilterFor(task *model.Task, scope framework.Scope) (checks [
 			return true
 		})
 	}
-	if scope == framework.Global {
+	if scope == framework.ClusterWide {
 		if filter, _ := n.index.Affinity(task.Pod); filter != nil {
 			check(func(node *model.Node) bool { return filter.Check(node) == topology.Fits })
 		}
@@ -398,7 +398,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 				want := p.feasible(p.nobody(), 0, map[string]bool{})
 				filter := neighbours{index: topology.New(neighbours{})}
 				profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
-					{New: gang.New}, {New: func() framework.Plugin { return filter }},
+					{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 				}}}
 				bound := 0
 				refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {

@@ -32,7 +32,7 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 			session.Refuse(job, refusal)
 			continue
 		}
-		session.See(job) // it may have had its minimum only in this session
+		session.ApplyReservations(job) // it may have had its minimum only in this session
 		jobs = append(jobs, job)
 		surpluses[job.Key] = &surplus{
 			job: job, hopeless: map[model.Shape]bool{},
@@ -52,12 +52,12 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 
 // choose returns the best node for the task, one that its job avoids only when there is no other.
 func choose(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.Tally) {
-	found := session.Avoiding(job, func() bool {
-		node, tally = session.Choose(task, model.IdleRoom, nil)
+	found := session.WithBackoffNodes(job, func() bool {
+		node, tally = session.SelectNode(task, model.IdleRoom, nil)
 		return node != nil
 	})
 	if !found {
-		node, tally = session.Choose(task, model.IdleRoom, nil)
+		node, tally = session.SelectNode(task, model.IdleRoom, nil)
 	}
 	return node, tally
 }
@@ -75,12 +75,12 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				return statement.Place(task, node)
+				return statement.Allocate(task, node)
 			})
 			if refusal == nil {
 				return true
 			}
-			s.hopeless[task.Shape] = session.Plain(task)
+			s.hopeless[task.Shape] = session.FitsByResourcesOnly(task)
 		}
 		s.refused++
 		if s.reason == nil {

@@ -31,11 +31,11 @@ type action struct {
 // Name returns "backfill".
 func (*action) Name() string { return Name }
 
-// Forget drops what earlier searches have shown.
-func (a *action) Forget() { a.found = found{} }
+// ResetCache drops what earlier searches have shown.
+func (a *action) ResetCache() { a.found = found{} }
 
-// KeepsReservations tells the framework that reservations are looked after.
-func (*action) KeepsReservations() {}
+// OwnsReservations tells the framework that reservations are looked after.
+func (*action) OwnsReservations() {}
 
 // Execute looks after the reservations there are, makes new ones for gangs whose time has come, and lends what is reserved.
 func (a *action) Execute(session *framework.Session) {

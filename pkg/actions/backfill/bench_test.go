@@ -26,7 +26,7 @@ import (
 type field struct {
 	state   *cluster.State
 	profile *framework.Profile
-	memory  framework.Memory
+	memory  framework.Cache
 	now     time.Time
 	version int
 }
@@ -44,7 +44,7 @@ func newField(nodes, perNode, members int, cpu string, arguments map[string]stri
 			Actions: []framework.Action{
 				allocate.New(), backfill.New(config.NewArguments("action backfill", arguments).Reader()),
 			},
-			Tiers: []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+			Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 		},
 	}
 	random := rand.New(rand.NewPCG(1, 2))

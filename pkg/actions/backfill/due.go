@@ -37,7 +37,7 @@ func (r *run) reserveForDue(waiting []*model.Job) {
 // due returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet that it waits
 // begins to wait now.
 func (r *run) due(job *model.Job) int64 {
-	if job.Group == nil || !waitsForRoom(r.session.Refusal(job)) || r.session.GateJob(job, framework.WithPlaced) == nil {
+	if job.Group == nil || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
 		return never
 	}
 	since := r.now

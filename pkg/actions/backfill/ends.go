@@ -145,7 +145,7 @@ type outlook struct {
 
 // outlook looks at those who use the room of a reservation. ok is false when there is no such room, however many of them leave.
 func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook, ok bool) {
-	r.session.See(job)
+	r.session.ApplyReservations(job)
 	last := int64(0)
 	for i := range reservation.Rooms {
 		room := &reservation.Rooms[i]

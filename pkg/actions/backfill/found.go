@@ -40,7 +40,7 @@ type stayer struct {
 func (f *found) isHopeless(r *run, job *model.Job) bool {
 	f.follow(r)
 	version, known := f.hopeless[job.Key]
-	return known && version == job.Version && !r.session.Afresh()
+	return known && version == job.Version && !r.session.Uncached()
 }
 
 // addHopeless remembers a job that did not fit.
@@ -54,7 +54,7 @@ func (f *found) addHopeless(r *run, job *model.Job) {
 func (f *found) stands(r *run, job *model.Job, rooms []model.ReservedRoom) bool {
 	f.follow(r)
 	known, ok := f.standing[job.Key]
-	return ok && known.version == job.Version && model.SameRooms(known.rooms, rooms) && !r.session.Afresh()
+	return ok && known.version == job.Version && model.SameRooms(known.rooms, rooms) && !r.session.Uncached()
 }
 
 // addStanding remembers a job that would start there.
@@ -67,11 +67,11 @@ func (f *found) addStanding(r *run, job *model.Job, rooms []model.ReservedRoom) 
 // knowable tells whether the job's members ask for nothing but nodes and their room: what else decides about others may change
 // unseen.
 func (r *run) knowable(job *model.Job) bool {
-	return job.Version != 0 && r.plain(job) && !r.session.Afresh()
+	return job.Version != 0 && r.plain(job) && !r.session.Uncached()
 }
 
 func (r *run) plain(job *model.Job) bool {
-	return !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.Plain(task) })
+	return !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 }
 
 // follow forgets everything when a node, a pod that stays, or what is kept for others has changed.

@@ -13,7 +13,7 @@ func (r *run) lookAfter(jobs []*model.Job) {
 	slices.SortFunc(jobs, r.session.CompareJobs)
 	for _, job := range jobs {
 		switch {
-		case r.session.GateJob(job, framework.WithPromised) == nil:
+		case r.session.JobReady(job, framework.Pipelined) == nil:
 			// It has room, or will as soon as others have left. The reservation ends by itself when its minimum is bound, and
 			// not before: a bind may fail. So nobody else gets one in its place either, who would have it when the bind has failed.
 			r.starting++
@@ -138,7 +138,7 @@ func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
 			rooms[node.Name] = room.Request
 			for _, task := range append([]*model.Task(nil), node.Tasks...) {
 				if leaves(task, job) {
-					statement.Depart(task)
+					statement.SimulateCompletion(task)
 				}
 			}
 		}

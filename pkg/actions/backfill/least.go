@@ -68,7 +68,7 @@ type shapeAsk struct {
 // ask returns what the job's minimum needs; nothing, when its minimum does not say how many members must find room.
 func (p *plan) ask() ask {
 	members := p.trial.Members()
-	short := int(p.job.MinMember) - p.job.Count(framework.WithPlaced.Counts)
+	short := int(p.job.MinMember) - p.job.Count(framework.Ready.Counts)
 	if short <= 0 || short > len(members) {
 		return ask{}
 	}
@@ -80,7 +80,7 @@ func (p *plan) ask() ask {
 			i = len(a.shapes)
 			known[task.Shape] = i
 			a.shapes = append(a.shapes, shapeAsk{
-				request: task.Request, candidates: slices.Clone(p.run.session.Candidates(task)),
+				request: task.Request, candidates: slices.Clone(p.run.session.EligibleNodes(task)),
 			})
 		}
 		a.shapes[i].needs++

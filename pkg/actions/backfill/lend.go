@@ -68,7 +68,7 @@ func (r *run) keptFrom(job *model.Job) []*holder {
 
 // mayBorrow tells whether the job waits for nothing but room to start in.
 func (r *run) mayBorrow(job *model.Job) bool {
-	return waitsForRoom(r.session.Refusal(job)) && r.session.GateJob(job, framework.WithPlaced) != nil &&
+	return waitsForRoom(r.session.Refusal(job)) && r.session.JobReady(job, framework.Ready) != nil &&
 		r.session.ValidateJob(job) == nil
 }
 
@@ -170,8 +170,8 @@ func (l *lender) starts(
 		}
 	}
 	l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
-	l.session.Borrow(job, gone)
-	defer l.session.Borrow(job, 0)
+	l.session.UseReservedUntil(job, gone)
+	defer l.session.UseReservedUntil(job, 0)
 	trial := l.trial(job)
 	l.session.Try(func(*framework.Statement) *model.Refusal {
 		refusal := trial.Start(model.IdleRoom)
@@ -186,7 +186,7 @@ func (l *lender) starts(
 
 // known returns what is known of jobs like this one, nil when there are none.
 func (l *lender) known(job *model.Job, q *question) *answer {
-	if len(job.Roles) > 0 || l.session.Afresh() {
+	if len(job.Roles) > 0 || l.session.Uncached() {
 		return nil
 	}
 	first := job.Tasks[0]
@@ -195,7 +195,7 @@ func (l *lender) known(job *model.Job, q *question) *answer {
 			return nil
 		}
 	}
-	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !l.session.Plain(task) }) {
+	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !l.session.FitsByResourcesOnly(task) }) {
 		return nil
 	}
 	q.shape, q.priority = first.Shape, job.Priority

@@ -117,7 +117,7 @@ func (p *plan) suppose(from, to int, body func()) {
 	p.run.work -= to - from
 	p.run.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, departure := range p.leaving[from:to] {
-			statement.Depart(departure.task)
+			statement.SimulateCompletion(departure.task)
 		}
 		body()
 		return supposition

@@ -10,7 +10,7 @@ import (
 func (p *plan) possible() bool {
 	members := p.trial.Members()
 	p.run.work -= 1 + len(members)
-	short := int(p.job.MinMember) - p.job.Count(framework.WithPlaced.Counts)
+	short := int(p.job.MinMember) - p.job.Count(framework.Ready.Counts)
 	if short <= 0 || short > len(members) {
 		return true // a minimum of roles, or of nobody: that is for a try to show
 	}
@@ -40,7 +40,7 @@ func (r *run) atBest(task *model.Task) (places int64) {
 	if r.vacated == nil {
 		r.vacate()
 	}
-	for _, node := range r.session.Candidates(task) {
+	for _, node := range r.session.EligibleNodes(task) {
 		if places += fitsIn(r.vacated[node.Index], task.Request); places >= model.MaxAmount/2 {
 			break
 		}

@@ -64,7 +64,7 @@ func (s *search) board(p *plan, task *model.Task) *board {
 }
 
 func (s *search) newBoard(task *model.Task) *board {
-	nodes := s.session.Candidates(task)
+	nodes := s.session.EligibleNodes(task)
 	b := &board{
 		request: task.Request, nodes: nodes, at: make([]int32, len(s.session.Snapshot.Nodes)),
 		costs: make([]cost, len(nodes)), where: make([]int32, len(nodes)),

@@ -97,7 +97,7 @@ func (s *search) sitAgain(statement *framework.Statement) *plan {
 			return refusal
 		}
 		for _, seat := range s.from.seats {
-			if refusal := inner.Promise(seat.task, seat.node); refusal != nil {
+			if refusal := inner.Pipeline(seat.task, seat.node); refusal != nil {
 				return refusal
 			}
 		}

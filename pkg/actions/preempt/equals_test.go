@@ -17,7 +17,7 @@ type lapsing struct{ refusing }
 func (l lapsing) Execute(session *framework.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		if job.Priority > 0 && session.Refusal(job) == nil {
-			session.Lapse(job)
+			session.ExpireNominations(job)
 		}
 	}
 	l.refusing.Execute(session)
@@ -35,8 +35,8 @@ func (timid) Name() string { return "timid" }
 // OpenSession takes note of the session.
 func (p timid) OpenSession(session *framework.Session) { *p.session = session }
 
-// PickVictims leaves everybody.
-func (p timid) PickVictims(_ framework.Purpose, preemptor *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+// FilterVictims leaves everybody.
+func (p timid) FilterVictims(_ framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	*p.kept = append(*p.kept, len((*p.session).Snapshot.Holds()))
 	if preemptor.Key.Name == p.about {
 		panic("assignment to entry in nil map")
@@ -63,10 +63,10 @@ func TestAPanicInARehearsalLosesNoRoom(t *testing.T) {
 	framework.Run(snapshot, &framework.Profile{
 		Actions: []framework.Action{lapsing{}, preempt.New(preempt.DefaultOptions())},
 		Tiers: []framework.Tier{{
-			{New: priority.New}, {New: gang.New},
-			{New: func() framework.Plugin { return timid{about: "z2", session: &session, kept: &kept} }},
+			{Factory: priority.New}, {Factory: gang.New},
+			{Factory: func() framework.Plugin { return timid{about: "z2", session: &session, kept: &kept} }},
 		}},
-	}, framework.Options{Verify: true, Caught: func(c framework.Caught) {
+	}, framework.Options{Verify: true, OnPanic: func(c framework.RecoveredPanic) {
 		if c.Job == nil || c.Job.Key.Name != "z2" {
 			t.Errorf("caught %+v", c)
 		}
@@ -85,7 +85,7 @@ func TestWhoseQuarantineIsOverMayBeEvicted(t *testing.T) {
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	victim := snapshot.Jobs[0].Key
 	for cycle, held := range []map[model.JobKey]*model.Refusal{{victim: {Code: model.Quarantined}}, {victim: {Code: model.Quarantined}}, nil} {

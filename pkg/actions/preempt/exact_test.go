@@ -18,7 +18,7 @@ import (
 
 func profileOf(action framework.Action) *framework.Profile {
 	return &framework.Profile{Actions: []framework.Action{placing{}, action}, Tiers: []framework.Tier{{
-		{New: priority.New}, {New: gang.New}, {New: conformance.New}, {New: func() framework.Plugin { return barred{} }},
+		{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 }
 
@@ -31,7 +31,7 @@ func (placing) Execute(session *framework.Session) {
 	largest := start.Largest(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
 		budget := start.Budget
-		if session.GateJob(job, framework.WithPlaced) != nil {
+		if session.JobReady(job, framework.Ready) != nil {
 			if refusal := start.New(session, job, largest, &budget).Start(model.IdleRoom); refusal != nil {
 				session.Refuse(job, refusal)
 			}

@@ -150,7 +150,7 @@ type hopelessKey struct {
 
 func (s *search) hopelessKey() (key hopelessKey, ok bool) {
 	keeps := func(hold model.Hold) bool { return hold.Job == s.job.Key }
-	if !s.uniform || s.job.Maimed || len(s.job.Roles) > 0 || s.session.Afresh() || slices.ContainsFunc(s.session.Snapshot.Holds(), keeps) {
+	if !s.uniform || s.job.Maimed || len(s.job.Roles) > 0 || s.session.Uncached() || slices.ContainsFunc(s.session.Snapshot.Holds(), keeps) {
 		return key, false
 	}
 	counted := s.job.Count(func(task *model.Task) bool { return task.Status.Counts() })

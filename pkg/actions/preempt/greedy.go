@@ -26,7 +26,7 @@ func (s *search) findGreedily() *plan {
 				continue // it has its seat, or there is none
 			}
 			if short <= 0 {
-				gate := s.session.GateJob(s.job, framework.WithPromised)
+				gate := s.session.JobReady(s.job, framework.Pipelined)
 				if gate == nil {
 					break
 				}
@@ -45,7 +45,7 @@ func (s *search) findGreedily() *plan {
 			}
 			short--
 		}
-		found = s.session.GateJob(s.job, framework.WithPromised) == nil
+		found = s.session.JobReady(s.job, framework.Pipelined) == nil
 		return undone() // it was only a question
 	})
 	if !found || s.cut {
@@ -57,7 +57,7 @@ func (s *search) findGreedily() *plan {
 // seat makes room for one member and promises it.
 func (s *search) seat(statement *framework.Statement, p *plan, task *model.Task) bool {
 	b := s.board(p, task)
-	if s.session.Plain(task) {
+	if s.session.FitsByResourcesOnly(task) {
 		node, offer := s.top(p, b)
 		return node != nil && s.sit(statement, p, task, node, offer)
 	}
@@ -74,7 +74,7 @@ func (s *search) sit(statement *framework.Statement, p *plan, task *model.Task, 
 				return refusal
 			}
 		}
-		return inner.Promise(task, node)
+		return inner.Pipeline(task, node)
 	})
 	if refusal != nil {
 		return false
@@ -118,7 +118,7 @@ func (s *search) bestSeat(
 // at first.
 func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found offer, ok bool) {
 	s.spend(1)
-	if s.session.Fits(task, node, model.FutureRoom) {
+	if s.session.FeasibleOn(task, node, model.FutureRoom) {
 		return offer{}, true
 	}
 	for _, wholes := range []bool{false, true} {
@@ -140,13 +140,13 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 			s.evict(statement, &gone[i])
 		}
 		s.spend(2 * len(gone))
-		if ok = s.session.Fits(task, node, model.FutureRoom); !ok {
+		if ok = s.session.FeasibleOn(task, node, model.FutureRoom); !ok {
 			return undone()
 		}
 		slices.SortFunc(gone, func(a, b unit) int { return byImportance(&a, &b) })
 		for _, u := range gone {
 			spare(statement, &u)
-			if s.session.Fits(task, node, model.FutureRoom) {
+			if s.session.FeasibleOn(task, node, model.FutureRoom) {
 				continue
 			}
 			s.evict(statement, &u)

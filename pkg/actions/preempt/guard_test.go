@@ -48,7 +48,7 @@ func TestEvictionsOnTheirWayCountAgainstBudgets(t *testing.T) {
 			evicted := 0
 			framework.Run(snapshot, &framework.Profile{
 				Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-				Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+				Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 			}, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }, Verify: true})
 			if evicted != c.evicted {
 				t.Errorf("%d pods are evicted, want %d", evicted, c.evicted)

@@ -34,7 +34,7 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 		for _, job := range lapsed {
 			for _, task := range job.Tasks {
 				if promised(task) {
-					statement.Withdraw(task)
+					statement.Unpipeline(task)
 				}
 			}
 		}

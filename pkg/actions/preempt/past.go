@@ -84,14 +84,14 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 // turns begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
 // theirs for ever. A session that is the measure of another takes the turns of that one.
 func (p *past) turns(session *framework.Session) {
-	if !session.Afresh() {
+	if !session.Uncached() {
 		p.early, p.late = p.late, map[model.JobKey]bool{}
 	}
 }
 
 // missed takes down that a job was not looked at.
 func (p *past) missed(session *framework.Session, job *model.Job) {
-	if !session.Afresh() {
+	if !session.Uncached() {
 		p.late[job.Key] = true
 	}
 }
@@ -99,7 +99,7 @@ func (p *past) missed(session *framework.Session, job *model.Job) {
 // recall returns why there is no plan for a job, if it is what it was.
 func (p *past) recall(r *run, job *model.Job) (why string, ok bool) {
 	before, ok := p.known[job.Key]
-	if !ok || before.version != job.Version || job.Version == 0 || r.session.Afresh() || !r.moved && before.scene != r.sceneNow() {
+	if !ok || before.version != job.Version || job.Version == 0 || r.session.Uncached() || !r.moved && before.scene != r.sceneNow() {
 		return "", false
 	}
 	return before.why, true
@@ -107,7 +107,7 @@ func (p *past) recall(r *run, job *model.Job) (why string, ok bool) {
 
 // remember keeps why there is no plan, unless objects that are in no snapshot have a say: nobody would notice when these change.
 func (p *past) remember(session *framework.Session, f *failed) {
-	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.SelfContained(task) }) {
+	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.FiltersDependOnSnapshotOnly(task) }) {
 		p.known[f.job.Key] = failure{version: f.job.Version, scene: f.scene, why: f.why}
 	}
 }

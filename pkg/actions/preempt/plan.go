@@ -178,6 +178,6 @@ func (r *run) evictAll(statement *framework.Statement, units []unit) *model.Refu
 // spare gives a unit's pods back their places.
 func spare(statement *framework.Statement, u *unit) {
 	for _, task := range u.tasks {
-		statement.Spare(task)
+		statement.Unevict(task)
 	}
 }

@@ -179,20 +179,20 @@ func (s *source) spare() {
 
 // narrow leaves those whom the engine and the victim pickers leave.
 func (r *run) narrow(p *pool, preemptor *model.Job) {
-	var units []framework.Unit
+	var units []framework.EvictionUnit
 	for _, s := range p.sources {
 		for _, task := range s.tasks {
 			if s.single[task] {
-				units = append(units, framework.Unit{Job: s.job, Tasks: []*model.Task{task}})
+				units = append(units, framework.EvictionUnit{Job: s.job, Tasks: []*model.Task{task}})
 			}
 		}
 		if s.whole {
-			units = append(units, framework.Unit{Job: s.job, Tasks: s.tasks, Whole: true})
+			units = append(units, framework.EvictionUnit{Job: s.job, Tasks: s.tasks, WholeGang: true})
 		}
 	}
 	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
-	for _, picked := range r.session.Victims(framework.Preempt, preemptor, units) {
-		if picked.Whole {
+	for _, picked := range r.session.Victims(framework.ForPreemption, preemptor, units) {
+		if picked.WholeGang {
 			whole[picked.Tasks[0]] = true
 		} else {
 			single[picked.Tasks[0]] = true

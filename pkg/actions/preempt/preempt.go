@@ -35,8 +35,8 @@ type action struct {
 // Name returns "preempt".
 func (*action) Name() string { return Name }
 
-// Forget drops what earlier plans have shown.
-func (a *action) Forget() { a.past = past{} }
+// ResetCache drops what earlier plans have shown.
+func (a *action) ResetCache() { a.past = past{} }
 
 // Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
 func (a *action) Execute(session *framework.Session) {
@@ -45,7 +45,7 @@ func (a *action) Execute(session *framework.Session) {
 	if len(jobs) == 0 {
 		return
 	}
-	if a.past.follow(session.Snapshot); session.Afresh() {
+	if a.past.follow(session.Snapshot); session.Uncached() {
 		a.past.known, a.past.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{} // nothing may be remembered
 	}
 	stuck := stuckIn(session.Snapshot)
@@ -66,9 +66,9 @@ func (a *action) Execute(session *framework.Session) {
 // giveUp ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be evicted for the
 // want of their room.
 func giveUp(session *framework.Session, turns []*model.Job) {
-	for _, job := range session.Lapsed() {
+	for _, job := range session.Expired() {
 		if !slices.Contains(turns, job) {
-			session.GiveBack(job)
+			session.ReleaseNominations(job)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (a *action) turn(run *run, job *model.Job, lapsed []*model.Job, around bool
 		run.giveBack(job)
 	} else if !run.try(job) {
 		if f := run.failed[len(run.failed)-1]; !taken && (around || f.goesOn()) {
-			run.session.Keep(job)
+			run.session.KeepNominations(job)
 		} else {
 			run.giveBack(job)
 		}
@@ -208,7 +208,7 @@ func refused(session *framework.Session) []*model.Job {
 	for _, job := range session.Snapshot.Jobs {
 		refusal := session.Refusal(job)
 		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims ||
-			session.GateJob(job, framework.WithPlaced) == nil || session.ValidateJob(job) != nil {
+			session.JobReady(job, framework.Ready) == nil || session.ValidateJob(job) != nil {
 			continue
 		}
 		jobs = append(jobs, job)
@@ -286,7 +286,7 @@ func (r *run) note(job *model.Job, why string, again bool) {
 // giveBack ends what a job without a plan was promised in earlier cycles.
 func (r *run) giveBack(job *model.Job) {
 	if holds(job) {
-		r.session.GiveBack(job)
+		r.session.ReleaseNominations(job)
 		r.change()
 	}
 }
@@ -299,7 +299,7 @@ func (r *run) try(job *model.Job) bool {
 	} else if pool := r.pool(job); pool.pods == 0 {
 		f.why = "no lower-priority victims" + r.lowest(job)
 	} else if r.left <= 0 {
-		r.session.See(job)
+		r.session.ApplyReservations(job)
 		if f.same = r.foretell(r.newSearch(job, pool)); f.same == nil {
 			f.why, f.cut, f.missed = r.exhausted(), true, true
 		}
@@ -312,9 +312,9 @@ func (r *run) try(job *model.Job) bool {
 
 // search looks for a plan and decides it; false when there is none.
 func (r *run) search(f *failed, pool *pool) bool {
-	r.session.See(f.job)
+	r.session.ApplyReservations(f.job)
 	s := r.newSearch(f.job, pool)
-	f.fleeting = slices.ContainsFunc(s.trial.Members(), r.session.Fleeting)
+	f.fleeting = slices.ContainsFunc(s.trial.Members(), r.session.HasTransientRefusal)
 	if f.same = r.foretell(s); f.same != nil {
 		return false
 	}

@@ -31,7 +31,7 @@ type hearing struct {
 	// rounds is about how many plans they were asked.
 	rounds int
 	// objections are what they have against the last plan; refusal says that there shall be none, whichever.
-	objections []framework.Objection
+	objections []framework.VictimRejection
 	refusal    *model.Refusal
 	// tired tells that there was a plan which nobody could be asked about any more, late that others had been asked about before.
 	tired, late bool
@@ -91,7 +91,7 @@ func (s *search) narrowed() *search {
 
 // carry decides a plan, or what reviewers make of it; false when that comes to nothing.
 func (s *search) carry(p *plan) bool {
-	var before []framework.Objection
+	var before []framework.VictimRejection
 	for {
 		s.hearing.objections = nil
 		if s.decide(p) {
@@ -115,8 +115,8 @@ func (s *search) carry(p *plan) bool {
 
 // leaveAlone takes down that nobody shall be evicted from the nodes. Where some are out of the question as they are, the
 // objections to others, where only somebody else should leave, are for another plan.
-func (s *search) leaveAlone(objections []framework.Objection) {
-	never := func(o framework.Objection) bool { return len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] }
+func (s *search) leaveAlone(objections []framework.VictimRejection) {
+	never := func(o framework.VictimRejection) bool { return len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] }
 	some := slices.ContainsFunc(objections, never)
 	for _, o := range objections {
 		if some && !never(o) {
@@ -130,7 +130,7 @@ func (s *search) leaveAlone(objections []framework.Objection) {
 }
 
 // altered returns the plan as the objections would have it, nil when that is none. On each node that may be once.
-func (s *search) altered(p *plan, objections []framework.Objection) *plan {
+func (s *search) altered(p *plan, objections []framework.VictimRejection) *plan {
 	leave := map[*model.Task]bool{}
 	for _, u := range p.units {
 		for _, task := range u.tasks {
@@ -193,7 +193,7 @@ func (s *search) planOf(leave map[*model.Task]bool) *plan {
 // review asks the reviewers about a plan as the session stands: the victims gone, the members promised their places. Nil means
 // that they agree, or that there is nothing to ask.
 func (s *search) review(p *plan) *model.Refusal {
-	if !s.session.Reviewed() {
+	if !s.session.HasPreemptionExtender() {
 		return nil
 	}
 	proposals := s.proposals(p)
@@ -207,7 +207,7 @@ func (s *search) review(p *plan) *model.Refusal {
 	}
 	h.rounds++
 	s.reviews--
-	if h.objections, h.refusal = s.session.Review(s.job, proposals); h.refusal != nil {
+	if h.objections, h.refusal = s.session.ProcessPreemption(s.job, proposals); h.refusal != nil {
 		return h.refusal
 	}
 	if len(h.objections) > 0 {
@@ -217,14 +217,14 @@ func (s *search) review(p *plan) *model.Refusal {
 }
 
 // proposals returns what the plan does on each node where both somebody leaves and a member of the job gets room.
-func (s *search) proposals(p *plan) []framework.Proposal {
-	byNode := map[string]*framework.Proposal{}
+func (s *search) proposals(p *plan) []framework.NodeVictims {
+	byNode := map[string]*framework.NodeVictims{}
 	for _, task := range s.trial.Members() {
 		if !promised(task) {
 			continue
 		}
 		if byNode[task.Node] == nil {
-			byNode[task.Node] = &framework.Proposal{Node: s.session.Snapshot.Node(task.Node)}
+			byNode[task.Node] = &framework.NodeVictims{Node: s.session.Snapshot.Node(task.Node)}
 		}
 		byNode[task.Node].Members = append(byNode[task.Node].Members, task)
 	}
@@ -235,7 +235,7 @@ func (s *search) proposals(p *plan) []framework.Proposal {
 			}
 		}
 	}
-	var proposals []framework.Proposal
+	var proposals []framework.NodeVictims
 	for _, name := range slices.Sorted(maps.Keys(byNode)) {
 		proposal := byNode[name]
 		if len(proposal.Victims) == 0 {

@@ -28,7 +28,7 @@ type judge struct {
 
 func (*judge) Name() string { return "judge" }
 
-func (j *judge) ReviewVictims(preemptor *model.Job, proposals []framework.Proposal) (objections []framework.Objection, _ *model.Refusal) {
+func (j *judge) ProcessPreemption(preemptor *model.Job, proposals []framework.NodeVictims) (objections []framework.VictimRejection, _ *model.Refusal) {
 	j.asked = append(j.asked, preemptor.Key.Name)
 	for _, p := range proposals {
 		there := func(task *model.Task) bool { return task.Node == p.Node.Name }
@@ -40,7 +40,7 @@ func (j *judge) ReviewVictims(preemptor *model.Job, proposals []framework.Propos
 			j.wrong = fmt.Sprintf("%+v", p)
 		}
 		if rule, ok := j.rules[p.Node.Name]; ok && !sameTasks(rule, p.Victims) {
-			objections = append(objections, framework.Objection{Node: p.Node, By: "the judge", Victims: rule})
+			objections = append(objections, framework.VictimRejection{Node: p.Node, By: "the judge", Victims: rule})
 		}
 	}
 	return objections, nil
@@ -73,7 +73,7 @@ type reviewed struct {
 
 func playReviewed(p *problem, action framework.Action, j *judge) reviewed {
 	profile := profileOf(action)
-	profile.Tiers = append(profile.Tiers, framework.Tier{{New: func() framework.Plugin { return j }}})
+	profile.Tiers = append(profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return j }}})
 	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
 	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
@@ -210,7 +210,7 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return j }}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return j }}}},
 	}
 	count := func() map[string]int {
 		counts := map[string]int{}
@@ -253,12 +253,12 @@ type waverer struct{ asked []string }
 
 func (*waverer) Name() string { return "waverer" }
 
-func (w *waverer) ReviewVictims(_ *model.Job, proposals []framework.Proposal) (objections []framework.Objection, _ *model.Refusal) {
+func (w *waverer) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) (objections []framework.VictimRejection, _ *model.Refusal) {
 	for _, p := range proposals {
 		w.asked = append(w.asked, fmt.Sprint(p.Node.Name, p.Victims))
 		if p.Node.Name == "n00000" {
 			i := slices.IndexFunc(p.Node.Tasks, func(task *model.Task) bool { return !slices.Contains(p.Victims, task) })
-			objections = append(objections, framework.Objection{Node: p.Node, By: "the waverer", Victims: p.Node.Tasks[i : i+1]})
+			objections = append(objections, framework.VictimRejection{Node: p.Node, By: "the waverer", Victims: p.Node.Tasks[i : i+1]})
 		}
 	}
 	return objections, nil
@@ -273,7 +273,7 @@ func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 	var evicted []string
 	framework.Run(snapshot, &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return w }}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return w }}}},
 	}, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		for _, eviction := range d.Evictions {
 			evicted = append(evicted, eviction.Node)
@@ -289,13 +289,13 @@ type moody map[string]bool
 
 func (moody) Name() string { return "moody" }
 
-func (m moody) Fleeting(*model.Task) bool { return len(m) > 0 }
+func (m moody) IsTransient(*model.Task) bool { return len(m) > 0 }
 
-func (m moody) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global {
+func (m moody) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if m[node.Name] {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "moody"}
 		}
@@ -312,7 +312,7 @@ func TestASearchThatGoesOnHeedsFilters(t *testing.T) {
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return m }}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return m }}}},
 	}
 	var evicted []string
 	for range 50 {
@@ -341,9 +341,9 @@ func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 			device(job, fmt.Sprint("z", i))
 		}
 		snapshot.Jobs = append(snapshot.Jobs, job)
-		tier := framework.Tier{{New: priority.New}, {New: gang.New}}
+		tier := framework.Tier{{Factory: priority.New}, {Factory: gang.New}}
 		if len(moods) > 0 {
-			tier = append(tier, framework.Member{New: func() framework.Plugin { return moods }})
+			tier = append(tier, framework.TierPlugin{Factory: func() framework.Plugin { return moods }})
 		}
 		why := framework.Run(snapshot, &framework.Profile{
 			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []framework.Tier{tier},

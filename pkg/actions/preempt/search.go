@@ -46,7 +46,7 @@ func (r *run) newSearch(job *model.Job, pool *pool) *search {
 		run: r, job: job, pool: pool, trial: start.New(r.session, job, r.largest, &r.exact), hearing: &hearing{}, boards: r.boards,
 	}
 	members := s.trial.Members()
-	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.Plain(task) })
+	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
 		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Refused != nil
 	})
@@ -158,23 +158,23 @@ func (s *search) start(statement *framework.Statement) *model.Refusal {
 		return nil
 	}
 	for _, seat := range s.seats {
-		if !s.session.Plain(seat.task) && !s.session.Fits(seat.task, seat.node, model.FutureRoom) {
+		if !s.session.FitsByResourcesOnly(seat.task) && !s.session.FeasibleOn(seat.task, seat.node, model.FutureRoom) {
 			return undone() // a filter has changed its mind since the seat was taken, in an earlier cycle
 		}
-		if refusal := statement.Promise(seat.task, seat.node); refusal != nil {
+		if refusal := statement.Pipeline(seat.task, seat.node); refusal != nil {
 			return refusal
 		}
 	}
-	return s.session.GateJob(s.job, framework.WithPromised)
+	return s.session.JobReady(s.job, framework.Pipelined)
 }
 
 // agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.
 func (s *search) agreed(p *plan) bool {
-	units := make([]framework.Unit, len(p.units))
+	units := make([]framework.EvictionUnit, len(p.units))
 	for i, u := range p.units {
-		units[i] = framework.Unit{Job: u.of.job, Tasks: u.tasks, Whole: u.whole}
+		units[i] = framework.EvictionUnit{Job: u.of.job, Tasks: u.tasks, WholeGang: u.whole}
 	}
-	return len(s.session.Victims(framework.Preempt, s.job, units)) == len(units)
+	return len(s.session.Victims(framework.ForPreemption, s.job, units)) == len(units)
 }
 
 // claim adds a unit to the plan.

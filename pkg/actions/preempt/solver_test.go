@@ -21,11 +21,11 @@ type barred struct{}
 
 func (barred) Name() string { return "barred" }
 
-func (barred) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Static {
+func (barred) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.NodeOnly {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if _, no := task.Pod.Annotations[node.Name]; no {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "barred"}
 		}

@@ -92,7 +92,7 @@ func (s *search) measure() *room {
 	if !s.plain || !s.uniform && len(s.seats) < len(members) {
 		return nil
 	}
-	s.session.See(s.job)
+	s.session.ApplyReservations(s.job)
 	r := &room{}
 	known := map[model.Shape]int{}
 	for _, seat := range s.seats {
@@ -109,7 +109,7 @@ func (s *search) measure() *room {
 
 func (s *search) measureShape(task *model.Task) shapeRoom {
 	shape := shapeRoom{request: task.Request, fits: slices.Repeat([]int64{-1}, len(s.session.Snapshot.Nodes))}
-	for _, node := range s.session.Candidates(task) {
+	for _, node := range s.session.EligibleNodes(task) {
 		shape.fits[node.Index] = 0
 		shape.follow(node)
 	}

@@ -60,7 +60,7 @@ func (a *action) yield(r *run, equals, lapsed []*model.Job) (order []*model.Job,
 
 // putOff leaves a job what it holds, and what becomes of it to the next cycle.
 func (r *run) putOff(job *model.Job) {
-	r.session.Keep(job)
+	r.session.KeepNominations(job)
 	r.failed = append(r.failed, &failed{
 		job: job, why: "others of its priority give back room first, goes on in the next cycle", cut: true, missed: true,
 	})
@@ -143,7 +143,7 @@ func (r *run) prospect(statement *framework.Statement, job *model.Job) prospect 
 	case r.left <= 0:
 		return goesOn
 	}
-	r.session.See(job)
+	r.session.ApplyReservations(job)
 	s := r.newSearch(job, pool).takenUp()
 	found := s.find()
 	r.touch(s)

@@ -12,7 +12,7 @@ import (
 )
 
 // ahead is the check for a task when those who are leaving have left.
-func (p *plugin) ahead(known *answer, task *model.Task) framework.NodeCheck {
+func (p *plugin) ahead(known *answer, task *model.Task) framework.NodeFilterFunc {
 	return func(node *model.Node) *model.Refusal {
 		if known.forNow[node.Index] && (slices.ContainsFunc(node.Tasks, leaving) ||
 			task.Nominated == node.Name && p.behind.excuses(visit{task.UID, node.Name}, p.now)) {

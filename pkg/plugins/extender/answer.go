@@ -168,8 +168,8 @@ func (r *remote) nodeScore(list extenderv1.HostPriorityList) framework.NodeScore
 		scores[entry.Host] = min(max(sum, -mostScore), mostScore)
 	}
 	return framework.NodeScore{
-		Name: r.name, Weight: r.options.Weight, Normalization: framework.AsIs,
-		Raw: func(node *model.Node) int64 { return scale * scores[node.Name] },
+		Name: r.name, Weight: r.options.Weight, Normalization: framework.NormalizeNone,
+		Score: func(node *model.Node) int64 { return scale * scores[node.Name] },
 	}
 }
 

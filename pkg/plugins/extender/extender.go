@@ -67,8 +67,8 @@ type plugin struct {
 
 // nodes is what the plugin needs of a session.
 type nodes interface {
-	// Candidates returns the nodes that pass the task's static filters, by name.
-	Candidates(task *model.Task) []*model.Node
+	// EligibleNodes returns the nodes that pass the task's static filters, by name.
+	EligibleNodes(task *model.Task) []*model.Node
 }
 
 // sight is what the plugin needs of a snapshot.
@@ -78,14 +78,14 @@ type sight interface {
 }
 
 var (
-	_ framework.NodeFilter     = (*plugin)(nil)
-	_ framework.FleetingFilter = (*plugin)(nil)
-	_ framework.NodeScorer     = (*plugin)(nil)
-	_ framework.VictimReviewer = (*plugin)(nil)
-	_ framework.Binder         = (*plugin)(nil)
-	_ framework.PodBinders     = (*plugin)(nil)
-	_ framework.SessionOpener  = (*plugin)(nil)
-	_ model.RequestTranslator  = (*plugin)(nil)
+	_ framework.NodeFilter         = (*plugin)(nil)
+	_ framework.TransientFilter    = (*plugin)(nil)
+	_ framework.NodeScorer         = (*plugin)(nil)
+	_ framework.PreemptionExtender = (*plugin)(nil)
+	_ framework.Binder             = (*plugin)(nil)
+	_ framework.PodBinderProvider  = (*plugin)(nil)
+	_ framework.SessionOpener      = (*plugin)(nil)
+	_ model.RequestTranslator      = (*plugin)(nil)
 )
 
 // Name returns "extender".
@@ -165,9 +165,9 @@ func (p *plugin) answerFor(task *model.Task) *answer {
 	return known
 }
 
-// FilterFor asks the extenders, in their order, each about the nodes that those before it have left.
-func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global {
+// PreFilter asks the extenders, in their order, each about the nodes that those before it have left.
+func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
 		return nil, nil
 	}
 	known := p.filtered(task)
@@ -175,20 +175,20 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	case known.refused != nil || known.out == nil:
 		return nil, known.refused
 	case len(known.forNow) > 0 && p.sight.LooksAhead():
-		return []framework.NodeCheck{p.ahead(known, task)}, nil
+		return []framework.NodeFilterFunc{p.ahead(known, task)}, nil
 	}
-	return []framework.NodeCheck{known.check}, nil
+	return []framework.NodeFilterFunc{known.check}, nil
 }
 
-// SelfContained tells whether no extender had a part in what the session has found out about the pod: none was asked, or none
+// DependsOnSnapshotOnly tells whether no extender had a part in what the session has found out about the pod: none was asked, or none
 // keeps it from a node. Nobody is asked for it.
-func (p *plugin) SelfContained(task *model.Task) bool {
+func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	known := p.byPod[task.Pod]
 	return known == nil || known.refused == nil && known.out == nil
 }
 
-// Fleeting tells whether an extender keeps such a pod from a node.
-func (p *plugin) Fleeting(task *model.Task) bool {
+// IsTransient tells whether an extender keeps such a pod from a node.
+func (p *plugin) IsTransient(task *model.Task) bool {
 	known := p.filtered(task)
 	return known.refused != nil || known.out != nil
 }
@@ -197,14 +197,14 @@ func (p *plugin) Fleeting(task *model.Task) bool {
 func (p *plugin) filtered(task *model.Task) *answer {
 	known := p.answerFor(task)
 	if !known.filtered {
-		known.filter(p.now, task.Pod, p.nodes.Candidates(task))
+		known.filter(p.now, task.Pod, p.nodes.EligibleNodes(task))
 	}
 	return known
 }
 
-// ScoresFor asks the extenders, each about the nodes that all have left.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
-	if scope != framework.Global {
+// PreScore asks the extenders, each about the nodes that all have left.
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
+	if scope != framework.ClusterWide {
 		return nil
 	}
 	known := p.answerFor(task)
@@ -224,7 +224,7 @@ func (p *plugin) BinderOf(task *model.Task) string {
 	return ""
 }
 
-// PodBinders returns the extenders that bind.
+// PodBinderProvider returns the extenders that bind.
 func (p *plugin) PodBinders() []model.PodBinder {
 	var all []model.PodBinder
 	for _, r := range p.remotes {

@@ -51,7 +51,7 @@ func FuzzAnswer(f *testing.F) {
 			a.score(time.Unix(1, 0), &corev1.Pod{}, snapshot.Nodes)
 			for _, score := range a.scores {
 				for _, node := range snapshot.Nodes {
-					if raw := score.Raw(node); raw > scale*mostScore || raw < -scale*mostScore {
+					if raw := score.Score(node); raw > scale*mostScore || raw < -scale*mostScore {
 						t.Fatalf("%s has %d", node.Name, raw)
 					}
 				}

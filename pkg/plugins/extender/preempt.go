@@ -14,13 +14,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ReviewVictims asks the extenders that have a preempt verb, one after another, each once for every kind of members that would
+// ProcessPreemption asks the extenders that have a preempt verb, one after another, each once for every kind of members that would
 // take the room of victims, about the nodes where members of that kind would. The first that does not agree is heard. An error of
 // one that is not ignorable leaves the job without a plan for now.
 //
 // A node that an extender leaves out is one on which nobody shall be evicted. If it names other pods there, these are whom it
 // would have leave. What it counts of violated budgets is not read: the engine counts itself.
-func (p *plugin) ReviewVictims(_ *model.Job, proposals []framework.Proposal) ([]framework.Objection, *model.Refusal) {
+func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) ([]framework.VictimRejection, *model.Refusal) {
 	if !slices.ContainsFunc(p.remotes, func(r *remote) bool { return r.options.PreemptVerb != "" }) {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (p *plugin) ReviewVictims(_ *model.Job, proposals []framework.Proposal) ([]
 		if r.options.PreemptVerb == "" {
 			continue
 		}
-		var all []framework.Objection
+		var all []framework.VictimRejection
 		for i := range parts {
 			if !slices.Contains(parts[i].of.remotes, r) {
 				continue
@@ -55,11 +55,11 @@ type part struct {
 	// pod is that of the member that stands for all.
 	pod *corev1.Pod
 	// proposals are for the nodes where members of the kind get room, by name.
-	proposals []framework.Proposal
+	proposals []framework.NodeVictims
 }
 
 // partsOf returns the parts in the order in which their kinds are met first.
-func (p *plugin) partsOf(proposals []framework.Proposal) []part {
+func (p *plugin) partsOf(proposals []framework.NodeVictims) []part {
 	var parts []part
 	for _, proposal := range proposals {
 		here := map[*answer]bool{}
@@ -82,9 +82,9 @@ func (p *plugin) partsOf(proposals []framework.Proposal) []part {
 
 // oneForANode makes one of the objections to a node that are about members of several kinds: if these would have different pods
 // leave, nobody shall.
-func oneForANode(all []framework.Objection) []framework.Objection {
-	slices.SortStableFunc(all, func(a, b framework.Objection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
-	var one []framework.Objection
+func oneForANode(all []framework.VictimRejection) []framework.VictimRejection {
+	slices.SortStableFunc(all, func(a, b framework.VictimRejection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
+	var one []framework.VictimRejection
 	for _, objection := range all {
 		last := len(one) - 1
 		switch {
@@ -103,7 +103,7 @@ func samePods(a, b []*model.Task) bool {
 }
 
 // review sends the question and reads the answer.
-func (r *remote) review(now time.Time, asked *part) ([]framework.Objection, error) {
+func (r *remote) review(now time.Time, asked *part) ([]framework.VictimRejection, error) {
 	verb := r.options.PreemptVerb
 	result, err := ask[extenderv1.ExtenderPreemptionResult](r, now, asked.of.kind, verb, r.preemption(asked))
 	if err != nil {
@@ -111,14 +111,14 @@ func (r *remote) review(now time.Time, asked *part) ([]framework.Objection, erro
 	}
 	named := result.NodeNameToMetaVictims
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if !slices.ContainsFunc(asked.proposals, func(p framework.Proposal) bool { return p.Node.Name == name }) {
+		if !slices.ContainsFunc(asked.proposals, func(p framework.NodeVictims) bool { return p.Node.Name == name }) {
 			return nil, fmt.Errorf("%s: it names node %s, about which it was not asked", verb, plain(name))
 		}
 	}
-	var objections []framework.Objection
+	var objections []framework.VictimRejection
 	for i := range asked.proposals {
 		proposal := &asked.proposals[i]
-		objection := framework.Objection{Node: proposal.Node, By: "extender " + r.name}
+		objection := framework.VictimRejection{Node: proposal.Node, By: "extender " + r.name}
 		if victims, ok := named[proposal.Node.Name]; ok {
 			if objection.Victims, err = r.victims(proposal, victims); err != nil {
 				return nil, err
@@ -161,7 +161,7 @@ func (r *remote) preemption(asked *part) *extenderv1.ExtenderPreemptionArgs {
 
 // victims returns the pods that the answer names for a node, each once; those that are leaving anyway count for nothing. None at
 // all is an error, unless the extender is ignorable: then the node is as good as left out.
-func (r *remote) victims(proposal *framework.Proposal, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
+func (r *remote) victims(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
 	verb, name := r.options.PreemptVerb, proposal.Node.Name
 	if answer == nil || len(answer.Pods) == 0 {
 		if r.options.Ignorable {

@@ -14,7 +14,7 @@ import (
 )
 
 // plan is what a plan would do on nodes a and b: v1 and v2 leave a, v3 leaves b, v0 is leaving a anyway, and bystanders stay.
-func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.Proposal {
+func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.NodeVictims {
 	on := func(node *model.Node, status model.Status, names ...string) (tasks []*model.Task) {
 		for _, name := range names {
 			pod := task(name)
@@ -27,7 +27,7 @@ func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.Proposal
 	on(a, model.Releasing, "v0")
 	on(a, model.Running, "by1")
 	on(b, model.Running, "by2")
-	return []framework.Proposal{
+	return []framework.NodeVictims{
 		{Node: a, Members: onA, Victims: on(a, model.Releasing, "v1", "v2"), Violations: 1},
 		{Node: b, Members: onB, Victims: on(b, model.Releasing, "v3")},
 	}
@@ -39,7 +39,7 @@ func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	snapshot := cluster("a", "b", "c")
 	session := framework.Open(snapshot, profile(t, options), framework.Options{})
 	defer session.Close()
-	objections, refusal := session.Review(&model.Job{}, plan(snapshot, onA, onB))
+	objections, refusal := session.ProcessPreemption(&model.Job{}, plan(snapshot, onA, onB))
 	if refusal != nil {
 		return fmt.Sprintf("%s expires=%t", refusal, refusal.Expires)
 	}
@@ -260,7 +260,7 @@ func TestANodeThatSomebodyLeaves(t *testing.T) {
 			if nodes := session.Feasible(task("m"), model.IdleRoom); len(nodes) > 0 {
 				t.Errorf("on idle room %d nodes pass", len(nodes))
 			}
-			if !session.Fleeting(task("m")) {
+			if !session.HasTransientRefusal(task("m")) {
 				t.Error("what the extender says holds for ever")
 			}
 		})

@@ -26,8 +26,8 @@ type plugin struct{}
 
 var (
 	_ framework.JobValidator = plugin{}
-	_ framework.JobGate      = plugin{}
-	_ framework.VictimPicker = plugin{}
+	_ framework.JobReadiness = plugin{}
+	_ framework.VictimFilter = plugin{}
 )
 
 // Name returns "gang".
@@ -49,8 +49,8 @@ func (plugin) ValidateJob(job *model.Job) *model.Refusal {
 	return refusal
 }
 
-// GateJob refuses a job that, counting what the standing counts, is below its minimum or that of a role.
-func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusal {
+// JobReady refuses a job that, counting what the standing counts, is below its minimum or that of a role.
+func (plugin) JobReady(job *model.Job, standing framework.Readiness) *model.Refusal {
 	short := job.Short(standing.Counts)
 	if short == nil {
 		return nil
@@ -61,11 +61,11 @@ func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusa
 	}
 }
 
-// PickVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
+// FilterVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
 // of a gang that needs it.
-func (plugin) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
-	return slices.DeleteFunc(units, func(unit framework.Unit) bool {
-		return !unit.Whole && unit.Job != nil && unit.Job.Short(func(task *model.Task) bool {
+func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
+		return !unit.WholeGang && unit.Job != nil && unit.Job.Short(func(task *model.Task) bool {
 			return task.Status.Counts() && !slices.Contains(unit.Tasks, task)
 		}) != nil
 	}), true

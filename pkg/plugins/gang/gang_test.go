@@ -84,10 +84,10 @@ func TestGateJob(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (plugin{}).GateJob(c.job, framework.WithPlaced).String(); got != c.placed {
+			if got := (plugin{}).JobReady(c.job, framework.Ready).String(); got != c.placed {
 				t.Errorf("with placed: %q, want %q", got, c.placed)
 			}
-			if got := (plugin{}).GateJob(c.job, framework.WithPromised).String(); got != c.orPromise {
+			if got := (plugin{}).JobReady(c.job, framework.Pipelined).String(); got != c.orPromise {
 				t.Errorf("with promised: %q, want %q", got, c.orPromise)
 			}
 		})
@@ -110,16 +110,16 @@ func TestPickVictims(t *testing.T) {
 		"of another scheduler, none": {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			unit := framework.Unit{Job: c.job, Tasks: []*model.Task{{}}}
+			unit := framework.EvictionUnit{Job: c.job, Tasks: []*model.Task{{}}}
 			if c.job != nil {
 				unit.Tasks = c.job.Tasks[:1]
 			}
-			picked, decided := plugin{}.PickVictims(framework.Preempt, nil, []framework.Unit{unit})
+			picked, decided := plugin{}.FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{unit})
 			if !decided || len(picked) == 1 != c.goes {
 				t.Errorf("alone: picked %d, decided %v", len(picked), decided)
 			}
-			unit.Whole = true
-			if picked, _ = (plugin{}).PickVictims(framework.Preempt, nil, []framework.Unit{unit}); len(picked) != 1 {
+			unit.WholeGang = true
+			if picked, _ = (plugin{}).FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{unit}); len(picked) != 1 {
 				t.Error("the whole job may not go")
 			}
 		})

@@ -27,7 +27,7 @@ type house struct {
 	t       testing.TB
 	state   *cluster.State
 	profile *framework.Profile
-	memory  framework.Memory
+	memory  framework.Cache
 	version int
 	now     time.Time
 	pods    map[types.UID]*corev1.Pod
@@ -42,7 +42,7 @@ type house struct {
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	options := isolcpu.Options{BestFit: 1, Avoid: 1}
-	profile := &framework.Profile{Tiers: []framework.Tier{{{New: isolcpu.New(options)}, {New: anyVictim}}}}
+	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: isolcpu.New(options)}, {Factory: anyVictim}}}}
 	h := &house{
 		t: t, profile: profile, now: time.Unix(1_700_000_000, 0), pods: map[types.UID]*corev1.Pod{}, coming: map[types.UID]model.Bind{},
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()}),
@@ -58,7 +58,7 @@ type everybody struct{}
 
 func (everybody) Name() string { return "everybody" }
 
-func (everybody) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+func (everybody) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return units, true
 }
 
@@ -167,11 +167,11 @@ func (h *house) place() {
 					if task.Refused != nil {
 						return task.Refused
 					}
-					node, tally := s.Choose(task, model.IdleRoom, nil)
+					node, tally := s.SelectNode(task, model.IdleRoom, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
-					return statement.Place(task, node)
+					return statement.Allocate(task, node)
 				})
 			}
 		}
@@ -381,14 +381,14 @@ func (h *house) try(random *rand.Rand) {
 			s.Try(func(inner *framework.Statement) *model.Refusal {
 				for _, job := range s.Snapshot.Jobs {
 					for _, task := range job.Waiting() {
-						inner.Place(task, node)
+						inner.Allocate(task, node)
 					}
 				}
 				return &model.Refusal{} // only to see that it leaves no trace
 			})
 			for _, job := range s.Snapshot.Jobs {
 				for _, task := range job.Waiting() {
-					if random.IntN(2) == 0 && task.Refused == nil && statement.Promise(task, node) == nil {
+					if random.IntN(2) == 0 && task.Refused == nil && statement.Pipeline(task, node) == nil {
 						return nil
 					}
 				}

@@ -6,8 +6,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Assign chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
-func (p *plugin) Assign(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
+// AllocateCPUs chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
+func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
 	q, asks := p.ask(task)
 	if !asks {
 		return nil, nil
@@ -33,18 +33,18 @@ func (p *plugin) Assign(task *model.Task, node *model.Node) (*isolated.Assignmen
 // full is the best score.
 const full = 100
 
-// ScoresFor returns the best fit for a task that asks for isolated CPUs, and for others that a node has none; nothing when no node
+// PreScore returns the best fit for a task that asks for isolated CPUs, and for others that a node has none; nothing when no node
 // has any.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, _ []*model.Node) []framework.NodeScore {
-	if !p.seen.isolated || scope == framework.Global {
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
+	if !p.seen.isolated || scope == framework.ClusterWide {
 		return nil
 	}
 	q, asks := p.ask(task)
 	switch {
-	case asks && scope == framework.Local && p.options.BestFit > 0:
-		return []framework.NodeScore{{Name: "bestfit", Weight: p.options.BestFit, Raw: q.bestFit}}
-	case !asks && scope == framework.Static && p.options.Avoid > 0:
-		return []framework.NodeScore{{Name: "avoid", Weight: p.options.Avoid, Raw: avoid}}
+	case asks && scope == framework.NodeWithPods && p.options.BestFit > 0:
+		return []framework.NodeScore{{Name: "bestfit", Weight: p.options.BestFit, Score: q.bestFit}}
+	case !asks && scope == framework.NodeOnly && p.options.Avoid > 0:
+		return []framework.NodeScore{{Name: "avoid", Weight: p.options.Avoid, Score: avoid}}
 	}
 	return nil
 }

@@ -106,10 +106,10 @@ func (y *yard) promise() (holders []string) {
 						statement.Evict(victim)
 					}
 				}
-				if holder.Refused != nil || !s.Fits(holder, node, model.FutureRoom) {
+				if holder.Refused != nil || !s.FeasibleOn(holder, node, model.FutureRoom) {
 					return &model.Refusal{}
 				}
-				return statement.Promise(holder, node)
+				return statement.Pipeline(holder, node)
 			})
 			if refusal == nil {
 				holders = append(holders, holder.Name)
@@ -154,11 +154,11 @@ func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
 					continue
 				}
 				refusal := s.Try(func(statement *framework.Statement) *model.Refusal {
-					node, tally := s.Choose(waiting, model.IdleRoom, nil)
+					node, tally := s.SelectNode(waiting, model.IdleRoom, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
-					return statement.Place(waiting, node)
+					return statement.Allocate(waiting, node)
 				})
 				if refusal == nil {
 					placed[waiting.Name] = true

@@ -33,21 +33,21 @@ func (p *plugin) ask(task *model.Task) (q question, ok bool) {
 	return question{plugin: p, task: task, Policies: policies, count: charge / policies.PerCPU(), charge: charge}, true
 }
 
-// FilterFor returns, for a task that asks for isolated CPUs, whether nodes have any to give and whether they are the right ones;
+// PreFilter returns, for a task that asks for isolated CPUs, whether nodes have any to give and whether they are the right ones;
 // for every task, where a kubelet may count isolated ones against ordinary CPU, whether it admits the pod.
-func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	if p.charged < 0 {
 		return nil, nil
 	}
 	q, asks := p.ask(task)
 	switch {
-	case scope == framework.Static && asks:
-		return []framework.NodeCheck{q.offered}, nil
-	case scope == framework.Local && asks:
-		return []framework.NodeCheck{q.fits}, nil
-	case scope == framework.Local && (p.seen.excluded || p.overdrawn) && task.Request.At(model.CPU) > 0:
+	case scope == framework.NodeOnly && asks:
+		return []framework.NodeFilterFunc{q.offered}, nil
+	case scope == framework.NodeWithPods && asks:
+		return []framework.NodeFilterFunc{q.fits}, nil
+	case scope == framework.NodeWithPods && (p.seen.excluded || p.overdrawn) && task.Request.At(model.CPU) > 0:
 		q.plugin, q.task = p, task
-		return []framework.NodeCheck{q.admitted}, nil
+		return []framework.NodeFilterFunc{q.admitted}, nil
 	}
 	return nil, nil
 }
@@ -221,8 +221,8 @@ func (p *plugin) member(hold *model.Hold) *model.Task {
 	return nil
 }
 
-// TellLack says how many isolated CPUs a node has left, where it has too few; see framework.Assigner.
-func (p *plugin) TellLack(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal {
+// ExplainShortage says how many isolated CPUs a node has left, where it has too few; see framework.Assigner.
+func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal {
 	if position != p.charged {
 		return nil
 	}

@@ -90,19 +90,19 @@ type sight struct {
 }
 
 var (
-	_ framework.NodeFilter    = (*plugin)(nil)
-	_ framework.NodeScorer    = (*plugin)(nil)
-	_ framework.Assigner      = (*plugin)(nil)
-	_ framework.SessionOpener = (*plugin)(nil)
-	_ framework.ConflictEnder = (*plugin)(nil)
-	_ model.RequestTranslator = (*plugin)(nil)
+	_ framework.NodeFilter        = (*plugin)(nil)
+	_ framework.NodeScorer        = (*plugin)(nil)
+	_ framework.CPUAllocator      = (*plugin)(nil)
+	_ framework.SessionOpener     = (*plugin)(nil)
+	_ framework.CPUConflictPolicy = (*plugin)(nil)
+	_ model.RequestTranslator     = (*plugin)(nil)
 )
 
 // Name returns "isolcpu".
 func (p *plugin) Name() string { return Name }
 
-// EndsConflicts tells whether a pod that can never run is evicted; see framework.ConflictEnder.
-func (p *plugin) EndsConflicts() bool { return !p.options.Report }
+// EvictsOnConflict tells whether a pod that can never run is evicted; see framework.CPUConflictPolicy.
+func (p *plugin) EvictsOnConflict() bool { return !p.options.Report }
 
 // OpenSession finds the dimension, and what there is among the nodes.
 func (p *plugin) OpenSession(session *framework.Session) {

@@ -69,5 +69,5 @@ func (p *plugin) avoidScore(pod *corev1.Pod) (score framework.NodeScore, ok bool
 		}
 		return full
 	}
-	return framework.NodeScore{Name: "nodepreferavoidpods", Weight: p.weights.NodePreferAvoidPods, Raw: raw}, true
+	return framework.NodeScore{Name: "nodepreferavoidpods", Weight: p.weights.NodePreferAvoidPods, Score: raw}, true
 }

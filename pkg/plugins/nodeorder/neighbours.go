@@ -15,7 +15,7 @@ func (p *plugin) neighbourScores(
 	if weight := p.weights.PodAffinity; weight > 0 {
 		if s := p.index.AffinityScore(pod, p.weights.PodAffinityHard); s != nil {
 			scores = append(scores, framework.NodeScore{
-				Name: "podaffinity", Weight: weight, Normalization: framework.ByRange, Raw: s.Of,
+				Name: "podaffinity", Weight: weight, Normalization: framework.NormalizeMinMax, Score: s.Of,
 			})
 		}
 	}
@@ -26,7 +26,7 @@ func (p *plugin) neighbourScores(
 		}
 		if s != nil {
 			scores = append(scores, framework.NodeScore{
-				Name: "podtopologyspread", Weight: weight, Normalization: framework.AsIs, Raw: s.Of,
+				Name: "podtopologyspread", Weight: weight, Normalization: framework.NormalizeNone, Score: s.Of,
 			})
 		}
 	}

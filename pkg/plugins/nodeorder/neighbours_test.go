@@ -69,8 +69,8 @@ func TestPodsAreSpreadByDefaultOnlyWhenAskedFor(t *testing.T) {
 		plugin := newPlugin()
 		plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
 		var points []int64
-		for _, score := range plugin.(framework.NodeScorer).ScoresFor(task, framework.Global, snapshot.Nodes) {
-			points = append(points, score.Raw(used), score.Raw(free))
+		for _, score := range plugin.(framework.NodeScorer).PreScore(task, framework.ClusterWide, snapshot.Nodes) {
+			points = append(points, score.Score(used), score.Score(free))
 		}
 		switch {
 		case !byDefault && (points != nil || kube.asked > 0):

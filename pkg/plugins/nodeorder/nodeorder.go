@@ -121,8 +121,8 @@ var (
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
-// Forget lets the index count everything anew.
-func (p *plugin) Forget() { p.index.Forget() }
+// ResetCache lets the index count everything anew.
+func (p *plugin) ResetCache() { p.index.ResetCache() }
 
 // OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
@@ -134,13 +134,13 @@ func (p *plugin) OpenSession(session *framework.Session) {
 // Name returns "nodeorder".
 func (p *plugin) Name() string { return Name }
 
-// ScoresFor returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
-	if scope == framework.Local {
+// PreScore returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
+	if scope == framework.NodeWithPods {
 		return resourceScores(&p.weights, &p.places, task)
 	}
 	var scores []framework.NodeScore
-	if scope == framework.Global {
+	if scope == framework.ClusterWide {
 		if score, ok := p.avoidScore(task.Pod); ok {
 			scores = append(scores, score)
 		}
@@ -181,7 +181,7 @@ type question struct {
 
 // prepare runs PreScore and returns the score; ok is false when it has nothing to say.
 func (q *question) prepare() (score framework.NodeScore, ok bool) {
-	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Raw: q.raw}
+	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Score: q.raw}
 	if q.pre != nil {
 		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, nil) // none looks at the nodes
 		if !status.IsSuccess() {

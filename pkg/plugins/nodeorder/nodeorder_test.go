@@ -301,8 +301,8 @@ func BenchmarkPlainPod(b *testing.B) {
 	b.Run("ask", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			plugin.ScoresFor(task, framework.Local, nil)
-			plugin.ScoresFor(task, framework.Global, nil)
+			plugin.PreScore(task, framework.NodeWithPods, nil)
+			plugin.PreScore(task, framework.ClusterWide, nil)
 		}
 	})
 	nodes := make([]*model.Node, 1024)
@@ -313,10 +313,10 @@ func BenchmarkPlainPod(b *testing.B) {
 	}
 	b.Run("node", func(b *testing.B) {
 		b.ReportAllocs()
-		scores := plugin.ScoresFor(task, framework.Local, nil)
+		scores := plugin.PreScore(task, framework.NodeWithPods, nil)
 		for i := 0; b.Loop(); i++ {
 			for _, score := range scores {
-				score.Raw(nodes[i%len(nodes)])
+				score.Score(nodes[i%len(nodes)])
 			}
 		}
 	})

@@ -305,10 +305,10 @@ func (p *profile) compareChoice(
 	if err != nil {
 		t.Fatal(err)
 	}
-	tiers := []framework.Tier{{{New: p.filters}, {New: scores}}}
+	tiers := []framework.Tier{{{Factory: p.filters}, {Factory: scores}}}
 	session := framework.Open(snapshot, &framework.Profile{Tiers: tiers}, framework.Options{})
 	defer session.Close()
-	got, _ := session.Choose(task, model.IdleRoom, nil)
+	got, _ := session.SelectNode(task, model.IdleRoom, nil)
 	best = -1
 	for i, node := range snapshot.Nodes {
 		if node.Lacking(task.Request, model.IdleRoom) < 0 && (best < 0 || says.sums[i] > says.sums[best]) {

@@ -88,7 +88,7 @@ func resourceScores(weights *Weights, where *places, task *model.Task) []framewo
 	if n := len(f.balanced); n != 2 {
 		f.before, f.after = make([]float64, 0, n), make([]float64, 0, n)
 	}
-	return []framework.NodeScore{{Name: "resources", Weight: 1, Raw: f.score}}
+	return []framework.NodeScore{{Name: "resources", Weight: 1, Score: f.score}}
 }
 
 // demands appends what the task adds to the resources that count for it.

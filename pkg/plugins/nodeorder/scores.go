@@ -11,7 +11,7 @@ import (
 type kubeScore struct {
 	// name is what explanations call the score, and plugin what kube-scheduler calls it.
 	name, plugin  string
-	scope         framework.Scope
+	scope         framework.FilterScope
 	weight        int64
 	normalization framework.Normalization
 	// builds tells that the score reads what the filter of the same name has found out about the pod and the node.
@@ -28,24 +28,24 @@ type kubeScore struct {
 func wantedScores(kube Kube, weights Weights) []kubeScore {
 	return []kubeScore{
 		{
-			name: "nodeaffinity", plugin: "NodeAffinity", scope: framework.Static, weight: weights.NodeAffinity,
-			normalization: framework.ByMax, concerns: prefersNodes,
+			name: "nodeaffinity", plugin: "NodeAffinity", scope: framework.NodeOnly, weight: weights.NodeAffinity,
+			normalization: framework.NormalizeByMax, concerns: prefersNodes,
 		},
 		{
-			name: "tainttoleration", plugin: "TaintToleration", scope: framework.Static, weight: weights.TaintToleration,
-			normalization: framework.Reversed, concerns: everyPod, nothing: isUntainted,
+			name: "tainttoleration", plugin: "TaintToleration", scope: framework.NodeOnly, weight: weights.TaintToleration,
+			normalization: framework.NormalizeReversed, concerns: everyPod, nothing: isUntainted,
 		},
 		{
-			name: "imagelocality", plugin: "ImageLocality", scope: framework.Static, weight: weights.ImageLocality,
-			normalization: framework.AsIs, concerns: everyPod, nothing: hasNoImages,
+			name: "imagelocality", plugin: "ImageLocality", scope: framework.NodeOnly, weight: weights.ImageLocality,
+			normalization: framework.NormalizeNone, concerns: everyPod, nothing: hasNoImages,
 		},
 		{
-			name: "dynamicresources", plugin: "DynamicResources", scope: framework.Global, weight: weights.DynamicResources,
-			normalization: framework.ByMax, builds: true, concerns: kube.ChoosesDevices,
+			name: "dynamicresources", plugin: "DynamicResources", scope: framework.ClusterWide, weight: weights.DynamicResources,
+			normalization: framework.NormalizeByMax, builds: true, concerns: kube.ChoosesDevices,
 		},
 		{
-			name: "volumebinding", plugin: "VolumeBinding", scope: framework.Global, weight: weights.VolumeBinding,
-			normalization: framework.AsIs, builds: true, concerns: kube.ChoosesVolumes,
+			name: "volumebinding", plugin: "VolumeBinding", scope: framework.ClusterWide, weight: weights.VolumeBinding,
+			normalization: framework.NormalizeNone, builds: true, concerns: kube.ChoosesVolumes,
 		},
 	}
 }

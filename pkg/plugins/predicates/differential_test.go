@@ -96,7 +96,7 @@ type contest struct {
 	state     *cluster.State
 	profile   *framework.Profile
 	// memory is what sessions hand on, as in the scheduler.
-	memory framework.Memory
+	memory framework.Cache
 
 	revision int
 	nodes    map[string]*corev1.Node
@@ -133,7 +133,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.profile = &framework.Profile{Tiers: []framework.Tier{{{New: plugin}}}}
+	c.profile = &framework.Profile{Tiers: []framework.Tier{{{Factory: plugin}}}}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
@@ -375,7 +375,7 @@ func (c *contest) compareGang() {
 				continue
 			}
 			node := feasible[c.IntN(len(feasible))]
-			if refusal := statement.Place(task(session, pod), node); refusal != nil {
+			if refusal := statement.Allocate(task(session, pod), node); refusal != nil {
 				c.fail(pod, placed, "placing it on %s, which is feasible, is refused: %s", node.Name, refusal)
 			}
 			there := pod.DeepCopy()
@@ -403,7 +403,7 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 		}
 		ours := slices.ContainsFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })
 		if ours != (len(verdict.by) == 0) {
-			_, tally := session.Choose(one, model.IdleRoom, nowhere)
+			_, tally := session.SelectNode(one, model.IdleRoom, nowhere)
 			c.fail(pod, placed, "node %s: we say %v, kube-scheduler refuses by %v; we count %v", nodes[i].Name, ours, verdict.by,
 				tally.Causes())
 		}
@@ -418,11 +418,11 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 			}
 		}
 	}
-	chosen, _ := session.Choose(one, model.IdleRoom, nil)
+	chosen, _ := session.SelectNode(one, model.IdleRoom, nil)
 	if (chosen != nil) != (len(feasible) > 0) || chosen != nil && !slices.Contains(feasible, chosen) {
 		c.fail(pod, placed, "chosen is %v, which is not one of the feasible", chosen)
 	}
-	_, tally := session.Choose(one, model.IdleRoom, nowhere)
+	_, tally := session.SelectNode(one, model.IdleRoom, nowhere)
 	if wrong := compareReasons(tally.Causes(), verdicts); wrong != "" {
 		c.fail(pod, placed, "%s", wrong)
 	}

@@ -14,10 +14,10 @@ import (
 // filter is one of kube-scheduler's filters, or what stands in its place.
 type filter struct {
 	name  string
-	scope framework.Scope
+	scope framework.FilterScope
 	// own answers in kube-scheduler's place, nil when that is asked itself: a check, or a refusal when no node can pass, or
 	// neither when there is nothing to say.
-	own func(*plugin, *model.Task) (framework.NodeCheck, *model.Refusal)
+	own func(*plugin, *model.Task) (framework.NodeFilterFunc, *model.Refusal)
 	// concerns tells, cheaply, whether the filter could have anything to say about the task. What it rules out here, PreFilter
 	// would skip: that is the invariant, and what makes plain pods cheap.
 	concerns func(task *model.Task) bool
@@ -33,24 +33,24 @@ type filter struct {
 // when several refuse.
 func wantedFilters() []filter {
 	return []filter{
-		{name: "NodeUnschedulable", scope: framework.Static, concerns: every, harmless: isOpen},
-		{name: "NodeName", scope: framework.Static, concerns: onPod(namesNode)},
-		{name: "TaintToleration", scope: framework.Static, concerns: every, harmless: isUntainted, tell: tellTaint},
-		{name: "NodeAffinity", scope: framework.Static, concerns: onPod(selectsNodes)},
-		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: every},
+		{name: "NodeUnschedulable", scope: framework.NodeOnly, concerns: every, harmless: isOpen},
+		{name: "NodeName", scope: framework.NodeOnly, concerns: onPod(namesNode)},
+		{name: "TaintToleration", scope: framework.NodeOnly, concerns: every, harmless: isUntainted, tell: tellTaint},
+		{name: "NodeAffinity", scope: framework.NodeOnly, concerns: onPod(selectsNodes)},
+		{name: "NodeDeclaredFeatures", scope: framework.NodeOnly, concerns: every},
 
-		{name: "NodePorts", scope: framework.Local, concerns: onPod(hasHostPorts)},
+		{name: "NodePorts", scope: framework.NodeWithPods, concerns: onPod(hasHostPorts)},
 
 		// What these say depends on API objects that are no part of a shape, and a claim that only one pod may use can be in use
 		// on any node.
-		{name: "NodeVolumeLimits", scope: framework.Global, concerns: onPod(hasDisks)},
-		{name: "VolumeRestrictions", scope: framework.Global, concerns: onPod(hasDisks)},
-		{name: "VolumeBinding", scope: framework.Global, concerns: onPod(hasVolumeClaims)},
-		{name: "VolumeZone", scope: framework.Global, concerns: onPod(hasVolumeClaims)},
-		{name: "PodTopologySpread", scope: framework.Global, own: (*plugin).spread},
-		{name: "InterPodAffinity", scope: framework.Global, own: (*plugin).neighbours},
-		{name: "DeviceClasses", scope: framework.Global, own: (*plugin).classless},
-		{name: "DynamicResources", scope: framework.Global, concerns: wantsDevices},
+		{name: "NodeVolumeLimits", scope: framework.ClusterWide, concerns: onPod(hasDisks)},
+		{name: "VolumeRestrictions", scope: framework.ClusterWide, concerns: onPod(hasDisks)},
+		{name: "VolumeBinding", scope: framework.ClusterWide, concerns: onPod(hasVolumeClaims)},
+		{name: "VolumeZone", scope: framework.ClusterWide, concerns: onPod(hasVolumeClaims)},
+		{name: "PodTopologySpread", scope: framework.ClusterWide, own: (*plugin).spread},
+		{name: "InterPodAffinity", scope: framework.ClusterWide, own: (*plugin).neighbours},
+		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).classless},
+		{name: "DynamicResources", scope: framework.ClusterWide, concerns: wantsDevices},
 	}
 }
 

@@ -90,10 +90,10 @@ func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {
 	snapshot := w.snapshot(nodes)
 	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
 	task := taskOf(pod)
-	var checks []framework.NodeCheck
+	var checks []framework.NodeFilterFunc
 	answers := make([]*model.Refusal, len(nodes))
-	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
-		some, refused := plugin.FilterFor(task, scope)
+	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
+		some, refused := plugin.PreFilter(task, scope)
 		if refused != nil {
 			for i := range answers {
 				answers[i] = refused

@@ -15,7 +15,7 @@ func (p *plugin) counts() *topology.Index {
 }
 
 // spread is the filter in place of PodTopologySpread.
-func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) {
+func (p *plugin) spread(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	f, err := p.counts().Spread(task.Pod)
 	switch {
 	case err != nil:
@@ -28,7 +28,7 @@ func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) 
 }
 
 // neighbours is the filter in place of InterPodAffinity.
-func (p *plugin) neighbours(task *model.Task) (framework.NodeCheck, *model.Refusal) {
+func (p *plugin) neighbours(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	f, err := p.counts().Affinity(task.Pod)
 	switch {
 	case err != nil:

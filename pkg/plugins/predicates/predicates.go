@@ -59,7 +59,7 @@ type Kube interface {
 // New returns the maker of the plugin for each session, which asks the index about spread and inter-pod affinity. It fails
 // when kube lacks one of the other filters.
 func New(kube Kube, index *topology.Index) (framework.Factory, error) {
-	filters := map[framework.Scope][]filter{}
+	filters := map[framework.FilterScope][]filter{}
 	for _, wanted := range wantedFilters() {
 		if wanted.own != nil {
 			filters[wanted.scope] = append(filters[wanted.scope], wanted)
@@ -81,7 +81,7 @@ func New(kube Kube, index *topology.Index) (framework.Factory, error) {
 type plugin struct {
 	kube     Kube
 	index    *topology.Index
-	filters  map[framework.Scope][]filter
+	filters  map[framework.FilterScope][]filter
 	refusals refusals
 	// snapshot is the session's; nil before it opens.
 	snapshot *model.Snapshot
@@ -92,12 +92,12 @@ type plugin struct {
 }
 
 var (
-	_ framework.SelfContained = (*plugin)(nil)
-	_ framework.SessionOpener = (*plugin)(nil)
+	_ framework.SnapshotOnlyFilter = (*plugin)(nil)
+	_ framework.SessionOpener      = (*plugin)(nil)
 )
 
-// Forget lets the index count everything anew.
-func (p *plugin) Forget() { p.index.Forget() }
+// ResetCache lets the index count everything anew.
+func (p *plugin) ResetCache() { p.index.ResetCache() }
 
 // OpenSession lets the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
@@ -108,9 +108,9 @@ func (p *plugin) OpenSession(session *framework.Session) {
 // Name returns "predicates".
 func (p *plugin) Name() string { return Name }
 
-// FilterFor asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
+// PreFilter asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
 // of that shape was asked about before: nothing is remembered.
-func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	var asked *question
 	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
 		asked, goOn = p.consider(asked, &p.filters[scope][i], task)
@@ -118,7 +118,7 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	if asked == nil {
 		return nil, nil
 	}
-	if scope == framework.Global && wantsAny(task) {
+	if scope == framework.ClusterWide && wantsAny(task) {
 		asked.keep()
 	}
 	switch {
@@ -131,15 +131,15 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	}
 }
 
-// SelfContained tells whether no filter reads objects about the task that are in no snapshot: volumes, claims, device classes.
-func (p *plugin) SelfContained(task *model.Task) bool {
+// DependsOnSnapshotOnly tells whether no filter reads objects about the task that are in no snapshot: volumes, claims, device classes.
+func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	return !wantsDevices(task) && !hasDisks(task.Pod)
 }
 
 // consider adds one filter to the question about a task, which is made when the first has something to say. goOn is false
 // when nothing that other filters say can matter any more.
 func (p *plugin) consider(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
-	var ask framework.NodeCheck
+	var ask framework.NodeFilterFunc
 	var refused *model.Refusal
 	if f.own != nil {
 		if ask, refused = f.own(p, task); ask == nil && refused == nil {

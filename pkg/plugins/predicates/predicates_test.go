@@ -41,12 +41,12 @@ func TestPlainPodsAreNotAskedAbout(t *testing.T) {
 	w.view.show([]*corev1.Pod{newPod("q", on("a"))}, []*corev1.Node{newNode("a")})
 	task := &model.Task{Pod: plainPod()}
 	plugin := w.newPlugin().(framework.NodeFilter)
-	for _, scope := range []framework.Scope{framework.Local, framework.Global} {
-		if checks, refused := plugin.FilterFor(task, scope); checks != nil || refused != nil {
+	for _, scope := range []framework.FilterScope{framework.NodeWithPods, framework.ClusterWide} {
+		if checks, refused := plugin.PreFilter(task, scope); checks != nil || refused != nil {
 			t.Errorf("scope %d: %d checks, refusal %v, want none", scope, len(checks), refused)
 		}
 	}
-	if allocated := testing.AllocsPerRun(100, func() { plugin.FilterFor(task, framework.Global) }); allocated != 0 {
+	if allocated := testing.AllocsPerRun(100, func() { plugin.PreFilter(task, framework.ClusterWide) }); allocated != 0 {
 		t.Errorf("asking about a plain pod allocates %v times", allocated)
 	}
 }
@@ -247,8 +247,8 @@ func BenchmarkFilterFor(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plugin.FilterFor(task, framework.Local)
-				plugin.FilterFor(task, framework.Global)
+				plugin.PreFilter(task, framework.NodeWithPods)
+				plugin.PreFilter(task, framework.ClusterWide)
 			}
 		})
 	}

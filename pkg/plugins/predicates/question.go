@@ -29,7 +29,7 @@ type question struct {
 type prepared struct {
 	*filter
 	// ask is the check of a filter that stands in kube-scheduler's place; nil for the others.
-	ask framework.NodeCheck
+	ask framework.NodeFilterFunc
 	// only are the names of the nodes that PreFilter left over; nil when all are.
 	only sets.Set[string]
 	// failed is the refusal of the first node that the filter failed for; the text is kept for the others, since an error may
@@ -39,7 +39,7 @@ type prepared struct {
 
 // take takes over the answer of a filter that stands in kube-scheduler's place. It reports false when nothing that other
 // filters say can matter any more.
-func (q *question) take(f *filter, ask framework.NodeCheck, refused *model.Refusal) bool {
+func (q *question) take(f *filter, ask framework.NodeFilterFunc, refused *model.Refusal) bool {
 	if refused != nil {
 		q.refused = refused
 		return refused.Evictable
@@ -77,11 +77,11 @@ func (q *question) prepare(f *filter) bool {
 }
 
 // checks returns the checks of the prepared filters. Those that need nothing of kube-scheduler are not kept waiting by it.
-func (q *question) checks() []framework.NodeCheck {
-	var checks []framework.NodeCheck
+func (q *question) checks() []framework.NodeFilterFunc {
+	var checks []framework.NodeFilterFunc
 	for i := range q.filters {
 		if q.filters[i].ask == nil {
-			return []framework.NodeCheck{q.check}
+			return []framework.NodeFilterFunc{q.check}
 		}
 		checks = append(checks, q.filters[i].ask)
 	}
@@ -99,7 +99,7 @@ func (q *question) keep() {
 	q.plugin.kube.Keep(q.pod.UID, q.state, func(node *model.Node) bool { return q.check(node) == nil })
 }
 
-// check is the framework.NodeCheck of the prepared filters.
+// check is the framework.NodeFilterFunc of the prepared filters.
 func (q *question) check(node *model.Node) *model.Refusal {
 	if q.answers == nil {
 		return q.checkAll(node)

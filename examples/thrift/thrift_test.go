@@ -51,7 +51,7 @@ func run(t *testing.T, arguments string, pods int) string {
 		},
 	})
 	for i := range pods {
-		key := model.JobKey{Namespace: "default", Name: fmt.Sprintf("p%d", i), Single: true}
+		key := model.JobKey{Namespace: "default", Name: fmt.Sprintf("p%d", i), IsPod: true}
 		if refusal := refusals[key]; refusal != nil {
 			said = append(said, key.Name+" waits: "+refusal.String())
 		}

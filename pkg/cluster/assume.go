@@ -25,14 +25,14 @@ func (s *State) Assume(decision model.Decision) {
 	}
 	for _, eviction := range decision.Evictions {
 		slot, before := s.find(eviction.Pod.UID)
-		if before == nil || !before.task.Status.HoldsRoom() || before.task.Status == model.Releasing {
+		if before == nil || !before.task.Status.Occupies() || before.task.Status == model.Releasing {
 			continue
 		}
 		after := *before
 		after.evicted = true
 		s.assume(slot, &after)
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		slot, before := s.find(promise.Pod.UID)
 		if before == nil || before.task.Status != model.Pending || before.task.Nominated == promise.Node {
 			continue

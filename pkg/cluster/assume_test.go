@@ -18,35 +18,35 @@ func evict(pod string) model.Decision {
 }
 
 func promise(pod, node string) model.Decision {
-	return model.Decision{Promises: []model.Promise{{Pod: model.PodRef{UID: types.UID(pod)}, Node: node}}}
+	return model.Decision{Nominations: []model.Nomination{{Pod: model.PodRef{UID: types.UID(pod)}, Node: node}}}
 }
 
 func TestAssumedBind(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(*State)
-		want model.Position
+		want model.Placement
 		idle int64
 		gone bool
 	}{
-		"waits for the watch": {func(*State) {}, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
-		"survives an update":  {func(s *State) { s.Apply(seen(pod("p", label("a", "b")))) }, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
-		"confirmed":           {func(s *State) { s.Apply(seen(pod("p", on("n")))) }, model.Position{Status: model.Bound, Node: "n"}, 9000, false},
-		"another node wins":   {func(s *State) { s.Apply(seen(pod("p", on("m")))) }, model.Position{Status: model.Bound, Node: "m"}, 10000, false},
-		"forgotten":           {func(s *State) { s.Forget("p") }, model.Position{Status: model.Pending}, 10000, false},
-		"pod deleted":         {func(s *State) { s.Apply(gone(pod("p"))) }, model.Position{}, 10000, true},
-		"pod being deleted":   {func(s *State) { s.Apply(seen(pod("p", deleting(start)))) }, model.Position{}, 10000, true},
-		"pod failed":          {func(s *State) { s.Apply(seen(pod("p", phase("Failed")))) }, model.Position{Status: model.Failed}, 10000, false},
-		"pod replaced":        {func(s *State) { s.Apply(seen(pod("p", uid("p2")))) }, model.Position{}, 10000, true},
-		"assumed elsewhere":   {func(s *State) { s.Assume(bind("p", "m")) }, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
+		"waits for the watch": {func(*State) {}, model.Placement{Status: model.Binding, Node: "n"}, 9000, false},
+		"survives an update":  {func(s *State) { s.Apply(seen(pod("p", label("a", "b")))) }, model.Placement{Status: model.Binding, Node: "n"}, 9000, false},
+		"confirmed":           {func(s *State) { s.Apply(seen(pod("p", on("n")))) }, model.Placement{Status: model.Bound, Node: "n"}, 9000, false},
+		"another node wins":   {func(s *State) { s.Apply(seen(pod("p", on("m")))) }, model.Placement{Status: model.Bound, Node: "m"}, 10000, false},
+		"forgotten":           {func(s *State) { s.Forget("p") }, model.Placement{Status: model.Pending}, 10000, false},
+		"pod deleted":         {func(s *State) { s.Apply(gone(pod("p"))) }, model.Placement{}, 10000, true},
+		"pod being deleted":   {func(s *State) { s.Apply(seen(pod("p", deleting(start)))) }, model.Placement{}, 10000, true},
+		"pod failed":          {func(s *State) { s.Apply(seen(pod("p", phase("Failed")))) }, model.Placement{Status: model.Failed}, 10000, false},
+		"pod replaced":        {func(s *State) { s.Apply(seen(pod("p", uid("p2")))) }, model.Placement{}, 10000, true},
+		"assumed elsewhere":   {func(s *State) { s.Assume(bind("p", "m")) }, model.Placement{Status: model.Binding, Node: "n"}, 9000, false},
 		"node deleted and back": {func(s *State) {
 			s.Apply(gone(node("n")))
 			s.Snapshot(start)
 			s.Apply(seen(withUID(node("n"), "n2")))
-		}, model.Position{Status: model.Binding, Node: "n"}, 9000, false},
+		}, model.Placement{Status: model.Binding, Node: "n"}, 9000, false},
 		"confirmed, then forgotten too late": {func(s *State) {
 			s.Apply(seen(pod("p", on("n"))))
 			s.Forget("p")
-		}, model.Position{Status: model.Bound, Node: "n"}, 9000, false},
+		}, model.Placement{Status: model.Bound, Node: "n"}, 9000, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState(node("n"), node("m"), pod("p"))
@@ -60,8 +60,8 @@ func TestAssumedBind(t *testing.T) {
 			if (task == nil) != c.gone {
 				t.Fatalf("task is %v, want it gone: %t", task, c.gone)
 			}
-			if task != nil && task.Position != c.want {
-				t.Errorf("task is %+v, want %+v", task.Position, c.want)
+			if task != nil && task.Placement != c.want {
+				t.Errorf("task is %+v, want %+v", task.Placement, c.want)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestAssumedEviction(t *testing.T) {
 	s := newState(node("n"), pod("p", on("n"), phase("Running")), pod("q"))
 	s.Assume(evict("p"))
 	snapshot := snap(t, s, start)
-	if got := taskIn(snapshot, "p").Position; got != (model.Position{Status: model.Releasing, Node: "n"}) {
+	if got := taskIn(snapshot, "p").Placement; got != (model.Placement{Status: model.Releasing, Node: "n"}) {
 		t.Errorf("evicted task is %+v", got)
 	}
 	if n := snapshot.Node("n"); n.Releasing.At(model.CPU) != 1000 || n.Idle.At(model.CPU) != 9000 {
@@ -118,7 +118,7 @@ func TestEvictedWhileBinding(t *testing.T) {
 	s := newState(node("n"), pod("p"))
 	s.Assume(bind("p", "n"))
 	s.Assume(evict("p"))
-	if got := taskIn(snap(t, s, start), "p").Position; got != (model.Position{Status: model.Releasing, Node: "n"}) {
+	if got := taskIn(snap(t, s, start), "p").Placement; got != (model.Placement{Status: model.Releasing, Node: "n"}) {
 		t.Errorf("task is %+v", got)
 	}
 	s.ForgetEviction("p")
@@ -171,7 +171,7 @@ func TestPromise(t *testing.T) {
 			}
 			snapshot := snap(t, s, start)
 			got := ""
-			for _, hold := range snapshot.Holds() {
+			for _, hold := range snapshot.Held() {
 				if hold.Pod.UID != "p" || hold.Job != alone("p") || hold.Request.At(model.CPU) != 1000 {
 					t.Errorf("hold %+v", hold)
 				}
@@ -184,7 +184,7 @@ func TestPromise(t *testing.T) {
 				t.Errorf("the task is nominated for %q, want %q", task.Nominated, c.want)
 			}
 			for _, n := range snapshot.Nodes {
-				if kept := n.Kept.At(model.CPU) > 0; kept != (n.Name == c.want) {
+				if kept := n.Reserved.At(model.CPU) > 0; kept != (n.Name == c.want) {
 					t.Errorf("node %s keeps room for others: %t", n.Name, kept)
 				}
 			}

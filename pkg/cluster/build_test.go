@@ -221,7 +221,7 @@ func tasksIn(snapshot *model.Snapshot) []*model.Task {
 
 func ns(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name} }
 
-func alone(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name, Single: true} }
+func alone(name string) model.JobKey { return model.JobKey{Namespace: "ns", Name: name, IsPod: true} }
 
 // dump writes a snapshot down so that two of them are the same exactly when their texts are. Vectors are written by
 // resource name, since the positions tell only which name was met first.
@@ -232,15 +232,15 @@ func dump(snapshot *model.Snapshot) string {
 	for _, n := range snapshot.Nodes {
 		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s promised %s kept %s %s\n", n.Name, n.Object.UID,
 			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable), vector(n.Idle), vector(n.Releasing),
-			vector(n.Promised), vector(n.Kept), n.Refused)
-		fmt.Fprintln(&b, "  isolated", n.Isolated != nil, n.Stale)
+			vector(n.Pipelined), vector(n.Reserved), n.Invalid)
+		fmt.Fprintln(&b, "  isolated", n.Isolated != nil, n.AgentExpired)
 		for _, task := range n.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)
 		}
 	}
 	for _, j := range snapshot.Jobs {
-		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.Single, j.Key.Implicit, j.UID, j.Priority,
-			j.MinMember, j.Roles, j.Created.UTC(), j.Refused)
+		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.IsPod, j.Key.WithoutPodGroup, j.UID, j.Priority,
+			j.MinMember, j.Roles, j.Created.UTC(), j.Invalid)
 		if j.ClassPriority != nil {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
 		}
@@ -253,8 +253,8 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintf(&b, "  %s\n", task.UID)
 		}
 	}
-	for _, hold := range snapshot.Holds() {
-		fmt.Fprintln(&b, "hold", hold.Node, hold.Job, hold.Priority, hold.Pod, vector(hold.Request), hold.Until)
+	for _, hold := range snapshot.Held() {
+		fmt.Fprintln(&b, "hold", hold.Node, hold.Job, hold.Priority, hold.Pod, vector(hold.Request), hold.LentUntil)
 	}
 	for _, budget := range snapshot.Budgets {
 		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
@@ -264,8 +264,8 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintln(&b, task.UID, "holds", task.Isolated.CPUs)
 		}
 		fmt.Fprintf(&b, "task %s %s %s on %q nominated %q of %s says %d begun=%t role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
-			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.MinMember, task.Begun, task.Role, task.Priority, task.Created.UTC(),
-			vector(task.Request), task.ByClass, task.Gated, task.Stuck, task.Refused, task.Pod.ResourceVersion, task.Shape.Value())
+			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.MinMember, task.Started, task.Role, task.Priority, task.Created.UTC(),
+			vector(task.Request), task.MayUseDeviceClass, task.SchedulingGated, task.TerminationOverdue, task.Invalid, task.Pod.ResourceVersion, task.Shape.Value())
 	}
 	return b.String()
 }
@@ -275,8 +275,8 @@ func rooms(snapshot *model.Snapshot, r *model.Reservation) string {
 	if r == nil {
 		return "nothing"
 	}
-	text := r.When()
-	for _, room := range r.Rooms {
+	text := r.Describe()
+	for _, room := range r.Nodes {
 		text += fmt.Sprintf(" %d on %s: %s;", room.Members, room.Node, amounts(snapshot.Dimensions, room.Request))
 	}
 	return text

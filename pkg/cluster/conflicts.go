@@ -154,7 +154,7 @@ func (s *State) Yielding() []Conflict {
 		for _, conflict := range s.conflicts.found[name] {
 			r := s.record(conflict.Pod.UID)
 			ours := conflict.Job != model.JobKey{}
-			if conflict.Yields && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.OfTheSystem() {
+			if conflict.Yields && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.IsSystemCritical() {
 				yielding = append(yielding, conflict)
 			}
 		}

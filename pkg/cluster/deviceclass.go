@@ -33,7 +33,7 @@ func (b *byClass) asks(request model.Resources) bool {
 func (b *byClass) countElsewhere(allocatable *model.Resources) {
 	for position := range b.classes {
 		if allocatable.At(position) == 0 {
-			allocatable.Set(position, model.Elsewhere)
+			allocatable.Set(position, model.ProvidedByDRA)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func (s *State) providedBy(class *resourceapi.DeviceClass) []int {
 	var positions []int
 	for _, name := range names {
 		if util.IsDRAExtendedResourceName(name) {
-			positions = append(positions, s.dimensions.Position(name))
+			positions = append(positions, s.dimensions.Index(name))
 		}
 	}
 	return positions
@@ -90,7 +90,7 @@ func (s *State) providedBy(class *resourceapi.DeviceClass) []int {
 // countAnew looks again at those who offer or ask for a resource that a class began or ceased to provide.
 func (s *State) countAnew(position int) {
 	for name, node := range s.nodes {
-		if offer := node.allocatable.At(position); offer == 0 || offer == model.Elsewhere {
+		if offer := node.allocatable.At(position); offer == 0 || offer == model.ProvidedByDRA {
 			s.nodes[name] = s.newNode(node.object)
 			s.dirtyNodes[name] = true
 		}

@@ -16,27 +16,27 @@ func TestDeviceClassProvides(t *testing.T) {
 		snapshot := snap(t, s, start)
 		for _, uid := range []string{"p", "q"} {
 			task := taskIn(snapshot, uid)
-			if task.ByClass != (byClass == "p q" || byClass == uid) {
-				t.Errorf("%s: %s is by class: %t", when, uid, task.ByClass)
+			if task.MayUseDeviceClass != (byClass == "p q" || byClass == uid) {
+				t.Errorf("%s: %s is by class: %t", when, uid, task.MayUseDeviceClass)
 			}
 		}
 		lacks := ""
 		for _, n := range snapshot.Nodes {
-			if n.Lacking(taskIn(snapshot, "p").Request, model.IdleRoom) >= 0 {
+			if n.InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) >= 0 {
 				lacks += " " + n.Name
 			}
 		}
 		if lacks != lacking {
 			t.Errorf("%s: there is no room on%s, want%s", when, lacks, lacking)
 		}
-		if taskIn(snapshot, "plain").ByClass {
+		if taskIn(snapshot, "plain").MayUseDeviceClass {
 			t.Errorf("%s: a plain pod is by class", when)
 		}
 	}
 	check("without a class", " none zero", "")
 	s.Apply(seen(deviceClass("c", gpu)))
 	check("with a class", "", "p q")
-	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Position(gpu)); left != model.Elsewhere-1 {
+	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Index(gpu)); left != model.ProvidedByDRA-1 {
 		t.Errorf("what runs does not count: %d are left", left)
 	}
 	s.Apply(seen(deviceClass("d", gpu)))
@@ -44,7 +44,7 @@ func TestDeviceClassProvides(t *testing.T) {
 	check("with one of two", "", "p q")
 	s.Apply(gone(deviceClass("c", gpu)))
 	check("without it again", " none zero", "")
-	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Position(gpu)); left != -1 {
+	if left := s.snapshot.Node("none").Idle.At(s.dimensions.Index(gpu)); left != -1 {
 		t.Errorf("%d are left on a node that offers none and runs one", left)
 	}
 }
@@ -58,7 +58,7 @@ func TestOldKubeletHasNoDevices(t *testing.T) {
 		n.Status.NodeInfo.KubeletVersion = kubelet
 		s := newState(n, pod("p", asking("nvidia.com/gpu", "1")), deviceClass("c", "nvidia.com/gpu"))
 		snapshot := snap(t, s, start)
-		if got := snapshot.Node("n").Lacking(taskIn(snapshot, "p").Request, model.IdleRoom) < 0; got != want {
+		if got := snapshot.Node("n").InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) < 0; got != want {
 			t.Errorf("kubelet %q: there is room: %t", kubelet, got)
 		}
 	}

@@ -155,15 +155,15 @@ func TestTranslators(t *testing.T) {
 	if n := snapshot.Node("n"); n.Idle.At(model.CPU) != 18000 || n.Allocatable.At(model.CPU) != 20000 {
 		t.Errorf("node offers %v and has %v idle", n.Allocatable, n.Idle)
 	}
-	if task := taskIn(snapshot, "b"); task.Request.At(model.CPU) != 2000 || task.Refused.String() != "double" {
-		t.Errorf("task requests %v, refused %v", task.Request, task.Refused)
+	if task := taskIn(snapshot, "b"); task.Request.At(model.CPU) != 2000 || task.Invalid.String() != "double" {
+		t.Errorf("task requests %v, refused %v", task.Request, task.Invalid)
 	}
 }
 
 // double doubles all CPUs and refuses the pod "b".
 type double struct{}
 
-func (double) TranslateRequest(_ *model.Dimensions, pod *corev1.Pod, request *model.Resources) *model.Refusal {
+func (double) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
 	request.Set(model.CPU, 2*request.At(model.CPU))
 	if pod.Name == "b" {
 		return &model.Refusal{Code: model.InvalidRequest, Detail: "double"}
@@ -171,7 +171,7 @@ func (double) TranslateRequest(_ *model.Dimensions, pod *corev1.Pod, request *mo
 	return nil
 }
 
-func (double) TranslateCapacity(_ *model.Dimensions, _ *corev1.Node, allocatable *model.Resources) *model.Refusal {
+func (double) TranslateCapacity(_ *model.ResourceIndex, _ *corev1.Node, allocatable *model.Resources) *model.Refusal {
 	allocatable.Set(model.CPU, 2*allocatable.At(model.CPU))
 	return nil
 }

@@ -82,10 +82,10 @@ func othersAreWhatTheyWere(t *testing.T, s *State, now time.Time) {
 	if len(s.TakeMalformed()) > 0 || s.malformed != "" {
 		t.Fatalf("somebody panicked")
 	}
-	if snapshot.Node("n").Stale {
+	if snapshot.Node("n").AgentExpired {
 		t.Fatal("another node has lost its agent")
 	}
-	if job := snapshot.Job(ns("g")); job == nil || job.Refused != nil || job.MinMember != 2 || len(job.Tasks) != 2 {
+	if job := snapshot.Job(ns("g")); job == nil || job.Invalid != nil || job.MinMember != 2 || len(job.Tasks) != 2 {
 		t.Fatalf("another gang is %+v", job)
 	}
 	found := false
@@ -99,7 +99,7 @@ func othersAreWhatTheyWere(t *testing.T, s *State, now time.Time) {
 	if !found {
 		t.Fatal("another budget is not what it was")
 	}
-	if odd := snapshot.Job(model.JobKey{Namespace: "odd", Name: "odd"}); odd != nil && odd.Refused == nil && odd.MinMember < 1 {
+	if odd := snapshot.Job(model.JobKey{Namespace: "odd", Name: "odd"}); odd != nil && odd.Invalid == nil && odd.MinMember < 1 {
 		t.Fatalf("the odd gang needs %d", odd.MinMember)
 	}
 }

@@ -99,27 +99,27 @@ func (s *State) fill(job *model.Job) {
 	job.Priority = highest
 	group := s.groups[key]
 	switch {
-	case key.Single:
+	case key.IsPod:
 		job.UID, job.Created = tasks[0].UID, tasks[0].Created
-	case key.Implicit:
+	case key.WithoutPodGroup:
 		groups.FillImplicit(job)
 	case group == nil:
 		// Nobody knows the minimum any more, so every member is taken to be needed: what runs is not cut down.
 		job.MinMember = int32(min(len(tasks), 1<<30))
 		job.Created = tasks[0].Created
-		job.Refused = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
+		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
 	default:
 		groups.Fill(job, group)
 		if unread := s.unread[key]; unread != nil {
-			job.Refused = unread
+			job.Invalid = unread
 		}
 		class := group.Spec.PriorityClassName
 		value, ok := s.classes[class]
 		switch {
 		case class != "" && !ok:
-			job.Remark = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, highest)
+			job.Warning = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, highest)
 		case ok && live && value > highest:
-			job.Remark = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the highest priority of the pods", class, value, highest)
+			job.Warning = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the highest priority of the pods", class, value, highest)
 		}
 		if ok {
 			job.ClassPriority = &value
@@ -128,9 +128,9 @@ func (s *State) fill(job *model.Job) {
 			}
 		}
 	}
-	job.Patient = patient(job)
-	job.Settled = settled(job)
-	job.Maimed = maimed(job)
+	job.NeverPreempts = patient(job)
+	job.NothingPending = settled(job)
+	job.BelowMinimum = maimed(job)
 }
 
 // begun tells whether a container of the pod runs, or has done its work.
@@ -149,7 +149,7 @@ func ran(status *corev1.ContainerStatus) bool {
 // maimed tells whether the gang holds room and is below its minimum.
 func maimed(job *model.Job) bool {
 	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
-	return job.Short(func(task *model.Task) bool { return task.Status.Counts() }) != nil && job.Count(holds) > 0
+	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
 }
 
 // patient tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.
@@ -163,8 +163,8 @@ func patient(job *model.Job) bool {
 // whose members may still come. A group that is refused as a whole must be told so.
 func settled(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
-	stands := func(task *model.Task) bool { return task.Status.Counts() }
-	return job.Count(waits) == 0 && (job.Group == nil || job.Ended() || job.Refused == nil && job.Short(stands) == nil)
+	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
+	return job.Count(waits) == 0 && (job.Group == nil || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)
 }
 
 // highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.

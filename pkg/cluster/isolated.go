@@ -10,7 +10,7 @@ import (
 // nil when it holds none. What stands on a pod that is not bound means nothing.
 func (r *record) isolated() *isolated.Assignment {
 	switch pod := r.task.Pod; {
-	case !r.task.Status.OnNode():
+	case !r.task.Status.HasNode():
 		return nil
 	case pod.Spec.NodeName == "":
 		return r.given

@@ -208,10 +208,10 @@ func TestLeases(t *testing.T) {
 		version++
 		return s.Apply(Event{Kind: KindLease, Lease: lease("n", version, at)})
 	}
-	stale := func(now time.Time) bool { return s.Snapshot(now).Node("n").Stale }
+	stale := func(now time.Time) bool { return s.Snapshot(now).Node("n").AgentExpired }
 	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
 	s.Apply(Event{Kind: KindNode, Node: node("ordinary")})
-	if !stale(start) || s.Snapshot(start).Node("ordinary").Stale {
+	if !stale(start) || s.Snapshot(start).Node("ordinary").AgentExpired {
 		t.Error("a node without an agent is fresh, or one that needs none stale")
 	}
 	if !renew(start).Schedule || stale(start) {
@@ -220,18 +220,18 @@ func TestLeases(t *testing.T) {
 	if at, ok := s.NextWake(start); !ok || !at.Equal(start.Add(40*time.Second)) {
 		t.Errorf("wakes at %v, %v; want after 40 s", at, ok)
 	}
-	mark, before := s.snapshot.Journal.Mark(), s.snapshot.Version
+	mark, before := s.snapshot.Journal.Cursor(), s.snapshot.Version
 	for i := range 5 {
 		now := start.Add(time.Duration(10*i+10) * time.Second)
 		if effect := renew(now); effect.Schedule || effect.Report || stale(now) {
 			t.Errorf("renewing is news: %+v", effect)
 		}
 	}
-	if mark != s.snapshot.Journal.Mark() || s.snapshot.Version != before {
+	if mark != s.snapshot.Journal.Cursor() || s.snapshot.Version != before {
 		t.Error("renewing is in the journal, or makes another snapshot")
 	}
 	end := start.Add(90 * time.Second)
-	if stale(end.Add(-time.Millisecond)) || !stale(end) || mark == s.snapshot.Journal.Mark() || s.snapshot.Version == before {
+	if stale(end.Add(-time.Millisecond)) || !stale(end) || mark == s.snapshot.Journal.Cursor() || s.snapshot.Version == before {
 		t.Error("it does not expire when it should")
 	}
 	if _, ok := s.NextWake(end); ok {
@@ -262,8 +262,8 @@ func TestLeasesAfterAFreshStart(t *testing.T) {
 	s.Apply(Event{Kind: KindPod, Pod: pod("bad")})
 	times := explosive(s, subject{pod: "bad"})
 	snapshot := s.Snapshot(start)
-	if n, there := snapshot.Node("n"), snapshot.Node("there"); *times == 0 || !n.Stale || there.Stale {
-		t.Errorf("%d panics; without an agent stale is %v, with one %v", *times, n.Stale, there.Stale)
+	if n, there := snapshot.Node("n"), snapshot.Node("there"); *times == 0 || !n.AgentExpired || there.AgentExpired {
+		t.Errorf("%d panics; without an agent stale is %v, with one %v", *times, n.AgentExpired, there.AgentExpired)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestLeasesAfterAFreshStart(t *testing.T) {
 func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 	s := newState()
 	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
-	if s.Snapshot(start).Node("n").Stale {
+	if s.Snapshot(start).Node("n").AgentExpired {
 		t.Error("a node is stale, and Leases are not watched")
 	}
 }

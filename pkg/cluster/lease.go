@@ -54,7 +54,7 @@ func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
 		delete(s.leases.until, name)
 	}
 	node := s.snapshot.Node(name)
-	if node == nil || !s.leases.offered[name] || !after.Before(before) && !node.Stale {
+	if node == nil || !s.leases.offered[name] || !after.Before(before) && !node.AgentExpired {
 		return Effect{}
 	}
 	s.leases.dirty = true
@@ -84,8 +84,8 @@ func (s *State) patchLeases(now time.Time) (changed bool) {
 	}
 	l.second, l.dirty = now.Unix(), false
 	for name := range l.offered {
-		if node := s.snapshot.Node(name); node != nil && node.Stale != l.stale(name, now) {
-			node.Stale = !node.Stale
+		if node := s.snapshot.Node(name); node != nil && node.AgentExpired != l.stale(name, now) {
+			node.AgentExpired = !node.AgentExpired
 			s.snapshot.NodeChanged(node)
 			changed = true
 		}

@@ -31,7 +31,7 @@ func attempt[T any](build func() T, instead func(why string) T) (made T) {
 
 // newRecord is readRecord for any pod.
 func (s *State) newRecord(pod *corev1.Pod, before, earlier *record) *record {
-	if before != nil && before.task.Pod == pod && before.task.Refused != nil && before.task.Refused.Code == model.Malformed {
+	if before != nil && before.task.Pod == pod && before.task.Invalid != nil && before.task.Invalid.Code == model.Malformed {
 		return before // what is left of it says less than it did
 	}
 	return attempt(func() *record { return s.readRecord(pod, before, earlier) }, func(why string) *record {
@@ -60,7 +60,7 @@ func (s *State) bareRecord(pod *corev1.Pod, before *record, refused *model.Refus
 		r.member, t.Role = groups.Of(pod), groups.Role(pod)
 	}
 	s.join(r)
-	t.Begun = begun(pod)
+	t.Started = begun(pod)
 	if pod.Spec.Priority != nil {
 		t.Priority = *pod.Spec.Priority
 	}

@@ -13,11 +13,11 @@ import (
 // tripping panics over pods and nodes with a label.
 type tripping struct{}
 
-func (tripping) TranslateRequest(_ *model.Dimensions, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
+func (tripping) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
 	return trip(pod.Labels)
 }
 
-func (tripping) TranslateCapacity(_ *model.Dimensions, node *corev1.Node, _ *model.Resources) *model.Refusal {
+func (tripping) TranslateCapacity(_ *model.ResourceIndex, node *corev1.Node, _ *model.Resources) *model.Refusal {
 	return trip(node.Labels)
 }
 
@@ -26,7 +26,7 @@ func trip(labels map[string]string) *model.Refusal {
 		return nil
 	}
 	var nobody *model.Refusal
-	return nobody.With("the end")
+	return nobody.WithNote("the end")
 }
 
 func tripOver(p *corev1.Pod) {
@@ -41,7 +41,7 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	apply(pod("good"))
 	apply(pod("bound"))
 	snap(t, s, start)
-	s.Assume(model.Decision{Job: model.JobKey{Namespace: "ns", Name: "bound", Single: true}, Binds: []model.Bind{
+	s.Assume(model.Decision{Job: model.JobKey{Namespace: "ns", Name: "bound", IsPod: true}, Binds: []model.Bind{
 		{Pod: model.PodRef{UID: "bound", Namespace: "ns", Name: "bound"}, Node: "n"}}})
 	for _, name := range []string{"bad", "bound"} {
 		effect := apply(pod(name, tripOver))
@@ -51,25 +51,25 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 		}
 	}
 	snapshot := snap(t, s, start)
-	if bad := taskIn(snapshot, "bad"); bad == nil || bad.Refused == nil || bad.Refused.Code != model.Malformed ||
-		bad.Job != (model.JobKey{Namespace: "ns", Name: "bad", Single: true}) {
+	if bad := taskIn(snapshot, "bad"); bad == nil || bad.Invalid == nil || bad.Invalid.Code != model.Malformed ||
+		bad.Job != (model.JobKey{Namespace: "ns", Name: "bad", IsPod: true}) {
 		t.Errorf("the malformed pod is %+v", bad)
 	}
-	if good := taskIn(snapshot, "good"); good.Refused != nil || snapshot.Job(good.Job).Refused != nil {
-		t.Errorf("another pod is refused: %v", good.Refused)
+	if good := taskIn(snapshot, "good"); good.Invalid != nil || snapshot.Job(good.Job).Invalid != nil {
+		t.Errorf("another pod is refused: %v", good.Invalid)
 	}
 	if bound := taskIn(snapshot, "bound"); bound.Status != model.Binding || snapshot.Node("n").Idle.At(model.CPU) != 9000 {
-		t.Errorf("what was assumed of a pod is forgotten with its text: %v, idle %v", bound.Position, snapshot.Node("n").Idle)
+		t.Errorf("what was assumed of a pod is forgotten with its text: %v, idle %v", bound.Placement, snapshot.Node("n").Idle)
 	}
 	s.Translate([]model.RequestTranslator{tripping{}})
-	if bad := taskIn(snap(t, s, start), "bad"); bad.Refused == nil {
+	if bad := taskIn(snap(t, s, start), "bad"); bad.Invalid == nil {
 		t.Error("what is left of the pod was taken for a pod")
 	}
 	if effect := apply(pod("bad", func(p *corev1.Pod) { p.ResourceVersion = "3" })); effect.Malformed != "" || !effect.Schedule {
 		t.Errorf("mended: %+v", effect)
 	}
-	if bad := taskIn(snap(t, s, start), "bad"); bad.Refused != nil {
-		t.Errorf("mended, and refused: %v", bad.Refused)
+	if bad := taskIn(snap(t, s, start), "bad"); bad.Invalid != nil {
+		t.Errorf("mended, and refused: %v", bad.Invalid)
 	}
 }
 
@@ -82,10 +82,10 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 		t.Errorf("effect %+v", effect)
 	}
 	snapshot := snap(t, s, start)
-	if refused := snapshot.Node("bad").Refused; refused == nil || !strings.HasPrefix(refused.Detail, "the node could not be read: ") {
+	if refused := snapshot.Node("bad").Invalid; refused == nil || !strings.HasPrefix(refused.Detail, "the node could not be read: ") {
 		t.Errorf("refused: %v", refused)
 	}
-	if snapshot.Node("n").Refused != nil || snapshot.Node("n").Idle.At(model.CPU) != 10000 {
+	if snapshot.Node("n").Invalid != nil || snapshot.Node("n").Idle.At(model.CPU) != 10000 {
 		t.Errorf("another node: %+v", snapshot.Node("n"))
 	}
 }
@@ -101,7 +101,7 @@ func TestPanicOverAGroupCostsItAlone(t *testing.T) {
 	s.overlook(Event{Kind: KindGroup, Group: s.groups[model.JobKey{Namespace: "ns", Name: "g"}]}, "why not")
 	snapshot := snap(t, s, start)
 	refusal := func(name string) *model.Refusal {
-		return snapshot.Job(model.JobKey{Namespace: "ns", Name: name}).Refused
+		return snapshot.Job(model.JobKey{Namespace: "ns", Name: name}).Invalid
 	}
 	if got := refusal("g"); got == nil || got.Code != model.Malformed || got.Detail != "PodGroup ns/g could not be read: why not" {
 		t.Errorf("refused: %v", got)

@@ -24,7 +24,7 @@ func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect
 // patchNamespaces lets the snapshot say that who chooses pods by the labels of their namespaces may mean others now.
 func (s *State) patchNamespaces() (changed bool) {
 	if changed, s.relabelled = s.relabelled, false; changed {
-		s.snapshot.Journal.Relabelled()
+		s.snapshot.Journal.NamespaceRelabelled()
 	}
 	return changed
 }

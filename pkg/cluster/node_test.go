@@ -22,8 +22,8 @@ func TestNodesThatOfferNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := snap(t, newState(c.node, pod("p", on("n"))), start).Node("n")
-			if n.Refused.String() != c.want {
-				t.Errorf("refused %v, want %q", n.Refused, c.want)
+			if n.Invalid.String() != c.want {
+				t.Errorf("refused %v, want %q", n.Invalid, c.want)
 			}
 			if c.want != "" && (n.Allocatable.At(model.CPU) != 0 || n.Idle.At(model.CPU) != -1000) {
 				t.Errorf("offers %v, idle %v", n.Allocatable, n.Idle)
@@ -64,7 +64,7 @@ func TestVectorsAreWideEnough(t *testing.T) {
 	s.Apply(seen(pod("p", asking("nvidia.com/gpu", "1"))))
 	s.Apply(seen(node("m")))
 	for _, n := range snap(t, s, start).Nodes {
-		for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Promised} {
+		for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Pipelined} {
 			if len(vector) != s.dimensions.Len() {
 				t.Errorf("node %s: a vector of %d dimensions, there are %d", n.Name, len(vector), s.dimensions.Len())
 			}
@@ -75,7 +75,7 @@ func TestVectorsAreWideEnough(t *testing.T) {
 func TestSnapshotSharesNothingThatChanges(t *testing.T) {
 	s := newState(node("n"))
 	n := snap(t, s, start).Node("n")
-	for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Promised} {
+	for _, vector := range []model.Resources{n.Allocatable, n.Idle, n.Releasing, n.Pipelined} {
 		vector.Set(model.CPU, 7)
 	}
 	if got := s.nodes["n"].allocatable.At(model.CPU); got != 10000 {

@@ -112,26 +112,26 @@ func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 		r.member, t.Role = groups.Of(pod), groups.Role(pod)
 	}
 	s.join(r)
-	t.Begun = begun(pod)
+	t.Started = begun(pod)
 	if terminal(pod) {
 		// A finished pod may come stripped or whole; it means the same.
 		t.Shape = unique.Make("")
-		t.Position = r.position()
+		t.Placement = r.position()
 		return r
 	}
 	if pod.Spec.Priority != nil {
 		t.Priority = *pod.Spec.Priority
 	}
-	t.Gated = len(pod.Spec.SchedulingGates) > 0
+	t.SchedulingGated = len(pod.Spec.SchedulingGates) > 0
 	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier, pod) &&
 		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
-		t.Request, r.invalid, t.Supposed = earlier.task.Request, earlier.invalid, earlier.task.Supposed
+		t.Request, r.invalid, t.NonZeroDefaults = earlier.task.Request, earlier.invalid, earlier.task.NonZeroDefaults
 	} else {
 		t.Request, r.invalid = s.request(pod)
-		t.Supposed = supposedOf(pod)
+		t.NonZeroDefaults = supposedOf(pod)
 	}
-	t.ByClass = s.devices.asks(t.Request)
+	t.MayUseDeviceClass = s.devices.asks(t.Request)
 	if same && earlier.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = earlier.task.Shape
 	} else {
@@ -169,13 +169,13 @@ func (r *record) assume(before *record, seen time.Time) {
 // settle works out where the pod is, and where it is promised to be, from what it says and what is assumed.
 func (r *record) settle() {
 	t := &r.task
-	t.Position, t.Nominated = r.position(), ""
+	t.Placement, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
-	if t.Refused = r.invalid; t.Refused == nil && t.Job.Implicit {
-		t.Refused = r.member.Malformed
+	if t.Invalid = r.invalid; t.Invalid == nil && t.Job.WithoutPodGroup {
+		t.Invalid = r.member.Malformed
 	}
-	if t.Refused == nil && r.outdated {
-		t.Refused = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}
+	if t.Invalid == nil && r.outdated {
+		t.Invalid = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}
 	}
 	switch {
 	case t.Status != model.Pending || t.Job == (model.JobKey{}):
@@ -186,7 +186,7 @@ func (r *record) settle() {
 	}
 }
 
-func (r *record) position() model.Position {
+func (r *record) position() model.Placement {
 	pod := r.task.Pod
 	node := pod.Spec.NodeName
 	if node == "" {
@@ -194,19 +194,19 @@ func (r *record) position() model.Position {
 	}
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
-		return model.Position{Status: model.Succeeded}
+		return model.Placement{Status: model.Succeeded}
 	case pod.Status.Phase == corev1.PodFailed:
-		return model.Position{Status: model.Failed}
+		return model.Placement{Status: model.Failed}
 	case node == "":
-		return model.Position{Status: model.Pending}
+		return model.Placement{Status: model.Pending}
 	case r.evicted || pod.DeletionTimestamp != nil:
-		return model.Position{Status: model.Releasing, Node: node}
+		return model.Placement{Status: model.Releasing, Node: node}
 	case pod.Spec.NodeName == "":
-		return model.Position{Status: model.Binding, Node: node}
+		return model.Placement{Status: model.Binding, Node: node}
 	case pod.Status.Phase == corev1.PodRunning:
-		return model.Position{Status: model.Running, Node: node}
+		return model.Placement{Status: model.Running, Node: node}
 	default:
-		return model.Position{Status: model.Bound, Node: node}
+		return model.Placement{Status: model.Bound, Node: node}
 	}
 }
 
@@ -257,25 +257,25 @@ func (s *State) markJob(before, after *record) {
 
 // sameTurn tells whether tasks of two statuses leave as much to decide about their job.
 func sameTurn(a, b model.Status) bool {
-	return (a == model.Pending) == (b == model.Pending) && a.Counts() == b.Counts()
+	return (a == model.Pending) == (b == model.Pending) && a.CountsTowardMinimum() == b.CountsTowardMinimum()
 }
 
 // sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
 func sameQuestion(a, b *model.Task) bool {
 	return a.Job == b.Job && a.MinMember == b.MinMember && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
-		a.Shape == b.Shape && a.ByClass == b.ByClass && a.Gated == b.Gated && a.Nominated == b.Nominated && a.Refused.String() == b.Refused.String() &&
+		a.Shape == b.Shape && a.MayUseDeviceClass == b.MayUseDeviceClass && a.SchedulingGated == b.SchedulingGated && a.Nominated == b.Nominated && a.Invalid.String() == b.Invalid.String() &&
 		(b.Status != model.Pending || maps.Equal(a.Pod.Labels, b.Pod.Labels)) // others are drawn to them, or kept away: itself, too
 }
 
 // change says whom the difference between two records of one pod concerns.
 func change(before, after *record) Effect {
 	a, b := &before.task, &after.task
-	moved := a.Position != b.Position
+	moved := a.Placement != b.Placement
 	expected := a.Node == b.Node && started(a.Status) && started(b.Status)
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
-	held := a.Gated != b.Gated || a.Refused.String() != b.Refused.String()
+	held := a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String()
 	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
-		a.Supposed != b.Supposed || a.Nominated != b.Nominated ||
+		a.NonZeroDefaults != b.NonZeroDefaults || a.Nominated != b.Nominated ||
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
 	if b.Status == model.Pending {

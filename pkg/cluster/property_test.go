@@ -40,11 +40,11 @@ func session(t *rapid.T, w *world, s *State, snapshot *model.Snapshot) {
 			continue
 		}
 		switch {
-		case task.Status == model.Placed && w.chance(2, "commit"):
+		case task.Status == model.Allocated && w.chance(2, "commit"):
 			s.Assume(bind(string(task.UID), task.Node))
 		case task.Status == model.Releasing && w.chance(2, "commit"):
 			s.Assume(evict(string(task.UID)))
-		case task.Status == model.Promised && w.chance(2, "commit"):
+		case task.Status == model.Pipelined && w.chance(2, "commit"):
 			s.Assume(promise(string(task.UID), task.Node))
 		case task.Nominated != "" && w.chance(3, "give back"):
 			s.Assume(promise(string(task.UID), ""))
@@ -112,7 +112,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 func leftovers(s *State) string {
 	return fmt.Sprint(len(s.pods), len(s.nodes), len(s.groups), len(s.classes), len(s.devices.resources),
 		len(s.devices.classes), len(s.members), len(s.implicit), len(s.held), len(s.reserved), len(s.nominated), len(s.budgets), len(s.namespaces),
-		len(s.releasing), len(s.snapshot.Budgets), len(s.snapshot.Holds()), len(s.dirtyPods), len(s.dirtyNodes), len(s.dirtyJobs),
+		len(s.releasing), len(s.snapshot.Budgets), len(s.snapshot.Held()), len(s.dirtyPods), len(s.dirtyNodes), len(s.dirtyJobs),
 		len(s.snapshot.Jobs),
 		len(s.snapshot.Nodes), len(s.view.nodes), len(s.view.claims), len(s.view.images), len(s.view.pods),
 		len(s.view.affine), len(s.view.repelling), len(s.view.widelyRepelling))
@@ -132,7 +132,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		before, view := dump(snapshot), dumpView(s.view)
 		widths := fingerprint(snapshot)
 
-		came := map[types.UID]model.Position{}
+		came := map[types.UID]model.Placement{}
 		moved := map[types.UID]*model.Task{}
 		for range w.number(30, "moves") {
 			task, from := w.move(snapshot)
@@ -167,7 +167,7 @@ func TestUndoIsIdentity(t *testing.T) {
 func fingerprint(snapshot *model.Snapshot) string {
 	var b strings.Builder
 	for _, n := range snapshot.Nodes {
-		fmt.Fprintln(&b, n.Name, n.Allocatable, n.Idle, n.Releasing, n.Promised, n.Kept)
+		fmt.Fprintln(&b, n.Name, n.Allocatable, n.Idle, n.Releasing, n.Pipelined, n.Reserved)
 	}
 	return b.String()
 }

@@ -88,27 +88,27 @@ func questions(snapshot *model.Snapshot) string {
 	var b strings.Builder
 	for _, n := range snapshot.Nodes {
 		fmt.Fprintln(&b, n.Name, n.Object.Labels, n.Object.Spec.Taints, n.Object.Spec.Unschedulable,
-			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Refused,
-			n.Isolated != nil, n.Stale, n.HeldCPUs(false), n.HeldCPUs(true))
+			amounts(snapshot.Dimensions, n.Idle), amounts(snapshot.Dimensions, n.Releasing), n.Invalid,
+			n.Isolated != nil, n.AgentExpired, n.HeldCPUs(false), n.HeldCPUs(true))
 	}
-	for _, hold := range snapshot.Holds() {
+	for _, hold := range snapshot.Held() {
 		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request))
 	}
 	for _, budget := range snapshot.Budgets {
 		fmt.Fprintln(&b, budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
 	}
 	for _, j := range snapshot.Jobs {
-		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Refused)
+		fmt.Fprintln(&b, j.Key, j.UID, j.Priority, j.MinMember, j.Roles, j.Invalid)
 	}
-	for _, hold := range snapshot.Holds() {
-		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request), hold.Until)
+	for _, hold := range snapshot.Held() {
+		fmt.Fprintln(&b, hold.Node, hold.Job, hold.Priority, hold.Pod, amounts(snapshot.Dimensions, hold.Request), hold.LentUntil)
 	}
 	for _, task := range tasksIn(snapshot) {
 		status := task.Status.String()
 		if started(task.Status) {
 			status = "started"
 		}
-		fmt.Fprintln(&b, task.UID, status, task.Node, task.Job, task.Role, task.Priority, task.Gated, task.Stuck, task.Refused,
+		fmt.Fprintln(&b, task.UID, status, task.Node, task.Job, task.Role, task.Priority, task.SchedulingGated, task.TerminationOverdue, task.Invalid,
 			task.Shape.Value())
 	}
 	return b.String()

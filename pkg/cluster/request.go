@@ -43,9 +43,9 @@ func unstated() corev1.ResourceList {
 
 // supposedOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has only those
 // supposed that neither it nor any container names.
-func supposedOf(pod *corev1.Pod) model.Supposed {
+func supposedOf(pod *corev1.Pod) model.NonZeroDefaults {
 	if statesAll(pod.Spec.Containers) && statesAll(pod.Spec.InitContainers) && !grants(&pod.Status) {
-		return model.Supposed{}
+		return model.NonZeroDefaults{}
 	}
 	stated := requestsOf(pod, requests)
 	options := requests
@@ -57,7 +57,7 @@ func supposedOf(pod *corev1.Pod) model.Supposed {
 		})
 	}
 	counted := requestsOf(pod, options)
-	var supposed model.Supposed
+	var supposed model.NonZeroDefaults
 	supposed[model.CPU] = counted.Cpu().MilliValue() - stated.Cpu().MilliValue()
 	supposed[model.Memory] = counted.Memory().Value() - stated.Memory().Value()
 	for i, amount := range supposed {

@@ -91,7 +91,7 @@ func TestRequestsAreKubeSchedulers(t *testing.T) {
 				"cpu": want.MilliCPU, "memory": want.Memory, "ephemeral-storage": want.EphemeralStorage, "pods": 1,
 				"nvidia.com/gpu": want.ScalarResources["nvidia.com/gpu"], "hugepages-2Mi": want.ScalarResources["hugepages-2Mi"],
 			} {
-				if has := got.At(s.dimensions.Position(resource)); has != amount {
+				if has := got.At(s.dimensions.Index(resource)); has != amount {
 					t.Fatalf("%s pod takes %d of %s, kube-scheduler says %d", name, has, resource, amount)
 				}
 			}

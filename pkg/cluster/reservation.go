@@ -34,7 +34,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 		return
 	}
 	r := &reserved{assumed: true}
-	if len(decided.Rooms) > 0 {
+	if len(decided.Nodes) > 0 {
 		own := *decided
 		own.Object = s.writeReservation(decided)
 		r.reservation = &own
@@ -81,7 +81,7 @@ func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
 		expected := metav1.NewTime(r.ExpectedStart)
 		object.ExpectedStart = &expected
 	}
-	for _, room := range r.Rooms {
+	for _, room := range r.Nodes {
 		object.Nodes = append(object.Nodes, v1alpha1.ReservedNode{
 			Name: room.Node, Members: room.Members, Resources: s.dimensions.List(room.Request),
 		})
@@ -97,9 +97,9 @@ func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservatio
 	}
 	for _, node := range object.Nodes {
 		request, _, _ := s.dimensions.Vector(node.Resources)
-		r.Rooms = append(r.Rooms, model.ReservedRoom{Node: node.Name, Members: node.Members, Request: request})
+		r.Nodes = append(r.Nodes, model.ReservedNode{Node: node.Name, Members: node.Members, Request: request})
 	}
-	slices.SortFunc(r.Rooms, func(a, b model.ReservedRoom) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(r.Nodes, func(a, b model.ReservedNode) int { return cmp.Compare(a.Node, b.Node) })
 	return r
 }
 
@@ -109,20 +109,22 @@ func (s *State) showReservations() {
 	for key, r := range s.reserved {
 		if job := s.snapshot.Job(key); job != nil {
 			job.Reservation = r.reservation
-			if job.Ended() || job.Short(hasNode) == nil {
+			if job.Finished() || job.FirstUnmetMinimum(hasNode) == nil {
 				job.Reservation = nil
 			}
 		}
 	}
 }
 
-func hasNode(task *model.Task) bool { return task.Status.Counts() && task.Status != model.Binding }
+func hasNode(task *model.Task) bool {
+	return task.Status.CountsTowardMinimum() && task.Status != model.Binding
+}
 
 // reservedHolds returns the reserved room that is kept: that of jobs which still wait for room.
-func (s *State) reservedHolds(holds []model.Hold) []model.Hold {
+func (s *State) reservedHolds(holds []model.HeldCapacity) []model.HeldCapacity {
 	for key := range s.reserved {
 		job := s.snapshot.Job(key)
-		if job == nil || job.Reservation == nil || job.Short(func(t *model.Task) bool { return t.Status.Counts() }) == nil {
+		if job == nil || job.Reservation == nil || job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) == nil {
 			continue
 		}
 		holds = append(holds, job.Reservation.Holds(job)...)

@@ -35,7 +35,7 @@ func scheduled(g *v1alpha1.PodGroup) {
 func reserve(name, node string, cpu int64) model.Decision {
 	r := &model.Reservation{Since: start}
 	if cpu > 0 {
-		r.Rooms = []model.ReservedRoom{{Node: node, Members: 1, Request: model.Resources{cpu}}}
+		r.Nodes = []model.ReservedNode{{Node: node, Members: 1, Request: model.Resources{cpu}}}
 	}
 	return model.Decision{Job: ns(name), Reservation: r}
 }
@@ -110,11 +110,11 @@ func TestReservedRoom(t *testing.T) {
 				then(s)
 			}
 			snapshot := snap(t, s, start)
-			snapshot.See(model.Viewer{})
-			if kept := snapshot.Node("n").Kept.At(model.CPU); kept != c.kept {
+			snapshot.SetViewpoint(model.Viewpoint{})
+			if kept := snapshot.Node("n").Reserved.At(model.CPU); kept != c.kept {
 				t.Errorf("%d of CPU are kept, want %d", kept, c.kept)
 			}
-			if snapshot.See(model.Viewer{Job: ns("g")}); snapshot.Node("n").Kept.At(model.CPU) != 0 {
+			if snapshot.SetViewpoint(model.Viewpoint{Job: ns("g")}); snapshot.Node("n").Reserved.At(model.CPU) != 0 {
 				t.Error("something is kept from the group itself")
 			}
 			if job := snapshot.Job(ns("g")); job != nil && (job.Reservation != nil) != c.shows {
@@ -128,7 +128,7 @@ func TestReservedRoom(t *testing.T) {
 func TestReservationInTheStatus(t *testing.T) {
 	decided := &model.Reservation{
 		Since: start, ExpectedStart: start.Add(time.Hour),
-		Rooms: []model.ReservedRoom{
+		Nodes: []model.ReservedNode{
 			{Node: "n", Members: 2, Request: model.Resources{1500, 1 << 30, 3, 2}},
 			{Node: "o", Members: 1, Request: model.Resources{7}},
 		},

@@ -19,11 +19,11 @@ import (
 // shapeOf writes down everything about a pod that a static or local question about a node reads: whether the node, with the
 // pods on it, may run it, and how much it is liked. Claims are in it because the zone of their volumes is asked for;
 // labels, name and namespace are not, but for those of the claims.
-func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.Pod) model.Shape {
+func shapeOf(dimensions *model.ResourceIndex, request model.Resources, pod *corev1.Pod) model.Shape {
 	var b strings.Builder
 	b.WriteString(amounts(dimensions, request))
 	supposed := supposedOf(pod)
-	part(&b, "supposed", supposed, supposed != model.Supposed{})
+	part(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
 	part(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.Asks(pod))
 	spec := &pod.Spec
 	part(&b, "node", spec.NodeName, spec.NodeName != "")
@@ -44,7 +44,7 @@ func shapeOf(dimensions *model.Dimensions, request model.Resources, pod *corev1.
 }
 
 // amounts lists what a vector holds by name, so that it does not matter which resource was met first.
-func amounts(dimensions *model.Dimensions, vector model.Resources) string {
+func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
 	lines := make([]string, 0, len(vector))
 	for i, amount := range vector {
 		if amount != 0 {

@@ -62,7 +62,7 @@ func (s *State) widen() {
 	}
 	s.width = s.dimensions.Len()
 	for _, node := range s.snapshot.Nodes {
-		node.Widen(s.width)
+		node.GrowVectors(s.width)
 	}
 }
 
@@ -112,11 +112,11 @@ func (s *State) addNode(name string, known *nodeRecord) *model.Node {
 }
 
 func (s *State) patchNode(node *model.Node, known *nodeRecord) {
-	node.Object, node.Refused, node.Isolated = known.object, known.refused, known.isolated
+	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
 	node.Idle.Sub(node.Allocatable)
 	node.Idle.Add(known.allocatable)
 	node.Allocatable = known.allocatable.Clone()
-	node.Widen(s.width)
+	node.GrowVectors(s.width)
 }
 
 func (s *State) patchTasks() {
@@ -125,11 +125,11 @@ func (s *State) patchTasks() {
 	}
 	clear(s.dirtyPods)
 	s.dirtyPods = s.dirtyPods[:0]
-	for _, task := range s.snapshot.TakeMoved() {
+	for _, task := range s.snapshot.TakeTouched() {
 		slot := s.pods[task.UID]
-		if slot != nil && slot.task == task && slot.record != nil && task.Position != slot.record.task.Position {
+		if slot != nil && slot.task == task && slot.record != nil && task.Placement != slot.record.task.Placement {
 			known := &slot.record.task
-			s.snapshot.Update(task, func(t *model.Task) { t.Position, t.Isolated = known.Position, known.Isolated })
+			s.snapshot.Update(task, func(t *model.Task) { t.Placement, t.Isolated = known.Placement, known.Isolated })
 		}
 	}
 }
@@ -141,8 +141,8 @@ func (s *State) patchStuck(now time.Time) (changed bool) {
 	}
 	s.second = now.Unix()
 	for _, slot := range s.releasing {
-		if task := slot.task; task.Stuck != slot.record.stuck(now) {
-			s.snapshot.Update(task, func(t *model.Task) { t.Stuck = !t.Stuck })
+		if task := slot.task; task.TerminationOverdue != slot.record.stuck(now) {
+			s.snapshot.Update(task, func(t *model.Task) { t.TerminationOverdue = !t.TerminationOverdue })
 			changed = true
 		}
 	}
@@ -159,10 +159,10 @@ func (s *State) patchTask(slot *podSlot, now time.Time) {
 		}
 		s.snapshot.Update(slot.task, func(t *model.Task) {
 			*t = known.task
-			t.Stuck = known.stuck(now)
+			t.TerminationOverdue = known.stuck(now)
 		})
 	case slot.task != nil:
-		s.snapshot.Update(slot.task, func(t *model.Task) { t.Position = model.Position{} })
+		s.snapshot.Update(slot.task, func(t *model.Task) { t.Placement = model.Placement{} })
 	}
 	if known == nil {
 		delete(s.pods, slot.uid)

@@ -126,8 +126,8 @@ func (s *State) fillAny(job *model.Job) {
 		slices.SortFunc(tasks, model.CompareTasks)
 		s.filled++
 		*job = model.Job{
-			Key: key, Tasks: tasks, MinMember: int32(max(1, len(tasks))), Version: s.filled, Patient: true, Group: s.groups[key],
-			Refused: &model.Refusal{Code: model.Malformed, Detail: why},
+			Key: key, Tasks: tasks, MinMember: int32(max(1, len(tasks))), Version: s.filled, NeverPreempts: true, Group: s.groups[key],
+			Invalid: &model.Refusal{Code: model.Malformed, Detail: why},
 		}
 		if job.Priority, _ = highestPriority(tasks); job.Group != nil {
 			job.UID, job.Created = job.Group.UID, job.Group.CreationTimestamp.Time

@@ -60,21 +60,21 @@ func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 				if len(complaints) == 0 || !strings.Contains(complaints[0], "bad could not be ") || len(s.TakeMalformed()) > 0 {
 					t.Errorf("complaints %q", complaints)
 				}
-				if good := taskIn(snapshot, "good"); good == nil || good.Status != model.Bound || good.Refused != nil {
+				if good := taskIn(snapshot, "good"); good == nil || good.Status != model.Bound || good.Invalid != nil {
 					t.Errorf("another pod is %+v", good)
 				}
-				if n := snapshot.Node("n"); n == nil || n.Refused != nil || len(n.Tasks) == 0 {
+				if n := snapshot.Node("n"); n == nil || n.Invalid != nil || len(n.Tasks) == 0 {
 					t.Errorf("another node is %+v", n)
 				}
-				if job := snapshot.Job(model.JobKey{Namespace: "ns", Name: "good"}); job == nil || job.Refused != nil || len(job.Tasks) != 1 {
+				if job := snapshot.Job(model.JobKey{Namespace: "ns", Name: "good"}); job == nil || job.Invalid != nil || len(job.Tasks) != 1 {
 					t.Errorf("another job is %+v", job)
 				}
 				bad := snapshot.Job(model.JobKey{Namespace: "ns", Name: "bad"})
-				if over.job != (model.JobKey{}) && (bad == nil || bad.Refused == nil || bad.Refused.Code != model.Malformed || len(bad.Tasks) != 1) {
+				if over.job != (model.JobKey{}) && (bad == nil || bad.Invalid == nil || bad.Invalid.Code != model.Malformed || len(bad.Tasks) != 1) {
 					t.Errorf("the job is %+v", bad)
 				}
-				if over.job == (model.JobKey{}) && bad.Refused != nil {
-					t.Errorf("a job of the same name is refused: %s", bad.Refused)
+				if over.job == (model.JobKey{}) && bad.Invalid != nil {
+					t.Errorf("a job of the same name is refused: %s", bad.Invalid)
 				}
 				infos, err := s.View().NodeInfos().Get("n")
 				if err != nil || len(infos.GetPods()) != len(snapshot.Node("n").Tasks) {
@@ -98,7 +98,7 @@ func TestASpoiledSnapshotIsMended(t *testing.T) {
 	if a, b := got.Node("n").Idle, want.Node("n").Idle; !a.Equal(b) {
 		t.Errorf("idle is %v, want %v", a, b)
 	}
-	if bad := taskIn(got, "bad"); bad == nil || bad.Refused != nil {
+	if bad := taskIn(got, "bad"); bad == nil || bad.Invalid != nil {
 		t.Errorf("the pod is %+v", bad)
 	}
 }

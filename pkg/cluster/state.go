@@ -15,7 +15,7 @@ type Options struct {
 	// SchedulerNames are the spec.schedulerName values of our pods.
 	SchedulerNames []string
 	// Dimensions are shared with every vector of the snapshots; nil makes new ones.
-	Dimensions *model.Dimensions
+	Dimensions *model.ResourceIndex
 	// Translators change requests and capacities, in this order.
 	Translators []model.RequestTranslator
 	// AgentLeases tells that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
@@ -30,7 +30,7 @@ type Options struct {
 // events came.
 type State struct {
 	schedulers  map[string]bool
-	dimensions  *model.Dimensions
+	dimensions  *model.ResourceIndex
 	translators []model.RequestTranslator
 	ledger      ledger
 

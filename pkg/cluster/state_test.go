@@ -15,21 +15,21 @@ func TestStatusComesFromThePod(t *testing.T) {
 	now := start.Add(time.Hour)
 	for name, c := range map[string]struct {
 		pod   *corev1.Pod
-		want  model.Position
+		want  model.Placement
 		idle  int64 // thousandths of the ten CPUs of node n
 		gone  bool
 		gated bool
 		stuck bool
 	}{
-		"pending":                 {pod: pod("p"), want: model.Position{Status: model.Pending}, idle: 10000},
-		"gated":                   {pod: pod("p", gated), want: model.Position{Status: model.Pending}, idle: 10000, gated: true},
-		"bound":                   {pod: pod("p", on("n")), want: model.Position{Status: model.Bound, Node: "n"}, idle: 9000},
-		"running":                 {pod: pod("p", on("n"), phase("Running")), want: model.Position{Status: model.Running, Node: "n"}, idle: 9000},
-		"terminating":             {pod: pod("p", on("n"), deleting(now)), want: model.Position{Status: model.Releasing, Node: "n"}, idle: 9000},
-		"overdue by 29 s":         {pod: pod("p", on("n"), deleting(now.Add(-29*time.Second))), want: model.Position{Status: model.Releasing, Node: "n"}, idle: 9000},
-		"overdue by 30 s":         {pod: pod("p", on("n"), deleting(now.Add(-30*time.Second))), want: model.Position{Status: model.Releasing, Node: "n"}, idle: 9000, stuck: true},
-		"succeeded":               {pod: pod("p", on("n"), phase("Succeeded")), want: model.Position{Status: model.Succeeded}, idle: 10000},
-		"failed":                  {pod: pod("p", on("n"), phase("Failed"), deleting(now)), want: model.Position{Status: model.Failed}, idle: 10000},
+		"pending":                 {pod: pod("p"), want: model.Placement{Status: model.Pending}, idle: 10000},
+		"gated":                   {pod: pod("p", gated), want: model.Placement{Status: model.Pending}, idle: 10000, gated: true},
+		"bound":                   {pod: pod("p", on("n")), want: model.Placement{Status: model.Bound, Node: "n"}, idle: 9000},
+		"running":                 {pod: pod("p", on("n"), phase("Running")), want: model.Placement{Status: model.Running, Node: "n"}, idle: 9000},
+		"terminating":             {pod: pod("p", on("n"), deleting(now)), want: model.Placement{Status: model.Releasing, Node: "n"}, idle: 9000},
+		"overdue by 29 s":         {pod: pod("p", on("n"), deleting(now.Add(-29*time.Second))), want: model.Placement{Status: model.Releasing, Node: "n"}, idle: 9000},
+		"overdue by 30 s":         {pod: pod("p", on("n"), deleting(now.Add(-30*time.Second))), want: model.Placement{Status: model.Releasing, Node: "n"}, idle: 9000, stuck: true},
+		"succeeded":               {pod: pod("p", on("n"), phase("Succeeded")), want: model.Placement{Status: model.Succeeded}, idle: 10000},
+		"failed":                  {pod: pod("p", on("n"), phase("Failed"), deleting(now)), want: model.Placement{Status: model.Failed}, idle: 10000},
 		"deleted before it began": {pod: pod("p", deleting(now)), gone: true, idle: 10000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestStatusComesFromThePod(t *testing.T) {
 				}
 				return
 			}
-			if task.Position != c.want || task.Gated != c.gated || task.Stuck != c.stuck {
-				t.Errorf("got %v gated=%t stuck=%t, want %v %t %t", task.Position, task.Gated, task.Stuck, c.want, c.gated, c.stuck)
+			if task.Placement != c.want || task.SchedulingGated != c.gated || task.TerminationOverdue != c.stuck {
+				t.Errorf("got %v gated=%t stuck=%t, want %v %t %t", task.Placement, task.SchedulingGated, task.TerminationOverdue, c.want, c.gated, c.stuck)
 			}
 		})
 	}
@@ -92,13 +92,13 @@ func TestMembershipOfGroups(t *testing.T) {
 	if diff := cmp.Diff([]string{"aworker", "b", "both"}, members); diff != "" {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
-	if job.UID != "group-g" || job.MinMember != 2 || job.Refused != nil || job.Group == nil {
+	if job.UID != "group-g" || job.MinMember != 2 || job.Invalid != nil || job.Group == nil {
 		t.Errorf("job is %+v", job)
 	}
 	if job := snapshot.Job(ns("empty")); job == nil || len(job.Tasks) != 0 || job.Group == nil {
 		t.Errorf("a group without pods is %+v", job)
 	}
-	if job := snapshot.Job(model.JobKey{Namespace: "other", Name: "g"}); job == nil || job.Refused == nil || job.Group != nil {
+	if job := snapshot.Job(model.JobKey{Namespace: "other", Name: "g"}); job == nil || job.Invalid == nil || job.Group != nil {
 		t.Errorf("a group of another namespace was joined: %+v", job)
 	}
 	if job := snapshot.Job(alone("g")); job == nil || job.MinMember != 1 || job.UID != "g" {
@@ -110,7 +110,7 @@ func TestGroupComesAndGoes(t *testing.T) {
 	s := newState(node("n"), pod("new", of("g"), created(start.Add(time.Minute))), pod("old", of("g"), on("n"), phase("Running")))
 	job := snap(t, s, start).Job(ns("g"))
 	want := &model.Refusal{Code: model.GroupNotFound, Detail: "g"}
-	if diff := cmp.Diff(want, job.Refused); diff != "" {
+	if diff := cmp.Diff(want, job.Invalid); diff != "" {
 		t.Errorf("refusal without group (-want +got):\n%s", diff)
 	}
 	if !job.Created.Equal(start) || job.UID != "" || job.MinMember != 2 {
@@ -118,13 +118,13 @@ func TestGroupComesAndGoes(t *testing.T) {
 	}
 
 	effect := s.Apply(seen(group("g", 1)))
-	if job := snap(t, s, start).Job(ns("g")); job.Refused != nil || job.MinMember != 1 || !effect.Schedule {
+	if job := snap(t, s, start).Job(ns("g")); job.Invalid != nil || job.MinMember != 1 || !effect.Schedule {
 		t.Errorf("job with its group is %+v, effect %+v", job, effect)
 	}
 
 	effect = s.Apply(gone(group("g", 1)))
 	snapshot := snap(t, s, start)
-	if diff := cmp.Diff(want, snapshot.Job(ns("g")).Refused); diff != "" || !effect.Schedule {
+	if diff := cmp.Diff(want, snapshot.Job(ns("g")).Invalid); diff != "" || !effect.Schedule {
 		t.Errorf("refusal after the group went, effect %+v (-want +got):\n%s", effect, diff)
 	}
 	if idle := snapshot.Node("n").Idle.At(model.CPU); idle != 9000 {
@@ -154,8 +154,8 @@ func TestInvalidGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := snap(t, newState(c.group), start).Job(ns("g"))
-			if job.Refused.String() != c.want || c.want != "" && job.Refused.Code != model.InvalidGroup {
-				t.Errorf("refused %+v, want %q", job.Refused, c.want)
+			if job.Invalid.String() != c.want || c.want != "" && job.Invalid.Code != model.InvalidGroup {
+				t.Errorf("refused %+v, want %q", job.Invalid, c.want)
 			}
 			if c.want == "" && (job.Roles[0].Name != "a" || job.Roles[1].Name != "b") {
 				t.Errorf("roles are not sorted: %v", job.Roles)
@@ -215,7 +215,7 @@ func TestFinishedMembersStayReduced(t *testing.T) {
 			s.Apply(seen(p))
 			snapshot := snap(t, s, start)
 			task := snapshot.Job(ns("g")).Tasks[0]
-			if task.Status != model.Succeeded || task.Role != "worker" || task.Priority != 0 || task.Request != nil || task.Gated {
+			if task.Status != model.Succeeded || task.Role != "worker" || task.Priority != 0 || task.Request != nil || task.SchedulingGated {
 				t.Errorf("finished member is %+v", task)
 			}
 			if idle := snapshot.Node("n").Idle.At(model.CPU); idle != 10000 || len(s.view.pods) != 0 {
@@ -234,13 +234,13 @@ func TestMalformedRequestsHurtTheirOwnTaskOnly(t *testing.T) {
 		pod("huge", asking("memory", "8Ei"), on("n")), pod("waits", asking("nvidia.com/gpu", "9E"))), start)
 	waits := taskIn(snapshot, "waits")
 	want := "pod ns/waits requests 9E of nvidia.com/gpu, which is not an amount that can be counted"
-	if waits.Refused == nil || waits.Refused.Code != model.InvalidRequest || waits.Refused.String() != want {
-		t.Errorf("refused %+v, want %q", waits.Refused, want)
+	if waits.Invalid == nil || waits.Invalid.Code != model.InvalidRequest || waits.Invalid.String() != want {
+		t.Errorf("refused %+v, want %q", waits.Invalid, want)
 	}
 	if idle := snapshot.Node("n").Idle.At(model.Memory); idle != 10<<30-model.MaxAmount {
 		t.Errorf("idle memory beside a pod that cannot be counted is %d", idle)
 	}
-	if taskIn(snapshot, "good").Refused != nil || snapshot.Node("m").Refused != nil {
+	if taskIn(snapshot, "good").Invalid != nil || snapshot.Node("m").Invalid != nil {
 		t.Error("others are refused, too")
 	}
 }
@@ -284,8 +284,8 @@ func TestAClassThatDoesNotCountIsSaid(t *testing.T) {
 		"none at all": {[]any{group("g", 1), pod("a", of("g"), priority(9))}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if job := snap(t, newState(c.objects...), start).Job(ns("g")); job.Remark != c.want {
-				t.Errorf("remark %q, want %q", job.Remark, c.want)
+			if job := snap(t, newState(c.objects...), start).Job(ns("g")); job.Warning != c.want {
+				t.Errorf("remark %q, want %q", job.Warning, c.want)
 			}
 		})
 	}
@@ -302,7 +302,7 @@ func TestAClockAheadTakesNobodyForStuck(t *testing.T) {
 	leaving.ResourceVersion, leaving.DeletionGracePeriodSeconds = "1000", &grace
 	s.Apply(Event{Kind: KindPod, Pod: leaving})
 	for at, want := range map[time.Duration]bool{0: false, 49 * time.Second: false, 50 * time.Second: true} {
-		if got := taskIn(snap(t, s, now.Add(at)), "p").Stuck; got != want {
+		if got := taskIn(snap(t, s, now.Add(at)), "p").TerminationOverdue; got != want {
 			t.Errorf("%s after it was seen to stay: stuck=%t", at, got)
 		}
 	}

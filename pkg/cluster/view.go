@@ -32,7 +32,7 @@ type View struct {
 	ahead    *View
 	// catching guards everything below while readers bring it up to date.
 	catching sync.Mutex
-	mark     model.Mark
+	mark     model.Cursor
 
 	nodes map[string]*viewNode
 	// all, and the index lists: nodes with pods that have (anti-)affinity terms, required anti-affinity terms, and
@@ -69,7 +69,7 @@ func newView(snapshot *model.Snapshot) *View {
 
 // shown returns what the session looks at: the view itself, or the one of the cluster without those who are about to leave.
 func (v *View) shown() *View {
-	if !v.snapshot.LooksAhead() {
+	if !v.snapshot.ExcludesTerminating() {
 		return v
 	}
 	v.catching.Lock()

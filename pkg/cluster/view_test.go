@@ -89,7 +89,7 @@ func TestSharedHostPortStaysTaken(t *testing.T) {
 	s := newState(node("n"), pod("a", on("n"), port), pod("b", port))
 	snapshot := snap(t, s, start)
 	b := taskIn(snapshot, "b")
-	snapshot.Move(b, snapshot.Move(b, model.Position{Status: model.Promised, Node: "n"}))
+	snapshot.Move(b, snapshot.Move(b, model.Placement{Status: model.Pipelined, Node: "n"}))
 	s.View().refresh()
 	if !s.view.nodes["n"].UsedPorts.CheckConflict("0.0.0.0", "TCP", 80) {
 		t.Error("the port of a running pod is free after another pod's promise was undone")

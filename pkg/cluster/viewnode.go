@@ -56,11 +56,11 @@ func (v *View) refresh() {
 	v.catching.Lock()
 	defer v.catching.Unlock()
 	journal := &v.snapshot.Journal
-	if v.mark == journal.Mark() {
+	if v.mark == journal.Cursor() {
 		return
 	}
 	changes, ok := journal.Since(v.mark)
-	v.mark = journal.Mark()
+	v.mark = journal.Cursor()
 	for i := range changes {
 		v.catchUp(v.nodes[changes[i].Node.Name])
 	}
@@ -80,7 +80,7 @@ func (v *View) catchUp(n *viewNode) {
 	n.seen = n.node.Changed
 	at := 0
 	for _, task := range n.node.Tasks {
-		if v.foresees && task.Leaves() {
+		if v.foresees && task.ReleasesResources() {
 			continue
 		}
 		for at < len(n.Pods) && n.Pods[at].GetPod().UID < task.UID {

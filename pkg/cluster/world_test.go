@@ -300,21 +300,21 @@ func (w *world) objects() []any {
 }
 
 // move brings a random task of the snapshot where a session might, and returns it with the position it had.
-func (w *world) move(snapshot *model.Snapshot) (*model.Task, model.Position) {
+func (w *world) move(snapshot *model.Snapshot) (*model.Task, model.Placement) {
 	tasks := tasksIn(snapshot)
 	if len(tasks) == 0 || len(snapshot.Nodes) == 0 {
-		return nil, model.Position{}
+		return nil, model.Placement{}
 	}
 	task := tasks[w.number(len(tasks)-1, "task")]
 	node := snapshot.Nodes[w.number(len(snapshot.Nodes)-1, "node")].Name
 	switch {
 	case task.Status == model.Pending:
-		status := rapid.SampledFrom([]model.Status{model.Placed, model.Promised}).Draw(w.t, "status")
-		return task, snapshot.Move(task, model.Position{Status: status, Node: node})
-	case task.Status == model.Placed || task.Status == model.Promised:
-		return task, snapshot.Move(task, model.Position{Status: model.Pending})
-	case task.Status.HoldsRoom() && task.Status != model.Releasing:
-		return task, snapshot.Move(task, model.Position{Status: model.Releasing, Node: task.Node})
+		status := rapid.SampledFrom([]model.Status{model.Allocated, model.Pipelined}).Draw(w.t, "status")
+		return task, snapshot.Move(task, model.Placement{Status: status, Node: node})
+	case task.Status == model.Allocated || task.Status == model.Pipelined:
+		return task, snapshot.Move(task, model.Placement{Status: model.Pending})
+	case task.Status.Occupies() && task.Status != model.Releasing:
+		return task, snapshot.Move(task, model.Placement{Status: model.Releasing, Node: task.Node})
 	}
-	return nil, model.Position{}
+	return nil, model.Placement{}
 }

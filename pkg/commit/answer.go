@@ -225,7 +225,7 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 	m.unlink(now, e)
 	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
 	if e.victim != nil {
-		outcome.Why = e.victim.Why
+		outcome.Why = e.victim.Message
 	}
 	m.report(now, outcome)
 

@@ -121,7 +121,7 @@ func TestARefusalAfterABinderThatGaveNoAnswer(t *testing.T) {
 // TestMachineNamesTheBinder: a decision's binder is in the call, and an unknown end is resolved as with the API server.
 func TestMachineNamesTheBinder(t *testing.T) {
 	m := New(Options{})
-	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "g"}, Needs: 1, Binds: []model.Bind{
+	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "g"}, MinBinds: 1, Binds: []model.Bind{
 		{Pod: pod("a"), Node: "n", Binder: "http://x"},
 	}}
 	m.Submit(start, decision)

@@ -162,7 +162,7 @@ func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
 }
 
 func TestPatchesOfPodsOnTheWire(t *testing.T) {
-	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", Single: true}, model.Eviction{Pod: pod("v"), Delete: true})
+	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", IsPod: true}, model.Eviction{Pod: pod("v"), DeletePod: true})
 	mark.Write.Condition.Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
 	for name, test := range map[string]struct {
 		call Call

@@ -85,8 +85,8 @@ func subjects() map[string]subject {
 		return final
 	}
 	deletion := evictions("j", "a")
-	deletion.Evictions[0].Delete = true
-	promise := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "j"}, Promises: []model.Promise{{Pod: pod("a"), Node: "n"}}}
+	deletion.Evictions[0].DeletePod = true
+	promise := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "j"}, Nominations: []model.Nomination{{Pod: pod("a"), Node: "n"}}}
 	return map[string]subject{
 		"Bind": {func(p *player) { p.submit(binds("j", "a")) }, "Bind a", "Bound a", with(map[string]string{
 			"409 other UID": "BindFailed a gone", "409 assigned": "BindFailed a refused", "409 being deleted": "BindFailed a refused gone",

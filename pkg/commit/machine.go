@@ -70,12 +70,12 @@ func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time
 	m.overtake(now, decision)
 	m.plan(now, decision)
 
-	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.Needs, decided: now, until: until}
+	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.MinBinds, decided: now, until: until}
 	for _, bind := range decision.Binds {
 		binds.add(Call{
 			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
 		})
-		binds.entries[len(binds.entries)-1].holds = bind.Prepare
+		binds.entries[len(binds.entries)-1].holds = bind.NeedsPreBind
 	}
 	m.list(binds)
 	if !m.prepare(now, binds) {

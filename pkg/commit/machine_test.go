@@ -45,7 +45,7 @@ func pod(name string) model.PodRef {
 }
 
 func binds(job string, pods ...string) model.Decision {
-	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}, Needs: len(pods)}
+	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}, MinBinds: len(pods)}
 	for _, name := range pods {
 		decision.Binds = append(decision.Binds, model.Bind{Pod: pod(name), Node: "node-" + name})
 	}

@@ -8,7 +8,7 @@ import (
 // outright is the deletion of one pod for the sake of a job.
 func outright(p *player) {
 	deletion := evictions("j", "v")
-	deletion.Evictions[0].Delete = true
+	deletion.Evictions[0].DeletePod = true
 	p.submit(deletion)
 	p.expectCalls("Mark v")
 }

@@ -20,7 +20,7 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 	promises := &batch{kind: CallPromise, job: decision.Job}
 	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
 	back := &batch{kind: CallPromise, job: decision.Job, patient: true}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		to := promises
 		if promise.Node == "" {
 			to = back
@@ -45,11 +45,11 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 
 func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call {
 	call := Call{Kind: CallEvict, Job: job, Pod: eviction.Pod, Node: eviction.Node}
-	if eviction.Delete {
+	if eviction.DeletePod {
 		call.Kind = CallMark
 		call.Write = Write{Condition: &PodCondition{Pod: eviction.Pod, Condition: corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-			Message: "deleted to make room for " + job.Described(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+			Message: "deleted to make room for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
 		}}}
 	}
 	return call
@@ -65,7 +65,7 @@ func (m *Machine) overtake(now time.Time, decision model.Decision) {
 
 // takesBack tells whether a decision gives room back.
 func takesBack(decision model.Decision) bool {
-	return slices.ContainsFunc(decision.Promises, func(promise model.Promise) bool { return promise.Node == "" })
+	return slices.ContainsFunc(decision.Nominations, func(promise model.Nomination) bool { return promise.Node == "" })
 }
 
 // bereave ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.

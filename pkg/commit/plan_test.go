@@ -15,15 +15,15 @@ import (
 func planned(job string, members, victims []string) model.Decision {
 	decision := evictions(job, victims...)
 	for _, name := range members {
-		decision.Promises = append(decision.Promises, model.Promise{Pod: pod(name), Node: "node"})
+		decision.Nominations = append(decision.Nominations, model.Nomination{Pod: pod(name), Node: "node"})
 	}
 	return decision
 }
 
 func givenBack(job string, members ...string) model.Decision {
 	decision := planned(job, members, nil)
-	for i := range decision.Promises {
-		decision.Promises[i].Node = ""
+	for i := range decision.Nominations {
+		decision.Nominations[i].Node = ""
 	}
 	return decision
 }
@@ -199,7 +199,7 @@ func TestPromiseTakenBackIsBestEffort(t *testing.T) {
 func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 	p := play(t, Options{})
 	decision := planned("j", list("m", "n"), list("v"))
-	decision.Promises = append(decision.Promises, givenBack("j", "deaf").Promises...)
+	decision.Nominations = append(decision.Nominations, givenBack("j", "deaf").Nominations...)
 	p.submit(decision)
 	p.expectCalls("Promise m, Promise n, Promise deaf")
 	p.replies(nil, "m", "n")
@@ -273,7 +273,7 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p := play(t, Options{})
 	decision := evictions("j", "v", "w", "x", "y")
 	for i := range decision.Evictions {
-		decision.Evictions[i].Delete = true
+		decision.Evictions[i].DeletePod = true
 	}
 	p.submit(decision)
 	p.expectCalls("Mark v, Mark w, Mark x, Mark y")

@@ -38,15 +38,15 @@ func (w *world) plan(decision *model.Decision) {
 	}
 	for _, n := range numbers(3, "promises") {
 		pod := pod(fmt.Sprintf("p%d", n))
-		decision.Promises = append(decision.Promises, model.Promise{Pod: pod, Node: "room-of-" + job})
+		decision.Nominations = append(decision.Nominations, model.Nomination{Pod: pod, Node: "room-of-" + job})
 		w.plans.members[job] = append(w.plans.members[job], pod)
 		w.open[key(decision.Job, "promise", pod)]++
 	}
-	w.plans.missing[job] = len(decision.Promises)
+	w.plans.missing[job] = len(decision.Nominations)
 	for _, n := range numbers(3, "evictions") {
 		pod := pod(fmt.Sprintf("p%d", n))
 		remove := rapid.Bool().Draw(w.t, "delete")
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, Delete: remove})
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: pod, DeletePod: remove})
 		w.open[key(decision.Job, "evict", pod)]++
 		w.plans.owed[job]++
 	}
@@ -60,7 +60,7 @@ func (w *world) giveBack() {
 	job := fmt.Sprintf("j%d", rapid.IntRange(1, w.jobs).Draw(w.t, "job"))
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}}
 	for _, pod := range w.plans.members[job] {
-		decision.Promises = append(decision.Promises, model.Promise{Pod: pod})
+		decision.Nominations = append(decision.Nominations, model.Nomination{Pod: pod})
 		w.open[key(decision.Job, "lapse", pod)]++
 		w.plans.over[job] = "given back"
 	}

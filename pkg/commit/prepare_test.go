@@ -15,13 +15,13 @@ import (
 
 // prepared is a decision that needs all of its binds; those with a star have something set aside.
 func prepared(job string, pods ...string) model.Decision {
-	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}, Needs: len(pods)}
+	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}, MinBinds: len(pods)}
 	for _, name := range pods {
 		holds := name[0] == '*'
 		if holds {
 			name = name[1:]
 		}
-		decision.Binds = append(decision.Binds, model.Bind{Pod: pod(name), Node: "node-" + name, Prepare: holds})
+		decision.Binds = append(decision.Binds, model.Bind{Pod: pod(name), Node: "node-" + name, NeedsPreBind: holds})
 	}
 	return decision
 }
@@ -109,7 +109,7 @@ func TestWhyNothingIsBound(t *testing.T) {
 func TestSurplusFailsAlone(t *testing.T) {
 	p := play(t, Options{})
 	decision := prepared("j", "*a", "*b", "c")
-	decision.Needs = 0
+	decision.MinBinds = 0
 	p.submit(decision)
 	p.calls()
 	p.reply("a", errNotPrepared)
@@ -316,7 +316,7 @@ func TestAGangThatCannotBeCompletedIsNotBegun(t *testing.T) {
 	m := New(Options{Workers: 1})
 	m.Write(start, group("busy", 1))
 	m.Calls(start) // takes the only worker
-	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "g"}, Needs: 2}
+	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "g"}, MinBinds: 2}
 	for _, name := range []string{"a", "b", "c"} {
 		decision.Binds = append(decision.Binds, model.Bind{Pod: pod(name), Node: "n"})
 	}

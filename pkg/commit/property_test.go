@@ -63,16 +63,16 @@ func (w *world) submit() {
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: fmt.Sprintf("j%d", w.jobs)}}
 	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, 5, rapid.ID).Draw(w.t, "binds") {
 		pod := pod(fmt.Sprintf("p%d", n))
-		bind := model.Bind{Pod: pod, Node: "node-of-" + decision.Job.Name, Prepare: rapid.IntRange(0, 3).Draw(w.t, "prepare") == 0}
-		if bind.Prepare {
+		bind := model.Bind{Pod: pod, Node: "node-of-" + decision.Job.Name, NeedsPreBind: rapid.IntRange(0, 3).Draw(w.t, "prepare") == 0}
+		if bind.NeedsPreBind {
 			w.aside[key(decision.Job, "bind", pod)] = "set"
 		}
 		decision.Binds = append(decision.Binds, bind)
 		w.open[key(decision.Job, "bind", pod)]++
 	}
-	decision.Needs = rapid.IntRange(0, len(decision.Binds)).Draw(w.t, "needs")
-	w.needs[decision.Job.Name] = decision.Needs
-	w.spare[decision.Job.Name] = len(decision.Binds) - decision.Needs
+	decision.MinBinds = rapid.IntRange(0, len(decision.Binds)).Draw(w.t, "needs")
+	w.needs[decision.Job.Name] = decision.MinBinds
+	w.spare[decision.Job.Name] = len(decision.Binds) - decision.MinBinds
 	w.plan(&decision)
 	if len(decision.Binds) > 0 {
 		w.committed[decision.Job.Name] = len(decision.Binds)

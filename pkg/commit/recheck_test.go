@@ -65,7 +65,7 @@ func TestSurplusThatIsNeededByNow(t *testing.T) {
 		p.submit(binds("other", "x"))
 		p.calls()
 		decision := binds("j", "a", "b")
-		decision.Needs = 1
+		decision.MinBinds = 1
 		p.submit(decision)
 		p.recheck("j", spare)
 		p.cancel("a")

@@ -12,7 +12,7 @@ type uncached struct {
 	candidates []*model.Node
 	checks     nodeQuery
 	scores     []int64
-	ruledOut   model.Tally
+	ruledOut   model.NodeDiagnosis
 }
 
 func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *model.Refusal) {
@@ -21,11 +21,11 @@ func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *mod
 		return all, refused
 	}
 	for _, node := range s.Snapshot.Nodes {
-		refusal := node.Refused
+		refusal := node.Invalid
 		if refusal == nil {
 			refusal = static.check(node)
 		}
-		all.ruledOut.Count(refusal)
+		all.ruledOut.Add(refusal)
 		if refusal == nil {
 			all.candidates = append(all.candidates, node)
 		}
@@ -47,27 +47,27 @@ func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *mod
 }
 
 func (s *Session) chooseUncached(
-	task *model.Task, room model.Room, within func(*model.Node) bool,
-) (best *model.Node, why *model.Tally) {
-	why = &model.Tally{}
+	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
+) (best *model.Node, why *model.NodeDiagnosis) {
+	why = &model.NodeDiagnosis{}
 	all, refused := s.evaluateUncached(task)
 	if len(s.Snapshot.Nodes) == 0 && refused == nil {
 		refused = noNodes()
 	}
 	if refused != nil {
-		why.CountAll(refused, len(s.Snapshot.Nodes))
+		why.AddN(refused, len(s.Snapshot.Nodes))
 		return nil, why
 	}
 	why.Merge(&all.ruledOut)
 	var bestScore int64
 	for i, node := range all.candidates {
 		refusal := all.checks.check(node)
-		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+		if lacking := s.Snapshot.Dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
 			if refusal = s.explainShortage(task, node, lacking, room); refusal == nil {
 				refusal = s.lacking(lacking)
 			}
 		}
-		why.Count(refusal)
+		why.Add(refusal)
 		if refusal == nil && (within == nil || within(node)) && (best == nil || all.scores[i] > bestScore) {
 			best, bestScore = node, all.scores[i]
 		}
@@ -75,13 +75,13 @@ func (s *Session) chooseUncached(
 	return best, why
 }
 
-func (s *Session) feasibleUncached(task *model.Task, room model.Room) (nodes []*model.Node) {
+func (s *Session) feasibleUncached(task *model.Task, room model.CapacityKind) (nodes []*model.Node) {
 	all, refused := s.evaluateUncached(task)
 	if refused != nil {
 		return nil
 	}
 	for _, node := range all.candidates {
-		if node.Lacking(task.Request, room) < 0 && all.checks.check(node) == nil {
+		if node.InsufficientResource(task.Request, room) < 0 && all.checks.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}

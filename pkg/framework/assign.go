@@ -31,12 +31,12 @@ func (s *Session) allocateCPUs(op *operation, task *model.Task, node *model.Node
 // bindOf is the decision about a task that an operation has placed.
 func (s *Session) bindOf(op *operation) model.Bind {
 	return model.Bind{
-		Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task), Isolated: op.isolation,
+		Pod: op.task.PodRef, Node: op.task.Node, NeedsPreBind: op.prepare, Binder: s.binder(op.task), Isolated: op.isolation,
 	}
 }
 
 // explainShortage returns the refusal of a node that lacks one resource, in more words if somebody has them.
-func (s *Session) explainShortage(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal {
+func (s *Session) explainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal {
 	if position <= model.Pods {
 		return nil
 	}

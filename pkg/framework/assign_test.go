@@ -25,7 +25,9 @@ func (dealer) AllocateCPUs(_ *model.Task, node *model.Node) (*isolated.Assignmen
 	return nil, no("all are held")
 }
 
-func (dealer) ExplainShortage(*model.Task, *model.Node, int, model.Room) *model.Refusal { return nil }
+func (dealer) ExplainShortage(*model.Task, *model.Node, int, model.CapacityKind) *model.Refusal {
+	return nil
+}
 
 func (d dealer) BinderOf(*model.Task) string { return d.binder }
 
@@ -88,9 +90,9 @@ func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 // touchy panics as soon as a task is placed.
 type touchy struct{ named }
 
-func (touchy) OnAllocate(*model.Task)                   { panic("touched") }
-func (touchy) OnEvict(*model.Task)                      {}
-func (touchy) OnDeallocate(*model.Task, model.Position) {}
+func (touchy) OnAllocate(*model.Task)                    { panic("touched") }
+func (touchy) OnEvict(*model.Task)                       {}
+func (touchy) OnDeallocate(*model.Task, model.Placement) {}
 
 // TestAssignedIsAbandoned: a panic takes CPUs back as undo does.
 func TestAssignedIsAbandoned(t *testing.T) {

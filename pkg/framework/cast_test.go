@@ -32,7 +32,7 @@ func (e everything) Overused(*model.Queue) *model.Refusal          { e.note("que
 func (e everything) JobReady(*model.Job, Readiness) *model.Refusal { e.note("jobGate"); return nil }
 func (e everything) OnAllocate(*model.Task)                        { e.note("observe") }
 func (e everything) OnEvict(*model.Task)                           { e.note("observe") }
-func (e everything) OnDeallocate(*model.Task, model.Position)      { e.note("observe") }
+func (e everything) OnDeallocate(*model.Task, model.Placement)     { e.note("observe") }
 func (e everything) OpenSession(*Session)                          { e.note("openSession") }
 func (e everything) CloseSession(*Session)                         { e.note("closeSession") }
 
@@ -108,7 +108,7 @@ func house(rooms ...int64) *model.Snapshot {
 	for i, room := range rooms {
 		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
 			Name: fmt.Sprintf("n%d", i), Allocatable: model.Resources{room, 0, 0, 0}, Idle: model.Resources{room, 0, 0, 0},
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	return snapshot
@@ -133,7 +133,7 @@ func dump(snapshot *model.Snapshot) string {
 	for _, node := range snapshot.Nodes {
 		fmt.Fprintf(&b, "%s:", node.Name)
 		for i := range 6 {
-			fmt.Fprintf(&b, " %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Promised.At(i))
+			fmt.Fprintf(&b, " %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Pipelined.At(i))
 		}
 		for _, task := range node.Tasks {
 			fmt.Fprintf(&b, " %s", task.UID)
@@ -142,7 +142,7 @@ func dump(snapshot *model.Snapshot) string {
 	}
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.Tasks {
-			fmt.Fprintf(&b, "%s %+v\n", task.UID, task.Position)
+			fmt.Fprintf(&b, "%s %+v\n", task.UID, task.Placement)
 		}
 	}
 	return b.String()

@@ -117,7 +117,7 @@ func TestFirstRefusal(t *testing.T) {
 		snapshot := house(1)
 		job := join(snapshot, "a", 1, 1, nil)
 		session := Open(snapshot, profile, Options{})
-		_, tally := session.SelectNode(job.Tasks[0], model.IdleRoom, nil)
+		_, tally := session.SelectNode(job.Tasks[0], model.Idle, nil)
 		filter := ""
 		if tally != nil {
 			filter = tally.Causes()[0].Detail
@@ -138,7 +138,7 @@ func TestFirstRefusal(t *testing.T) {
 // TestFoundWrongComesFirst: what the live state found wrong with a job is said before any plugin is asked.
 func TestFoundWrongComesFirst(t *testing.T) {
 	session := Open(house(), profileOf(says{"p", true}), Options{})
-	if got := session.ValidateJob(&model.Job{Refused: no("Found")}); got.Code != "Found" {
+	if got := session.ValidateJob(&model.Job{Invalid: no("Found")}); got.Code != "Found" {
 		t.Fatalf("got %v", got)
 	}
 }

@@ -9,10 +9,10 @@ import (
 // ReleaseNominations ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job is promised
 // later in the session is new.
 func (s *Session) ReleaseNominations(job *model.Job) {
-	decision := model.Decision{Job: job.Key, Promises: s.releaseNominations(job, nil)}
-	s.Snapshot.DropPromised(job.Key)
+	decision := model.Decision{Job: job.Key, Nominations: s.releaseNominations(job, nil)}
+	s.Snapshot.ReleaseNominated(job.Key)
 	s.renewed[job.Key], s.returned[job.Key] = true, true
-	if len(decision.Promises) > 0 {
+	if len(decision.Nominations) > 0 {
 		s.send(decision)
 	}
 }
@@ -39,15 +39,15 @@ func (s *Session) releaseExpired() {
 
 // releaseNominations takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed since, but for
 // those who are promised room anew.
-func (s *Session) releaseNominations(job *model.Job, anew []model.Promise) []model.Promise {
+func (s *Session) releaseNominations(job *model.Job, anew []model.Nomination) []model.Nomination {
 	if s.returned[job.Key] {
 		return nil
 	}
-	var back []model.Promise
+	var back []model.Nomination
 	for _, task := range job.Tasks {
-		again := func(promise model.Promise) bool { return promise.Pod.UID == task.UID }
-		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
-			back = append(back, model.Promise{Pod: task.PodRef})
+		again := func(promise model.Nomination) bool { return promise.Pod.UID == task.UID }
+		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(anew, again) {
+			back = append(back, model.Nomination{Pod: task.PodRef})
 		}
 	}
 	return back

@@ -112,19 +112,19 @@ func (f *field) weights() (weights [5]int64) {
 
 // keep draws room that is kept for some jobs, on nodes that are there.
 func (f *field) keep() {
-	var holds []model.Hold
+	var holds []model.HeldCapacity
 	for i := range f.n(0, 3) {
 		if len(f.snapshot.Nodes) == 0 {
 			break
 		}
 		node := f.snapshot.Nodes[f.n(0, len(f.snapshot.Nodes)-1)]
-		holds = append(holds, model.Hold{
+		holds = append(holds, model.HeldCapacity{
 			Job: jobs[f.n(0, 1)], Priority: int32(f.n(0, 2)), Node: node.Name,
 			Pod: model.PodRef{UID: types.UID(fmt.Sprint(i))}, Request: model.Resources{int64(f.n(1, 3))},
 		})
 	}
-	slices.SortFunc(holds, func(a, b model.Hold) int { return model.CompareHolds(&a, &b) })
-	f.snapshot.SetHolds(holds)
+	slices.SortFunc(holds, func(a, b model.HeldCapacity) int { return model.CompareHeld(&a, &b) })
+	f.snapshot.SetHeld(holds)
 }
 
 var jobs = []model.JobKey{{Name: "i"}, {Name: "j"}}
@@ -168,17 +168,17 @@ func (f *field) change() {
 		f.snapshot.SetNodes(slices.Delete(nodes, i, i+1))
 	case what == 2:
 		node := nodes[f.n(0, len(nodes)-1)]
-		node.Object, node.Refused = f.object(), nil
+		node.Object, node.Invalid = f.object(), nil
 		if f.n(0, 3) == 0 {
-			node.Refused = &model.Refusal{Code: model.NodesFiltered, Detail: "broken"}
+			node.Invalid = &model.Refusal{Code: model.NodesFiltered, Detail: "broken"}
 		}
 		f.snapshot.NodeChanged(node)
 	case len(f.placed) > 0:
 		i := f.n(0, len(f.placed)-1)
 		f.snapshot.Update(f.placed[i], func(task *model.Task) {
-			task.Status = []model.Status{model.Running, model.Releasing, model.Promised, model.Succeeded}[f.n(0, 3)]
+			task.Status = []model.Status{model.Running, model.Releasing, model.Pipelined, model.Succeeded}[f.n(0, 3)]
 		})
-		if !f.placed[i].Status.OnNode() {
+		if !f.placed[i].Status.HasNode() {
 			f.placed = slices.Delete(f.placed, i, i+1)
 		}
 	}
@@ -187,7 +187,7 @@ func (f *field) change() {
 // compare asks the session and one that remembers nothing.
 func (f *field) compare(session, afresh *Session) {
 	task := f.task()
-	for _, room := range []model.Room{model.IdleRoom, model.FutureRoom} {
+	for _, room := range []model.CapacityKind{model.Idle, model.FutureIdle} {
 		var within func(*model.Node) bool
 		if f.n(0, 4) == 0 {
 			within = func(node *model.Node) bool { return grade(node) < 2 }
@@ -232,7 +232,7 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 			for range f.n(0, 4) {
 				f.change()
 			}
-			if f.n(0, 2) == 0 || len(f.snapshot.Holds()) > 0 { // the live state says so before each session, since nodes may have gone
+			if f.n(0, 2) == 0 || len(f.snapshot.Held()) > 0 { // the live state says so before each session, since nodes may have gone
 				f.keep()
 			}
 			session := Open(f.snapshot, f.profile, Options{Memory: &f.memory})
@@ -252,10 +252,10 @@ func (f *field) tryOne(session *Session) {
 	keep := f.n(0, 2) > 0
 	refusal := session.Try(func(*Statement) *model.Refusal {
 		for range f.n(1, 3) {
-			task, room, stays := f.task(), model.Room(f.n(0, 1)), f.n(0, 2) > 0
+			task, room, stays := f.task(), model.CapacityKind(f.n(0, 1)), f.n(0, 2) > 0
 			refusal := session.Try(func(statement *Statement) *model.Refusal {
 				take := statement.Allocate
-				if room == model.FutureRoom {
+				if room == model.FutureIdle {
 					take = statement.Pipeline
 				}
 				node, _ := session.SelectNode(task, room, nil)
@@ -300,14 +300,14 @@ func TestNobodyRanksWhatIsFull(t *testing.T) {
 	large := join(snapshot, "large", 1, 1, model.Resources{3}).Tasks[0]
 	small := join(snapshot, "small", 1, 1, model.Resources{2}).Tasks[0]
 	large.Shape, small.Shape = shapes[2], shapes[1]
-	if node, _ := session.SelectNode(large, model.IdleRoom, nil); node != nil || f.asked > 0 {
+	if node, _ := session.SelectNode(large, model.Idle, nil); node != nil || f.asked > 0 {
 		t.Errorf("chose %s for the large one, and asked %d times", name(node), f.asked)
 	}
-	session.Feasible(small, model.IdleRoom)
+	session.Feasible(small, model.Idle)
 	if f.asked > 0 {
 		t.Errorf("asked %d times where there is nothing to choose", f.asked)
 	}
-	if node, _ := session.SelectNode(small, model.IdleRoom, nil); node == nil || f.asked != 1 {
+	if node, _ := session.SelectNode(small, model.Idle, nil); node == nil || f.asked != 1 {
 		t.Errorf("chose %s for the small one, and asked %d times", name(node), f.asked)
 	}
 }

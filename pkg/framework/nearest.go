@@ -10,13 +10,13 @@ type closestFit struct {
 }
 
 // observe takes note of a node that lacks something.
-func (n *closestFit) observe(node *model.Node, request model.Resources, room model.Room) {
+func (n *closestFit) observe(node *model.Node, request model.Resources, room model.CapacityKind) {
 	var share int64
 	for position, amount := range request {
 		if amount <= 0 {
 			continue
 		}
-		if short := amount - node.Free(position, room); short > 0 {
+		if short := amount - node.FreeAmount(position, room); short > 0 {
 			share += min(short, model.MaxAmount) << 10 / amount
 		}
 	}
@@ -27,7 +27,7 @@ func (n *closestFit) observe(node *model.Node, request model.Resources, room mod
 
 // addTo adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
 // nodes lack each.
-func (n *closestFit) addTo(dimensions *model.Dimensions, tally *model.Tally, lack []int, request model.Resources, room model.Room) {
+func (n *closestFit) addTo(dimensions *model.ResourceIndex, tally *model.NodeDiagnosis, lack []int, request model.Resources, room model.CapacityKind) {
 	most := -1
 	for position, nodes := range lack {
 		if nodes > 0 && (most < 0 || nodes > lack[most] || nodes == lack[most] && dimensions.Name(position) < dimensions.Name(most)) {
@@ -39,8 +39,8 @@ func (n *closestFit) addTo(dimensions *model.Dimensions, tally *model.Tally, lac
 	}
 	var asks, short model.Resources
 	asks.Set(most, request.At(most))
-	for _, one := range n.node.Lack(request, room) {
-		short.Set(one.Position, one.Amount)
+	for _, one := range n.node.Shortage(request, room) {
+		short.Set(one.Index, one.Amount)
 	}
-	tally.Lack(dimensions.Words(asks), n.node.Name+": "+dimensions.Words(short))
+	tally.SetShortage(dimensions.Format(asks), n.node.Name+": "+dimensions.Format(short))
 }

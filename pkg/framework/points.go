@@ -61,7 +61,7 @@ const (
 
 // Counts tells whether a task counts at this standing.
 func (s Readiness) Counts(task *model.Task) bool {
-	return task.Status.Counts() || s == Pipelined && task.Status == model.Promised
+	return task.Status.CountsTowardMinimum() || s == Pipelined && task.Status == model.Pipelined
 }
 
 // JobReadiness tells whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
@@ -166,7 +166,7 @@ type CPUAllocator interface {
 	AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal)
 	// ExplainShortage says in more words what it means that the node lacks the resource at that position for the task; nil when there
 	// are none. Asked for explanations alone.
-	ExplainShortage(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal
+	ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal
 }
 
 // Binder knows who binds a pod if not the API server does so itself. Combined: the first that is not empty.
@@ -211,7 +211,7 @@ type EventHandler interface {
 	// OnEvict is called after a task was marked as releasing.
 	OnEvict(task *model.Task)
 	// OnDeallocate is called after either was taken back; before is the position that is no more.
-	OnDeallocate(task *model.Task, before model.Position)
+	OnDeallocate(task *model.Task, before model.Placement)
 }
 
 // SessionOpener prepares a plugin before the first action. Called in tier order.

@@ -50,7 +50,7 @@ func (hoarder) OnAllocate(*model.Task) {}
 func (hoarder) OnEvict(*model.Task) {}
 
 // OnDeallocate does nothing.
-func (hoarder) OnDeallocate(*model.Task, model.Position) {}
+func (hoarder) OnDeallocate(*model.Task, model.Placement) {}
 
 // ResetCache counts.
 func (h hoarder) ResetCache() { *h.forgot++ }
@@ -63,7 +63,7 @@ func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
 			snapshot := house(1, 1, 1)
 			for i, name := range []string{"v0", "v1", "v2"} {
 				job := join(snapshot, name, 1, 1, model.Resources{1})
-				snapshot.Move(job.Tasks[0], model.Position{Status: model.Running, Node: fmt.Sprint("n", i)})
+				snapshot.Move(job.Tasks[0], model.Placement{Status: model.Running, Node: fmt.Sprint("n", i)})
 			}
 			for _, name := range []string{"w0", "w1"} {
 				job := join(snapshot, name, 1, 1, model.Resources{1})

@@ -21,7 +21,7 @@ func inquire(profile *Profile) {
 	session.QueueOverused(&model.Queue{})
 	session.Victims(ForPreemption, job, nil)
 	session.Try(func(statement *Statement) *model.Refusal {
-		node, _ := session.SelectNode(job.Tasks[0], model.IdleRoom, nil)
+		node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
 		return statement.Allocate(job.Tasks[0], node)
 	})
 	session.Close()

@@ -137,9 +137,9 @@ func (s *Session) abandon() {
 	s.log = nil
 	s.memory.shapes, s.memory.rest = nil, nil
 	s.resetCaches()
-	s.Snapshot.LookAhead(false)
-	if len(s.Snapshot.Holds()) > 0 {
-		s.Snapshot.See(model.Viewer{})
+	s.Snapshot.ExcludeTerminating(false)
+	if len(s.Snapshot.Held()) > 0 {
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
 	}
 	s.verify("")
 }

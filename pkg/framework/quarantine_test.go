@@ -37,13 +37,13 @@ func (b bomb) CompareJobs(x, y *model.Job) int {
 	b.about("jobOrder", y.Key)
 	return 0
 }
-func (b bomb) CompareTasks(x, _ *model.Task) int               { b.about("taskOrder", x.Job); return 0 }
-func (b bomb) ValidateJob(job *model.Job) *model.Refusal       { b.about("jobValid", job.Key); return nil }
-func (b bomb) OnAllocate(task *model.Task)                     { b.about("observe", task.Job) }
-func (b bomb) OnEvict(task *model.Task)                        { b.about("evicted", task.Job) }
-func (b bomb) OnDeallocate(task *model.Task, _ model.Position) { b.about("undone", task.Job) }
-func (b bomb) BinderOf(task *model.Task) string                { b.about("bind", task.Job); return "" }
-func (b bomb) Unreserve(task *model.Task)                      { b.about("unreserve", task.Job) }
+func (b bomb) CompareTasks(x, _ *model.Task) int                { b.about("taskOrder", x.Job); return 0 }
+func (b bomb) ValidateJob(job *model.Job) *model.Refusal        { b.about("jobValid", job.Key); return nil }
+func (b bomb) OnAllocate(task *model.Task)                      { b.about("observe", task.Job) }
+func (b bomb) OnEvict(task *model.Task)                         { b.about("evicted", task.Job) }
+func (b bomb) OnDeallocate(task *model.Task, _ model.Placement) { b.about("undone", task.Job) }
+func (b bomb) BinderOf(task *model.Task) string                 { b.about("bind", task.Job); return "" }
+func (b bomb) Unreserve(task *model.Task)                       { b.about("unreserve", task.Job) }
 
 func (b bomb) JobReady(job *model.Job, _ Readiness) *model.Refusal {
 	b.about("jobGate", job.Key)
@@ -111,14 +111,14 @@ func (c *counter) OpenSession(session *Session) {
 
 func (c *counter) count() (n int) {
 	for _, job := range c.session.Snapshot.Jobs {
-		n += job.Count(func(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing })
+		n += job.Count(func(task *model.Task) bool { return task.Status.Occupies() && task.Status != model.Releasing })
 	}
 	return n
 }
 
 func (c *counter) OnAllocate(*model.Task) { c.room++ }
 func (c *counter) OnEvict(*model.Task)    { c.room-- }
-func (c *counter) OnDeallocate(_ *model.Task, was model.Position) {
+func (c *counter) OnDeallocate(_ *model.Task, was model.Placement) {
 	if was.Status == model.Releasing {
 		c.room++
 	} else {
@@ -155,7 +155,7 @@ func (g greedy) Execute(s *Session) {
 func (g greedy) place(s *Session, job *model.Job, end *model.Refusal) *model.Refusal {
 	return s.Try(func(statement *Statement) *model.Refusal {
 		for _, task := range slices.SortedFunc(slices.Values(job.Tasks), s.CompareTasks) {
-			node, tally := s.SelectNode(task, model.IdleRoom, nil)
+			node, tally := s.SelectNode(task, model.Idle, nil)
 			if node == nil {
 				return tally.Refusal(0, 0, "")
 			}
@@ -263,7 +263,7 @@ func TestPanicLeavesNothing(t *testing.T) {
 		got := cycle(snapshot, bomb{job: poisoned, at: rapid.SampledFrom(points).Draw(t, "at"), left: &left}, memory)
 		alone := street(jobs)
 		if len(got.caught) > 0 {
-			alone.Held = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
+			alone.JobBackoff = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
 		}
 		want := cycle(alone, bomb{}, nil)
 		others := func(started []string) []string {
@@ -282,7 +282,7 @@ func TestPanicLeavesNothing(t *testing.T) {
 		}
 		for _, job := range snapshot.Jobs {
 			for _, task := range job.Tasks {
-				if (task.Status == model.Placed) != got.held[string(task.UID)] {
+				if (task.Status == model.Allocated) != got.held[string(task.UID)] {
 					t.Fatalf("%s is %s, set aside: %v", task, task.Status, got.held)
 				}
 			}
@@ -344,7 +344,7 @@ func TestPanicOverManyJobsEndsTheCycleInTime(t *testing.T) {
 	if len(caught) != maxPanicsPerSession || !caught[maxPanicsPerSession-1].Truncated || caught[maxPanicsPerSession-1].Job == nil || len(refusals) != 40 {
 		t.Errorf("%d caught, %d refused", len(caught), len(refusals))
 	}
-	snapshot.Held = refusals
+	snapshot.JobBackoff = refusals
 	caught = nil
 	for key, refusal := range refusals {
 		if refusal.Code != model.Quarantined {
@@ -352,7 +352,7 @@ func TestPanicOverManyJobsEndsTheCycleInTime(t *testing.T) {
 		}
 	}
 	Run(snapshot, profile, Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }})
-	if len(caught) != maxPanicsPerSession || snapshot.Held[caught[0].Job.Key] != nil {
+	if len(caught) != maxPanicsPerSession || snapshot.JobBackoff[caught[0].Job.Key] != nil {
 		t.Errorf("the second cycle does not go on where the first one ended: %d caught", len(caught))
 	}
 }

@@ -9,8 +9,8 @@ import (
 //
 // Invariant: after follow, the sums are what asking everything anew would give.
 type ranking struct {
-	room model.Room
-	mark model.Mark
+	room model.CapacityKind
+	mark model.Cursor
 	// version is that of the static answers that the sums contain.
 	version uint64
 	// session is the one that checks and scores come from; they hold until it closes.
@@ -33,7 +33,7 @@ func (r *ranking) update(s *Session, task *model.Task, a *static) {
 	journal := &s.Snapshot.Journal
 	changes, ok := journal.Since(r.mark)
 	before := r.mark.Number()
-	r.mark = journal.Mark()
+	r.mark = journal.Cursor()
 	if !ok || r.version != a.version || len(changes) >= len(a.nodes) {
 		r.version = a.version
 		r.rankAll(task, a)
@@ -65,7 +65,7 @@ func (r *ranking) ask(s *Session, task *model.Task, a *static) {
 
 // combine adds what the pods on a node say to what the node objects do.
 func (r *ranking) combine(task *model.Task, node *model.Node, static int32) int64 {
-	if static == infeasible || node.Lacking(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
+	if static == infeasible || node.InsufficientResource(task.Request, r.room) >= 0 || r.checks.check(node) != nil {
 		return infeasible
 	}
 	return min(max(int64(static)+r.checks.score(node), infeasible+1), maxSum)

@@ -12,9 +12,9 @@ func TestDepartOnlySupposes(t *testing.T) {
 	snapshot := house(4)
 	runs := join(snapshot, "a", 1, 2, model.Resources{2})
 	waits := join(snapshot, "b", 1, 1, model.Resources{4})
-	snapshot.Number()
-	snapshot.Move(runs.Tasks[0], model.Position{Status: model.Running, Node: "n0"})
-	snapshot.Move(runs.Tasks[1], model.Position{Status: model.Releasing, Node: "n0"})
+	snapshot.AssignIndexes()
+	snapshot.Move(runs.Tasks[0], model.Placement{Status: model.Running, Node: "n0"})
+	snapshot.Move(runs.Tasks[1], model.Placement{Status: model.Releasing, Node: "n0"})
 	var told []string
 	plugin := everything{named: "p", asked: &told}
 	var decided []model.Decision
@@ -64,16 +64,16 @@ func TestReserveAndBorrow(t *testing.T) {
 	var decided []model.Decision
 	s := Open(snapshot, profileOf(), Options{Verify: true, Decide: func(d model.Decision) { decided = append(decided, d) }})
 	finds := func(job *model.Job) bool {
-		node, _ := s.SelectNode(job.Tasks[0], model.IdleRoom, nil)
+		node, _ := s.SelectNode(job.Tasks[0], model.Idle, nil)
 		return node != nil
 	}
 	s.Reserve(owner, &model.Reservation{
-		Rooms: []model.ReservedRoom{{Node: "n0", Members: 1, Request: model.Resources{4}}}, ExpectedStart: time.Unix(100, 0),
+		Nodes: []model.ReservedNode{{Node: "n0", Members: 1, Request: model.Resources{4}}}, ExpectedStart: time.Unix(100, 0),
 	})
 	if !finds(owner) || finds(other) {
 		t.Errorf("the owner finds room: %t, the other: %t", finds(owner), finds(other))
 	}
-	for gone, want := range map[int64]bool{100: true, 101: false, model.Onlooker: true, 0: false} {
+	for gone, want := range map[int64]bool{100: true, 101: false, model.UnrestrictedViewpoint: true, 0: false} {
 		if s.UseReservedUntil(other, gone); finds(other) != want {
 			t.Errorf("who is gone at %d finds room: %t", gone, !want)
 		}
@@ -85,7 +85,7 @@ func TestReserveAndBorrow(t *testing.T) {
 	if s.Reserve(owner, nil); !finds(other) {
 		t.Error("nothing is reserved any more, and there is no room")
 	}
-	if len(decided) != 2 || len(decided[0].Reservation.Rooms) != 1 || len(decided[1].Reservation.Rooms) != 0 {
+	if len(decided) != 2 || len(decided[0].Reservation.Nodes) != 1 || len(decided[1].Reservation.Nodes) != 0 {
 		t.Errorf("decided %v", decided)
 	}
 }

@@ -22,7 +22,7 @@ type idleResult struct {
 func (m *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *idleResult {
 	switch {
 	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:
-	case snapshot.Passing():
+	case snapshot.HasBackoff():
 	case !m.rest.wake.IsZero() && !snapshot.Now.Before(m.rest.wake):
 	default:
 		return m.rest
@@ -40,7 +40,7 @@ func (r *idleResult) rearm(options Options) {
 // isUnplaced tells whether a task has no room yet, or only some that is not free: a member that was promised room in this session will be
 // looked at again as one that was not.
 func isUnplaced(task *model.Task) bool {
-	return task.Status == model.Pending || task.Status == model.Promised
+	return task.Status == model.Pending || task.Status == model.Pipelined
 }
 
 // recordIdle returns what the session came to, nil when the next one may come to something else although nothing changes: because of
@@ -48,15 +48,15 @@ func isUnplaced(task *model.Task) bool {
 // that ask for volumes or devices.
 func (s *Session) recordIdle() *idleResult {
 	snapshot := s.Snapshot
-	if s.decided || s.panics > 0 || snapshot.Version == 0 || snapshot.Passing() {
+	if s.decided || s.panics > 0 || snapshot.Version == 0 || snapshot.HasBackoff() {
 		return nil
 	}
 	for _, job := range snapshot.Jobs {
-		if refusal := s.refusals[job.Key]; refusal != nil && refusal.Expires {
+		if refusal := s.refusals[job.Key]; refusal != nil && refusal.Transient {
 			return nil
 		}
 		for _, task := range job.Tasks {
-			if isUnplaced(task) && !task.Gated && !s.FiltersDependOnSnapshotOnly(task) {
+			if isUnplaced(task) && !task.SchedulingGated && !s.FiltersDependOnSnapshotOnly(task) {
 				return nil
 			}
 		}

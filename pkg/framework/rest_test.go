@@ -56,7 +56,7 @@ func promise(s *Session) {
 
 // bind lets a pod stand on the first node that does not run yet.
 func bind(s *Session) {
-	s.Snapshot.Nodes[0].Tasks = []*model.Task{{Position: model.Position{Status: model.Bound, Node: s.Snapshot.Nodes[0].Name}}}
+	s.Snapshot.Nodes[0].Tasks = []*model.Task{{Placement: model.Placement{Status: model.Bound, Node: s.Snapshot.Nodes[0].Name}}}
 }
 
 // TestASessionAtRestIsNotRunAgain runs two sessions and something in between; only what can change an answer leads to a second
@@ -75,7 +75,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 		{name: "the cluster", change: func(s *model.Snapshot) { s.Version++ }, again: true},
 		{name: "a version is not known", change: func(s *model.Snapshot) { s.Version = 0 }, again: true},
 		{name: "a job is held back", change: func(s *model.Snapshot) {
-			s.Held = map[model.JobKey]*model.Refusal{s.Jobs[0].Key: {Code: model.BindFailed}}
+			s.JobBackoff = map[model.JobKey]*model.Refusal{s.Jobs[0].Key: {Code: model.BindFailed}}
 		}, again: true},
 		{name: "the time that was named has come", change: soon, act: func(s *Session) {
 			s.WakeAt(s.Snapshot.Now.Add(time.Second))
@@ -88,7 +88,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			s.Reserve(s.Snapshot.Jobs[0], nil)
 		}, again: true},
 		{name: "it came from outside", change: func(*model.Snapshot) {}, act: func(s *Session) {
-			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Expires: true})
+			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Transient: true})
 		}, again: true},
 		{name: "what runs on the node counts", plugins: []Plugin{scoped{"ports", NodeWithPods}}, change: func(*model.Snapshot) {}},
 		{name: "anything may count", plugins: []Plugin{scoped{"any", ClusterWide}}, change: func(*model.Snapshot) {}, again: true},

@@ -13,12 +13,12 @@ import (
 // SelectNode returns the best node with that kind of room for the task: the highest sum of weighted scores, ties to the lower
 // name. within narrows the nodes; nil means all. When there is none it returns nil and why, node by node.
 func (s *Session) SelectNode(
-	task *model.Task, room model.Room, within func(*model.Node) bool,
-) (*model.Node, *model.Tally) {
+	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
+) (*model.Node, *model.NodeDiagnosis) {
 	s.prepareFor(task, room)
 	if alone := s.quarantineRefusal(task.Job); alone != nil {
-		tally := &model.Tally{}
-		tally.CountAll(alone, len(s.Snapshot.Nodes))
+		tally := &model.NodeDiagnosis{}
+		tally.AddN(alone, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
 	if s.options.Afresh {
@@ -27,8 +27,8 @@ func (s *Session) SelectNode(
 	answer, order := s.ranked(task, room)
 	question, refused := s.question(task, answer, order)
 	if refused != nil {
-		tally := &model.Tally{}
-		tally.CountAll(refused, len(s.Snapshot.Nodes))
+		tally := &model.NodeDiagnosis{}
+		tally.AddN(refused, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
 	if _, any := order.best(); any { // when there is no room at all, nobody has to say where it would be best
@@ -82,7 +82,7 @@ func (s *Session) best(
 const maxOrderedNodes = 16
 
 // Feasible returns every node with that kind of room for the task, by name.
-func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
+func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.Node {
 	s.prepareFor(task, room)
 	if s.quarantineRefusal(task.Job) != nil {
 		return nil
@@ -105,7 +105,7 @@ func (s *Session) Feasible(task *model.Task, room model.Room) []*model.Node {
 }
 
 // FeasibleOn tells whether the node has that kind of room for the task and passes every filter.
-func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Room) bool {
+func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.CapacityKind) bool {
 	s.prepareFor(task, room)
 	if s.quarantineRefusal(task.Job) != nil {
 		return false
@@ -124,7 +124,7 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
 	}
-	s.Snapshot.LookAhead(false) // who is about to leave may keep others away still
+	s.Snapshot.ExcludeTerminating(false) // who is about to leave may keep others away still
 	for _, scope := range []FilterScope{NodeWithPods, ClusterWide} {
 		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
 			return false
@@ -138,7 +138,7 @@ func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
 	}
-	s.Snapshot.LookAhead(false) // as Plain does
+	s.Snapshot.ExcludeTerminating(false) // as Plain does
 	for _, filter := range s.slots.nodeFilter {
 		if knows, ok := filter.(SnapshotOnlyFilter); ok && knows.DependsOnSnapshotOnly(task) {
 			continue
@@ -161,7 +161,7 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 }
 
 // ranked returns what is known of the task's shape, brought up to date.
-func (s *Session) ranked(task *model.Task, room model.Room) (*static, *ranking) {
+func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
 	known := s.memory.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
 	if known.rankings[room] == nil {
@@ -175,17 +175,17 @@ func (s *Session) ranked(task *model.Task, room model.Room) (*static, *ranking) 
 
 // explain counts what kept the task from each node.
 func (s *Session) explain(
-	task *model.Task, room model.Room, answer *static, order *ranking, question *nodeQuery,
-) *model.Tally {
-	tally := &model.Tally{}
+	task *model.Task, room model.CapacityKind, answer *static, order *ranking, question *nodeQuery,
+) *model.NodeDiagnosis {
+	tally := &model.NodeDiagnosis{}
 	tally.Merge(&answer.ruledOut)
 	lack := make([]int, s.Snapshot.Dimensions.Len()) // how many nodes lack it, for they are many
 	var near closestFit
 	for _, node := range answer.candidates {
-		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+		if lacking := s.Snapshot.Dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
 			near.observe(node, task.Request, room)
 			if told := s.explainShortage(task, node, lacking, room); told != nil {
-				tally.Count(told)
+				tally.Add(told)
 			} else {
 				lack[lacking]++
 			}
@@ -195,11 +195,11 @@ func (s *Session) explain(
 		if refusal == nil {
 			refusal = question.check(node)
 		}
-		tally.Count(refusal)
+		tally.Add(refusal)
 	}
 	for position, nodes := range lack {
 		if nodes > 0 {
-			tally.CountAll(s.lacking(position), nodes)
+			tally.AddN(s.lacking(position), nodes)
 		}
 	}
 	near.addTo(s.Snapshot.Dimensions, tally, lack, task.Request, room)
@@ -291,7 +291,7 @@ func addScore(sums []int64, score NodeScore, candidates []*model.Node) {
 func (s *Session) checks(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	var all []NodeFilterFunc
 	if s.backoffNodes && scope == ClusterWide {
-		if avoided := s.Snapshot.Avoided[task.Job]; len(avoided) > 0 {
+		if avoided := s.Snapshot.NodeBackoff[task.Job]; len(avoided) > 0 {
 			all = append(all, func(node *model.Node) *model.Refusal { return avoided[node.Name] })
 		}
 	}

@@ -119,12 +119,12 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 	}
 	s.memory.begin(profile)
 	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.pendingShapes)
-	for key, held := range snapshot.Held {
+	for key, held := range snapshot.JobBackoff {
 		if held.Code == model.Quarantined {
 			s.quarantined[key] = held
 		}
 	}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	return s
 }
 
@@ -253,13 +253,13 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 // else the first validator's refusal.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	s.currentJob = job.Key
-	if job.Refused != nil {
-		return job.Refused
+	if job.Invalid != nil {
+		return job.Invalid
 	}
 	if alone := s.quarantineRefusal(job.Key); alone != nil {
 		return alone
 	}
-	if held := s.Snapshot.Held[job.Key]; held != nil {
+	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
 		return held
 	}
 	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
@@ -294,25 +294,25 @@ func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 // taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum: whoever has it
 // reserved may wait for the end of that gang, which does not come without the members it lacks. Choose, Feasible and statements do so for the task's job; who reads books must ask.
 func (s *Session) ApplyReservations(job *model.Job) {
-	if len(s.Snapshot.Holds()) > 0 {
-		viewer := model.ViewerOf(job)
-		viewer.Gone = s.borrowers[job.Key]
-		if viewer.Gone == 0 && job.Maimed && job.Short(Ready.Counts) != nil {
-			viewer.Gone = model.Onlooker
+	if len(s.Snapshot.Held()) > 0 {
+		viewer := model.ViewpointOf(job)
+		viewer.EndsBefore = s.borrowers[job.Key]
+		if viewer.EndsBefore == 0 && job.BelowMinimum && job.FirstUnmetMinimum(Ready.Counts) != nil {
+			viewer.EndsBefore = model.UnrestrictedViewpoint
 		}
-		s.Snapshot.See(viewer)
+		s.Snapshot.SetViewpoint(viewer)
 	}
 }
 
 // prepareFor makes books and filters show what the task may use: on future room, without those who are about to leave.
-func (s *Session) prepareFor(task *model.Task, room model.Room) {
+func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
 	s.currentJob = task.Job
 	s.prepareForJob(task)
-	s.Snapshot.LookAhead(room == model.FutureRoom)
+	s.Snapshot.ExcludeTerminating(room == model.FutureIdle)
 }
 
 func (s *Session) prepareForJob(task *model.Task) {
-	if len(s.Snapshot.Holds()) > 0 && s.Snapshot.Viewer().Job != task.Job {
+	if len(s.Snapshot.Held()) > 0 && s.Snapshot.Viewpoint().Job != task.Job {
 		s.ApplyReservations(s.Snapshot.Job(task.Job))
 	}
 }
@@ -323,7 +323,7 @@ func (s *Session) Uncached() bool { return s.options.Afresh }
 // WithBackoffNodes tells whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these nodes ruled out for
 // it; whoever gets false from it may look again without, since a node that refused once may be the only one there is.
 func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
-	if len(s.Snapshot.Avoided[job.Key]) == 0 {
+	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
 		return false
 	}
 	s.backoffNodes = true

@@ -17,7 +17,7 @@ type Statement struct {
 // operation is one change and what it overwrote, so that undo cannot fail.
 type operation struct {
 	task   *model.Task
-	before model.Position
+	before model.Placement
 	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
 	// isolation has the isolated CPUs that the task was given; nil when it was given none.
@@ -31,7 +31,7 @@ type operation struct {
 // evictionMark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is to be
 // deleted outright.
 type evictionMark struct {
-	was       model.Position
+	was       model.Placement
 	deletePod bool
 }
 
@@ -66,38 +66,38 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 
 // Allocate gives a pending task idle room on a node. It refuses, and changes nothing, when there is none.
 func (st *Statement) Allocate(task *model.Task, node *model.Node) *model.Refusal {
-	return st.assign(task, node, model.IdleRoom, model.Placed)
+	return st.assign(task, node, model.Idle, model.Allocated)
 }
 
 // Pipeline gives a pending task room on a node that is idle or being released. It refuses, and changes nothing, when
 // there is none.
 func (st *Statement) Pipeline(task *model.Task, node *model.Node) *model.Refusal {
-	return st.assign(task, node, model.FutureRoom, model.Promised)
+	return st.assign(task, node, model.FutureIdle, model.Pipelined)
 }
 
-func (st *Statement) assign(task *model.Task, node *model.Node, room model.Room, status model.Status) *model.Refusal {
+func (st *Statement) assign(task *model.Task, node *model.Node, room model.CapacityKind, status model.Status) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
 	if task.Status != model.Pending {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Pending", task, task.Status)}
 	}
-	if node.Refused != nil {
-		return node.Refused
+	if node.Invalid != nil {
+		return node.Invalid
 	}
 	if alone := st.session.quarantineRefusal(task.Job); alone != nil {
 		return alone
 	}
 	st.session.prepareFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions
-	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
+	if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
 		if refusal := st.session.explainShortage(task, node, lacking, room); refusal != nil {
 			return refusal
 		}
 		return st.session.lacking(lacking)
 	}
 	op := operation{task: task}
-	if status == model.Placed {
+	if status == model.Allocated {
 		refusal := st.session.allocateCPUs(&op, task, node)
 		if refusal != nil {
 			return refusal
@@ -110,7 +110,7 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Room,
 			task.Isolated = op.isolation.Assignment
 		}
 	}
-	st.session.move(op, model.Position{Status: status, Node: node.Name})
+	st.session.move(op, model.Placement{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {
 		observer.OnAllocate(task)
 	}
@@ -135,8 +135,8 @@ func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 		return refusal
 	}
 	st.session.victimInFlight = task
-	st.session.evicted[task] = evictionMark{was: task.Position, deletePod: outright}
-	st.session.move(operation{task: task, deletePod: outright}, model.Position{Status: model.Releasing, Node: task.Node})
+	st.session.evicted[task] = evictionMark{was: task.Placement, deletePod: outright}
+	st.session.move(operation{task: task, deletePod: outright}, model.Placement{Status: model.Releasing, Node: task.Node})
 	for _, observer := range st.session.slots.observe {
 		observer.OnEvict(task)
 	}
@@ -155,7 +155,7 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is not marked for eviction", task)}
 	}
 	delete(st.session.evicted, task)
-	before := task.Position
+	before := task.Placement
 	st.session.victimInFlight = task
 	st.session.move(operation{task: task, deletePod: known.deletePod}, known.was)
 	for _, observer := range st.session.slots.observe {
@@ -171,11 +171,11 @@ func (st *Statement) SimulateCompletion(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
-	if !task.Status.OnNode() {
+	if !task.Status.HasNode() {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, on no node", task, task.Status)}
 	}
-	before := task.Position
-	st.session.move(operation{task: task, departed: true}, model.Position{Status: model.Succeeded})
+	before := task.Placement
+	st.session.move(operation{task: task, departed: true}, model.Placement{Status: model.Succeeded})
 	for _, observer := range st.session.slots.observe {
 		observer.OnDeallocate(task, before)
 	}
@@ -188,11 +188,11 @@ func (st *Statement) Unpipeline(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
-	if task.Status != model.Promised {
+	if task.Status != model.Pipelined {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Promised", task, task.Status)}
 	}
-	before := task.Position
-	st.session.move(operation{task: task}, model.Position{Status: model.Pending})
+	before := task.Placement
+	st.session.move(operation{task: task}, model.Placement{Status: model.Pending})
 	for _, observer := range st.session.slots.observe {
 		observer.OnDeallocate(task, before)
 	}
@@ -243,7 +243,7 @@ func (s *Session) binder(task *model.Task) string {
 	return ""
 }
 
-func (s *Session) move(op operation, to model.Position) {
+func (s *Session) move(op operation, to model.Placement) {
 	op.before = s.Snapshot.Move(op.task, to)
 	s.log = append(s.log, op)
 }
@@ -270,7 +270,7 @@ func (s *Session) undo(checkpoint int) {
 		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			switch {
-			case op.departed || op.before.Status == model.Promised:
+			case op.departed || op.before.Status == model.Pipelined:
 				observer.OnAllocate(op.task)
 			case op.before.Status == model.Releasing:
 				observer.OnEvict(op.task)
@@ -295,9 +295,9 @@ func (s *Session) checkGates(operations []operation) *model.Refusal {
 		}
 		standing := Ready
 		switch op.task.Status {
-		case model.Promised:
+		case model.Pipelined:
 			standing = Pipelined
-		case model.Placed:
+		case model.Allocated:
 		default:
 			continue
 		}

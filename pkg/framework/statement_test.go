@@ -16,15 +16,15 @@ type ledger struct {
 	room map[string]int
 }
 
-func (l ledger) add(task *model.Task, position model.Position, n int) {
-	if position.Status == model.Placed || position.Status == model.Promised || position.Status == model.Releasing {
+func (l ledger) add(task *model.Task, position model.Placement, n int) {
+	if position.Status == model.Allocated || position.Status == model.Pipelined || position.Status == model.Releasing {
 		l.room[fmt.Sprint(task.UID, position)] += n
 	}
 }
 
-func (l ledger) OnAllocate(task *model.Task)                          { l.add(task, task.Position, 1) }
-func (l ledger) OnEvict(task *model.Task)                             { l.add(task, task.Position, 1) }
-func (l ledger) OnDeallocate(task *model.Task, before model.Position) { l.add(task, before, -1) }
+func (l ledger) OnAllocate(task *model.Task)                           { l.add(task, task.Placement, 1) }
+func (l ledger) OnEvict(task *model.Task)                              { l.add(task, task.Placement, 1) }
+func (l ledger) OnDeallocate(task *model.Task, before model.Placement) { l.add(task, before, -1) }
 
 func (l ledger) String() string {
 	held := map[string]int{}
@@ -46,9 +46,9 @@ func (p pair) note(what string, task *model.Task) {
 	*p.log = append(*p.log, fmt.Sprintf("%s: %s %s", p.named, task.Name, what))
 }
 
-func (p pair) OnAllocate(task *model.Task)                     { p.note("placed", task) }
-func (p pair) OnEvict(task *model.Task)                        { p.note("evicted", task) }
-func (p pair) OnDeallocate(task *model.Task, _ model.Position) { p.note("undone", task) }
+func (p pair) OnAllocate(task *model.Task)                      { p.note("placed", task) }
+func (p pair) OnEvict(task *model.Task)                         { p.note("evicted", task) }
+func (p pair) OnDeallocate(task *model.Task, _ model.Placement) { p.note("undone", task) }
 
 // town draws a cluster with some tasks on their nodes already.
 func town(t *rapid.T) *model.Snapshot {
@@ -62,12 +62,12 @@ func town(t *rapid.T) *model.Snapshot {
 			status := rapid.SampledFrom([]model.Status{
 				model.Pending, model.Pending, model.Running, model.Bound, model.Releasing, model.Succeeded, model.Failed,
 			}).Draw(t, "status")
-			position := model.Position{Status: status}
-			if status.OnNode() {
+			position := model.Placement{Status: status}
+			if status.HasNode() {
 				position.Node = rapid.SampledFrom(snapshot.Nodes).Draw(t, "on").Name
 			}
 			task.Priority = job.Priority
-			task.Stuck = rapid.Bool().Draw(t, "stuck")
+			task.TerminationOverdue = rapid.Bool().Draw(t, "stuck")
 			snapshot.Move(task, position)
 		}
 	}
@@ -173,7 +173,7 @@ func TestUndoIsIdentity(t *testing.T) {
 			for _, task := range job.Tasks {
 				want := ""
 				switch {
-				case task.Status == model.Placed:
+				case task.Status == model.Allocated:
 					want = task.Node
 				case task.Status == model.Releasing && before[string(task.UID)] != model.Releasing:
 					want = "evicted"
@@ -191,7 +191,7 @@ func TestObserversAreToldBackwards(t *testing.T) {
 	var log []string
 	snapshot := house(4)
 	job := join(snapshot, "a", 1, 2, model.Resources{1})
-	snapshot.Move(job.Tasks[1], model.Position{Status: model.Running, Node: "n0"})
+	snapshot.Move(job.Tasks[1], model.Placement{Status: model.Running, Node: "n0"})
 	session := Open(snapshot, profileOf(pair{"one", &log}, pair{"two", &log}), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
 		statement.Allocate(job.Tasks[0], snapshot.Nodes[0])
@@ -211,7 +211,7 @@ func TestObserversAreToldBackwards(t *testing.T) {
 func TestPromiseOnReleasedRoom(t *testing.T) {
 	snapshot := house(2)
 	leaving := join(snapshot, "leaving", 1, 1, model.Resources{2})
-	snapshot.Move(leaving.Tasks[0], model.Position{Status: model.Releasing, Node: "n0"})
+	snapshot.Move(leaving.Tasks[0], model.Placement{Status: model.Releasing, Node: "n0"})
 	wants := join(snapshot, "wants", 2, 2, model.Resources{2})
 	session := Open(snapshot, profileOf(), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
@@ -273,7 +273,7 @@ func TestPromisesBindNothing(t *testing.T) {
 func TestEvictionOfAStranger(t *testing.T) {
 	snapshot := house(2)
 	stranger := &model.Task{PodRef: model.PodRef{UID: "s", Name: "s"}}
-	snapshot.Move(stranger, model.Position{Status: model.Running, Node: "n0"})
+	snapshot.Move(stranger, model.Placement{Status: model.Running, Node: "n0"})
 	var got []model.Decision
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d) }})
 	job := join(snapshot, "above", 1, 1, model.Resources{1})
@@ -284,7 +284,7 @@ func TestEvictionOfAStranger(t *testing.T) {
 		}
 		return statement.Pipeline(job.Tasks[0], snapshot.Nodes[0])
 	})
-	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Promises) != 1 {
+	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Nominations) != 1 {
 		t.Errorf("refusal %v, decisions %+v", refusal, got)
 	}
 }
@@ -308,10 +308,10 @@ func TestNeeds(t *testing.T) {
 			snapshot := house(9)
 			job := join(snapshot, "a", c.min, c.running+c.binds, model.Resources{1})
 			for _, task := range job.Tasks[:c.running] {
-				snapshot.Move(task, model.Position{Status: model.Running, Node: "n0"})
+				snapshot.Move(task, model.Placement{Status: model.Running, Node: "n0"})
 			}
 			var got []int
-			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
+			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.MinBinds) }})
 			session.Try(func(statement *Statement) *model.Refusal {
 				for _, task := range job.Tasks[c.running:] {
 					statement.Allocate(task, snapshot.Nodes[0])
@@ -334,10 +334,10 @@ func TestNeedsOfRoles(t *testing.T) {
 		job.Tasks[i].Role = role
 	}
 	for _, task := range job.Tasks[:2] {
-		snapshot.Move(task, model.Position{Status: model.Running, Node: "n0"})
+		snapshot.Move(task, model.Placement{Status: model.Running, Node: "n0"})
 	}
 	var got []int
-	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
+	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.MinBinds) }})
 	for _, task := range job.Tasks[2:] {
 		session.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(task, snapshot.Nodes[0]) })
 	}
@@ -429,7 +429,7 @@ func TestReserve(t *testing.T) {
 	if refusal := place(nil); refusal != nil || one.aside[task.Name] != node.Name || two.aside[task.Name] != node.Name {
 		t.Errorf("refused with %v, set aside are %v, %v", refusal, one.aside, two.aside)
 	}
-	if len(decided) != 1 || !decided[0].Binds[0].Prepare {
+	if len(decided) != 1 || !decided[0].Binds[0].NeedsPreBind {
 		t.Errorf("decided %+v, want one bind to prepare", decided)
 	}
 }

@@ -10,7 +10,7 @@ import (
 //
 // Invariant: after follow it is what asking everything anew would give.
 type static struct {
-	mark model.Mark
+	mark model.Cursor
 	// version counts how often the answers below changed.
 	version uint64
 	// refused says that no node can do; nil when some may.
@@ -26,7 +26,7 @@ type static struct {
 	candidates []*model.Node
 	positions  []int
 	// ruledOut counts why the other nodes are not candidates.
-	ruledOut model.Tally
+	ruledOut model.NodeDiagnosis
 }
 
 // update brings the answers up to date. Only nodes that are new or changed themselves are checked; the scores are taken
@@ -42,14 +42,14 @@ func (a *static) update(s *Session, task *model.Task) {
 		refused = noNodes()
 	}
 	if refused != nil {
-		*a = static{mark: journal.Mark(), version: a.version, refused: refused}
+		*a = static{mark: journal.Cursor(), version: a.version, refused: refused}
 		return
 	}
 	a.verdicts = a.check(s.Snapshot.Nodes, nodeQuery{checks: checks})
 	a.nodes = append([]*model.Node(nil), s.Snapshot.Nodes...)
 	a.combine()
 	a.score(s.scores(task, NodeOnly, a.candidates))
-	a.refused, a.mark = nil, journal.Mark()
+	a.refused, a.mark = nil, journal.Cursor()
 }
 
 // check returns the verdicts on the nodes, from memory where nothing changed: both lists are sorted.
@@ -60,11 +60,11 @@ func (a *static) check(nodes []*model.Node, asked nodeQuery) []*model.Refusal {
 		for before < len(a.nodes) && a.nodes[before] != node && a.nodes[before].Name < node.Name {
 			before++
 		}
-		if before < len(a.nodes) && a.nodes[before] == node && node.Altered <= a.mark.Number() {
+		if before < len(a.nodes) && a.nodes[before] == node && node.ObjectChanged <= a.mark.Number() {
 			verdicts[i] = a.verdicts[before]
 			continue
 		}
-		if verdicts[i] = node.Refused; verdicts[i] == nil {
+		if verdicts[i] = node.Invalid; verdicts[i] == nil {
 			verdicts[i] = asked.check(node)
 		}
 	}
@@ -73,7 +73,7 @@ func (a *static) check(nodes []*model.Node, asked nodeQuery) []*model.Refusal {
 
 // combine lists the candidates and counts the others.
 func (a *static) combine() {
-	a.ruledOut = model.Tally{}
+	a.ruledOut = model.NodeDiagnosis{}
 	count := 0
 	for _, verdict := range a.verdicts {
 		if verdict == nil {
@@ -83,7 +83,7 @@ func (a *static) combine() {
 	a.candidates, a.positions = make([]*model.Node, 0, count), make([]int, 0, count)
 	for i, verdict := range a.verdicts {
 		if verdict != nil {
-			a.ruledOut.Count(verdict)
+			a.ruledOut.Add(verdict)
 			continue
 		}
 		a.candidates = append(a.candidates, a.nodes[i])

@@ -37,7 +37,7 @@ func (p *placer) Execute(s *Session) {
 	job := s.Snapshot.Jobs[0]
 	s.ValidateJob(job)
 	s.Try(func(statement *Statement) *model.Refusal {
-		node, _ := s.SelectNode(job.Tasks[0], model.IdleRoom, nil)
+		node, _ := s.SelectNode(job.Tasks[0], model.Idle, nil)
 		p.chosen = node.Name
 		return statement.Allocate(job.Tasks[0], node)
 	})
@@ -56,7 +56,7 @@ func play(plugins bool) (looks int, said map[string]time.Duration, chosen string
 	}
 	snapshot := house(4, 4, 4)
 	join(snapshot, "a", 1, 1, model.Resources{1})
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	action := &placer{}
 	profile := profileOf(checked{everything{named: "busy", asked: new([]string)}})
 	profile.Actions = []Action{action}

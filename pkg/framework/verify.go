@@ -39,7 +39,7 @@ func (s *Session) fingerprint() string {
 	b := make([]byte, 0, 1<<12) // by hand: with package fmt this is half of all that verify mode costs
 	for _, node := range s.Snapshot.Nodes {
 		b = append(b, node.Name...)
-		for _, book := range []model.Resources{node.Idle, node.Releasing, node.Promised} {
+		for _, book := range []model.Resources{node.Idle, node.Releasing, node.Pipelined} {
 			b = append(b, ' ')
 			for _, amount := range book {
 				b = append(strconv.AppendInt(b, amount, 10), ' ')
@@ -50,7 +50,7 @@ func (s *Session) fingerprint() string {
 		}
 		b = append(b, '\n')
 	}
-	for _, hold := range s.Snapshot.Holds() {
+	for _, hold := range s.Snapshot.Held() {
 		b = append(append(append(append(b, hold.Node...), ' '), hold.Job.String()...), ' ')
 		b = append(append(b, hold.Pod.UID...), '\n')
 	}
@@ -79,7 +79,7 @@ func (s *Session) verifyRest(before *idleResult) {
 	}
 	for key, refusal := range before.refusals {
 		if now := s.refusals[key]; now == nil || now.String() != refusal.String() {
-			panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Described(), now, refusal)))
+			panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Describe(), now, refusal)))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // isSystemCritical returns why a task is never evicted for anybody, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
 	switch {
-	case !task.OfTheSystem():
+	case !task.IsSystemCritical():
 		return nil
 	case task.Namespace == metav1.NamespaceSystem:
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is the system's", task)}
@@ -86,7 +86,7 @@ func (s *Session) panickingUnit(p *victimQuery) *model.Job {
 func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	var highest *model.Job
 	for _, op := range operations {
-		if status := op.task.Status; status == model.Placed || status == model.Promised {
+		if status := op.task.Status; status == model.Allocated || status == model.Pipelined {
 			if job := s.Snapshot.Job(op.task.Job); highest == nil || job.Priority > highest.Priority {
 				highest = job
 			}
@@ -106,8 +106,8 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 		}
 		seen[task.Job] = true
 		job := s.Snapshot.Job(task.Job)
-		left := job.Count(func(t *model.Task) bool { return t.Status.Counts() && t.Status != model.Succeeded })
-		if job.Priority >= highest.Priority || left > 0 && job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
+		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
+		if job.Priority >= highest.Priority || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // TestJournal: a reader sees what happened since its mark, in order, and is told when that is not known any more.
 func TestJournal(t *testing.T) {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
-	if _, ok := snapshot.Journal.Since(model.Mark{}); ok {
+	if _, ok := snapshot.Journal.Since(model.Cursor{}); ok {
 		t.Error("who has seen nothing is told that nothing changed")
 	}
 	one, two := &model.Node{Name: "one"}, &model.Node{Name: "two"}
@@ -21,26 +21,26 @@ func TestJournal(t *testing.T) {
 	if one.Index != 0 || two.Index != 1 {
 		t.Errorf("indexes are %d and %d", one.Index, two.Index)
 	}
-	mark := snapshot.Journal.Mark()
+	mark := snapshot.Journal.Cursor()
 	if changes, ok := snapshot.Journal.Since(mark); !ok || len(changes) > 0 {
 		t.Errorf("nothing changed, got %v, %v", changes, ok)
 	}
 	task := &model.Task{PodRef: model.PodRef{UID: types.UID("a")}, Pod: &corev1.Pod{}}
-	was := snapshot.Move(task, model.Position{Status: model.Placed, Node: "two"})
+	was := snapshot.Move(task, model.Placement{Status: model.Allocated, Node: "two"})
 	snapshot.Move(task, was)
 	snapshot.NodeChanged(one)
 	changes, ok := snapshot.Journal.Since(mark)
-	want := []model.Change{{Node: two, Pod: task.Pod, Came: true}, {Node: two, Pod: task.Pod}, {Node: one}}
+	want := []model.Change{{Node: two, Pod: task.Pod, Added: true}, {Node: two, Pod: task.Pod}, {Node: one}}
 	if !ok || fmt.Sprint(changes) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", changes, want)
 	}
 	if two.Changed != mark.Number()+2 || one.Changed != mark.Number()+3 {
 		t.Errorf("changed at %d and %d", one.Changed, two.Changed)
 	}
-	if two.Altered != 0 || one.Altered != one.Changed {
-		t.Errorf("altered at %d and %d", one.Altered, two.Altered)
+	if two.ObjectChanged != 0 || one.ObjectChanged != one.Changed {
+		t.Errorf("altered at %d and %d", one.ObjectChanged, two.ObjectChanged)
 	}
-	if snapshot.Journal.SameNodes(mark) || !snapshot.Journal.SameNodes(snapshot.Journal.Mark()) {
+	if snapshot.Journal.SameNodes(mark) || !snapshot.Journal.SameNodes(snapshot.Journal.Cursor()) {
 		t.Error("a node is altered once, and SameNodes says otherwise")
 	}
 	for range 100_000 {
@@ -49,7 +49,7 @@ func TestJournal(t *testing.T) {
 	if _, ok := snapshot.Journal.Since(mark); ok {
 		t.Error("what is not known any more is told")
 	}
-	late := snapshot.Journal.Mark()
+	late := snapshot.Journal.Cursor()
 	snapshot.NodeChanged(two)
 	if changes, ok := snapshot.Journal.Since(late); !ok || len(changes) != 1 {
 		t.Errorf("got %d changes, %v; want the last one", len(changes), ok)
@@ -64,34 +64,34 @@ func TestJournal(t *testing.T) {
 func TestWhatWasUndoneIsAsBefore(t *testing.T) {
 	node := &model.Node{Name: "n"}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	journal := &snapshot.Journal
-	change := func() { snapshot.Enlarge(node, nil) }
-	first := journal.Mark()
+	change := func() { snapshot.AddCapacity(node, nil) }
+	first := journal.Cursor()
 	change()
-	if journal.Same(first) {
+	if journal.Unchanged(first) {
 		t.Error("a change is not seen")
 	}
-	journal.Undone(first)
-	if !journal.Same(first) {
+	journal.Rewind(first)
+	if !journal.Unchanged(first) {
 		t.Error("a change that was taken back counts")
 	}
-	second := journal.Mark()
+	second := journal.Cursor()
 	change()
 	change()
-	journal.Undone(second)
-	if !journal.Same(first) || !journal.Same(second) {
+	journal.Rewind(second)
+	if !journal.Unchanged(first) || !journal.Unchanged(second) {
 		t.Error("two changes that were taken back count")
 	}
 	change()
-	third := journal.Mark()
+	third := journal.Cursor()
 	change()
-	journal.Undone(third)
-	if journal.Same(first) || journal.Same(second) || !journal.Same(third) {
+	journal.Rewind(third)
+	if journal.Unchanged(first) || journal.Unchanged(second) || !journal.Unchanged(third) {
 		t.Error("a change that was not taken back does not count")
 	}
 	snapshot.SetNodes(snapshot.Nodes)
-	if journal.Same(third) {
+	if journal.Unchanged(third) {
 		t.Error("another list of nodes is not seen")
 	}
 }

@@ -10,12 +10,12 @@ import (
 // the snapshot right when it brings it up to date.
 func Ask(snapshot *model.Snapshot, profile *framework.Profile, options framework.Options, body func(*framework.Session)) {
 	options.Decide, options.Wake, options.OnPanic = nil, nil, nil
-	snapshot.Number()
-	mark, viewer, ahead := snapshot.Journal.Mark(), snapshot.Viewer(), snapshot.LooksAhead()
+	snapshot.AssignIndexes()
+	mark, viewer, ahead := snapshot.Journal.Cursor(), snapshot.Viewpoint(), snapshot.ExcludesTerminating()
 	session := framework.Open(snapshot, profile, options)
 	body(session)
 	session.Close()
-	snapshot.See(viewer)
-	snapshot.LookAhead(ahead)
-	snapshot.Journal.Undone(mark)
+	snapshot.SetViewpoint(viewer)
+	snapshot.ExcludeTerminating(ahead)
+	snapshot.Journal.Rewind(mark)
 }

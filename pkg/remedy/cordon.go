@@ -18,7 +18,7 @@ const mostAlone = 12
 // That nodes are open is supposed by pods which do not mind cordons, and which may not be on the other cordoned nodes. Where pods are to
 // be spread, nodes that they may not be on would count differently, so nothing is said then.
 func (q *question) uncordon() *Change {
-	waiting := q.job.Waiting()
+	waiting := q.job.Pending()
 	if slices.ContainsFunc(waiting, func(task *model.Task) bool { return spreads(task.Pod) }) {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (q *question) answerable() bool {
 	if q.session.JobReady(q.job, framework.Ready) == nil || q.session.ValidateJob(q.job) != nil {
 		return false
 	}
-	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.HasTransientRefusal(task) })
+	return !slices.ContainsFunc(q.job.Pending(), func(task *model.Task) bool { return task.Invalid != nil || q.session.HasTransientRefusal(task) })
 }
 
 // place returns what would help a job for whose members there is no place. What gives room comes first, since it takes nothing from
@@ -120,7 +120,7 @@ func (q *question) suppose(body func(*framework.Statement)) {
 
 // starts tells whether the job would start, on room that is idle or about to be.
 func (q *question) starts() bool {
-	waiting := q.job.Waiting()
+	waiting := q.job.Pending()
 	q.left -= 1 + len(waiting)
 	for _, first := range kindsOf(waiting) {
 		q.left -= len(q.session.EligibleNodes(first))
@@ -131,7 +131,7 @@ func (q *question) starts() bool {
 	var refusal *model.Refusal
 	q.suppose(func(*framework.Statement) {
 		before := q.exact
-		refusal = start.New(q.session, q.job, q.options.Largest, &q.exact).Start(model.FutureRoom)
+		refusal = start.New(q.session, q.job, q.options.Largest, &q.exact).Start(model.FutureIdle)
 		q.left -= before - max(0, q.exact)
 	})
 	if refusal == nil {

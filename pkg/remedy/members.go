@@ -57,35 +57,37 @@ func (q *question) completed(change *Change, back func()) Advice {
 
 // membersAnswerable is answerable for a job that is refused since members are missing.
 func (q *question) membersAnswerable() bool {
-	return !slices.ContainsFunc(q.job.Waiting(), func(task *model.Task) bool { return task.Refused != nil || q.session.HasTransientRefusal(task) })
+	return !slices.ContainsFunc(q.job.Pending(), func(task *model.Task) bool { return task.Invalid != nil || q.session.HasTransientRefusal(task) })
 }
 
-func waits(task *model.Task) bool { return task.Status == model.Pending && !task.Gated }
+func waits(task *model.Task) bool { return task.Status == model.Pending && !task.SchedulingGated }
 
 // exists tells whether a task counts towards the minimum, or would if it had a node.
-func exists(task *model.Task) bool { return task.Status.Counts() || waits(task) }
+func exists(task *model.Task) bool { return task.Status.CountsTowardMinimum() || waits(task) }
 
 // missing returns which members are missing, and what supposes that they are there and returns how to take that back; nil when that
 // cannot be supposed.
 func (q *question) missing() (*Change, func() (back func())) {
 	job := q.job
-	gated := job.Count(func(task *model.Task) bool { return task.Gated && task.Status == model.Pending })
-	if job.Short(exists) == nil {
+	gated := job.Count(func(task *model.Task) bool { return task.SchedulingGated && task.Status == model.Pending })
+	if job.FirstUnmetMinimum(exists) == nil {
 		return nil, nil
 	}
-	if job.Short(func(task *model.Task) bool { return exists(task) || task.Gated && task.Status == model.Pending }) == nil {
+	if job.FirstUnmetMinimum(func(task *model.Task) bool {
+		return exists(task) || task.SchedulingGated && task.Status == model.Pending
+	}) == nil {
 		change := &Change{Kind: Ungate, Members: gated, words: "take the scheduling gates off " + counted(gated, "pod")}
 		return change, q.ungate
 	}
 	create := &Change{Kind: Create}
 	for _, role := range job.Roles {
-		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && (exists(task) || task.Gated) })
+		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && (exists(task) || task.SchedulingGated) })
 		if short := role.MinMember - int32(has); short > 0 {
 			create.OfRoles = append(create.OfRoles, model.Role{Name: role.Name, MinMember: short})
 			create.Members += int(short)
 		}
 	}
-	has := job.Count(func(task *model.Task) bool { return exists(task) || task.Gated })
+	has := job.Count(func(task *model.Task) bool { return exists(task) || task.SchedulingGated })
 	create.Members = max(create.Members, int(job.MinMember)-has)
 	create.words = fmt.Sprintf("create %s of the group", morePods(create.Members, has > 0))
 	var roles []string
@@ -112,14 +114,14 @@ func morePods(n int, more bool) string {
 func (q *question) ungate() (back func()) {
 	var gated []*model.Task
 	for _, task := range q.job.Tasks {
-		if task.Gated {
-			task.Gated = false
+		if task.SchedulingGated {
+			task.SchedulingGated = false
 			gated = append(gated, task)
 		}
 	}
 	return func() {
 		for _, task := range gated {
-			task.Gated = true
+			task.SchedulingGated = true
 		}
 	}
 }
@@ -160,7 +162,7 @@ func (q *question) create(missing *Change) (back func()) {
 // template returns a member that waits and whose like can be supposed; of the role if that is said.
 func (q *question) template(role string) *model.Task {
 	for _, task := range q.job.Tasks {
-		if task.Status == model.Pending && task.Refused == nil && (role == "" || task.Role == role) && ordinary(task.Pod) {
+		if task.Status == model.Pending && task.Invalid == nil && (role == "" || task.Role == role) && ordinary(task.Pod) {
 			return task
 		}
 	}
@@ -184,6 +186,6 @@ func another(template *model.Task, role string, number int) *model.Task {
 	pod.Name = fmt.Sprintf("supposed?%d", number)
 	pod.UID = types.UID(pod.Name)
 	task.Pod, task.Name, task.UID = &pod, pod.Name, pod.UID
-	task.Gated, task.Nominated = false, ""
+	task.SchedulingGated, task.Nominated = false, ""
 	return &task
 }

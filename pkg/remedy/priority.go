@@ -18,7 +18,7 @@ func (q *question) preemption() *Change {
 		return nil
 	}
 	from := q.job.Priority
-	if q.job.Patient {
+	if q.job.NeverPreempts {
 		if q.startsAbove(from) {
 			return allowed()
 		}
@@ -46,7 +46,7 @@ func (q *question) priorities() []int32 {
 	for _, unit := range q.units(highestPriority) {
 		values = append(values, unit.Priority())
 	}
-	for _, hold := range q.session.Snapshot.Holds() {
+	for _, hold := range q.session.Snapshot.Held() {
 		values = append(values, hold.Priority)
 	}
 	values = slices.DeleteFunc(values, func(priority int32) bool { return priority < q.job.Priority || priority >= highestPriority })
@@ -76,7 +76,7 @@ func (q *question) evictable(unit *framework.EvictionUnit) bool {
 			return false
 		case task.Status != model.Bound && task.Status != model.Running:
 			continue
-		case q.session.Snapshot.Spared[task.UID] != nil || q.covered(task):
+		case q.session.Snapshot.EvictionBackoff[task.UID] != nil || q.covered(task):
 			return false
 		}
 		unit.Tasks = append(unit.Tasks, task)
@@ -91,9 +91,9 @@ func (q *question) covered(task *model.Task) bool {
 
 // startsAbove tells whether the job would start with such a priority if all were evicted who could be then.
 func (q *question) startsAbove(priority int32) (started bool) {
-	job, from, patient := q.job, q.job.Priority, q.job.Patient
-	defer func() { job.Priority, job.Patient = from, patient }()
-	job.Priority, job.Patient = priority, false
+	job, from, patient := q.job, q.job.Priority, q.job.NeverPreempts
+	defer func() { job.Priority, job.NeverPreempts = from, patient }()
+	job.Priority, job.NeverPreempts = priority, false
 	q.suppose(func(statement *framework.Statement) {
 		q.evict(statement, priority)
 		started = q.starts()
@@ -103,7 +103,7 @@ func (q *question) startsAbove(priority int32) (started bool) {
 
 // evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
 func (q *question) evict(statement *framework.Statement, priority int32) {
-	if !q.options.Preempts || q.job.Patient {
+	if !q.options.Preempts || q.job.NeverPreempts {
 		return
 	}
 	whole := q.units(priority)
@@ -124,8 +124,8 @@ func (q *question) evict(statement *framework.Statement, priority int32) {
 func (q *question) evictUnits(statement *framework.Statement, units []framework.EvictionUnit) {
 	for _, unit := range q.session.Victims(framework.ForPreemption, q.job, units) {
 		for _, task := range unit.Tasks {
-			stays := func(t *model.Task) bool { return t != task && t.Status.Counts() }
-			if q.left--; unit.WholeGang || unit.Job.Short(stays) == nil {
+			stays := func(t *model.Task) bool { return t != task && t.Status.CountsTowardMinimum() }
+			if q.left--; unit.WholeGang || unit.Job.FirstUnmetMinimum(stays) == nil {
 				statement.Evict(task) // a pod that cannot be evicted stays
 			}
 		}
@@ -135,13 +135,13 @@ func (q *question) evictUnits(statement *framework.Statement, units []framework.
 // singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority: the least
 // important first.
 func (q *question) singles(job *model.Job, priority int32) (units []framework.EvictionUnit) {
-	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.Counts() }) <= int(job.MinMember) {
+	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) <= int(job.MinMember) {
 		return nil
 	}
 	q.left -= 1 + len(job.Tasks)/8
 	for _, task := range job.Tasks {
 		up := task.Status == model.Bound || task.Status == model.Running
-		if up && q.session.Snapshot.Spared[task.UID] == nil && !q.covered(task) {
+		if up && q.session.Snapshot.EvictionBackoff[task.UID] == nil && !q.covered(task) {
 			units = append(units, framework.EvictionUnit{Job: job, Tasks: []*model.Task{task}})
 		}
 	}

@@ -48,7 +48,7 @@ func (q *question) free() *Change {
 // fill places as many members as find room, and then others where the least is lacking until every gate agrees. No rooms tells that
 // there is not enough in use by those who could leave it.
 func (q *question) fill() (rooms []Room, exact bool) {
-	waiting := q.job.Waiting()
+	waiting := q.job.Pending()
 	q.suppose(func(statement *framework.Statement) {
 		f := &filling{
 			question: q, statement: statement, at: map[*model.Node]int{}, offers: map[kind]*offers{},
@@ -75,7 +75,7 @@ func (f *filling) placeAll(waiting []*model.Task) {
 			return
 		}
 		if !hopeless[task.Shape] {
-			node, _ := f.session.SelectNode(task, model.FutureRoom, nil)
+			node, _ := f.session.SelectNode(task, model.FutureIdle, nil)
 			if node != nil && f.statement.Pipeline(task, node) == nil {
 				f.left--
 				continue
@@ -117,7 +117,7 @@ func (f *filling) take(task *model.Task, node *model.Node) bool {
 	if !f.plain {
 		f.left -= 20
 	}
-	if !f.plain && !f.session.FeasibleOn(task, node, model.FutureRoom) || f.statement.Pipeline(task, node) != nil {
+	if !f.plain && !f.session.FeasibleOn(task, node, model.FutureIdle) || f.statement.Pipeline(task, node) != nil {
 		f.grant(node, more, -1)
 		return false
 	}
@@ -147,8 +147,8 @@ func (f *filling) grant(node *model.Node, more model.Resources, sign int64) {
 // lacking returns what the node lacks for a request.
 func lacking(node *model.Node, request model.Resources) model.Resources {
 	var lacks model.Resources
-	for _, lack := range node.Lack(request, model.FutureRoom) {
-		lacks.Set(lack.Position, lack.Amount)
+	for _, lack := range node.Shortage(request, model.FutureIdle) {
+		lacks.Set(lack.Index, lack.Amount)
 	}
 	return lacks
 }
@@ -171,7 +171,7 @@ func (q *question) enlarge(rooms []Room, sign int64) {
 			by[i] *= sign
 		}
 		if !isZero(by) {
-			q.session.Snapshot.Enlarge(q.session.Snapshot.Node(room.Node), by)
+			q.session.Snapshot.AddCapacity(q.session.Snapshot.Node(room.Node), by)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (f *filling) freeable(node *model.Node) model.Resources {
 	sum := model.Resources{}
 	f.left -= 1 + len(node.Tasks)/8
 	for _, task := range node.Tasks {
-		if task.Status.HoldsRoom() && !task.Leaves() && (task.Job != f.job.Key || task.Job == model.JobKey{}) && movable(task) {
+		if task.Status.Occupies() && !task.ReleasesResources() && (task.Job != f.job.Key || task.Job == model.JobKey{}) && movable(task) {
 			sum.Add(task.Request)
 		}
 	}
@@ -237,7 +237,7 @@ func (f *filling) freeable(node *model.Node) model.Resources {
 }
 
 func movable(task *model.Task) bool {
-	if task.OfTheSystem() {
+	if task.IsSystemCritical() {
 		return false
 	}
 	owner := metav1.GetControllerOfNoCopy(task.Pod)
@@ -335,7 +335,7 @@ func (f *filling) covers(node *model.Node, task *model.Task) bool {
 // member is.
 func (q *question) add(placed int64) func() *Change {
 	return func() *Change {
-		waiting := q.job.Waiting()
+		waiting := q.job.Pending()
 		short := int64(q.job.MinMember) - placed
 		special := func(task *model.Task) bool { return !q.session.FitsByResourcesOnly(task) }
 		if len(kindsOf(waiting)) != 1 || slices.ContainsFunc(waiting, special) || short <= 0 || short > int64(len(waiting)) {

@@ -29,7 +29,7 @@ const mostWishes = 12
 // drop returns the first wish without which the job would start: of its own, in the order of Kubernetes' API, and then tolerations of
 // what keeps its pods off nodes, the fewest taints first.
 func (q *question) drop() *Change {
-	waiting := q.job.Waiting()
+	waiting := q.job.Pending()
 	wishes := q.wishes(kindsOf(waiting))
 	for i := range wishes[:min(len(wishes), mostWishes)] {
 		if q.left <= 0 {

@@ -43,18 +43,18 @@ func listed(words []string) string {
 const fewNodes = 3
 
 // freed says "free 3 nvidia.com/gpu on node n7".
-func freed(dimensions *model.Dimensions, rooms []Room) *Change {
+func freed(dimensions *model.ResourceIndex, rooms []Room) *Change {
 	c := &Change{Kind: Free, Rooms: rooms}
 	same := !slices.ContainsFunc(rooms, func(room Room) bool { return !room.Amount.Equal(rooms[0].Amount) })
 	switch {
 	case len(rooms) == 1:
-		c.words = fmt.Sprintf("free %s on node %s", dimensions.Words(rooms[0].Amount), rooms[0].Node)
+		c.words = fmt.Sprintf("free %s on node %s", dimensions.Format(rooms[0].Amount), rooms[0].Node)
 	case same:
-		c.words = fmt.Sprintf("free %s on each of the nodes %s", dimensions.Words(rooms[0].Amount), named(rooms))
+		c.words = fmt.Sprintf("free %s on each of the nodes %s", dimensions.Format(rooms[0].Amount), named(rooms))
 	case len(rooms) <= fewNodes:
 		var parts []string
 		for _, room := range rooms {
-			parts = append(parts, fmt.Sprintf("%s on node %s", dimensions.Words(room.Amount), room.Node))
+			parts = append(parts, fmt.Sprintf("%s on node %s", dimensions.Format(room.Amount), room.Node))
 		}
 		c.words = "free " + listed(parts)
 	default:
@@ -62,7 +62,7 @@ func freed(dimensions *model.Dimensions, rooms []Room) *Change {
 		for _, room := range rooms {
 			sum.Add(room.Amount)
 		}
-		c.words = fmt.Sprintf("free %s in all on the nodes %s", dimensions.Words(sum), named(rooms))
+		c.words = fmt.Sprintf("free %s in all on the nodes %s", dimensions.Format(sum), named(rooms))
 	}
 	return c
 }
@@ -80,11 +80,11 @@ func named(rooms []Room) string {
 }
 
 // added says "add 2 nodes with 8 nvidia.com/gpu and 4 cpu each".
-func added(dimensions *model.Dimensions, nodes int, each model.Resources, pod *corev1.Pod) *Change {
+func added(dimensions *model.ResourceIndex, nodes int, each model.Resources, pod *corev1.Pod) *Change {
 	c := &Change{Kind: Add, Nodes: nodes, Request: each, Like: []model.PodRef{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}}
 	c.words = counted(nodes, "node")
 	if !isZero(each) {
-		c.words += " with " + dimensions.Words(each)
+		c.words += " with " + dimensions.Format(each)
 		if nodes > 1 {
 			c.words += " each"
 		}

@@ -33,7 +33,7 @@ func (s *stage) advise() string {
 // eachAdvice asks for advice about each job that the last cycle has refused, within a budget for each.
 func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Advice)) {
 	snapshot := s.state.Snapshot(s.world.now)
-	snapshot.Budgets, snapshot.Spared = s.world.allBudgets(), s.spared
+	snapshot.Budgets, snapshot.EvictionBackoff = s.world.allBudgets(), s.spared
 	options := remedy.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.Largest(snapshot)}
 	remedy.Ask(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
 		for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {

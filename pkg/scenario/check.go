@@ -62,7 +62,7 @@ func (o *outcome) bound() map[string]map[types.UID]bool {
 
 // checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
 func (s *stage) checkMinimum(decision model.Decision) error {
-	if decision.Job.Single || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
+	if decision.Job.IsPod || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
 		return nil
 	}
 	group := s.groupOfJob(decision.Job)

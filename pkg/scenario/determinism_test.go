@@ -15,7 +15,7 @@ func (o *outcome) written() string {
 	text := o.String()
 	for _, decision := range o.decisions {
 		if decision.Reservation != nil {
-			for _, room := range decision.Reservation.Rooms {
+			for _, room := range decision.Reservation.Nodes {
 				for _, i := range byName(o.snapshot.Dimensions) { // their positions depend on the order of events
 					if amount := room.Request.At(i); amount != 0 { // who has a past knows more resources by name
 						text += fmt.Sprintln(room.Node, o.snapshot.Dimensions.Name(i), amount)

@@ -70,7 +70,7 @@ func TestEqualsGiveWay(t *testing.T) {
 			evicted += before.follow(t, o)
 			f.stage.holdPatience(t, o)
 			for _, d := range o.decisions {
-				for _, promise := range d.Promises {
+				for _, promise := range d.Nominations {
 					if promise.Node == "" {
 						back++
 					}

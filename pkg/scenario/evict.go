@@ -33,7 +33,7 @@ func (w *world) allBudgets() []model.Budget {
 
 // takeEvictions takes the evictions and promises of a decision, and holds them to what can be known from outside.
 func (s *stage) takeEvictions(decision model.Decision) error {
-	if len(decision.Evictions) > 0 && len(decision.Promises) == 0 {
+	if len(decision.Evictions) > 0 && len(decision.Nominations) == 0 {
 		return fmt.Errorf("invariant I10: pods are evicted for %s, which is promised nothing", decision.Job)
 	}
 	if len(decision.Evictions) > 0 && len(decision.Binds) > 0 {
@@ -54,7 +54,7 @@ func (s *stage) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("invariant I11: pod %s of the system is evicted for %s", eviction.Pod, decision.Job)
 		}
 		s.ending[pod.UID] = true
-		if !eviction.Delete {
+		if !eviction.DeletePod {
 			if err := s.spend(pod); err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (s *stage) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("invariant I13: %s and %s are evicted for each other", between.victim, between.beneficiary)
 		}
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		s.promised[promise.Pod.UID] = promise.Node
 	}
 	return s.checkRemains(decision)
@@ -96,7 +96,7 @@ func (s *stage) spend(pod *corev1.Pod) error {
 func (s *stage) checkRemains(decision model.Decision) error {
 	for _, eviction := range decision.Evictions {
 		group := s.groupOfJob(eviction.Job)
-		if eviction.Job.Single || group == nil {
+		if eviction.Job.IsPod || group == nil {
 			continue
 		}
 		left, running, roles := 0, 0, map[string]int{}
@@ -208,7 +208,7 @@ func (s *stage) checkKept(o *outcome) error {
 				return err
 			}
 		}
-		for _, promise := range decision.Promises {
+		for _, promise := range decision.Nominations {
 			said[promise.Pod.UID] = promise.Node
 		}
 	}

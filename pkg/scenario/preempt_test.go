@@ -204,7 +204,7 @@ func (v *sight) follow(t rapid.TB, o *outcome) (evicted int) {
 		for _, bind := range d.Binds {
 			v.where[key(bind.Pod.Namespace, bind.Pod.Name)] = bind.Node
 		}
-		for _, promise := range d.Promises {
+		for _, promise := range d.Nominations {
 			v.kept[key(promise.Pod.Namespace, promise.Pod.Name)] = promise.Node
 		}
 	}
@@ -318,7 +318,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	}
 	back := false
 	for _, d := range o.decisions {
-		for _, p := range d.Promises {
+		for _, p := range d.Nominations {
 			if p.Pod.UID == pod.UID {
 				back = p.Node == ""
 			}
@@ -332,7 +332,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 		return node
 	}
 	for _, task := range o.snapshot.Job(owner).Tasks {
-		if passing && task.Pod.Name == pod.Name && task.Status == model.Promised && !decided(o, owner) {
+		if passing && task.Pod.Name == pod.Name && task.Status == model.Pipelined && !decided(o, owner) {
 			return task.Node
 		}
 	}
@@ -342,7 +342,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 // decided tells whether the job got its room by a decision, which follow goes through in its turn.
 func decided(o *outcome, job model.JobKey) bool {
 	return slices.ContainsFunc(o.decisions, func(d model.Decision) bool {
-		return d.Job == job && (len(d.Binds) > 0 || slices.ContainsFunc(d.Promises, func(p model.Promise) bool { return p.Node != "" }))
+		return d.Job == job && (len(d.Binds) > 0 || slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node != "" }))
 	})
 }
 

@@ -356,15 +356,15 @@ func rest(t *rapid.T, s *stage) {
 func checkIdleRoom(t *rapid.T, s *stage, o *outcome) {
 	for key, refusal := range o.refusals {
 		job := o.snapshot.Job(key)
-		if !key.Single || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
+		if !key.IsPod || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
 			continue
 		}
 		for _, node := range o.snapshot.Nodes {
 			if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded || !node.HeldCPUs(false).Empty() {
 				continue // its kubelet may count otherwise
 			}
-			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Refused == nil && !repels(s)
-			if open && node.Lacking(job.Tasks[0].Request, 0) < 0 {
+			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Invalid == nil && !repels(s)
+			if open && node.InsufficientResource(job.Tasks[0].Request, 0) < 0 {
 				t.Fatalf("%s waits, and %s has room:\n%s", key, node.Name, o)
 			}
 		}

@@ -136,7 +136,7 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice reme
 			}
 		}
 	}
-	waiting := job.Waiting()
+	waiting := job.Pending()
 	request := waiting[0].Request.At(model.CPU)
 	for _, task := range waiting {
 		if !plain(task.Pod) || len(task.Pod.Spec.Tolerations) > 0 || !task.Request.Equal(model.Resources{request, 0, 0, 1}) || request == 0 {
@@ -167,7 +167,7 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice reme
 func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amount int64, known bool) {
 	short, least := int64(job.MinMember), []int64{0} // least room for so many members more than have room
 	for _, node := range snapshot.Nodes {
-		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Refused != nil {
+		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Invalid != nil {
 			continue
 		}
 		free, inUse := node.Idle.At(model.CPU), int64(0)
@@ -297,7 +297,7 @@ func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
 	}
 	settleDown(c.t, s)
 	job := s.state.Snapshot(s.world.now).Job(c.job)
-	if short := job.Short(func(task *model.Task) bool { return task.Status.Counts() }); short == nil {
+	if short := job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }); short == nil {
 		return ""
 	}
 	return "it waits: " + s.refusals[c.job].String()
@@ -315,7 +315,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 }
 
 // apply does to the objects what the change says.
-func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model.Dimensions) error {
+func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model.ResourceIndex) error {
 	w := s.world
 	members := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job && pod.Spec.NodeName == "" })
 	each := func(alter func(*corev1.Pod)) error {
@@ -390,7 +390,7 @@ func offer(node *corev1.Node, more corev1.ResourceList) {
 	node.Status.Allocatable = offered
 }
 
-func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *model.Dimensions) error {
+func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *model.ResourceIndex) error {
 	for i := range change.Nodes {
 		name := fmt.Sprintf("fresh%d", i)
 		if err := s.world.apply("node " + name + " pods=100"); err != nil {

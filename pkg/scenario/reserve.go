@@ -63,12 +63,12 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 	switch {
 	case reservation == nil:
 		return
-	case len(reservation.Rooms) == 0:
+	case len(reservation.Nodes) == 0:
 		fmt.Fprintf(b, "reserve: nothing for %s\n", jobName(decision.Job))
 		return
 	}
 	fmt.Fprintf(b, "reserve: for %s", jobName(decision.Job))
-	for i, room := range reservation.Rooms {
+	for i, room := range reservation.Nodes {
 		comma := ","
 		if i == 0 {
 			comma = ""
@@ -153,9 +153,9 @@ func maimed(o *outcome, job *model.Job) bool {
 	for _, pods := range o.bound() {
 		maps.Copy(fresh, pods)
 	}
-	before := func(task *model.Task) bool { return task.Status.Counts() && !fresh[task.UID] }
-	held := func(task *model.Task) bool { return before(task) && task.Status.HoldsRoom() }
-	return job.Short(before) != nil && job.Count(held) > 0
+	before := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() && !fresh[task.UID] }
+	held := func(task *model.Task) bool { return before(task) && task.Status.Occupies() }
+	return job.FirstUnmetMinimum(before) != nil && job.Count(held) > 0
 }
 
 // passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang that has

@@ -172,10 +172,10 @@ func (s *stage) holdToAfresh(o *outcome) error {
 // session runs one session on what the state knows.
 func (s *stage) session(options framework.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
-	o.snapshot.Budgets, o.snapshot.Spared, o.snapshot.Held = s.world.allBudgets(), s.spared, map[model.JobKey]*model.Refusal{}
+	o.snapshot.Budgets, o.snapshot.EvictionBackoff, o.snapshot.JobBackoff = s.world.allBudgets(), s.spared, map[model.JobKey]*model.Refusal{}
 	for job, until := range s.held {
 		if until.After(s.world.now) {
-			o.snapshot.Held[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}
+			o.snapshot.JobBackoff[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}
 		}
 	}
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
@@ -278,7 +278,7 @@ func (o *outcome) String() string {
 	b.WriteString(o.waits())
 	for _, node := range o.snapshot.Nodes {
 		for _, task := range node.Tasks {
-			if task.Status == model.Promised {
+			if task.Status == model.Pipelined {
 				fmt.Fprintf(&b, "promise: %s → %s\n", key(task.Namespace, task.Name), node.Name)
 			}
 		}
@@ -310,7 +310,7 @@ func (o *outcome) waits() string {
 
 func writeDecision(b *strings.Builder, decision model.Decision) {
 	if len(decision.Binds) > 0 {
-		fmt.Fprintf(b, "bind: %s (needs %d):", jobName(decision.Job), decision.Needs)
+		fmt.Fprintf(b, "bind: %s (needs %d):", jobName(decision.Job), decision.MinBinds)
 		for i, bind := range decision.Binds {
 			comma := ","
 			if i == 0 {
@@ -325,13 +325,13 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 	}
 	for _, eviction := range decision.Evictions {
 		how := "evict"
-		if eviction.Delete {
+		if eviction.DeletePod {
 			how = "delete"
 		}
 		fmt.Fprintf(b, "%s: %s for %s\n", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
 	}
 	writeReservation(b, decision)
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if promise.Node == "" {
 			fmt.Fprintf(b, "give back: %s\n", key(promise.Pod.Namespace, promise.Pod.Name))
 			continue

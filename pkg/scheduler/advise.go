@@ -73,7 +73,7 @@ func newAdvisor() *advisor {
 func askedOf(job *model.Job, refusal *model.Refusal) asked {
 	return asked{
 		uid: job.UID, code: refusal.Code, members: len(job.Tasks), minimum: job.MinMember,
-		waiting: job.Count(func(task *model.Task) bool { return task.Status == model.Pending && !task.Gated }),
+		waiting: job.Count(func(task *model.Task) bool { return task.Status == model.Pending && !task.SchedulingGated }),
 	}
 }
 

@@ -201,7 +201,7 @@ type touchy struct{ panics int }
 func (*touchy) Name() string { return "touchy" }
 
 func (p *touchy) JobReady(job *model.Job, _ framework.Readiness) *model.Refusal {
-	if job.MinMember == 2 && job.Count(func(task *model.Task) bool { return task.Status == model.Promised }) > 0 {
+	if job.MinMember == 2 && job.Count(func(task *model.Task) bool { return task.Status == model.Pipelined }) > 0 {
 		p.panics++
 		panic("a lower minimum")
 	}

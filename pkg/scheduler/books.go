@@ -22,9 +22,9 @@ type books struct {
 	at      time.Time
 	leading bool
 	// dimensions are those of the copy: the loop's own may grow.
-	dimensions *model.Dimensions
+	dimensions *model.ResourceIndex
 	nodes      []nodeBook
-	holds      []model.Hold
+	holds      []model.HeldCapacity
 }
 
 type nodeBook struct {
@@ -57,15 +57,15 @@ func copyBooks(snapshot *model.Snapshot) *books {
 	for i, node := range snapshot.Nodes {
 		copied := &b.nodes[i]
 		*copied = nodeBook{
-			name: node.Name, unschedulable: node.Object != nil && node.Object.Spec.Unschedulable, refused: node.Refused.String(),
+			name: node.Name, unschedulable: node.Object != nil && node.Object.Spec.Unschedulable, refused: node.Invalid.String(),
 			pods: len(node.Tasks), allocatable: node.Allocatable.Clone(), idle: node.Idle.Clone(), releasing: node.Releasing.Clone(),
-			isolated: node.Isolated, stale: node.Stale,
+			isolated: node.Isolated, stale: node.AgentExpired,
 		}
 		if node.Isolated != nil {
 			copied.held = node.HeldCPUs(false)
 		}
 	}
-	for _, hold := range snapshot.Holds() {
+	for _, hold := range snapshot.Held() {
 		hold.Request = hold.Request.Clone()
 		b.holds = append(b.holds, hold)
 	}
@@ -139,8 +139,8 @@ func (b *books) document() *inspect.Nodes {
 			node.Promised = append(node.Promised, kept)
 			continue
 		}
-		if hold.Until > 0 {
-			kept.LentUntil = new(time.Unix(hold.Until, 0).UTC())
+		if hold.LentUntil > 0 {
+			kept.LentUntil = new(time.Unix(hold.LentUntil, 0).UTC())
 		}
 		node.Reserved = append(node.Reserved, kept)
 	}
@@ -166,7 +166,7 @@ func (b *books) node(copied *nodeBook) inspect.Node {
 func (b *books) list(copied *nodeBook, vector model.Resources) corev1.ResourceList {
 	list := b.dimensions.List(vector)
 	for i := range copied.allocatable {
-		if copied.allocatable[i] == model.Elsewhere {
+		if copied.allocatable[i] == model.ProvidedByDRA {
 			delete(list, b.dimensions.Name(i))
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Scheduler) endConflicts(now time.Time) {
 			continue
 		}
 		decision := model.Decision{Evictions: []model.Eviction{{
-			Pod: conflict.Pod, Job: conflict.Job, Node: conflict.Node, Why: conflict.Detail,
+			Pod: conflict.Pod, Job: conflict.Job, Node: conflict.Node, Message: conflict.Detail,
 		}}}
 		s.state.Assume(decision)
 		s.options.Decided(decision)
@@ -61,7 +61,7 @@ func (s *Scheduler) tellLosers(victims []model.Eviction, now time.Time) {
 		if loser := s.state.Job(victim.Job); loser != nil && loser.Group != nil {
 			event := jobEvent(loser, reasonConflictEnded, now)
 			event.Type, event.Action = corev1.EventTypeWarning, reasonConflictEnded
-			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Why
+			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Message
 			s.machine.Write(now, commit.Write{Event: event})
 		}
 	}

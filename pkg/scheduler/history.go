@@ -110,7 +110,7 @@ func (w *stopwatch) stop(snapshot *model.Snapshot, waiting int) time.Duration {
 // decided takes down a decision.
 func (w *stopwatch) decided(decision *model.Decision) {
 	line := inspect.Decision{Job: decision.Job.String(), Binds: len(decision.Binds), Evictions: len(decision.Evictions)}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if takesBack(promise) {
 			line.GivenBack++
 		} else {
@@ -119,7 +119,7 @@ func (w *stopwatch) decided(decision *model.Decision) {
 	}
 	c := w.cycle
 	if decision.Reservation != nil {
-		line.Reserved = decision.Reservation.Nodes()
+		line.Reserved = decision.Reservation.NodeNames()
 		c.Reservations++
 	}
 	c.Decided++

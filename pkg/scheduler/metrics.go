@@ -139,14 +139,14 @@ func (m *Metrics) decided(decision *model.Decision) {
 		}
 	}
 	back := 0
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if takesBack(promise) {
 			back++
 		}
 	}
 	count("bind", len(decision.Binds))
 	count("evict", len(decision.Evictions))
-	count("promise", len(decision.Promises)-back)
+	count("promise", len(decision.Nominations)-back)
 	count("give-back", back)
 	if decision.Reservation != nil {
 		count("reserve", 1)

@@ -23,7 +23,7 @@ func (o *outsider) PreFilter(_ *model.Task, scope framework.FilterScope) ([]fram
 		return nil, nil
 	}
 	o.asked++
-	return nil, &model.Refusal{Code: model.NodesFiltered, Detail: "no answer", Expires: o.expires}
+	return nil, &model.Refusal{Code: model.NodesFiltered, Detail: "no answer", Transient: o.expires}
 }
 
 // TestARefusalFromOutsideIsAskedAgainSoon, which one that the cluster gave is not.

@@ -72,7 +72,7 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 }
 
 // takesBack tells of a promise that it ends an earlier one.
-func takesBack(promise model.Promise) bool { return promise.Node == "" }
+func takesBack(promise model.Nomination) bool { return promise.Node == "" }
 
 func promiseFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{
@@ -91,7 +91,7 @@ func preempted(outcome commit.Outcome, job *model.Job, now time.Time) commit.Wri
 
 // sake adds to what was done for whom it was.
 func sake(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
-	note = done + " to make room for " + key.Described()
+	note = done + " to make room for " + key.Describe()
 	if job == nil {
 		return note, nil
 	}
@@ -110,7 +110,7 @@ func (s *Scheduler) tellJobs(outcome commit.Outcome, job *model.Job, now time.Ti
 		lost[victim.Job]++
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
-		if loser := s.state.Job(key); loser != nil && loser.Gang() {
+		if loser := s.state.Job(key); loser != nil && loser.IsSchedulableGroup() {
 			event := jobEvent(loser, reasonPreempted, now)
 			event.Note, event.Related = sake("Evicted "+counted(lost[key], "member"), outcome.Job, job)
 			s.machine.Write(now, commit.Write{Event: event})
@@ -167,10 +167,10 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
 	}
-	if job.Key.Single {
+	if job.Key.IsPod {
 		reference.APIVersion, reference.Kind = "v1", "Pod"
 	}
-	if job.Key.Implicit && len(job.Tasks) > 0 {
+	if job.Key.WithoutPodGroup && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod
 		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
 		if controller := metav1.GetControllerOf(oldest); controller != nil {

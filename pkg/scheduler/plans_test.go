@@ -143,7 +143,7 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 	w.expect("one victim is there", w.play(t.Context(), 10*time.Second), "")
 	w.gone("low-1")
 	w.expect("all are gone", w.play(t.Context(), 10*time.Second), "Bind mpi-0 n0, Bind mpi-1 n1, Bind mpi-2 n2")
-	if holds := w.loop.state.Snapshot(w.clock.Now()).Holds(); len(holds) != 0 || !w.loop.machine.Idle() || len(w.loop.spared) != 0 {
+	if holds := w.loop.state.Snapshot(w.clock.Now()).Held(); len(holds) != 0 || !w.loop.machine.Idle() || len(w.loop.spared) != 0 {
 		t.Errorf("kept at rest: %v, spared %v", holds, w.loop.spared)
 	}
 	if later := w.play(t.Context(), time.Minute); decided(later) != "" {
@@ -234,7 +234,7 @@ func TestDeletedHolderFreesItsRoomAtOnce(t *testing.T) {
 	w.gone("mpi-0")
 	w.gone("mpi-1")
 	w.expect("when it is gone", w.play(t.Context(), 200*time.Millisecond), "Bind late-0 n0")
-	if holds := w.loop.state.Snapshot(w.clock.Now()).Holds(); len(holds) != 0 {
+	if holds := w.loop.state.Snapshot(w.clock.Now()).Held(); len(holds) != 0 {
 		t.Errorf("kept at rest: %v", holds)
 	}
 }
@@ -285,7 +285,7 @@ func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
 	}
 	w.refusePlan = nil
 	w.play(t.Context(), time.Minute)
-	if n := len(w.loop.state.Snapshot(w.clock.Now()).Holds()); n != 2 {
+	if n := len(w.loop.state.Snapshot(w.clock.Now()).Held()); n != 2 {
 		t.Errorf("%d promises after the API server gave in", n)
 	}
 }
@@ -297,9 +297,9 @@ func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
 	w.high("mpi", 1)
 	w.play(t.Context(), time.Second)
 	decision := model.Decision{
-		Job:       model.JobKey{Namespace: "default", Name: "mpi"},
-		Promises:  []model.Promise{{Pod: ref(w.pods["mpi-0"]), Node: "n0"}},
-		Evictions: []model.Eviction{{Pod: ref(w.pods["low-0"]), Node: "n0", Delete: true}},
+		Job:         model.JobKey{Namespace: "default", Name: "mpi"},
+		Nominations: []model.Nomination{{Pod: ref(w.pods["mpi-0"]), Node: "n0"}},
+		Evictions:   []model.Eviction{{Pod: ref(w.pods["low-0"]), Node: "n0", DeletePod: true}},
 	}
 	w.loop.state.Assume(decision)
 	w.loop.machine.Submit(w.clock.Now(), decision)
@@ -325,7 +325,7 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 	}
 	for _, want := range []int{1, 0} {
 		w.loop.settle(t.Context(), []commit.Outcome{failed})
-		if got := len(w.loop.state.Snapshot(w.clock.Now()).Holds()); got != want {
+		if got := len(w.loop.state.Snapshot(w.clock.Now()).Held()); got != want {
 			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Overtaken, got, want)
 		}
 		failed.Overtaken = false
@@ -333,7 +333,7 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 }
 
 func TestNotesNameAFew(t *testing.T) {
-	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", Single: true}, UID: "u"}
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}, UID: "u"}
 	var pods []model.Eviction
 	for i, name := range []string{"d", "a", "c", "b"} {
 		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})

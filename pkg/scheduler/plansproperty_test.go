@@ -149,8 +149,8 @@ func (s *storm) judge() {
 		s.t.Errorf("%d nodes are free and %d single pods wait", len(free), waiting[""])
 	}
 	snapshot := s.loop.state.Snapshot(s.clock.Now())
-	if len(snapshot.Holds()) > 0 || !s.loop.machine.Idle() {
-		s.t.Errorf("kept at rest: %v, machine idle %t", snapshot.Holds(), s.loop.machine.Idle())
+	if len(snapshot.Held()) > 0 || !s.loop.machine.Idle() {
+		s.t.Errorf("kept at rest: %v, machine idle %t", snapshot.Held(), s.loop.machine.Idle())
 	}
 	for uid := range s.loop.spared {
 		if s.pods[uid] == nil {

@@ -29,7 +29,7 @@ func (s *Scheduler) despite(ctx context.Context, where string, key model.JobKey,
 		if job := s.state.Job(key); job != nil {
 			s.backoff.quarantine(key, job.UID, why, now)
 		}
-		klog.FromContext(ctx).Error(nil, "Job quarantined", "job", key.Described(), "where", where, "reason", why.Detail, "stack", stack)
+		klog.FromContext(ctx).Error(nil, "Job quarantined", "job", key.Describe(), "where", where, "reason", why.Detail, "stack", stack)
 	})
 	return why
 }
@@ -81,7 +81,7 @@ func (s *Scheduler) caught(ctx context.Context, caught framework.RecoveredPanic,
 	if until := s.backoff[key].until; m.release.IsZero() || until.Before(m.release) {
 		m.release = until
 	}
-	log.Error(nil, "Job quarantined", "job", key.Described(), "where", caught.Where, "reason", caught.Refusal.Detail,
+	log.Error(nil, "Job quarantined", "job", key.Describe(), "where", caught.Where, "reason", caught.Refusal.Detail,
 		"stack", caught.Stack)
 }
 

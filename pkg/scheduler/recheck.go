@@ -81,7 +81,7 @@ func (s *Scheduler) hearGroups(
 			outcomes = append(outcomes, s.recheckNamed(key, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
-	if !decided.Single && heard[decided.PodGroup()] {
+	if !decided.IsPod && heard[decided.PodGroup()] {
 		outcomes = append(outcomes, s.recheck(snapshot, decided, now)...)
 	}
 	return outcomes, again
@@ -89,7 +89,7 @@ func (s *Scheduler) hearGroups(
 
 // recheckNamed rechecks the starts of a PodGroup and of the implicit groups whose place it takes.
 func (s *Scheduler) recheckNamed(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
-	named := func(job model.JobKey) bool { return !job.Single && job.PodGroup() == key }
+	named := func(job model.JobKey) bool { return !job.IsPod && job.PodGroup() == key }
 	for _, job := range s.machine.StartingOf(named) {
 		outcomes = append(outcomes, s.recheck(look(), job, now)...)
 	}
@@ -101,11 +101,11 @@ func (s *Scheduler) recheckNamed(key model.JobKey, look func() *model.Snapshot, 
 func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
 	job, group := snapshot.Job(key), s.state.Group(key.PodGroup())
 	switch {
-	case key.Implicit && group != nil:
+	case key.WithoutPodGroup && group != nil:
 		return s.machine.Recheck(now, key, -1, "there is a PodGroup of its name by now")
-	case key.Implicit && job == nil:
+	case key.WithoutPodGroup && job == nil:
 		return nil // its members are gone, of which the machine has heard
-	case key.Implicit:
+	case key.WithoutPodGroup:
 		return s.recheckMinimum(job, now)
 	}
 	if group == nil || job == nil || job.UID != group.UID {
@@ -118,13 +118,13 @@ func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time
 
 // recheckMinimum tells the commit machine how many of the job's binds may fail.
 func (s *Scheduler) recheckMinimum(fresh *model.Job, now time.Time) []commit.Outcome {
-	counts := func(task *model.Task) bool { return task.Status.Counts() }
+	counts := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
 	spare := fresh.Count(counts) - int(fresh.MinMember)
-	if fresh.Short(counts) != nil || fresh.Refused != nil {
+	if fresh.FirstUnmetMinimum(counts) != nil || fresh.Invalid != nil {
 		spare = -1
 	}
 	changed := "its PodGroup has changed"
-	if fresh.Key.Implicit {
+	if fresh.Key.WithoutPodGroup {
 		changed = "its pods have changed"
 	}
 	return s.machine.Recheck(now, fresh.Key, spare, fmt.Sprintf("%s, and needs %d members by now", changed, fresh.MinMember))

@@ -119,7 +119,7 @@ func (r *reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 	}
 	if refusal != nil {
 		if advice := r.advice(job); advice != "" && refusal.Code == model.GroupNotFound { // there is no status to say it in
-			refusal = refusal.With(advice)
+			refusal = refusal.WithNote(advice)
 		}
 		r.reportPods(job, refusal, now)
 	}
@@ -253,8 +253,8 @@ func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) c
 func (r *reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.Time) {
 	told := false
 	for _, task := range job.Tasks {
-		if task.Status == model.Pending && !task.Gated && task.Node == "" {
-			speaks := job.Group == nil && (!job.Key.Implicit || !told && task.Refused == nil)
+		if task.Status == model.Pending && !task.SchedulingGated && task.Node == "" {
+			speaks := job.Group == nil && (!job.Key.WithoutPodGroup || !told && task.Invalid == nil)
 			told = told || speaks
 			r.reportPod(job, task, refusal, speaks, now)
 		}
@@ -290,7 +290,7 @@ func (r *reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 		return
 	}
 	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && (speaks || job.Group == nil && task.Refused != nil) && sent.told != wanted.Reason {
+	if first && (speaks || job.Group == nil && task.Invalid != nil) && sent.told != wanted.Reason {
 		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
 	}
 	r.pods[task.UID] = sentCondition{record: sent.again(now, r.pass, wanted.Reason), condition: wanted}

@@ -81,7 +81,7 @@ func TestTimeAloneMakesAReservation(t *testing.T) {
 	if len(started) != 1 || started[0].Reservation != nil || started[0].WaitingSince != nil || w.pods["big-0"].Spec.NodeName != "n1" {
 		t.Errorf("written when it starts: %+v", started)
 	}
-	if left := w.loop.state.Snapshot(w.clock.Now()).Holds(); len(left) > 0 {
+	if left := w.loop.state.Snapshot(w.clock.Now()).Held(); len(left) > 0 {
 		t.Errorf("kept at rest: %v", left)
 	}
 }
@@ -125,7 +125,7 @@ func TestAnotherLeaderKeepsTheReservation(t *testing.T) {
 	if calls := next.play(t.Context(), 10*time.Second); len(calls) != 0 {
 		t.Errorf("%d calls, the first %+v", len(calls), calls[0])
 	}
-	if kept := next.loop.state.Snapshot(next.clock.Now()).Holds(); len(kept) != 1 || kept[0].Node != "n1" {
+	if kept := next.loop.state.Snapshot(next.clock.Now()).Held(); len(kept) != 1 || kept[0].Node != "n1" {
 		t.Errorf("kept: %v", kept)
 	}
 }

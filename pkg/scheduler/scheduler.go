@@ -261,14 +261,14 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	over, pass := s.endStarts(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
 	var until time.Time
-	snapshot.Held, until = s.backoff.held(snapshot, now)
-	maps.Copy(snapshot.Held, over)
+	snapshot.JobBackoff, until = s.backoff.held(snapshot, now)
+	maps.Copy(snapshot.JobBackoff, over)
 	pass = sooner(pass, until)
-	snapshot.Avoided, until = s.avoided.now(snapshot, now)
+	snapshot.NodeBackoff, until = s.avoided.now(snapshot, now)
 	pass = sooner(pass, until)
-	snapshot.Faulty, until = s.faulty.now(s.state, now)
+	snapshot.BindBackoff, until = s.faulty.now(s.state, now)
 	pass = sooner(pass, until)
-	snapshot.Spared, until = s.spared.now(s.state, now)
+	snapshot.EvictionBackoff, until = s.spared.now(s.state, now)
 	return snapshot, sooner(pass, until)
 }
 
@@ -292,7 +292,7 @@ const outside = 5 * time.Second
 // handlers of their own, which may be later than ours: a cycle that the event has woken may have asked them before they knew.
 const echo = time.Second
 
-func expiresSoon(refusal *model.Refusal) bool { return refusal.Expires }
+func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
 
 func (l *lastCycle) expireBy(when time.Time, ok bool) {
 	if ok && when.Before(l.expires) {

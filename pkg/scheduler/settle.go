@@ -129,8 +129,8 @@ func (s *Scheduler) giveBackStranded(ctx context.Context, snapshot *model.Snapsh
 		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
 			continue
 		}
-		holds := func(task *model.Task) bool { return task.ByClass || len(task.Pod.Spec.ResourceClaims) > 0 }
-		waiting := job.Waiting()
+		holds := func(task *model.Task) bool { return task.MayUseDeviceClass || len(task.Pod.Spec.ResourceClaims) > 0 }
+		waiting := job.Pending()
 		if !slices.ContainsFunc(waiting, holds) {
 			continue
 		}

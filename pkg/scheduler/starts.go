@@ -80,7 +80,7 @@ func newStarts(deadline time.Duration) *starts {
 func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leads = now
 	for _, job := range snapshot.Jobs {
-		if job.Gang() && !saidWhole(job) && job.Short(bound) == nil {
+		if job.IsSchedulableGroup() && !saidWhole(job) && job.FirstUnmetMinimum(bound) == nil {
 			s.see(job, true, now)
 		}
 	}
@@ -95,7 +95,7 @@ func (s *starts) see(job *model.Job, whole bool, now time.Time) {
 // saidWhole tells whether the API says that the group has had its minimum bound.
 func saidWhole(job *model.Job) bool {
 	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Begun && bound(task) }) > 0
+		return job.Count(func(task *model.Task) bool { return task.Started && bound(task) }) > 0
 	}
 	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
@@ -127,7 +127,7 @@ func (s *starts) told(writes []commit.Write) {
 func (s *starts) drop(snapshot *model.Snapshot) {
 	gone := func(key model.JobKey) bool {
 		job := snapshot.Job(key)
-		return job == nil || !job.Gang()
+		return job == nil || !job.IsSchedulableGroup()
 	}
 	maps.DeleteFunc(s.seen, func(key model.JobKey, _ sighting) bool { return gone(key) })
 	maps.DeleteFunc(s.begun, func(key model.JobKey, _ begun) bool { return gone(key) })
@@ -135,7 +135,7 @@ func (s *starts) drop(snapshot *model.Snapshot) {
 
 // concerns tells whether there is anything to follow or to end about a gang.
 func (s *starts) concerns(job *model.Job) bool {
-	if job.Maimed || !job.Settled {
+	if job.BelowMinimum || !job.NothingPending {
 		return true
 	}
 	_, seen := s.seen[job.Key]
@@ -151,7 +151,7 @@ func (s *starts) follow(job *model.Job, now time.Time) {
 	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.whole(job) || !left(job)) {
 		delete(s.begun, job.Key)
 	}
-	if !job.Settled && saidWhole(job) && !left(job) {
+	if !job.NothingPending && saidWhole(job) && !left(job) {
 		s.see(job, false, now)
 	}
 }
@@ -161,7 +161,7 @@ func (s *starts) follow(job *model.Job, now time.Time) {
 // alone. A status that cannot be written does not keep the group from starting for ever.
 func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
-	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short(exists) != nil {
+	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.FirstUnmetMinimum(exists) != nil {
 		return until, false
 	}
 	until = seen.since.Add(longestTelling)
@@ -176,7 +176,7 @@ func (s *starts) awaits(key model.JobKey) bool {
 
 // exists tells whether a task counts towards the minimum, or would if it had a node.
 func exists(task *model.Task) bool {
-	return task.Status.Counts() || task.Status == model.Pending && !task.Gated
+	return task.Status.CountsTowardMinimum() || task.Status == model.Pending && !task.SchedulingGated
 }
 
 // untoldYet is why a group waits that has lost all it had; see starts.untold.
@@ -191,7 +191,7 @@ func left(job *model.Job) bool {
 
 // due returns until when an interrupted start may be completed; ok is false when the job is none.
 func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
-	if !job.Gang() || !job.Maimed || s.whole(job) {
+	if !job.IsSchedulableGroup() || !job.BelowMinimum || s.whole(job) {
 		return at, false
 	}
 	start, known := s.begun[job.Key]
@@ -241,7 +241,7 @@ func (s *Scheduler) endStarts(
 	s.starts.drop(snapshot)
 	over = map[model.JobKey]*model.Refusal{}
 	for _, job := range snapshot.Jobs {
-		if !job.Gang() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
+		if !job.IsSchedulableGroup() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
 			continue
 		}
 		refusal := s.despite(ctx, partStarts, job.Key, now, func() {
@@ -271,7 +271,7 @@ func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time)
 	if until, ok := s.starts.untold(job, now); ok {
 		return untoldYet(), until
 	}
-	if !job.Maimed {
+	if !job.BelowMinimum {
 		return nil, wake
 	}
 	end, due := s.undone, time.Time{}
@@ -336,7 +336,7 @@ func (s *Scheduler) undo(
 	for _, task := range job.Tasks {
 		if which(task) {
 			members = append(members, model.Bind{Pod: task.PodRef, Node: task.Node})
-			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, Delete: true})
+			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, DeletePod: true})
 		}
 	}
 	event := jobEvent(job, reasonUndone, now)
@@ -378,7 +378,7 @@ func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
 		return
 	}
 	job := s.state.Snapshot(now).Job(outcome.Job)
-	if job == nil || !job.Gang() || job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
+	if job == nil || !job.IsSchedulableGroup() || job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
 		return
 	}
 	for _, task := range job.Tasks {

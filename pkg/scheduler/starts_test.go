@@ -190,7 +190,7 @@ func TestLostAnswerOfABindIsResolvedByReading(t *testing.T) {
 	if got := sent(calls, commit.CallRead); !slices.Equal(got, []string{"mpi-1 n1"}) {
 		t.Errorf("read %q", got)
 	}
-	if w.loop.state.Snapshot(w.clock.Now()).Job(jobKey("mpi")).Short(bound) == nil {
+	if w.loop.state.Snapshot(w.clock.Now()).Job(jobKey("mpi")).FirstUnmetMinimum(bound) == nil {
 		t.Error("the watch has shown it")
 	}
 	w.pod(w.pods["mpi-1"].DeepCopy())

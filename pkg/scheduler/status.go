@@ -28,7 +28,7 @@ func groupStatus(
 	status.Failed = count(job, failed)
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Reservation = groups.Reservation(job).DeepCopy()
-	if status.SmallestChange = ""; refusal != nil && job.Short(bound) != nil {
+	if status.SmallestChange = ""; refusal != nil && job.FirstUnmetMinimum(bound) != nil {
 		status.SmallestChange = advice
 	}
 
@@ -39,17 +39,17 @@ func groupStatus(
 			Message: "of the members that were bound none is left; it starts anew",
 		}
 	}
-	if condition != nil && !job.Ended() { // what was said of a job that has ended stays true
+	if condition != nil && !job.Finished() { // what was said of a job that has ended stays true
 		condition.ObservedGeneration = job.Group.Generation
-		if job.Remark != "" {
-			condition.Message += "; " + job.Remark
+		if job.Warning != "" {
+			condition.Message += "; " + job.Warning
 		}
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
-	if job.Ended() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
+	if job.Finished() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
 		meta.SetStatusCondition(&status.Conditions, endedBelow(job, now))
 	}
 	return status
@@ -85,15 +85,15 @@ func running(t *model.Task) bool { return t.Status == model.Running || t.Status 
 func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
 	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
 	switch {
-	case job.Ended() && len(job.Tasks) > 0 && job.Short(succeeded) == nil:
+	case job.Finished() && len(job.Tasks) > 0 && job.FirstUnmetMinimum(succeeded) == nil:
 		return v1alpha1.PodGroupSucceeded
-	case job.Ended() && hadEnded:
+	case job.Finished() && hadEnded:
 		return before
-	case job.Ended() && job.Count(failed) > 0:
+	case job.Finished() && job.Count(failed) > 0:
 		return v1alpha1.PodGroupFailed
-	case job.Short(running) == nil:
+	case job.FirstUnmetMinimum(running) == nil:
 		return v1alpha1.PodGroupRunning
-	case job.Short(bound) == nil:
+	case job.FirstUnmetMinimum(bound) == nil:
 		return v1alpha1.PodGroupStarting
 	case isScheduled && job.Count(bound) > 0:
 		return v1alpha1.PodGroupDegraded
@@ -115,7 +115,7 @@ func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Conditi
 	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
 	anyLeft := job.Count(func(t *model.Task) bool { return bound(t) || t.Status == model.Binding }) > 0
 	switch {
-	case job.Short(bound) == nil:
+	case job.FirstUnmetMinimum(bound) == nil:
 		condition.Reason = reasonScheduled
 		condition.Message = fmt.Sprintf("the minimum of %d is bound", job.MinMember)
 		if refusal != nil {
@@ -141,7 +141,7 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 	if refusal != nil {
 		return refusal.String()
 	}
-	short := job.Short(bound)
+	short := job.FirstUnmetMinimum(bound)
 	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
 }
 
@@ -151,8 +151,8 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 func podCondition(
 	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, speaks bool, now metav1.Time,
 ) corev1.PodCondition {
-	if task.Refused != nil {
-		refusal = task.Refused
+	if task.Invalid != nil {
+		refusal = task.Invalid
 	}
 	condition := corev1.PodCondition{
 		Type:               corev1.PodScheduled,
@@ -162,7 +162,7 @@ func podCondition(
 		LastTransitionTime: now,
 	}
 	switch {
-	case task.Refused != nil || speaks:
+	case task.Invalid != nil || speaks:
 	case job.Group != nil:
 		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
 	default:

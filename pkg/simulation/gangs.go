@@ -42,9 +42,9 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 // nobody says anything, as of a plain pod.
 func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	switch {
-	case job.Single:
+	case job.IsPod:
 		return nil
-	case !job.Implicit:
+	case !job.WithoutPodGroup:
 		return named(job.String())
 	}
 	group := &v1alpha1.PodGroup{
@@ -65,7 +65,7 @@ func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1
 func (s *server) implicitGroups() (groups []*v1alpha1.PodGroup) {
 	known := map[model.JobKey]bool{}
 	for _, pod := range s.pods() {
-		if job := jobKeyOf(pod); job.Implicit && !known[job] {
+		if job := jobKeyOf(pod); job.WithoutPodGroup && !known[job] {
 			known[job] = true
 			groups = append(groups, groupFor(job, s.pods(), s.group))
 		}
@@ -88,7 +88,7 @@ func (m members) short(group *v1alpha1.PodGroup) string {
 
 // reachesTheMinimum is I1: with the decision's binds, enough members have a place.
 func (j *judge) reachesTheMinimum(p *process, decision model.Decision) {
-	if decision.Job.Single || len(decision.Binds) == 0 {
+	if decision.Job.IsPod || len(decision.Binds) == 0 {
 		return
 	}
 	group := groupFor(decision.Job, p.pods(), p.group)

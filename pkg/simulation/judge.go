@@ -66,7 +66,7 @@ func (j *judge) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.promised[bind.Pod.UID] = ""
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		p.promised[promise.Pod.UID] = promise.Node
 	}
 }
@@ -185,12 +185,12 @@ func groupOf(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup]
 func jobKeyOf(pod *corev1.Pod) model.JobKey {
 	if group := groupOf(pod); group != "" {
 		job := model.JobKey{Namespace: pod.Namespace, Name: group}
-		if _, job.Implicit = pod.Annotations[v1alpha1.AnnotationMinMember]; job.Implicit { // no PodGroup is ever of its name here
+		if _, job.WithoutPodGroup = pod.Annotations[v1alpha1.AnnotationMinMember]; job.WithoutPodGroup { // no PodGroup is ever of its name here
 			job.Owner = metav1.GetControllerOf(pod).UID
 		}
 		return job
 	}
-	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
+	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}
 }
 
 func ours(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == schedulerName }

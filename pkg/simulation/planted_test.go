@@ -41,9 +41,9 @@ func rogue(decide func(*process) (model.Decision, bool)) Sabotage {
 // evict is a decision to evict a pod for another, with a promise.
 func evict(victim, holder *corev1.Pod) model.Decision {
 	return model.Decision{
-		Job:       jobKeyOf(holder),
-		Promises:  []model.Promise{{Pod: refOf(holder), Node: victim.Spec.NodeName}},
-		Evictions: []model.Eviction{{Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName}},
+		Job:         jobKeyOf(holder),
+		Nominations: []model.Nomination{{Pod: refOf(holder), Node: victim.Spec.NodeName}},
+		Evictions:   []model.Eviction{{Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName}},
 	}
 }
 
@@ -116,7 +116,7 @@ func plantedBugs() []planted {
 		})}},
 		{"somebody is evicted who is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			node := p.node(a.Spec.NodeName)
-			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !eligible(b, node) || len(p.snapshot.Holds()) > 0 {
+			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !eligible(b, node) || len(p.snapshot.Held()) > 0 {
 				return false
 			}
 			free := freeOn(node, p.pods(), func(other *corev1.Pod) bool { return other.UID == b.UID || p.place(other) == node.Name })
@@ -222,7 +222,7 @@ func refuseOneOf(letter string) Sabotage {
 		if call.Kind == commit.CallUndo {
 			return refusal(call, conflicts, newDice(1, "undo"))
 		}
-		if call.Kind != commit.CallBind || call.Job.Single || !strings.HasPrefix(call.Job.Name, letter) {
+		if call.Kind != commit.CallBind || call.Job.IsPod || !strings.HasPrefix(call.Job.Name, letter) {
 			return nil
 		}
 		if refused[call.Job.String()] == "" {
@@ -252,7 +252,7 @@ func promiseToOne() Sabotage {
 		for _, pod := range p.pods() {
 			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 && p.task(pod) != nil && p.calm {
 				node := sortedNames(p.told[cluster.KindNode])[0]
-				return model.Decision{Job: jobKeyOf(pod), Promises: []model.Promise{{Pod: refOf(pod), Node: node}}}, true
+				return model.Decision{Job: jobKeyOf(pod), Nominations: []model.Nomination{{Pod: refOf(pod), Node: node}}}, true
 			}
 		}
 		return model.Decision{}, false
@@ -287,7 +287,7 @@ func bindOnKeptRoom() Sabotage {
 			for _, thief := range p.pods() {
 				single := waits(thief) && groupOf(thief) == "" && thief.Name != holder.Name && *thief.Spec.Priority <= *holder.Spec.Priority
 				if single && !thief.Spec.Containers[0].Resources.Requests.Cpu().IsZero() && p.task(thief) != nil {
-					return model.Decision{Job: jobKeyOf(thief), Needs: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
+					return model.Decision{Job: jobKeyOf(thief), MinBinds: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
 				}
 			}
 		}

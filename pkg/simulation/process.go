@@ -345,14 +345,14 @@ func describe(decision model.Decision) string {
 	for _, bind := range decision.Binds {
 		text += fmt.Sprintf(" bind %s→%s", bind.Pod.Name, bind.Node)
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		text += fmt.Sprintf(" promise %s→%s", promise.Pod.Name, cmp.Or(promise.Node, "nothing"))
 	}
 	for _, eviction := range decision.Evictions {
 		text += fmt.Sprintf(" evict %s", eviction.Pod.Name)
 	}
 	if decision.Reservation != nil {
-		text += fmt.Sprintf(" reserve %s %s", decision.Reservation.Nodes(), decision.Reservation.When())
+		text += fmt.Sprintf(" reserve %s %s", decision.Reservation.NodeNames(), decision.Reservation.Describe())
 	}
 	return text
 }

@@ -116,16 +116,16 @@ func written(s *model.Snapshot) []string {
 	}
 	for _, node := range s.Nodes {
 		lines = append(lines, fmt.Sprintf("node %s: offers %s, idle %s, releasing %s, promised %s", node.Name,
-			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Promised)))
+			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
-		lines = append(lines, fmt.Sprintf("job %s: needs %d of %d, priority %d, refused %q", job.Key, job.MinMember, len(job.Tasks), job.Priority, job.Refused))
+		lines = append(lines, fmt.Sprintf("job %s: needs %d of %d, priority %d, refused %q", job.Key, job.MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, promised %q, gated %t, asks %s",
-				task.UID, task.Status, task.Node, task.Nominated, task.Gated, amounts(task.Request)))
+				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
 		}
 	}
-	for _, hold := range s.Holds() {
+	for _, hold := range s.Held() {
 		lines = append(lines, fmt.Sprintf("hold for %s %s on %s: %s", hold.Job, hold.Pod, hold.Node, amounts(hold.Request)))
 	}
 	return lines

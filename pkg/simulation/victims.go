@@ -35,7 +35,7 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 func (j *judge) evictsForAStart(p *process, decision model.Decision) {
 	promised := map[types.UID]string{}
 	nodes := map[string]bool{}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if promise.Node != "" {
 			promised[promise.Pod.UID], nodes[promise.Node] = promise.Node, true
 		}
@@ -78,21 +78,21 @@ func (j *judge) evictsForAStart(p *process, decision model.Decision) {
 // evictsNobodyInVain is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is promised.
 // Where room is kept for others, that may be why, and nothing is said.
 func (j *judge) evictsNobodyInVain(p *process, decision model.Decision) {
-	for _, hold := range p.snapshot.Holds() {
+	for _, hold := range p.snapshot.Held() {
 		if hold.Job != decision.Job {
 			return
 		}
 	}
 	promised := map[types.UID]string{}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		promised[promise.Pod.UID] = promise.Node
 	}
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
 		stays := func(pod *corev1.Pod, node string) bool {
 			task := p.task(pod)
-			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.Stuck
-			other := task != nil && task.Status == model.Promised && task.Node == node // by the same cycle
+			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.TerminationOverdue
+			other := task != nil && task.Status == model.Pipelined && task.Node == node // by the same cycle
 			return promised[pod.UID] == node || other || p.place(pod) == node && spared || p.stays(pod, node, victims)
 		}
 		if !j.lacksRoom(p, promised, stays) {
@@ -171,7 +171,7 @@ func (j *judge) keepsBudgets(p *process, decision model.Decision) {
 		budget := budgets[name].object.(*policyv1.PodDisruptionBudget)
 		spent := int32(0)
 		for _, eviction := range decision.Evictions {
-			if pod := p.pod(eviction.Pod.String()); pod != nil && !eviction.Delete && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
+			if pod := p.pod(eviction.Pod.String()); pod != nil && !eviction.DeletePod && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
 				spent++
 			}
 		}

@@ -58,7 +58,7 @@ func (o *outlook) inVain(mayStart func(*corev1.Pod) bool) string {
 	slices.SortFunc(keys, model.JobKey.Compare)
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
-		if !job.Single {
+		if !job.IsPod {
 			group := groupFor(job, o.pods, o.group)
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue
@@ -95,7 +95,7 @@ func (o *outlook) roomFor(pod *corev1.Pod) int {
 
 // nobodyWaitsForEver is I16, at rest: no job waits for which there is room, where no room is kept for anybody.
 func (j *judge) nobodyWaitsForEver(p *process) {
-	if len(p.state.Snapshot(p.clock.Now()).Holds()) > 0 {
+	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return
 	}
 	in := j.inFact()
@@ -112,7 +112,7 @@ const asleep = 200 * time.Millisecond
 // then is for those who only lack the rest.
 func (j *judge) leavesNothingUndone(p *process) {
 	leaves := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
-	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Holds()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
+	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Held()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
 		return
 	}
 	if at, ok := p.loop.NextWake(); ok && at.Sub(p.clock.Now()) < asleep {
@@ -124,7 +124,7 @@ func (j *judge) leavesNothingUndone(p *process) {
 		if job == nil || task == nil { // as it is, somebody sees to it that it is not looked at
 			return true
 		}
-		return job.Refused == nil && task.Refused == nil && p.snapshot.Held[job.Key] == nil
+		return job.Invalid == nil && task.Invalid == nil && p.snapshot.JobBackoff[job.Key] == nil
 	})
 	if who != "" {
 		j.violated("I18", "%s goes to sleep while %s", p, who)

@@ -124,7 +124,7 @@ func meet(a, b map[kind]bool) bool {
 
 // startWithin tries the domains of the ties, beside those that were chosen for others before. Every choice counts, also one that
 // leaves none for the next tie: of several ties there are more choices than anybody can try.
-func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
+func (t *Trial) startWithin(ties []tie, chosen []domain, room model.CapacityKind) bool {
 	if len(ties) == 0 {
 		return len(chosen) > 0 && t.startIn(chosen, room)
 	}
@@ -143,7 +143,7 @@ func (t *Trial) startWithin(ties []tie, chosen []domain, room model.Room) bool {
 
 // startIn tries to start with those members in their domains who must share one; if others take their places there, with
 // those members first.
-func (t *Trial) startIn(within []domain, room model.Room) bool {
+func (t *Trial) startIn(within []domain, room model.CapacityKind) bool {
 	free := func(task *model.Task) bool { return t.inside(within, task) == nil }
 	try := func(members []*model.Task) bool {
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
@@ -172,7 +172,7 @@ func (t *Trial) exhausted() bool { return t.tries >= maxDomains && !t.solvent() 
 
 // domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
 // roomiest first; on nodes of the domains that were chosen before.
-func (t *Trial) domains(of *tie, chosen []domain, room model.Room) []string {
+func (t *Trial) domains(of *tie, chosen []domain, room model.CapacityKind) []string {
 	t.pay(len(t.session.Snapshot.Nodes) / 2)
 	var domains []string
 	size := map[string]int64{}
@@ -238,10 +238,10 @@ func (t *Trial) needed(of *tie, shape model.Shape) int64 {
 
 // places returns how many members of some kinds, all of one shape, the nodes would hold at most: as many as there is room for,
 // of those who want to be apart one for each value of the label.
-func places(sharing []*model.Task, nodes []*model.Node, room model.Room) int64 {
+func places(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind) int64 {
 	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
 	fits := func(node *model.Node) int64 {
-		fits := node.Fits(sharing[0].Request, room)
+		fits := node.CopiesThatFit(sharing[0].Request, room)
 		if alone {
 			return min(1, fits)
 		}

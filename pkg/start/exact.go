@@ -21,7 +21,7 @@ const (
 // exact is the search through every combination of members and nodes.
 type exact struct {
 	*Trial
-	room model.Room
+	room model.CapacityKind
 	// chosen are the members, in the order to place them; kinds tells who of them can stand for each other.
 	chosen []*model.Task
 	kinds  *kinds
@@ -34,7 +34,7 @@ type exact struct {
 
 // startExact tries every combination of members and nodes, within the budget; of a gang with many members only those that
 // make up the minimum. Members of whom any order is as good as another are not worth it.
-func (t *Trial) startExact(room model.Room) bool {
+func (t *Trial) startExact(room model.CapacityKind) bool {
 	short := max(1, int(t.job.MinMember)-t.job.Count(standingFor(room).Counts))
 	chosen := t.members
 	if len(chosen) > exactMembers {
@@ -105,14 +105,14 @@ func (s *exact) try(task *model.Task, short int) bool {
 
 // waiting returns who of the members from one on has no place and may get one.
 func (s *exact) waiting(from int) []*model.Task {
-	return those(s.chosen[from:], func(task *model.Task) bool { return !task.Status.OnNode() && task.Refused == nil })
+	return those(s.chosen[from:], func(task *model.Task) bool { return !task.Status.HasNode() && task.Invalid == nil })
 }
 
 // combination writes down how many members of each kind are on each node, and from which one on others may follow.
 func (s *exact) combination(from int) string {
 	var places [][2]int
 	for _, task := range s.chosen {
-		if task.Status.OnNode() {
+		if task.Status.HasNode() {
 			places = append(places, [2]int{int(s.kinds.of(task)), s.session.Snapshot.Node(task.Node).Index})
 		}
 	}
@@ -154,7 +154,7 @@ func (t *Trial) strictKinds(chosen []*model.Task, plain bool) *kinds {
 // pointless tells whether the members are alike and none of them has a say in where another one may go, so that no
 // combination is better than another. Pods on nodes may know them by other labels than they themselves speak of: who has the
 // same nodes is nevertheless the same to them.
-func (t *Trial) pointless(chosen []*model.Task, room model.Room) bool {
+func (t *Trial) pointless(chosen []*model.Task, room model.CapacityKind) bool {
 	k := newKinds(chosen)
 	for _, task := range chosen {
 		k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))

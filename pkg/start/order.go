@@ -12,8 +12,8 @@ import (
 // before anyone else, whom others must be near before these, the hardest to place before the easy; then the rest, who step
 // in where one of the first finds no room. Those whose binds were refused lately are among the rest if the job can do without them.
 func order(session *framework.Session, job *model.Job, kinds *kinds, largest model.Resources) []*model.Task {
-	waiting := slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks)
-	if faulty := session.Snapshot.Faulty; len(faulty) > 0 {
+	waiting := slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks)
+	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
 		waiting = slices.Concat(those(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
 			those(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))
 	}
@@ -87,10 +87,10 @@ func (a hardness) compare(b hardness) int {
 func choose(job *model.Job, waiting []*model.Task) (chosen, rest []*model.Task) {
 	missing := map[string]int{}
 	for _, role := range job.Roles {
-		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && task.Status.Counts() })
+		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && task.Status.CountsTowardMinimum() })
 		missing[role.Name] = int(role.MinMember) - has
 	}
-	short := int(job.MinMember) - job.Count(func(task *model.Task) bool { return task.Status.Counts() })
+	short := int(job.MinMember) - job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
 	var others []*model.Task
 	for _, task := range waiting {
 		if missing[task.Role] > 0 {
@@ -120,7 +120,7 @@ func Largest(snapshot *model.Snapshot) model.Resources {
 	var largest model.Resources
 	for _, node := range snapshot.Nodes {
 		for i, amount := range node.Allocatable {
-			if amount > largest.At(i) && amount != model.Elsewhere {
+			if amount > largest.At(i) && amount != model.ProvidedByDRA {
 				largest.Set(i, amount)
 			}
 		}

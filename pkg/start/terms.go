@@ -157,12 +157,12 @@ func entangled(task *model.Task) bool {
 
 // stored tells whether filters ask about volumes or devices for the task.
 func stored(task *model.Task) bool {
-	return task.ByClass || len(task.Pod.Spec.Volumes) > 0 || len(task.Pod.Spec.ResourceClaims) > 0
+	return task.MayUseDeviceClass || len(task.Pod.Spec.Volumes) > 0 || len(task.Pod.Spec.ResourceClaims) > 0
 }
 
 // ownsClaims tells whether volumes or devices are claimed for the task alone.
 func ownsClaims(task *model.Task) bool {
-	return task.ByClass || slices.ContainsFunc(task.Pod.Spec.Volumes,
+	return task.MayUseDeviceClass || slices.ContainsFunc(task.Pod.Spec.Volumes,
 		func(volume corev1.Volume) bool { return volume.Ephemeral != nil }) ||
 		slices.ContainsFunc(task.Pod.Spec.ResourceClaims,
 			func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName == nil })

@@ -31,7 +31,7 @@ type wish struct {
 // some clusters only.
 //
 // Members that have a node already draw the others to it by their scores, and are not second-guessed here.
-func (t *Trial) startTogether(room model.Room) bool {
+func (t *Trial) startTogether(room model.CapacityKind) bool {
 	if !t.session.PrefersColocation() || t.job.Count(Stays) > 0 {
 		return false
 	}
@@ -102,7 +102,7 @@ func (t *Trial) values(task *model.Task, key string) int {
 
 // roomy returns the domains that have room for those members of the minimum that wish to share one, shape by shape; none when
 // fewer than two do. That they fit all together is for a try to show.
-func (t *Trial) roomy(w *wish, room model.Room) map[string]bool {
+func (t *Trial) roomy(w *wish, room model.CapacityKind) map[string]bool {
 	short := int(t.job.MinMember) - t.job.Count(standingFor(room).Counts)
 	needs := map[model.Shape]int64{}
 	var shapes []*model.Task
@@ -128,7 +128,7 @@ func (t *Trial) roomy(w *wish, room model.Room) map[string]bool {
 			if !ok || fits[value] >= needs[task.Shape] {
 				continue
 			}
-			fits[value] = min(fits[value]+node.Fits(task.Request, room), model.MaxAmount)
+			fits[value] = min(fits[value]+node.CopiesThatFit(task.Request, room), model.MaxAmount)
 			if fits[value] >= needs[task.Shape] {
 				held[value]++
 			}
@@ -161,4 +161,4 @@ func preferredKeys(pod *corev1.Pod, siblings []*model.Task) []string {
 
 // Stays tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
 // left has not begun, so that victims recreated by their owner do not come before whoever evicted them.
-func Stays(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing }
+func Stays(task *model.Task) bool { return task.Status.Occupies() && task.Status != model.Releasing }

@@ -25,7 +25,7 @@ type Trial struct {
 // budget is what exact searches may still look at, in nodes, for all jobs that share it.
 func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Trial {
 	session.ApplyReservations(job)
-	kinds := newKinds(job.Waiting())
+	kinds := newKinds(job.Pending())
 	return &Trial{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
 }
 
@@ -40,14 +40,14 @@ func (t *Trial) Cut() bool { return t.cut }
 // first choice does not make a feasible gang fail; if they are few, and one's place may be another one's only one, or close
 // nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
 // trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
-func (t *Trial) Start(room model.Room) *model.Refusal {
+func (t *Trial) Start(room model.CapacityKind) *model.Refusal {
 	if t.session.WithBackoffNodes(t.job, func() bool { return t.start(room) == nil }) {
 		return nil
 	}
 	return t.start(room)
 }
 
-func (t *Trial) start(room model.Room) *model.Refusal {
+func (t *Trial) start(room model.CapacityKind) *model.Refusal {
 	t.session.ApplyReservations(t.job)
 	t.tries, t.left = 0, searchBudget
 	if t.startTogether(room) {
@@ -80,12 +80,12 @@ func (t *Trial) Stands() bool {
 	stands := false
 	t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, task := range t.members {
-			if task.Nominated == "" || task.Refused != nil {
+			if task.Nominated == "" || task.Invalid != nil {
 				continue
 			}
 			there := func(node *model.Node) bool { return node.Name == task.Nominated }
-			if node, _ := t.session.SelectNode(task, model.FutureRoom, there); node != nil {
-				take(statement, task, node, model.FutureRoom)
+			if node, _ := t.session.SelectNode(task, model.FutureIdle, there); node != nil {
+				take(statement, task, node, model.FutureIdle)
 			}
 		}
 		stands = t.session.JobReady(t.job, framework.Pipelined) == nil
@@ -97,7 +97,7 @@ func (t *Trial) Stands() bool {
 // place takes the members in that order until every gate agrees. A member that finds no room is passed over, since another one
 // may do; the first of them is the reason when the gates do not agree in the end.
 func (t *Trial) place(
-	statement *framework.Statement, members []*model.Task, room model.Room, within []domain,
+	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []domain,
 ) *model.Refusal {
 	standing := standingFor(room)
 	var reason *model.Refusal
@@ -118,13 +118,13 @@ func (t *Trial) place(
 		if hopeless[task.Shape] {
 			continue
 		}
-		refusal := task.Refused
+		refusal := task.Invalid
 		if refusal == nil {
 			refusal = t.placeOne(statement, task, room, within)
 		}
 		if refusal != nil {
 			// What is wrong with one pod alone says nothing about others of its shape.
-			hopeless[task.Shape] = hopeless[task.Shape] || task.Refused == nil && t.session.FitsByResourcesOnly(task)
+			hopeless[task.Shape] = hopeless[task.Shape] || task.Invalid == nil && t.session.FitsByResourcesOnly(task)
 			reason, evictable = earlier(reason, refusal), evictable || refusal.Evictable
 			continue
 		}
@@ -138,7 +138,7 @@ func (t *Trial) place(
 }
 
 func (t *Trial) placeOne(
-	statement *framework.Statement, task *model.Task, room model.Room, within []domain,
+	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []domain,
 ) *model.Refusal {
 	t.pay(placing + len(t.session.Snapshot.Nodes)/domainDiscount)
 	node, tally := t.session.SelectNode(task, room, t.inside(within, task))
@@ -149,8 +149,8 @@ func (t *Trial) placeOne(
 }
 
 // take places on idle room, and promises room that is still being released.
-func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.Room) *model.Refusal {
-	if room == model.FutureRoom {
+func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
+	if room == model.FutureIdle {
 		return statement.Pipeline(task, node)
 	}
 	return statement.Allocate(task, node)
@@ -171,8 +171,8 @@ func (t *Trial) FitsInto(rooms map[string]model.Resources) bool {
 				break
 			}
 			within := func(node *model.Node) bool { return covers(left[node.Name], task.Request) }
-			node, _ := t.session.SelectNode(task, model.FutureRoom, within)
-			if node == nil || task.Refused != nil || take(statement, task, node, model.FutureRoom) != nil {
+			node, _ := t.session.SelectNode(task, model.FutureIdle, within)
+			if node == nil || task.Invalid != nil || take(statement, task, node, model.FutureIdle) != nil {
 				continue
 			}
 			room := left[node.Name]
@@ -194,8 +194,8 @@ func covers(room, request model.Resources) bool {
 	return len(room) > 0
 }
 
-func standingFor(room model.Room) framework.Readiness {
-	if room == model.FutureRoom {
+func standingFor(room model.CapacityKind) framework.Readiness {
+	if room == model.FutureIdle {
 		return framework.Pipelined
 	}
 	return framework.Ready
@@ -208,11 +208,11 @@ func (t *Trial) explain(
 ) *model.Refusal {
 	whole := *member
 	whole.Evictable = evictable
-	if len(member.Causes) == 0 {
+	if len(member.NodeReasons) == 0 {
 		return &whole
 	}
 	if !sameShape(t.members) {
-		whole.Asks = ""
+		whole.Unmet = ""
 	}
 	whole.Needs, whole.Has = gate.Needs, gate.Has
 	if whole.Needs == 0 {

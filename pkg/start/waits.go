@@ -15,11 +15,11 @@ func Waits(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
 
 // leaving names those who are to leave where room is promised to the job, up to a few; empty when all are gone.
 func leaving(snapshot *model.Snapshot, job *model.Job) string {
-	names := model.Names{Kind: "pod", Reader: job.Key.Namespace}
+	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
 	seen := map[string]bool{}
 	for _, task := range job.Tasks {
 		promised := task.Nominated
-		if task.Status == model.Promised {
+		if task.Status == model.Pipelined {
 			promised = task.Node
 		}
 		node := snapshot.Node(promised)

@@ -32,7 +32,7 @@ func benchCluster(nodes, pods int) *model.Snapshot {
 			},
 		}}})
 	}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	for i := range pods {
 		pod := benchPod(fmt.Sprintf("old%06d", i), fmt.Sprint("job", i/50), i%50)
 		if i%100 < 50 {
@@ -56,7 +56,7 @@ func benchTask(pod *corev1.Pod) *model.Task {
 }
 
 func place(snapshot *model.Snapshot, task *model.Task, node *model.Node) {
-	snapshot.Move(task, model.Position{Status: model.Placed, Node: node.Name})
+	snapshot.Move(task, model.Placement{Status: model.Allocated, Node: node.Name})
 }
 
 // itself is a term about the pods of the pod's own job.
@@ -185,8 +185,8 @@ func runGang(b *testing.B, snapshot *model.Snapshot, want func(*corev1.Pod), kep
 		}
 		b.StopTimer()
 		for _, task := range tasks {
-			if task.Status.OnNode() {
-				snapshot.Move(task, model.Position{})
+			if task.Status.HasNode() {
+				snapshot.Move(task, model.Placement{})
 			}
 		}
 		b.StartTimer()

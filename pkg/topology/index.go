@@ -37,7 +37,7 @@ type Index struct {
 	ahead    *Index
 	snapshot *model.Snapshot
 	// mark is up to where the journal was read.
-	mark model.Mark
+	mark model.Cursor
 
 	// session counts calls of Follow, counted is the last one in which somebody asked about labels; clock counts questions.
 	session, counted, clock uint64
@@ -102,7 +102,7 @@ func (x *Index) Ahead() *Index {
 // Follow says which snapshot the questions that follow are about; it is called when a session opens. What was counted of the
 // same snapshot is kept. Labels of namespaces are taken to be the same until it is called again.
 func (x *Index) Follow(snapshot *model.Snapshot) {
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	if x.ahead != nil {
 		x.ahead.Follow(snapshot)
 	}
@@ -132,7 +132,7 @@ func (x *Index) kept() int {
 // begin forgets all counts.
 func (x *Index) begin() {
 	x.begun++
-	x.mark, x.stale, x.known = model.Mark{}, false, 0
+	x.mark, x.stale, x.known = model.Cursor{}, false, 0
 	x.slots, x.free, x.at = nil, nil, nil
 	x.keys, x.amongs = map[keyName]*key{}, map[string]*among{}
 	x.perNode = &key{single: true, numbers: map[string]int32{}}
@@ -196,16 +196,16 @@ func (x *Index) catchUp() {
 		change := &changes[i]
 		at := x.at[change.Node.Index]
 		switch {
-		case change.Room, change.Leaves && x.foresees:
+		case change.Room, change.Terminating && x.foresees:
 		case change.Pod == nil:
 			x.renew(at)
-		case change.Came:
+		case change.Added:
 			x.stand(at, x.profileOf(change.Pod).kind, 1)
 		default:
 			x.stand(at, x.profileOf(change.Pod).kind, -1)
 		}
 	}
-	x.mark = journal.Mark()
+	x.mark = journal.Cursor()
 }
 
 // compare brings the slots in line with a list of nodes of which the journal does not tell how it came about: nodes that are

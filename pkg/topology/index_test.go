@@ -53,7 +53,7 @@ func TestTheLeastDomainFollowsPodsAndNodes(t *testing.T) {
 	expect("with an empty zone", "[1 1 0]")
 	snapshot.SetNodes([]*model.Node{a, b})
 	expect("without it", "[0 0]")
-	snapshot.Move(one, model.Position{})
+	snapshot.Move(one, model.Placement{})
 	expect("with one in zone 2", "[0 1]")
 	a.Object = zonedNode("a", "2").Object
 	snapshot.NodeChanged(a)
@@ -114,7 +114,7 @@ func comeAndGo(t *testing.T, index *topology.Index, snapshot *model.Snapshot, fr
 		}
 		task := benchTask(pod)
 		place(snapshot, task, snapshot.Nodes[i%4])
-		snapshot.Move(task, model.Position{})
+		snapshot.Move(task, model.Placement{})
 	}
 }
 

@@ -129,7 +129,7 @@ func (m *machine) dropNode() {
 	}
 	i := m.upTo("node", len(m.snapshot.Nodes)-1)
 	for _, task := range m.snapshot.Nodes[i].Tasks {
-		task.Position = model.Position{}
+		task.Placement = model.Placement{}
 	}
 	m.snapshot.SetNodes(slices.Delete(slices.Clone(m.snapshot.Nodes), i, i+1))
 	m.index.Follow(m.snapshot)
@@ -155,9 +155,9 @@ func (m *machine) eachTask(do func(*model.Task)) {
 
 // toggle places a task, or takes it away.
 func (m *machine) toggle(task *model.Task) {
-	to := model.Position{}
-	if !task.Status.OnNode() {
-		to = model.Position{Status: model.Placed, Node: m.anyNode().Name}
+	to := model.Placement{}
+	if !task.Status.HasNode() {
+		to = model.Placement{Status: model.Allocated, Node: m.anyNode().Name}
 	}
 	m.snapshot.Move(task, to)
 }

@@ -193,7 +193,7 @@ func (a *Answer) strays(namespace *Namespace) []string {
 	lost := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
-		if m := groups.Of(pod); !m.Job.Single && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
+		if m := groups.Of(pod); !m.Job.IsPod && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
 			named := m.Job.Name
 			lost[named] = append(lost[named], pod.Name)
 		}

@@ -39,7 +39,7 @@ func (a *action) Execute(session *framework.Session) {
 	var begun, promised, waiting []*model.Job
 	for _, job := range unsettled(session) {
 		switch {
-		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
+		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
 		case short(session, job) && job.Count(start.Stays) > 0:
 			begun = append(begun, job)
@@ -89,7 +89,7 @@ func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
 func unsettled(session *framework.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		if !job.Settled || session.Uncached() {
+		if !job.NothingPending || session.Uncached() {
 			jobs = append(jobs, job)
 		}
 	}
@@ -155,20 +155,20 @@ func (r *run) tryMinimum(job *model.Job) {
 		return
 	}
 	trial := start.New(session, job, r.largest, &r.budget)
-	refusal := trial.Start(model.IdleRoom)
+	refusal := trial.Start(model.Idle)
 	if refusal == nil {
 		return
 	}
 	if trial.Cut() { // with more to spend it might have started, as it may in the next cycle
 		again := *refusal
-		again.Expires, refusal = true, &again
+		again.Transient, refusal = true, &again
 	}
 	session.Refuse(job, noteKept(session, job, refusal))
 	if !r.releasing {
 		r.failures.remember(session, job, refusal)
 		return
 	}
-	if trial.Start(model.FutureRoom) == nil {
+	if trial.Start(model.FutureIdle) == nil {
 		session.Refuse(job, &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),

@@ -20,13 +20,13 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 	for i := range nodes {
 		name, room := fmt.Sprintf("n%05d", i), model.Resources{cpu, 0, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Name: name, Labels: map[string]string{"host": name, "rack": fmt.Sprint("r", i/perRack)},
 			}},
 		})
 	}
-	p.snapshot.Number()
+	p.snapshot.AssignIndexes()
 	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: int32(len(members))}
 	for i, member := range members {
 		p.job.Tasks = append(p.job.Tasks, member.task(i))
@@ -100,10 +100,10 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 			room := model.Resources{cpu, 9, 0, 0}
 			snapshot.Nodes = append(snapshot.Nodes, &model.Node{
 				Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-				Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+				Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 			})
 		}
-		snapshot.Number()
+		snapshot.AssignIndexes()
 		for i, name := range []string{"a", "b", "c"} { // two of three CPUs each, and one of two: of the nodes only one takes any
 			snapshot.Jobs = append(snapshot.Jobs,
 				gangOf(name, model.Resources{3, int64(i + 1)}, model.Resources{2, 1}, model.Resources{3, int64(i + 1)}))

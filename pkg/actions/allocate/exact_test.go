@@ -48,7 +48,7 @@ func draw(t *rapid.T) problem {
 		room := model.Resources{amount(6, "cpu"), amount(6, "memory"), 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	count := rapid.IntRange(1, 8).Draw(t, "members")
@@ -154,7 +154,7 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 		room := model.Resources{cpu, 9, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: name, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	slices.SortFunc(p.snapshot.Nodes, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })

@@ -18,7 +18,7 @@ import (
 type failures struct {
 	snapshot *model.Snapshot
 	// mark is up to where the answers hold.
-	mark  model.Mark
+	mark  model.Cursor
 	known map[question]failure
 	// own has the answers that no other job is given.
 	own map[model.JobKey]ownFailure
@@ -80,11 +80,11 @@ func (f *failures) foretell(session *framework.Session, job *model.Job) *model.R
 // follow forgets everything when something has changed.
 func (f *failures) follow(session *framework.Session) {
 	journal := &session.Snapshot.Journal
-	if f.snapshot == session.Snapshot && journal.Same(f.mark) {
-		f.mark = journal.Mark()
+	if f.snapshot == session.Snapshot && journal.Unchanged(f.mark) {
+		f.mark = journal.Cursor()
 		return
 	}
-	f.snapshot, f.mark = session.Snapshot, journal.Mark()
+	f.snapshot, f.mark = session.Snapshot, journal.Cursor()
 	f.known, f.own = map[question]failure{}, map[model.JobKey]ownFailure{}
 	if f.asks == nil || len(f.asks) > 2*len(session.Snapshot.Jobs) {
 		f.asks = map[model.JobKey]ask{}
@@ -93,7 +93,7 @@ func (f *failures) follow(session *framework.Session) {
 
 // anyFaulty tells whether the API server has lately refused members of the job: who is tried first is another question then.
 func anyFaulty(session *framework.Session, job *model.Job) bool {
-	faulty := session.Snapshot.Faulty
+	faulty := session.Snapshot.BindBackoff
 	return len(faulty) > 0 && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return faulty[task.UID] != nil })
 }
 
@@ -102,8 +102,8 @@ func (f *failures) remember(session *framework.Session, job *model.Job, refusal 
 	if session.Uncached() || anyFaulty(session, job) {
 		return
 	}
-	f.mark = session.Snapshot.Journal.Mark()
-	if refusal.Expires {
+	f.mark = session.Snapshot.Journal.Cursor()
+	if refusal.Transient {
 		return
 	}
 	all := func(holds func(*model.Task) bool) bool {
@@ -121,7 +121,7 @@ func (f *failures) remember(session *framework.Session, job *model.Job, refusal 
 // when it says nothing of others.
 func (f *failures) share(job *model.Job, refusal *model.Refusal) bool {
 	asked := f.asks[job.Key]
-	if asked.question == (question{}) || len(refusal.Causes) == 0 ||
+	if asked.question == (question{}) || len(refusal.NodeReasons) == 0 ||
 		asked.uniform && refusal.Needs != int64(job.MinMember) {
 		return false
 	}
@@ -138,7 +138,7 @@ func questionOf(job *model.Job) ask {
 	}
 	first := job.Tasks[0]
 	for _, task := range job.Tasks {
-		if task.Status != model.Pending || task.Gated || task.Refused != nil {
+		if task.Status != model.Pending || task.SchedulingGated || task.Invalid != nil {
 			return asked
 		}
 		asked.uniform = asked.uniform && task.Role == "" && task.Shape == first.Shape

@@ -19,20 +19,20 @@ func (r *run) redeem(job *model.Job) bool {
 	trial := start.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its room all the same.
-		if session.Snapshot.Held[job.Key] != refusal || !trial.Stands() {
+		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.Stands() {
 			session.ReleaseNominations(job)
 		}
 		session.Refuse(job, refusal)
 		return true
 	}
-	refusal := trial.Start(model.IdleRoom)
+	refusal := trial.Start(model.Idle)
 	if refusal == nil {
 		return true
 	}
 	if trial.Stands() {
 		waits := start.Waits(session.Snapshot, job)
 		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) { // whoever it is may agree without a sign, and be the only one in the way
-			waits.Expires, waits.Note = true, refusal.String()
+			waits.Transient, waits.Note = true, refusal.String()
 		}
 		session.Refuse(job, waits)
 		return true

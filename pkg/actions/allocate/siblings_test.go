@@ -114,15 +114,15 @@ func drawSiblings(t *rapid.T, mood mood) *siblings {
 		room := model.Resources{int64(number(0, 4, "cpu")), 0, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: object.Name, Object: object, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 		p.sits = append(p.sits, rapid.SampledFrom([]string{"", "", "", "a"}).Draw(t, "sits"))
 		p.repel = append(p.repel, rapid.SampledFrom([]string{"", "", "", "a", "b"}).Draw(t, "repels"))
 	}
-	p.snapshot.Number()
+	p.snapshot.AssignIndexes()
 	for i, node := range p.snapshot.Nodes {
 		if p.sits[i] != "" || p.repel[i] != "" {
-			p.snapshot.Move(p.settled(i), model.Position{Status: model.Running, Node: node.Name})
+			p.snapshot.Move(p.settled(i), model.Placement{Status: model.Running, Node: node.Name})
 		}
 	}
 	return p

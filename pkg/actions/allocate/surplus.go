@@ -25,7 +25,7 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 	surpluses := map[model.JobKey]*surplus{}
 	var jobs []*model.Job
 	for _, job := range candidates {
-		if session.Refusal(job) != nil || short(session, job) || len(job.Waiting()) == 0 {
+		if session.Refusal(job) != nil || short(session, job) || len(job.Pending()) == 0 {
 			continue
 		}
 		if refusal := session.ValidateJob(job); refusal != nil {
@@ -36,7 +36,7 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 		jobs = append(jobs, job)
 		surpluses[job.Key] = &surplus{
 			job: job, hopeless: map[model.Shape]bool{},
-			waiting: slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks),
+			waiting: slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks),
 		}
 	}
 	for len(jobs) > 0 {
@@ -51,13 +51,13 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 }
 
 // choose returns the best node for the task, one that its job avoids only when there is no other.
-func choose(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.Tally) {
+func choose(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.NodeDiagnosis) {
 	found := session.WithBackoffNodes(job, func() bool {
-		node, tally = session.SelectNode(task, model.IdleRoom, nil)
+		node, tally = session.SelectNode(task, model.Idle, nil)
 		return node != nil
 	})
 	if !found {
-		node, tally = session.SelectNode(task, model.IdleRoom, nil)
+		node, tally = session.SelectNode(task, model.Idle, nil)
 	}
 	return node, tally
 }
@@ -68,7 +68,7 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 	for len(s.waiting) > 0 {
 		task := s.waiting[0]
 		s.waiting = s.waiting[1:]
-		refusal := task.Refused
+		refusal := task.Invalid
 		if refusal == nil && !s.hopeless[task.Shape] {
 			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
 				node, tally := choose(session, s.job, task)
@@ -95,7 +95,7 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 
 // explain says how many members wait.
 func (s *surplus) explain() *model.Refusal {
-	if len(s.reason.Causes) == 0 {
+	if len(s.reason.NodeReasons) == 0 {
 		return s.reason
 	}
 	whole := *s.reason

@@ -48,7 +48,7 @@ func drawParty(t *rapid.T) party {
 		room := model.Resources{rapid.Int64Range(0, 6).Draw(t, "cpu"), 0, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: object.Name, Object: object, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 		p.taste.of[object.Name] = rapid.Int64Range(0, 3).Draw(t, "taste")
 	}
@@ -97,7 +97,7 @@ func (p party) holds(key string) bool {
 // values returns how many values of a label the nodes have on which the first count binds are.
 func (p party) values(decision model.Decision, key string) int {
 	values := map[string]bool{}
-	for _, bind := range decision.Binds[:decision.Needs] {
+	for _, bind := range decision.Binds[:decision.MinBinds] {
 		value, ok := p.snapshot.Node(bind.Node).Object.Labels[key]
 		if !ok {
 			value = "none, on " + bind.Node

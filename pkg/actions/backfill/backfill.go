@@ -41,7 +41,7 @@ func (*action) OwnsReservations() {}
 func (a *action) Execute(session *framework.Session) {
 	var waiting, holders []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		if job.Settled {
+		if job.NothingPending {
 			continue
 		}
 		if job.Reservation != nil {
@@ -103,8 +103,8 @@ type holder struct {
 // on returns the nodes on which room is reserved.
 func (h *holder) on(snapshot *model.Snapshot) []*model.Node {
 	if h.nodes == nil {
-		for i := range h.reservation.Rooms {
-			if node := snapshot.Node(h.reservation.Rooms[i].Node); node != nil {
+		for i := range h.reservation.Nodes {
+			if node := snapshot.Node(h.reservation.Nodes[i].Node); node != nil {
 				h.nodes = append(h.nodes, node)
 			}
 		}
@@ -115,7 +115,7 @@ func (h *holder) on(snapshot *model.Snapshot) []*model.Node {
 // tell says on the holder's refusal which room is kept for it.
 func (h *holder) tell(session *framework.Session) {
 	if refusal := session.Refusal(h.job); refusal != nil {
-		session.Refuse(h.job, refusal.With("room is reserved on "+h.reservation.Nodes()+" "+h.reservation.When()))
+		session.Refuse(h.job, refusal.WithNote("room is reserved on "+h.reservation.NodeNames()+" "+h.reservation.Describe()))
 	}
 }
 

@@ -49,7 +49,7 @@ func compareStays(a, b departure) int {
 func (r *run) departures(job *model.Job, tasks []*model.Task, guests, outlived int64) []departure {
 	leaving := make([]departure, 0, len(tasks))
 	for _, task := range tasks {
-		if task.Status.OnNode() && leaves(task, job) {
+		if task.Status.HasNode() && leaves(task, job) {
 			since := r.since(task)
 			d := departure{task: task, end: r.end(task, since > guests), since: since}
 			d.stays = d.end == unknown && since <= outlived
@@ -66,7 +66,7 @@ func (r *run) departures(job *model.Job, tasks []*model.Task, guests, outlived i
 func (r *run) end(task *model.Task, guest bool) int64 {
 	if task.Status == model.Releasing {
 		switch deleted := task.Pod.DeletionTimestamp; {
-		case task.Stuck:
+		case task.TerminationOverdue:
 			return unknown
 		case deleted == nil:
 			return r.now
@@ -107,7 +107,7 @@ func (r *run) begin(job *model.Job) int64 {
 	}
 	began := r.now
 	for _, task := range job.Tasks {
-		if task.Status.HoldsRoom() {
+		if task.Status.Occupies() {
 			began = min(began, r.since(task))
 		}
 	}
@@ -147,10 +147,10 @@ type outlook struct {
 func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook, ok bool) {
 	r.session.ApplyReservations(job)
 	last := int64(0)
-	for i := range reservation.Rooms {
-		room := &reservation.Rooms[i]
+	for i := range reservation.Nodes {
+		room := &reservation.Nodes[i]
 		node := r.session.Snapshot.Node(room.Node)
-		if node == nil || node.Refused != nil {
+		if node == nil || node.Invalid != nil {
 			return o, false
 		}
 		missing := missingOn(node, room.Request)
@@ -212,7 +212,7 @@ func missingOn(node *model.Node, request model.Resources) shortage {
 	missing := make(model.Resources, len(request))
 	for i, amount := range request {
 		if amount > 0 {
-			missing[i] = amount - (node.Idle.At(i) - node.Promised.At(i) - node.Kept.At(i))
+			missing[i] = amount - (node.Idle.At(i) - node.Pipelined.At(i) - node.Reserved.At(i))
 		}
 	}
 	return shortage{missing}

@@ -15,9 +15,9 @@ import (
 type found struct {
 	snapshot *model.Snapshot
 	// mark is up to where the nodes are as they were; stay are the pods that are not supposed to leave, holds what was kept.
-	mark  model.Mark
+	mark  model.Cursor
 	stay  []stayer
-	holds []model.Hold
+	holds []model.HeldCapacity
 	// hopeless has the version of each job that does not fit.
 	hopeless map[model.JobKey]uint64
 	// standing has that of each job that would start, and where.
@@ -26,7 +26,7 @@ type found struct {
 
 type standing struct {
 	version uint64
-	rooms   []model.ReservedRoom
+	rooms   []model.ReservedNode
 }
 
 // stayer is one version of a pod and its node, and whether it has been leaving for too long.
@@ -51,14 +51,14 @@ func (f *found) addHopeless(r *run, job *model.Job) {
 }
 
 // stands tells whether the job is known to start in what is reserved for it.
-func (f *found) stands(r *run, job *model.Job, rooms []model.ReservedRoom) bool {
+func (f *found) stands(r *run, job *model.Job, rooms []model.ReservedNode) bool {
 	f.follow(r)
 	known, ok := f.standing[job.Key]
-	return ok && known.version == job.Version && model.SameRooms(known.rooms, rooms) && !r.session.Uncached()
+	return ok && known.version == job.Version && model.SameNodes(known.rooms, rooms) && !r.session.Uncached()
 }
 
 // addStanding remembers a job that would start there.
-func (f *found) addStanding(r *run, job *model.Job, rooms []model.ReservedRoom) {
+func (f *found) addStanding(r *run, job *model.Job, rooms []model.ReservedNode) {
 	if r.knowable(job) {
 		f.standing[job.Key] = standing{version: job.Version, rooms: rooms}
 	}
@@ -71,7 +71,7 @@ func (r *run) knowable(job *model.Job) bool {
 }
 
 func (r *run) plain(job *model.Job) bool {
-	return !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
+	return !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 }
 
 // follow forgets everything when a node, a pod that stays, or what is kept for others has changed.
@@ -81,15 +81,15 @@ func (f *found) follow(r *run) {
 		r.stay = foreign(snapshot)
 	}
 	if f.snapshot != snapshot || !snapshot.Journal.SameNodes(f.mark) || !slices.Equal(r.stay, f.stay) ||
-		!slices.EqualFunc(f.holds, snapshot.Holds(), sameHold) || len(f.hopeless)+len(f.standing) > 2*len(snapshot.Jobs) {
-		f.snapshot, f.stay, f.holds = snapshot, r.stay, slices.Clone(snapshot.Holds())
+		!slices.EqualFunc(f.holds, snapshot.Held(), sameHold) || len(f.hopeless)+len(f.standing) > 2*len(snapshot.Jobs) {
+		f.snapshot, f.stay, f.holds = snapshot, r.stay, slices.Clone(snapshot.Held())
 		f.hopeless, f.standing = map[model.JobKey]uint64{}, map[model.JobKey]standing{}
 	}
-	f.mark = snapshot.Journal.Mark()
+	f.mark = snapshot.Journal.Cursor()
 }
 
-func sameHold(a, b model.Hold) bool {
-	return model.CompareHolds(&a, &b) == 0 && a.Priority == b.Priority && a.Request.Equal(b.Request)
+func sameHold(a, b model.HeldCapacity) bool {
+	return model.CompareHeld(&a, &b) == 0 && a.Priority == b.Priority && a.Request.Equal(b.Request)
 }
 
 // foreign returns the pods on nodes that are not of our jobs, by node and UID.
@@ -98,7 +98,7 @@ func foreign(snapshot *model.Snapshot) []stayer {
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			if (task.Job == model.JobKey{}) {
-				stay = append(stay, stayer{pod: task.Pod, node: node, stuck: task.Stuck})
+				stay = append(stay, stayer{pod: task.Pod, node: node, stuck: task.TerminationOverdue})
 			}
 		}
 	}

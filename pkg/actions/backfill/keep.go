@@ -31,7 +31,7 @@ func (r *run) idles(job *model.Job) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return true
 	}
-	return job.Group == nil || r.session.Snapshot.Held[job.Key] == nil && r.session.ValidateJob(job) != nil
+	return job.Group == nil || r.session.Snapshot.JobBackoff[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
 // keep looks at one reservation. As long as the job would start there once all have left it stays where it is, also when they
@@ -108,10 +108,10 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outl
 // the status that it was read from may be somebody else's word.
 func moderate(job *model.Job, reservation *model.Reservation) bool {
 	var reserved, requested model.Resources
-	for _, room := range reservation.Rooms {
+	for _, room := range reservation.Nodes {
 		reserved.Add(room.Request)
 	}
-	for _, task := range job.Waiting() {
+	for _, task := range job.Pending() {
 		requested.Add(task.Request)
 	}
 	for i, amount := range reserved {
@@ -124,13 +124,13 @@ func moderate(job *model.Job, reservation *model.Reservation) bool {
 
 // stands tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.
 func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
-	if r.found.stands(r, job, reservation.Rooms) {
+	if r.found.stands(r, job, reservation.Nodes) {
 		return true
 	}
 	stands := false
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		rooms := map[string]model.Resources{}
-		for _, room := range reservation.Rooms {
+		for _, room := range reservation.Nodes {
 			node := r.session.Snapshot.Node(room.Node)
 			if node == nil {
 				continue
@@ -146,7 +146,7 @@ func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
 		return supposition
 	})
 	if stands {
-		r.found.addStanding(r, job, reservation.Rooms)
+		r.found.addStanding(r, job, reservation.Nodes)
 	}
 	return stands
 }

@@ -15,7 +15,7 @@ func (p *plan) least() (least int, possible bool) {
 	index := make([]int, len(p.leaving))
 	for i, departure := range p.leaving {
 		index[i] = -1 // its node is gone, or it gives nothing that is not being released already
-		if task := departure.task; task.Status != model.Releasing || task.Stuck {
+		if task := departure.task; task.Status != model.Releasing || task.TerminationOverdue {
 			if node := p.run.session.Snapshot.Node(task.Node); node != nil {
 				index[i] = node.Index
 			}
@@ -44,8 +44,8 @@ func (p *plan) roomsNow() []model.Resources {
 	for _, node := range p.run.session.Snapshot.Nodes {
 		room := node.Idle.Clone()
 		room.Add(node.Releasing)
-		room.Sub(node.Promised)
-		room.Sub(node.Kept)
+		room.Sub(node.Pipelined)
+		room.Sub(node.Reserved)
 		rooms = append(rooms, room)
 	}
 	return rooms

@@ -29,13 +29,13 @@ func (r *run) lend(waiting []*model.Job) {
 // since mostly those are there still who must leave.
 func (l *lender) mayHelp(job *model.Job) bool {
 	seen := map[model.Shape]bool{}
-	for _, task := range job.Waiting() {
+	for _, task := range job.Pending() {
 		if seen[task.Shape] {
 			continue
 		}
 		seen[task.Shape] = true
 		for _, holder := range l.kept {
-			l.work -= len(holder.reservation.Rooms)
+			l.work -= len(holder.reservation.Nodes)
 			for _, node := range holder.on(l.session.Snapshot) {
 				if holds(node.Idle, task.Request) {
 					return true
@@ -106,14 +106,14 @@ func (l *lender) look(job *model.Job) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}
-	if l.starts(job, model.Onlooker, question{look: true}, func(*model.Refusal) *model.Refusal { return supposition }) {
+	if l.starts(job, model.UnrestrictedViewpoint, question{look: true}, func(*model.Refusal) *model.Refusal { return supposition }) {
 		l.session.Refuse(job, l.reserved(job, gone))
 	}
 }
 
 // surplus says that members beyond the minimum wait, which is a matter of the next cycle; nil when none do.
 func surplus(job *model.Job) *model.Refusal {
-	waiting := len(job.Waiting())
+	waiting := len(job.Pending())
 	if waiting == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func surplus(job *model.Job) *model.Refusal {
 // gone returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of all members.
 func (l *lender) gone(job *model.Job) int64 {
 	longest := int64(0)
-	for _, task := range job.Waiting() {
+	for _, task := range job.Pending() {
 		seconds := int64(math.MaxInt64)
 		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
 			seconds = *deadline
@@ -174,7 +174,7 @@ func (l *lender) starts(
 	defer l.session.UseReservedUntil(job, 0)
 	trial := l.trial(job)
 	l.session.Try(func(*framework.Statement) *model.Refusal {
-		refusal := trial.Start(model.IdleRoom)
+		refusal := trial.Start(model.Idle)
 		found = refusal == nil
 		return last(refusal)
 	})
@@ -191,7 +191,7 @@ func (l *lender) known(job *model.Job, q *question) *answer {
 	}
 	first := job.Tasks[0]
 	for _, task := range job.Tasks {
-		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Role != "" || task.Shape != first.Shape {
+		if task.Status != model.Pending || task.SchedulingGated || task.Invalid != nil || task.Role != "" || task.Shape != first.Shape {
 			return nil
 		}
 	}
@@ -226,9 +226,9 @@ func (l *lender) reserved(job *model.Job, gone int64) *model.Refusal {
 		}
 	}
 	before := l.session.Refusal(job)
-	owner := model.Names{Kind: "job", Reader: job.Key.Namespace}
+	owner := model.NameList{Noun: "job", Reader: job.Key.Namespace}
 	owner.Add(first.job.Key.Namespace, first.job.Key.String())
-	detail := "there is room, and it is reserved for " + owner.String() + " " + first.reservation.When()
+	detail := "there is room, and it is reserved for " + owner.String() + " " + first.reservation.Describe()
 	switch {
 	case len(l.kept) > 1:
 		detail += ", and for others"

@@ -24,7 +24,7 @@ type plan struct {
 	trial   *start.Trial
 	leaving []departure
 	// rooms are where the job fits after enough of them have left, as few as was found by now; nil when it never does.
-	rooms  []model.ReservedRoom
+	rooms  []model.ReservedNode
 	enough int
 }
 
@@ -53,7 +53,7 @@ func (r *run) plan(job *model.Job, outlived int64) *model.Reservation {
 		r.found.addHopeless(r, job)
 		return nil
 	}
-	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(r.now, 0).UTC()}
+	reservation := &model.Reservation{Nodes: p.rooms, Since: time.Unix(r.now, 0).UTC()}
 	if last := p.last(); last != unknown {
 		reservation.ExpectedStart = time.Unix(last, 0).UTC()
 	}
@@ -129,7 +129,7 @@ func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	fits := false
 	p.run.session.Try(func(*framework.Statement) *model.Refusal {
-		if fits = p.trial.Start(model.FutureRoom) == nil; fits {
+		if fits = p.trial.Start(model.FutureIdle) == nil; fits {
 			p.rooms, p.enough = roomsOf(p.trial.Members()), departed
 		}
 		return supposition
@@ -138,17 +138,17 @@ func (p *plan) fits(departed int) bool {
 }
 
 // roomsOf returns where the members are that have found room.
-func roomsOf(members []*model.Task) []model.ReservedRoom {
-	var rooms []model.ReservedRoom
+func roomsOf(members []*model.Task) []model.ReservedNode {
+	var rooms []model.ReservedNode
 	for _, task := range members {
-		if task.Status != model.Promised {
+		if task.Status != model.Pipelined {
 			continue
 		}
-		i, found := slices.BinarySearchFunc(rooms, task.Node, func(room model.ReservedRoom, node string) int {
+		i, found := slices.BinarySearchFunc(rooms, task.Node, func(room model.ReservedNode, node string) int {
 			return cmp.Compare(room.Node, node)
 		})
 		if !found {
-			rooms = slices.Insert(rooms, i, model.ReservedRoom{Node: task.Node})
+			rooms = slices.Insert(rooms, i, model.ReservedNode{Node: task.Node})
 		}
 		rooms[i].Members++
 		rooms[i].Request.Add(task.Request)

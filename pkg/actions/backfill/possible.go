@@ -56,7 +56,7 @@ func (r *run) vacate() {
 	for i, node := range r.session.Snapshot.Nodes {
 		r.vacated[i] = node.Idle.Clone()
 		for _, leaving := range node.Tasks {
-			if leaves := leaving.Status == model.Releasing && !leaving.Stuck; leaves || takesIdle(leaving) && leaving.Job != (model.JobKey{}) {
+			if leaves := leaving.Status == model.Releasing && !leaving.TerminationOverdue; leaves || takesIdle(leaving) && leaving.Job != (model.JobKey{}) {
 				r.vacated[i].Add(leaving.Request)
 			}
 		}
@@ -65,7 +65,7 @@ func (r *run) vacate() {
 }
 
 // takesIdle tells whether a task is on its node, rather than promised room there that others have still.
-func takesIdle(task *model.Task) bool { return task.Status.OnNode() && task.Status != model.Promised }
+func takesIdle(task *model.Task) bool { return task.Status.HasNode() && task.Status != model.Pipelined }
 
 // fitsIn returns how many such requests there is room for.
 func fitsIn(room, request model.Resources) int64 {

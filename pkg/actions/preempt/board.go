@@ -27,7 +27,7 @@ type board struct {
 	heap  []int32
 	where []int32
 	// mark is how far the journal was read, touched how far the run's list.
-	mark    model.Mark
+	mark    model.Cursor
 	touched int
 }
 
@@ -42,7 +42,7 @@ func (s *search) board(p *plan, task *model.Task) *board {
 	journal := &s.session.Snapshot.Journal
 	changes, ok := journal.Since(b.mark)
 	from := b.mark.Number()
-	b.mark = journal.Mark()
+	b.mark = journal.Cursor()
 	if !ok || len(changes) > len(b.nodes) {
 		b.touched = len(s.touched)
 		for place := range b.nodes {

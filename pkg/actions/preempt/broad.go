@@ -53,12 +53,12 @@ func (s *search) nearby(p *plan) *plan {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		if refusal := s.trial.Start(model.FutureRoom); refusal != nil {
+		if refusal := s.trial.Start(model.FutureIdle); refusal != nil {
 			return refusal
 		}
 		s.seats = nil
 		for _, task := range s.trial.Members() {
-			if task.Status == model.Promised {
+			if task.Status == model.Pipelined {
 				nodes[task.Node] = true
 				s.seats = append(s.seats, seat{task: task, node: s.session.Snapshot.Node(task.Node)})
 			}

@@ -37,7 +37,7 @@ func (p timid) OpenSession(session *framework.Session) { *p.session = session }
 
 // FilterVictims leaves everybody.
 func (p timid) FilterVictims(_ framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
-	*p.kept = append(*p.kept, len((*p.session).Snapshot.Holds()))
+	*p.kept = append(*p.kept, len((*p.session).Snapshot.Held()))
 	if preemptor.Key.Name == p.about {
 		panic("assignment to entry in nil map")
 	}
@@ -47,16 +47,16 @@ func (p timid) FilterVictims(_ framework.EvictionPurpose, preemptor *model.Job, 
 // TestAPanicInARehearsalLosesNoRoom: what those who rehearsed before are promised is kept for them all the same.
 func TestAPanicInARehearsalLosesNoRoom(t *testing.T) {
 	snapshot := full(3, 1)
-	var holds []model.Hold
+	var holds []model.HeldCapacity
 	for i := range 3 {
 		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: fmt.Sprint("z", i)}, MinMember: 1, Priority: 10, Version: 1}
 		task := device(job, job.Key.Name)
 		task.Nominated = snapshot.Nodes[i].Name
 		snapshot.Jobs = append(snapshot.Jobs, job)
-		holds = append(holds, model.Hold{Job: job.Key, Priority: 10, Node: task.Nominated, Pod: task.PodRef, Request: task.Request})
+		holds = append(holds, model.HeldCapacity{Job: job.Key, Priority: 10, Node: task.Nominated, Pod: task.PodRef, Request: task.Request})
 	}
-	snapshot.Number()
-	snapshot.SetHolds(holds)
+	snapshot.AssignIndexes()
+	snapshot.SetHeld(holds)
 	var session *framework.Session
 	var kept []int
 	caught := 0
@@ -89,7 +89,7 @@ func TestWhoseQuarantineIsOverMayBeEvicted(t *testing.T) {
 	}
 	victim := snapshot.Jobs[0].Key
 	for cycle, held := range []map[model.JobKey]*model.Refusal{{victim: {Code: model.Quarantined}}, {victim: {Code: model.Quarantined}}, nil} {
-		snapshot.Held = held
+		snapshot.JobBackoff = held
 		evicted := 0
 		framework.Run(snapshot, profile, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
 		if want := map[bool]int{true: 8}[held == nil]; evicted != want {

@@ -32,7 +32,7 @@ func (placing) Execute(session *framework.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		budget := start.Budget
 		if session.JobReady(job, framework.Ready) != nil {
-			if refusal := start.New(session, job, largest, &budget).Start(model.IdleRoom); refusal != nil {
+			if refusal := start.New(session, job, largest, &budget).Start(model.Idle); refusal != nil {
 				session.Refuse(job, refusal)
 			}
 		}
@@ -50,7 +50,7 @@ func play(p *problem, action framework.Action) outcome {
 	o := outcome{victims: map[types.UID]bool{}}
 	refusals := framework.Run(p.snapshot, profileOf(action), framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
-		o.promises += len(d.Promises)
+		o.promises += len(d.Nominations)
 		for _, eviction := range d.Evictions {
 			o.victims[eviction.Pod.UID] = true
 		}

@@ -51,11 +51,11 @@ func (s *search) inVain() string {
 	s.spend(s.looks())
 	var why *model.Refusal
 	s.session.Try(func(*framework.Statement) *model.Refusal {
-		why = s.trial.Start(model.FutureRoom)
+		why = s.trial.Start(model.FutureIdle)
 		return undone() // it was only a question
 	})
 	if why != nil {
-		return "would not help: " + why.Brief()
+		return "would not help: " + why.Summary()
 	}
 	return helpful
 }
@@ -87,7 +87,7 @@ func (s *search) protectors(p *plan) (budgets []*model.Budget) {
 
 // protectedBy names budgets to users of the job, up to a few.
 func protectedBy(job *model.Job, budgets []*model.Budget) string {
-	names := model.Names{Kind: "PodDisruptionBudget", Reader: job.Key.Namespace}
+	names := model.NameList{Noun: "PodDisruptionBudget", Reader: job.Key.Namespace}
 	for _, budget := range budgets {
 		names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
 	}
@@ -149,11 +149,11 @@ type hopelessKey struct {
 }
 
 func (s *search) hopelessKey() (key hopelessKey, ok bool) {
-	keeps := func(hold model.Hold) bool { return hold.Job == s.job.Key }
-	if !s.uniform || s.job.Maimed || len(s.job.Roles) > 0 || s.session.Uncached() || slices.ContainsFunc(s.session.Snapshot.Holds(), keeps) {
+	keeps := func(hold model.HeldCapacity) bool { return hold.Job == s.job.Key }
+	if !s.uniform || s.job.BelowMinimum || len(s.job.Roles) > 0 || s.session.Uncached() || slices.ContainsFunc(s.session.Snapshot.Held(), keeps) {
 		return key, false
 	}
-	counted := s.job.Count(func(task *model.Task) bool { return task.Status.Counts() })
+	counted := s.job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
 	return hopelessKey{
 		shape: s.trial.Members()[0].Shape, priority: s.job.Priority, needs: s.job.MinMember, has: counted,
 	}, true

@@ -32,7 +32,7 @@ func (s *search) findGreedily() *plan {
 				}
 				short = gate.Needs - gate.Has
 			}
-			if task.Refused != nil || hopeless[task.Shape] {
+			if task.Invalid != nil || hopeless[task.Shape] {
 				continue
 			}
 			if s.spent() {
@@ -118,7 +118,7 @@ func (s *search) bestSeat(
 // at first.
 func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found offer, ok bool) {
 	s.spend(1)
-	if s.session.FeasibleOn(task, node, model.FutureRoom) {
+	if s.session.FeasibleOn(task, node, model.FutureIdle) {
 		return offer{}, true
 	}
 	for _, wholes := range []bool{false, true} {
@@ -140,13 +140,13 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 			s.evict(statement, &gone[i])
 		}
 		s.spend(2 * len(gone))
-		if ok = s.session.FeasibleOn(task, node, model.FutureRoom); !ok {
+		if ok = s.session.FeasibleOn(task, node, model.FutureIdle); !ok {
 			return undone()
 		}
 		slices.SortFunc(gone, func(a, b unit) int { return byImportance(&a, &b) })
 		for _, u := range gone {
 			spare(statement, &u)
-			if s.session.FeasibleOn(task, node, model.FutureRoom) {
+			if s.session.FeasibleOn(task, node, model.FutureIdle) {
 				continue
 			}
 			s.evict(statement, &u)

@@ -13,7 +13,7 @@ import (
 func (r *run) lapse(refused []*model.Job) []*model.Job {
 	var highest *model.Job
 	for _, job := range refused {
-		if !job.Patient && (highest == nil || job.Priority > highest.Priority) {
+		if !job.NeverPreempts && (highest == nil || job.Priority > highest.Priority) {
 			highest = job
 		}
 	}
@@ -22,7 +22,7 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 		return nil
 	}
 	for _, job := range r.session.Snapshot.Jobs {
-		if job.Priority < highest.Priority && !job.Settled && !r.paid[job.Key] && slices.ContainsFunc(job.Tasks, promised) {
+		if job.Priority < highest.Priority && !job.NothingPending && !r.paid[job.Key] && slices.ContainsFunc(job.Tasks, promised) {
 			lapsed = append(lapsed, job)
 		}
 	}
@@ -43,11 +43,11 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 	return lapsed
 }
 
-func promised(task *model.Task) bool { return task.Status == model.Promised }
+func promised(task *model.Task) bool { return task.Status == model.Pipelined }
 
 // renew promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
 func (r *run) renew(job *model.Job) bool {
-	refusal := start.New(r.session, job, r.largest, &r.exact).Start(model.FutureRoom)
+	refusal := start.New(r.session, job, r.largest, &r.exact).Start(model.FutureIdle)
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}

@@ -26,7 +26,7 @@ const maxPairs = 24
 // not even everybody who may leave would make room for it.
 func (s *search) offerOf(p *plan, node *model.Node, request model.Resources) (cheapest offer, ok bool) {
 	s.spend(1)
-	lack := node.Lack(request, model.FutureRoom)
+	lack := node.Shortage(request, model.FutureIdle)
 	if len(lack) == 0 {
 		return offer{}, true
 	}
@@ -50,12 +50,12 @@ func (s *search) offerOf(p *plan, node *model.Node, request model.Resources) (ch
 }
 
 // possible tells, cheaply, whether all who may leave the node would make room enough.
-func (s *search) possible(node *model.Node, lack []model.Lack) bool {
+func (s *search) possible(node *model.Node, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount
 		for _, task := range node.Tasks {
 			if amount > 0 && s.pool.of[task] != nil && (task.Status == model.Bound || task.Status == model.Running) {
-				amount -= task.Request.At(l.Position)
+				amount -= task.Request.At(l.Index)
 			}
 		}
 		if amount > 0 {
@@ -66,7 +66,7 @@ func (s *search) possible(node *model.Node, lack []model.Lack) bool {
 }
 
 // bids returns what could leave the node and would help, the least important first.
-func (s *search) bids(p *plan, node *model.Node, lack []model.Lack) []bid {
+func (s *search) bids(p *plan, node *model.Node, lack []model.Shortage) []bid {
 	var bids []bid
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
@@ -86,8 +86,8 @@ func (s *search) bids(p *plan, node *model.Node, lack []model.Lack) []bid {
 }
 
 // bid adds a unit that may go and frees something that is lacking.
-func (s *search) bid(bids []bid, p *plan, u unit, freed model.Resources, lack []model.Lack) []bid {
-	if !slices.ContainsFunc(lack, func(l model.Lack) bool { return freed.At(l.Position) > 0 }) || !p.admits(&u) {
+func (s *search) bid(bids []bid, p *plan, u unit, freed model.Resources, lack []model.Shortage) []bid {
+	if !slices.ContainsFunc(lack, func(l model.Shortage) bool { return freed.At(l.Index) > 0 }) || !p.admits(&u) {
 		return bids
 	}
 	u.cost.violations = p.violationsWith(&u)
@@ -110,7 +110,7 @@ func (s *source) on(node *model.Node) model.Resources {
 
 // enough takes bids from the least important on until they suffice, and then gives back, the most important first, those
 // that are not needed; nil when all together do not suffice.
-func (s *search) enough(p *plan, bids []bid, lack []model.Lack) []bid {
+func (s *search) enough(p *plan, bids []bid, lack []model.Shortage) []bid {
 	var taken []bid
 	before := len(p.units)
 	for _, b := range bids {
@@ -160,7 +160,7 @@ func (s *search) giveWay(p *plan, taken []bid, of *source) []bid {
 }
 
 // few returns the cheapest single bid that suffices, or two that are cheaper together; nil when there are none.
-func (s *search) few(p *plan, bids []bid, lack []model.Lack) []bid {
+func (s *search) few(p *plan, bids []bid, lack []model.Shortage) []bid {
 	var best []bid
 	least := cost{violations: 1 << 30}
 	for i := range bids {
@@ -197,11 +197,11 @@ func (s *search) sumOf(p *plan, first, second *bid) cost {
 	return sum
 }
 
-func suffice(bids []bid, lack []model.Lack) bool {
+func suffice(bids []bid, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount
 		for i := range bids {
-			amount -= bids[i].freed.At(l.Position)
+			amount -= bids[i].freed.At(l.Index)
 		}
 		if amount > 0 {
 			return false

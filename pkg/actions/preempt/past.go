@@ -12,7 +12,7 @@ import (
 // different that could change it.
 type past struct {
 	snapshot *model.Snapshot
-	mark     model.Mark
+	mark     model.Cursor
 	// seed is of this process; sum stands for everything that plans are made from, but for what nodes are themselves.
 	seed  maphash.Seed
 	sum   uint64
@@ -41,7 +41,7 @@ func (p *past) follow(snapshot *model.Snapshot) {
 	if p.snapshot != snapshot || !snapshot.Journal.SameNodes(p.mark) || !snapshot.Journal.SameLabels(p.mark) || p.sum != sum {
 		p.known, p.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{}
 	}
-	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Mark(), sum
+	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Cursor(), sum
 }
 
 func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
@@ -52,7 +52,7 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 			h.WriteString(string(task.UID))
 			maphash.WriteComparable(&h, task.Pod) // a pod that has changed is another one: its request, its labels
 			h.WriteByte(byte(task.Status))
-			if task.Stuck || snapshot.Spared[task.UID] != nil {
+			if task.TerminationOverdue || snapshot.EvictionBackoff[task.UID] != nil {
 				h.WriteByte('!')
 			}
 		}
@@ -60,7 +60,7 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	}
 	for _, job := range snapshot.Jobs {
 		maphash.WriteComparable(&h, job.Version)
-		if held := snapshot.Held[job.Key]; held != nil && held.Code == model.Quarantined {
+		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
 			h.WriteByte('!') // nobody evicts whom nobody may be asked about
 		}
 	}
@@ -69,11 +69,11 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 		h.WriteString(budget.Namespace + "/" + budget.Name + " " + budget.Selector.String())
 		maphash.WriteComparable(&h, budget.Allowed)
 	}
-	for _, hold := range snapshot.Holds() {
+	for _, hold := range snapshot.Held() {
 		h.WriteString(hold.Node + " " + string(hold.Pod.UID))
 		maphash.WriteComparable(&h, hold.Job)
 		maphash.WriteComparable(&h, hold.Priority)
-		maphash.WriteComparable(&h, hold.Until)
+		maphash.WriteComparable(&h, hold.LentUntil)
 		for _, amount := range hold.Request {
 			maphash.WriteComparable(&h, amount)
 		}
@@ -128,7 +128,7 @@ func (r *run) sceneNow() uint64 {
 	var h maphash.Hash
 	h.SetSeed(r.seed)
 	for _, node := range r.session.Snapshot.Nodes {
-		if !slices.ContainsFunc(node.Promised, func(amount int64) bool { return amount != 0 }) {
+		if !slices.ContainsFunc(node.Pipelined, func(amount int64) bool { return amount != 0 }) {
 			continue
 		}
 		for _, task := range node.Tasks {

@@ -119,7 +119,7 @@ func appendSome(sources []*source, s *source) []*source {
 // evictable tells whether a pod is there to be evicted: on its node, not on its way there or gone, and not one that the API
 // server has lately refused to evict.
 func (r *run) evictable(task *model.Task) bool {
-	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.Spared[task.UID] == nil
+	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.EvictionBackoff[task.UID] == nil
 }
 
 // ofNode tells whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files: evicted, it
@@ -139,7 +139,7 @@ func (r *run) sourceOf(job *model.Job) *source {
 			s.tasks = append(s.tasks, task)
 			s.priority = max(s.priority, task.Priority)
 			alive++
-		case task.Status.OnNode() && task.Status != model.Releasing:
+		case task.Status.HasNode() && task.Status != model.Releasing:
 			s.whole = false // part of the job would stay
 			alive++
 		}

@@ -181,7 +181,7 @@ func holds(job *model.Job) bool {
 func stuckIn(snapshot *model.Snapshot) (stuck []*model.Task) {
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
-			if task.Stuck {
+			if task.TerminationOverdue {
 				stuck = append(stuck, task)
 			}
 		}
@@ -194,7 +194,7 @@ func stuckFor(job *model.Job, stuck []*model.Task) string {
 	if len(stuck) == 0 {
 		return ""
 	}
-	names := model.Names{Kind: "pod", Reader: job.Key.Namespace}
+	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
 	for _, task := range stuck {
 		names.Add(task.Namespace, fmt.Sprintf("%s on %s", task, task.Node))
 	}
@@ -278,8 +278,8 @@ func (r *run) spend(looks int) { r.left -= int64(looks) }
 // note adds to why the job waits what was tried here; again tells that the next cycle may come to something else although
 // nothing has changed.
 func (r *run) note(job *model.Job, why string, again bool) {
-	refusal := r.session.Refusal(job).With("preemption: " + why)
-	refusal.Expires = refusal.Expires || again
+	refusal := r.session.Refusal(job).WithNote("preemption: " + why)
+	refusal.Transient = refusal.Transient || again
 	r.session.Refuse(job, refusal)
 }
 
@@ -294,7 +294,7 @@ func (r *run) giveBack(job *model.Job) {
 // try makes a plan for the job and decides it, or takes down that there is none and returns false.
 func (r *run) try(job *model.Job) bool {
 	f := &failed{job: job, scene: r.sceneNow()}
-	if job.Patient {
+	if job.NeverPreempts {
 		f.why = "preemptionPolicy is Never"
 	} else if pool := r.pool(job); pool.pods == 0 {
 		f.why = "no lower-priority victims" + r.lowest(job)

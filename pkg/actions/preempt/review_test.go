@@ -35,7 +35,7 @@ func (j *judge) ProcessPreemption(preemptor *model.Job, proposals []framework.No
 		if len(p.Victims) == 0 || len(p.Members) == 0 || slices.ContainsFunc(p.Victims, func(task *model.Task) bool {
 			return !there(task) || task.Status != model.Releasing
 		}) || slices.ContainsFunc(p.Members, func(task *model.Task) bool {
-			return !there(task) || task.Status != model.Promised || task.Job != preemptor.Key
+			return !there(task) || task.Status != model.Pipelined || task.Job != preemptor.Key
 		}) {
 			j.wrong = fmt.Sprintf("%+v", p)
 		}
@@ -77,7 +77,7 @@ func playReviewed(p *problem, action framework.Action, j *judge) reviewed {
 	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
 	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
-		for _, promise := range d.Promises {
+		for _, promise := range d.Nominations {
 			o.promises++
 			o.nodes[promise.Node] = true
 		}
@@ -102,7 +102,7 @@ func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
 		if complete && len(j.asked) > 0 && p.plannable(j) {
 			t.Fatalf("nothing found: %s", o.why)
 		}
-		if len(j.asked) > 0 && o.promises == 0 && !o.why.Expires {
+		if len(j.asked) > 0 && o.promises == 0 && !o.why.Transient {
 			t.Fatalf("the judge is not asked again: %s", o.why)
 		}
 		return
@@ -229,8 +229,8 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		"z0": "preemption: none of 32 plans was agreed to", "z5": "preemption: 128 plans were asked about, goes on in the next cycle",
 	} {
 		refusal := refusals[model.JobKey{Namespace: "default", Name: name}]
-		if refusal.Note != want || !refusal.Expires {
-			t.Errorf("%s: %s, expires %t; want %s", name, refusal.Note, refusal.Expires, want)
+		if refusal.Note != want || !refusal.Transient {
+			t.Errorf("%s: %s, expires %t; want %s", name, refusal.Note, refusal.Transient, want)
 		}
 	}
 	if !woken.After(snapshot.Now) {
@@ -348,8 +348,8 @@ func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 		why := framework.Run(snapshot, &framework.Profile{
 			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []framework.Tier{tier},
 		}, framework.Options{})[job.Key]
-		if why.Expires != (len(moods) > 0) {
-			t.Errorf("with %d nodes barred from outside it expires: %t: %s", len(moods), why.Expires, why)
+		if why.Transient != (len(moods) > 0) {
+			t.Errorf("with %d nodes barred from outside it expires: %t: %s", len(moods), why.Transient, why)
 		}
 	}
 }

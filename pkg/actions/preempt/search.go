@@ -48,7 +48,7 @@ func (r *run) newSearch(job *model.Job, pool *pool) *search {
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
-		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Refused != nil
+		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Invalid != nil
 	})
 	return s
 }
@@ -92,7 +92,7 @@ func (s *search) whyNot(units []unit) (why *model.Refusal) {
 	s.spend(s.looks())
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
-			why = s.trial.Start(model.FutureRoom)
+			why = s.trial.Start(model.FutureIdle)
 		}
 		return undone() // it was only a question
 	})
@@ -154,11 +154,11 @@ func (s *search) account(p *plan) {
 
 // start promises the members room, their seats if the free choice does not do.
 func (s *search) start(statement *framework.Statement) *model.Refusal {
-	if s.trial.Start(model.FutureRoom) == nil {
+	if s.trial.Start(model.FutureIdle) == nil {
 		return nil
 	}
 	for _, seat := range s.seats {
-		if !s.session.FitsByResourcesOnly(seat.task) && !s.session.FeasibleOn(seat.task, seat.node, model.FutureRoom) {
+		if !s.session.FitsByResourcesOnly(seat.task) && !s.session.FeasibleOn(seat.task, seat.node, model.FutureIdle) {
 			return undone() // a filter has changed its mind since the seat was taken, in an earlier cycle
 		}
 		if refusal := statement.Pipeline(seat.task, seat.node); refusal != nil {

@@ -55,7 +55,7 @@ func draw(t *rapid.T, like taste) *problem {
 		room := model.Resources{int64(n(1, 6, "cpu")), int64(n(2, 6, "memory")), 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4), Kept: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4), Reserved: make(model.Resources, 4),
 		})
 	}
 	members := n(1, like.members, "members")
@@ -93,7 +93,7 @@ func (p *problem) addJob(n func(int, int, string) int, size int, minimal bool) {
 		for j := range p.snapshot.Nodes {
 			node := p.snapshot.Nodes[(from+j)%len(p.snapshot.Nodes)]
 			if task.Request.At(0) <= node.Idle.At(0) && task.Request.At(1) <= node.Idle.At(1) {
-				task.Position = model.Position{Status: model.Running, Node: node.Name}
+				task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 				node.Place(task)
 				job.Tasks = append(job.Tasks, task)
 				break

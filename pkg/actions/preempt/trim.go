@@ -65,7 +65,7 @@ func (s *search) still(room *room, u *unit) bool {
 	s.spend(s.looks())
 	starts := false
 	s.session.Try(func(*framework.Statement) *model.Refusal {
-		starts = s.trial.Start(model.FutureRoom) == nil
+		starts = s.trial.Start(model.FutureIdle) == nil
 		return undone() // it was only a question
 	})
 	return starts
@@ -120,7 +120,7 @@ func (r *shapeRoom) follow(node *model.Node) {
 	if r.fits[node.Index] < 0 {
 		return
 	}
-	fits := min(node.Fits(r.request, model.FutureRoom), 1<<31)
+	fits := min(node.CopiesThatFit(r.request, model.FutureIdle), 1<<31)
 	r.total += fits - r.fits[node.Index]
 	r.fits[node.Index] = fits
 }

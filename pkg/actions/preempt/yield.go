@@ -83,17 +83,17 @@ const (
 // not taken from the budget, or there might be none left for the plans.
 func (a *action) rehearse(r *run, holders, lapsed []*model.Job) (without int) {
 	snapshot, without := r.session.Snapshot, -1
-	kept := slices.Clone(snapshot.Holds())
+	kept := slices.Clone(snapshot.Held())
 	stage := r.aside()
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		defer snapshot.SetHolds(kept) // also when somebody panics
+		defer snapshot.SetHeld(kept) // also when somebody panics
 		for i, job := range holders {
 			switch a.prospectOf(stage, statement, job, slices.Contains(lapsed, job)) {
 			case noPlan:
 				without = i
 				return undone()
 			case planned:
-				snapshot.DropPromised(job.Key) // the books of the nodes show what it has now
+				snapshot.ReleaseNominated(job.Key) // the books of the nodes show what it has now
 			case goesOn:
 			}
 		}
@@ -105,7 +105,7 @@ func (a *action) rehearse(r *run, holders, lapsed []*model.Job) (without int) {
 // prospectOf plays the turn of one job within the statement; lapsed tells that its room was taken back a moment ago, and may not be
 // there any more.
 func (a *action) prospectOf(stage *run, statement *framework.Statement, job *model.Job, lapsed bool) prospect {
-	if lapsed && start.New(stage.session, job, stage.largest, &stage.exact).Start(model.FutureRoom) == nil {
+	if lapsed && start.New(stage.session, job, stage.largest, &stage.exact).Start(model.FutureIdle) == nil {
 		stage.seen = false
 		return planned
 	}
@@ -133,7 +133,7 @@ func (r *run) aside() *run {
 // prospect tells whether there is a plan for the job, or its search would go on, and carries the plan out within the statement.
 // Reviewers are not asked: what they would say of a plan that may not be made is not worth their time.
 func (r *run) prospect(statement *framework.Statement, job *model.Job) prospect {
-	if job.Patient {
+	if job.NeverPreempts {
 		return noPlan
 	}
 	pool := r.pool(job)

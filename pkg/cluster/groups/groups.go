@@ -33,14 +33,14 @@ type Membership struct {
 func Of(pod *corev1.Pod) Membership {
 	name := cmp.Or(pod.Labels[v1alpha1.LabelPodGroup], pod.Annotations[v1alpha1.AnnotationKubeBatchGroup])
 	if name == "" {
-		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}}
+		return Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}}
 	}
 	m := Membership{Job: model.JobKey{Namespace: pod.Namespace, Name: name}}
 	written, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]
 	if !implicit {
 		return m
 	}
-	m.Implicit = model.JobKey{Namespace: pod.Namespace, Name: name, Implicit: true, Owner: owner(pod)}
+	m.Implicit = model.JobKey{Namespace: pod.Namespace, Name: name, WithoutPodGroup: true, Owner: owner(pod)}
 	minMember, err := strconv.ParseInt(written, 10, 32)
 	if err != nil || minMember < 1 {
 		m.Malformed = &model.Refusal{Code: model.InvalidGroup, Detail: fmt.Sprintf(
@@ -101,9 +101,9 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	slices.SortFunc(job.Roles, func(a, b model.Role) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.MinMember, b.MinMember))
 	})
-	job.Refused = nil
+	job.Invalid = nil
 	if detail := contradiction(group, job.Roles); detail != "" {
-		job.Refused = &model.Refusal{Code: model.InvalidGroup, Detail: detail}
+		job.Invalid = &model.Refusal{Code: model.InvalidGroup, Detail: detail}
 	}
 }
 

@@ -17,9 +17,9 @@ func TestOf(t *testing.T) {
 		labels, annotations map[string]string
 		want                model.JobKey
 	}{
-		"alone":       {nil, nil, model.JobKey{Namespace: "ns", Name: "p", Single: true}},
+		"alone":       {nil, nil, model.JobKey{Namespace: "ns", Name: "p", IsPod: true}},
 		"label":       {map[string]string{v1alpha1.LabelPodGroup: "g"}, nil, model.JobKey{Namespace: "ns", Name: "g"}},
-		"empty label": {map[string]string{v1alpha1.LabelPodGroup: ""}, nil, model.JobKey{Namespace: "ns", Name: "p", Single: true}},
+		"empty label": {map[string]string{v1alpha1.LabelPodGroup: ""}, nil, model.JobKey{Namespace: "ns", Name: "p", IsPod: true}},
 		"annotation":  {nil, map[string]string{v1alpha1.AnnotationKubeBatchGroup: "g"}, model.JobKey{Namespace: "ns", Name: "g"}},
 		"both": {map[string]string{v1alpha1.LabelPodGroup: "g"}, map[string]string{v1alpha1.AnnotationKubeBatchGroup: "x"},
 			model.JobKey{Namespace: "ns", Name: "g"}},
@@ -36,7 +36,7 @@ func TestOf(t *testing.T) {
 func TestOfImplicitGroups(t *testing.T) {
 	group := model.JobKey{Namespace: "ns", Name: "g"}
 	implicit := func(owner types.UID) model.JobKey {
-		return model.JobKey{Namespace: "ns", Name: "g", Implicit: true, Owner: owner}
+		return model.JobKey{Namespace: "ns", Name: "g", WithoutPodGroup: true, Owner: owner}
 	}
 	for name, c := range map[string]struct {
 		written string
@@ -70,7 +70,7 @@ func TestOfImplicitGroups(t *testing.T) {
 	alone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "p", Annotations: map[string]string{v1alpha1.AnnotationMinMember: "2"},
 	}}
-	if got := Of(alone); got != (Membership{Job: model.JobKey{Namespace: "ns", Name: "p", Single: true}}) {
+	if got := Of(alone); got != (Membership{Job: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}}) {
 		t.Errorf("the annotation alone makes %+v", got)
 	}
 }

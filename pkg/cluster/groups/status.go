@@ -17,7 +17,7 @@ import (
 // and the binds: a start that fails does not make the group wait from the beginning.
 func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.Time) *metav1.Time {
 	switch {
-	case job.Refused != nil || job.Ended() || job.Short(bound) == nil || job.Short(exists) != nil:
+	case job.Invalid != nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil || job.FirstUnmetMinimum(exists) != nil:
 		return nil
 	case before == nil && refused:
 		return &now
@@ -33,7 +33,7 @@ const defaultLossTimeout = 300 * time.Second
 func DegradedSince(job *model.Job, before v1alpha1.PodGroupStatus, whole bool, now metav1.Time) *metav1.Time {
 	has := job.Count(bound)
 	switch {
-	case !whole || has == 0 || job.Ended() || job.Short(bound) == nil:
+	case !whole || has == 0 || job.Finished() || job.FirstUnmetMinimum(bound) == nil:
 		return nil
 	case before.DegradedSince != nil:
 		return before.DegradedSince
@@ -61,7 +61,7 @@ const longestLossTimeout = 100 * 365 * 24 * 3600
 
 // Reservation returns the room that the job's PodGroup is to show as kept for it, nil when there is none.
 func Reservation(job *model.Job) *v1alpha1.Reservation {
-	if job.Reservation == nil || job.Ended() || job.Short(bound) == nil {
+	if job.Reservation == nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil {
 		return nil
 	}
 	return job.Reservation.Object
@@ -69,10 +69,10 @@ func Reservation(job *model.Job) *v1alpha1.Reservation {
 
 // bound tells whether the API server knows the task to be on a node, or done.
 func bound(task *model.Task) bool {
-	return task.Status.Counts() && task.Status != model.Binding && task.Status != model.Placed
+	return task.Status.CountsTowardMinimum() && task.Status != model.Binding && task.Status != model.Allocated
 }
 
 // exists tells whether a task counts towards the minimum, or would if it had a node.
 func exists(task *model.Task) bool {
-	return task.Status.Counts() || task.Status == model.Pending && !task.Gated
+	return task.Status.CountsTowardMinimum() || task.Status == model.Pending && !task.SchedulingGated
 }

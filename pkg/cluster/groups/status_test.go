@@ -15,14 +15,14 @@ func TestWaitingSince(t *testing.T) {
 	with := func(statuses ...model.Status) *model.Job {
 		job := &model.Job{MinMember: 2}
 		for _, status := range statuses {
-			job.Tasks = append(job.Tasks, &model.Task{Position: model.Position{Status: status}})
+			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}})
 		}
 		return job
 	}
 	gated := with(model.Pending, model.Pending)
-	gated.Tasks[1].Gated = true
+	gated.Tasks[1].SchedulingGated = true
 	wrong := with(model.Pending, model.Pending)
-	wrong.Refused = &model.Refusal{Code: model.InvalidGroup}
+	wrong.Invalid = &model.Refusal{Code: model.InvalidGroup}
 	for name, c := range map[string]struct {
 		job     *model.Job
 		before  *metav1.Time
@@ -73,7 +73,7 @@ func TestDegradedSince(t *testing.T) {
 	with := func(statuses ...model.Status) *model.Job {
 		job := &model.Job{MinMember: 2}
 		for _, status := range statuses {
-			job.Tasks = append(job.Tasks, &model.Task{Position: model.Position{Status: status}})
+			job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: status}})
 		}
 		return job
 	}

@@ -22,7 +22,9 @@ func (p *plugin) ahead(known *answer, task *model.Task) framework.NodeFilterFunc
 	}
 }
 
-func leaving(task *model.Task) bool { return task.Status == model.Releasing && !task.Stuck }
+func leaving(task *model.Task) bool {
+	return task.Status == model.Releasing && !task.TerminationOverdue
+}
 
 // behind is since when extenders have been in the way of members for whom others have left: who has just left may still stand in
 // their books, and others would be evicted elsewhere for nothing. It lives as long as the configuration.

@@ -232,7 +232,7 @@ func (s *reasons) of(result *extenderv1.ExtenderFilterResult, node string) *mode
 func (r *remote) refusal(why string, evictable bool) *model.Refusal {
 	return &model.Refusal{
 		Plugin: Name, Code: model.NodesFiltered, Detail: "extender " + r.name + ": " + why,
-		Evictable: evictable, Expires: true,
+		Evictable: evictable, Transient: true,
 	}
 }
 

@@ -152,10 +152,10 @@ func choose(profile *framework.Profile, snapshot *model.Snapshot, task *model.Ta
 }
 
 func chosen(session *framework.Session, task *model.Task) string {
-	node, tally := session.SelectNode(task, model.IdleRoom, nil)
+	node, tally := session.SelectNode(task, model.Idle, nil)
 	if node != nil {
 		return node.Name
 	}
 	refusal := tally.Refusal(0, 0, "")
-	return fmt.Sprintf("%s evictable=%t expires=%t", refusal, refusal.Evictable, refusal.Expires)
+	return fmt.Sprintf("%s evictable=%t expires=%t", refusal, refusal.Evictable, refusal.Transient)
 }

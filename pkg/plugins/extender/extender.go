@@ -73,7 +73,7 @@ type nodes interface {
 
 // sight is what the plugin needs of a snapshot.
 type sight interface {
-	// LooksAhead tells whether pods that are about to leave are not to be seen.
+	// ExcludesTerminating tells whether pods that are about to leave are not to be seen.
 	LooksAhead() bool
 }
 
@@ -236,10 +236,10 @@ func (p *plugin) PodBinders() []model.PodBinder {
 }
 
 // TranslateRequest takes out what the extenders alone count. It reads nothing of the session.
-func (p *plugin) TranslateRequest(dimensions *model.Dimensions, _ *corev1.Pod, request *model.Resources) *model.Refusal {
+func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, _ *corev1.Pod, request *model.Resources) *model.Refusal {
 	for _, r := range p.remotes {
 		for _, managed := range r.options.ManagedResources {
-			if position := dimensions.Position(managed.Name); managed.IgnoredByScheduler && request.At(position) != 0 {
+			if position := dimensions.Index(managed.Name); managed.IgnoredByScheduler && request.At(position) != 0 {
 				request.Set(position, 0)
 			}
 		}
@@ -248,6 +248,6 @@ func (p *plugin) TranslateRequest(dimensions *model.Dimensions, _ *corev1.Pod, r
 }
 
 // TranslateCapacity leaves what nodes offer as it is.
-func (p *plugin) TranslateCapacity(*model.Dimensions, *corev1.Node, *model.Resources) *model.Refusal {
+func (p *plugin) TranslateCapacity(*model.ResourceIndex, *corev1.Node, *model.Resources) *model.Refusal {
 	return nil
 }

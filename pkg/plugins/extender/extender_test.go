@@ -110,7 +110,7 @@ func TestReasonsAreFewWhateverIsAnswered(t *testing.T) {
 	}
 	s := says(t, map[string]string{"filter": `{"FailedNodes":{` + strings.Join(reasons, ",") + `}}`})
 	session := framework.Open(cluster(names...), profile(t, []Options{all(s)}), framework.Options{})
-	_, tally := session.SelectNode(task("p"), model.IdleRoom, nil)
+	_, tally := session.SelectNode(task("p"), model.Idle, nil)
 	causes := tally.Causes()
 	if len(causes) != mostReasons+1 || causes[0].Nodes != 100-mostReasons || !strings.HasSuffix(causes[0].Detail, "one of many reasons") {
 		t.Errorf("causes: %v", causes)
@@ -276,7 +276,7 @@ func TestManagedResources(t *testing.T) {
 		}
 	}
 	dimensions := model.NewDimensions()
-	share, nic := dimensions.Position("example.com/share"), dimensions.Position("example.com/nic")
+	share, nic := dimensions.Index("example.com/share"), dimensions.Index("example.com/nic")
 	request := model.Resources{1000, 0, 0, 1}
 	request.Set(share, 2)
 	request.Set(nic, 1)
@@ -326,7 +326,7 @@ func TestWhoHadAPartIsAskedAgain(t *testing.T) {
 		if !session.FiltersDependOnSnapshotOnly(p) || len(s.taken()) > 0 {
 			t.Error("asked, or taken to have had a part without that")
 		}
-		session.SelectNode(p, model.IdleRoom, nil)
+		session.SelectNode(p, model.Idle, nil)
 		if got := session.FiltersDependOnSnapshotOnly(p); got != contained {
 			t.Errorf("%s: self-contained is %t", answer, got)
 		}

@@ -33,7 +33,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(answer), false)
 	}
 	snapshot := cluster("n1", "n2")
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	f.Fuzz(func(t *testing.T, text []byte, cached bool) {
 		r, err := newRemote(Options{
 			URLPrefix: "http://e", FilterVerb: "filter", PrioritizeVerb: "prioritize", Weight: 1, NodeCacheCapable: cached, MaxResponseBytes: 1 << 12,

@@ -41,7 +41,7 @@ func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	defer session.Close()
 	objections, refusal := session.ProcessPreemption(&model.Job{}, plan(snapshot, onA, onB))
 	if refusal != nil {
-		return fmt.Sprintf("%s expires=%t", refusal, refusal.Expires)
+		return fmt.Sprintf("%s expires=%t", refusal, refusal.Transient)
 	}
 	var parts []string
 	for _, o := range objections {
@@ -245,19 +245,19 @@ func TestANodeThatSomebodyLeaves(t *testing.T) {
 			snapshot := cluster("a", "b", "c")
 			for i, status := range []model.Status{model.Releasing, model.Running, model.Releasing} {
 				pod := task(fmt.Sprint("v", i))
-				pod.Status, pod.Stuck = status, c.stuck
+				pod.Status, pod.TerminationOverdue = status, c.stuck
 				snapshot.Nodes[i].Tasks = []*model.Task{pod}
 			}
 			session := framework.Open(snapshot, profile(t, []Options{options, other}), framework.Options{})
 			defer session.Close()
 			name := ""
-			for _, node := range session.Feasible(task("m"), model.FutureRoom) {
+			for _, node := range session.Feasible(task("m"), model.FutureIdle) {
 				name += node.Name
 			}
 			if name != c.want {
 				t.Errorf("on future room %q pass, want %q", name, c.want)
 			}
-			if nodes := session.Feasible(task("m"), model.IdleRoom); len(nodes) > 0 {
+			if nodes := session.Feasible(task("m"), model.Idle); len(nodes) > 0 {
 				t.Errorf("on idle room %d nodes pass", len(nodes))
 			}
 			if !session.HasTransientRefusal(task("m")) {

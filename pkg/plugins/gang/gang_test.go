@@ -17,22 +17,22 @@ type member struct {
 func gangOf(minMember int32, roles []model.Role, members ...member) *model.Job {
 	job := &model.Job{MinMember: minMember, Roles: roles}
 	for _, m := range members {
-		job.Tasks = append(job.Tasks, &model.Task{Position: model.Position{Status: m.status}, Role: m.role, Gated: m.gated})
+		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: m.status}, Role: m.role, SchedulingGated: m.gated})
 	}
 	return job
 }
 
 var (
 	pending, gated  = member{status: model.Pending}, member{status: model.Pending, gated: true}
-	placed          = member{status: model.Placed}
-	promised        = member{status: model.Promised}
+	placed          = member{status: model.Allocated}
+	promised        = member{status: model.Pipelined}
 	running         = member{status: model.Running}
 	succeeded       = member{status: model.Succeeded}
 	failed          = member{status: model.Failed}
 	releasing       = member{status: model.Releasing}
 	launcher        = member{status: model.Pending, role: "launcher"}
 	worker          = member{status: model.Pending, role: "worker"}
-	onePlacedWorker = member{status: model.Placed, role: "worker"}
+	onePlacedWorker = member{status: model.Allocated, role: "worker"}
 	mpi             = []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 2}}
 )
 

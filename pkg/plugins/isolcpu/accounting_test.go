@@ -162,12 +162,12 @@ func (h *house) session(body func(*framework.Session)) {
 func (h *house) place() {
 	h.session(func(s *framework.Session) {
 		for _, job := range s.Snapshot.Jobs {
-			for _, task := range job.Waiting() {
+			for _, task := range job.Pending() {
 				s.Try(func(statement *framework.Statement) *model.Refusal {
-					if task.Refused != nil {
-						return task.Refused
+					if task.Invalid != nil {
+						return task.Invalid
 					}
-					node, tally := s.SelectNode(task, model.IdleRoom, nil)
+					node, tally := s.SelectNode(task, model.Idle, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
@@ -380,15 +380,15 @@ func (h *house) try(random *rand.Rand) {
 			}
 			s.Try(func(inner *framework.Statement) *model.Refusal {
 				for _, job := range s.Snapshot.Jobs {
-					for _, task := range job.Waiting() {
+					for _, task := range job.Pending() {
 						inner.Allocate(task, node)
 					}
 				}
 				return &model.Refusal{} // only to see that it leaves no trace
 			})
 			for _, job := range s.Snapshot.Jobs {
-				for _, task := range job.Waiting() {
-					if random.IntN(2) == 0 && task.Refused == nil && statement.Pipeline(task, node) == nil {
+				for _, task := range job.Pending() {
+					if random.IntN(2) == 0 && task.Invalid == nil && statement.Pipeline(task, node) == nil {
 						return nil
 					}
 				}
@@ -450,7 +450,7 @@ func (h *house) check(step int) {
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.Tasks {
-			if task.Isolated != nil && !task.Status.OnNode() {
+			if task.Isolated != nil && !task.Status.HasNode() {
 				h.t.Fatalf("step %d: pod %s is %s, and holds %s", step, task, task.Status, task.Isolated.CPUs)
 			}
 		}

@@ -61,7 +61,7 @@ func (q *question) offered(node *model.Node) *model.Refusal {
 		return say("no isolated cpu")
 	case len(topology.Problems) > 0:
 		return say("isolcpu agent reports: " + topology.Problems[0])
-	case node.Stale:
+	case node.AgentExpired:
 		return say("isolcpu agent not ready")
 	case q.SMT == isolated.OnePerCore && topology.ThreadsPerCore != q.PerCPU():
 		return say(fmt.Sprintf("one-per-core is for cores of %d threads, not %d", q.PerCPU(), topology.ThreadsPerCore))
@@ -118,8 +118,8 @@ func (q *question) admitted(node *model.Node) *model.Refusal {
 		return nil
 	}
 	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.charged)
-	left := node.Free(model.CPU, model.FutureRoom) + 1000*node.Free(p.charged, model.FutureRoom)
-	if !p.snapshot.LooksAhead() { // it is one room for both, so that what one pool has promised the other may release
+	left := node.FreeAmount(model.CPU, model.FutureIdle) + 1000*node.FreeAmount(p.charged, model.FutureIdle)
+	if !p.snapshot.ExcludesTerminating() { // it is one room for both, so that what one pool has promised the other may release
 		left = min(left, node.Idle.At(model.CPU)+1000*node.Idle.At(p.charged))
 	}
 	if excluded {
@@ -134,7 +134,7 @@ func (q *question) admitted(node *model.Node) *model.Refusal {
 // unused returns what pods that stay on the node are charged for and the kubelet does not count, in thousandths of a core.
 func (p *plugin) unused(node *model.Node) (sum int64) {
 	for _, task := range node.Tasks {
-		if task.Status.HoldsRoom() && !task.Leaves() {
+		if task.Status.Occupies() && !task.ReleasesResources() {
 			sum += p.unusedBy(task)
 		}
 	}
@@ -161,13 +161,13 @@ func (p *plugin) available(node *model.Node) isolated.Set {
 
 // free returns the ids on a node that nobody holds.
 func (p *plugin) free(node *model.Node) isolated.Set {
-	return node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.LooksAhead()))
+	return node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.ExcludesTerminating()))
 }
 
 // ownRoom tells whether whoever looks is promised room on the node: they take it as they can.
 func (p *plugin) ownRoom(node *model.Node) bool {
-	viewer := p.snapshot.Viewer().Job
-	return slices.ContainsFunc(p.snapshot.Holds(), func(h model.Hold) bool {
+	viewer := p.snapshot.Viewpoint().Job
+	return slices.ContainsFunc(p.snapshot.Held(), func(h model.HeldCapacity) bool {
 		return h.Job == viewer && h.Node == node.Name && !h.Reserved()
 	})
 }
@@ -192,14 +192,14 @@ func (p *plugin) claims(node *model.Node, taken isolated.Set) (claimed isolated.
 		}
 		claimed, left = claimed.Union(ids), left.Minus(ids)
 	}
-	for _, hold := range p.snapshot.KeptOn(node) {
+	for _, hold := range p.snapshot.HeldOn(node) {
 		if task := p.member(hold); task != nil {
 			claim(task)
 		}
 	}
-	if node.Promised.At(p.charged) > 0 {
+	if node.Pipelined.At(p.charged) > 0 {
 		for _, task := range node.Tasks {
-			if task.Status == model.Promised {
+			if task.Status == model.Pipelined {
 				claim(task)
 			}
 		}
@@ -208,7 +208,7 @@ func (p *plugin) claims(node *model.Node, taken isolated.Set) (claimed isolated.
 }
 
 // member returns whom a hold is for; nil when it is reserved, or for nobody any more.
-func (p *plugin) member(hold *model.Hold) *model.Task {
+func (p *plugin) member(hold *model.HeldCapacity) *model.Task {
 	job := p.snapshot.Job(hold.Job)
 	if job == nil || hold.Reserved() || hold.Request.At(p.charged) == 0 {
 		return nil
@@ -222,11 +222,11 @@ func (p *plugin) member(hold *model.Hold) *model.Task {
 }
 
 // ExplainShortage says how many isolated CPUs a node has left, where it has too few; see framework.Assigner.
-func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal {
+func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal {
 	if position != p.charged {
 		return nil
 	}
-	free := max(0, node.Free(position, room))
+	free := max(0, node.FreeAmount(position, room))
 	return p.refusals.room(fmt.Sprintf("insufficient isolated cpu (need %d, free %d)", task.Request.At(position), free), true)
 }
 

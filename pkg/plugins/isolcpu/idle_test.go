@@ -79,7 +79,7 @@ func BenchmarkNothingIsolated(b *testing.B) {
 				session := framework.Open(snapshot, profile, framework.Options{Memory: &memory})
 				session.Try(func(statement *framework.Statement) *model.Refusal {
 					for _, job := range snapshot.Jobs {
-						node, _ := session.SelectNode(job.Tasks[0], model.IdleRoom, nil)
+						node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
 						if refusal := statement.Allocate(job.Tasks[0], node); refusal != nil {
 							b.Fatal(refusal)
 						}

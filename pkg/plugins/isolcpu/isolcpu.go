@@ -84,7 +84,7 @@ type plugin struct {
 // sight is what there is among the nodes, looked for when these have changed.
 type sight struct {
 	snapshot *model.Snapshot
-	mark     model.Mark
+	mark     model.Cursor
 	// isolated tells that a node has isolated CPUs, excluded that such a node's allocatable CPU does not count them.
 	isolated, excluded bool
 }
@@ -118,7 +118,7 @@ func (s *sight) look(snapshot *model.Snapshot) {
 	if s.snapshot == snapshot && snapshot.Journal.SameNodes(s.mark) {
 		return
 	}
-	*s = sight{snapshot: snapshot, mark: snapshot.Journal.Mark()}
+	*s = sight{snapshot: snapshot, mark: snapshot.Journal.Cursor()}
 	for _, node := range snapshot.Nodes {
 		if node.Isolated != nil {
 			s.isolated = true
@@ -129,7 +129,7 @@ func (s *sight) look(snapshot *model.Snapshot) {
 
 // TranslateRequest divides what a pod asks for between the two pools; see model.RequestTranslator. A bound pod is charged for the
 // ids that stand on it, or, without any, for ordinary CPU alone.
-func (p *plugin) TranslateRequest(dimensions *model.Dimensions, pod *corev1.Pod, request *model.Resources) *model.Refusal {
+func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
 	if pod.Spec.NodeName != "" {
 		if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
 			charge(dimensions, request, held.CPUs.Len(), isolated.OrdinaryBeside(pod, held))
@@ -146,14 +146,14 @@ func (p *plugin) TranslateRequest(dimensions *model.Dimensions, pod *corev1.Pod,
 	return nil
 }
 
-func charge(dimensions *model.Dimensions, request *model.Resources, ids int, ordinary int64) {
+func charge(dimensions *model.ResourceIndex, request *model.Resources, ids int, ordinary int64) {
 	request.Set(model.CPU, min(ordinary, model.MaxAmount))
-	request.Set(dimensions.Position(isolated.Resource), int64(ids))
+	request.Set(dimensions.Index(isolated.Resource), int64(ids))
 }
 
 // TranslateCapacity divides what a node offers; see model.RequestTranslator. Where allocatable CPU counts the isolated ones,
 // ordinary CPU is what is left without them. A node whose isolated CPUs cannot be read takes no pods: it would be given too many.
-func (p *plugin) TranslateCapacity(dimensions *model.Dimensions, node *corev1.Node, allocatable *model.Resources) *model.Refusal {
+func (p *plugin) TranslateCapacity(dimensions *model.ResourceIndex, node *corev1.Node, allocatable *model.Resources) *model.Refusal {
 	text, there := node.Annotations[isolated.TopologyAnnotation]
 	if !there {
 		return nil
@@ -169,6 +169,6 @@ func (p *plugin) TranslateCapacity(dimensions *model.Dimensions, node *corev1.No
 	if topology.Mode == isolated.Included {
 		allocatable.Set(model.CPU, allocatable.At(model.CPU)-1000*count)
 	}
-	allocatable.Set(dimensions.Position(isolated.Resource), count)
+	allocatable.Set(dimensions.Index(isolated.Resource), count)
 	return nil
 }

@@ -63,7 +63,7 @@ func TestPodsAreSpreadByDefaultOnlyWhenAskedFor(t *testing.T) {
 		}
 		sibling, task := spreadTask("sibling"), spreadTask("p")
 		used, free := hostNode("a"), hostNode("b")
-		sibling.Position = model.Position{Status: model.Running, Node: "a"}
+		sibling.Placement = model.Placement{Status: model.Running, Node: "a"}
 		used.Place(sibling)
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{used, free}}
 		plugin := newPlugin()

@@ -99,19 +99,19 @@ func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
 	w := newWorld(t, strategy(config.LeastAllocated))
 	room := model.Resources{model.CPU: 4000, model.Memory: 8 << 30}
 	idle := func(uid string) *model.Task {
-		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, Supposed: model.Supposed{100, 200 << 20}}
+		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, NonZeroDefaults: model.NonZeroDefaults{100, 200 << 20}}
 	}
 	used := &model.Node{Name: "a", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
 	free := &model.Node{Name: "b", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
 	one, two := idle("1"), idle("2")
-	one.Position = model.Position{Status: model.Placed, Node: "a"}
+	one.Placement = model.Placement{Status: model.Allocated, Node: "a"}
 	used.Place(one)
 	weights := nodeorder.Weights{LeastRequested: 1, BalancedResource: 1}
 	scores := w.ours(t, weights, idle("3"), []*model.Node{used, free})
 	if least := scores["leastrequested"]; least[0] >= least[1] {
 		t.Errorf("leastrequested is %v, want the free node above the other", least)
 	}
-	two.Position = model.Position{Status: model.Promised, Node: "b"}
+	two.Placement = model.Placement{Status: model.Pipelined, Node: "b"}
 	free.Place(two)
 	again := w.ours(t, weights, idle("3"), []*model.Node{used, free})
 	if !slices.Equal(again["leastrequested"], scores["leastrequested"]) {

@@ -291,7 +291,7 @@ func randomCluster(r *rand.Rand) cluster {
 			pod := randomPod(r, fmt.Sprint("p", i, "-", j))
 			pod.Spec.NodeName = node.Name
 			task := taskOf(pod)
-			task.Position = model.Position{Status: model.Running, Node: node.Name}
+			task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 			ours.Place(task)
 			c.pods = append(c.pods, pod)
 		}

@@ -28,7 +28,7 @@ type place struct {
 type places struct{ least, most, ratio, balanced []place }
 
 // placesIn finds the resources in the dimensions. One that nobody has named yet is left out, for no task requests it.
-func placesIn(dimensions *model.Dimensions, weights *Weights) places {
+func placesIn(dimensions *model.ResourceIndex, weights *Weights) places {
 	find := func(weight int64, resources Resources) []place {
 		if weight == 0 {
 			return nil
@@ -98,8 +98,8 @@ func demands(all []demand, places []place, task *model.Task, suppose bool) []dem
 		if p.scalar && request == 0 {
 			continue
 		}
-		if suppose && p.position < len(task.Supposed) {
-			request += task.Supposed[p.position]
+		if suppose && p.position < len(task.NonZeroDefaults) {
+			request += task.NonZeroDefaults[p.position]
 		}
 		all = append(all, demand{position: p.position, weight: p.weight, request: request})
 	}
@@ -137,15 +137,15 @@ func (f *fullness) score(node *model.Node) int64 {
 func (d *demand) on(node *model.Node) (used, capacity int64) {
 	capacity = offered(node, d.position)
 	used = capacity - node.Idle.At(d.position) + d.request
-	if d.position < len(node.Supposed) {
-		used += node.Supposed[d.position]
+	if d.position < len(node.NonZeroRequested) {
+		used += node.NonZeroRequested[d.position]
 	}
 	return used, capacity
 }
 
 // offered returns what the node itself offers of a resource: none of what is counted elsewhere.
 func offered(node *model.Node, position int) int64 {
-	if capacity := node.Allocatable.At(position); capacity != model.Elsewhere {
+	if capacity := node.Allocatable.At(position); capacity != model.ProvidedByDRA {
 		return capacity
 	}
 	return 0

@@ -342,7 +342,7 @@ func (c *contest) open() *framework.Session {
 }
 
 func task(session *framework.Session, pod *corev1.Pod) *model.Task {
-	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}).Tasks[0]
+	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
 }
 
 // scratches tells whether a claim is made with the pod and for nobody else.
@@ -396,14 +396,14 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 	}
 	verdicts := c.reference.judge(c.t, pod, nodes, placed)
 	one := task(session, pod)
-	feasible := session.Feasible(one, model.IdleRoom)
+	feasible := session.Feasible(one, model.Idle)
 	for i, verdict := range verdicts {
 		if len(nodes[i].Status.Allocatable) == 0 && len(verdict.by) > 0 {
 			verdicts[i].by["NodeResourcesFit"] = []string{unreported}
 		}
 		ours := slices.ContainsFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })
 		if ours != (len(verdict.by) == 0) {
-			_, tally := session.SelectNode(one, model.IdleRoom, nowhere)
+			_, tally := session.SelectNode(one, model.Idle, nowhere)
 			c.fail(pod, placed, "node %s: we say %v, kube-scheduler refuses by %v; we count %v", nodes[i].Name, ours, verdict.by,
 				tally.Causes())
 		}
@@ -418,11 +418,11 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 			}
 		}
 	}
-	chosen, _ := session.SelectNode(one, model.IdleRoom, nil)
+	chosen, _ := session.SelectNode(one, model.Idle, nil)
 	if (chosen != nil) != (len(feasible) > 0) || chosen != nil && !slices.Contains(feasible, chosen) {
 		c.fail(pod, placed, "chosen is %v, which is not one of the feasible", chosen)
 	}
-	_, tally := session.SelectNode(one, model.IdleRoom, nowhere)
+	_, tally := session.SelectNode(one, model.Idle, nowhere)
 	if wrong := compareReasons(tally.Causes(), verdicts); wrong != "" {
 		c.fail(pod, placed, "%s", wrong)
 	}
@@ -434,7 +434,7 @@ func nowhere(*model.Node) bool { return false }
 
 // compareReasons holds the reasons we count against those of kube-scheduler. Where one filter alone refuses a node the
 // reason is its; where several do it may be any of theirs. It returns what is wrong.
-func compareReasons(causes []model.Cause, verdicts []verdict) string {
+func compareReasons(causes []model.NodeReason, verdicts []verdict) string {
 	counted, least, most, refused, sum := map[string]int{}, map[string]int{}, map[string]int{}, 0, 0
 	for _, cause := range causes {
 		reason := cause.Detail

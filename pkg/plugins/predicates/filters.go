@@ -61,7 +61,9 @@ func onPod(concerns func(*corev1.Pod) bool) func(*model.Task) bool {
 }
 
 // wantsDevices tells whether the task has resource claims, or will have one for extended resources.
-func wantsDevices(task *model.Task) bool { return task.ByClass || hasResourceClaims(task.Pod) }
+func wantsDevices(task *model.Task) bool {
+	return task.MayUseDeviceClass || hasResourceClaims(task.Pod)
+}
 
 func namesNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 

@@ -71,7 +71,7 @@ func (w *world) snapshot(nodes []*corev1.Node) *model.Snapshot {
 		if known, err := w.view.NodeInfos().Get(object.Name); err == nil {
 			for _, pod := range known.GetPods() {
 				task := taskOf(pod.GetPod())
-				task.Position = model.Position{Status: model.Running, Node: node.Name}
+				task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 				node.Place(task)
 			}
 		}

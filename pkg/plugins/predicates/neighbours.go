@@ -8,7 +8,7 @@ import (
 
 // counts returns the index that sees what the session looks at: all pods, or those that stay.
 func (p *plugin) counts() *topology.Index {
-	if p.snapshot != nil && p.snapshot.LooksAhead() {
+	if p.snapshot != nil && p.snapshot.ExcludesTerminating() {
 		return p.index.Ahead()
 	}
 	return p.index

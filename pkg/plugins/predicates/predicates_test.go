@@ -60,9 +60,9 @@ func TestRefusalsAreShared(t *testing.T) {
 	if answers[0] == nil || answers[0] != answers[1] {
 		t.Errorf("got %p and %p, want one refusal", answers[0], answers[1])
 	}
-	var tally model.Tally
-	tally.Count(answers[0])
-	tally.Count(answers[1])
+	var tally model.NodeDiagnosis
+	tally.Add(answers[0])
+	tally.Add(answers[1])
 	if got, want := tally.Refusal(2, 0, "").String(), "needs 2, 0 placed; 2 nodes: were unschedulable"; got != want {
 		t.Errorf("the user reads %q, want %q", got, want)
 	}

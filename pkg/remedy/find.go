@@ -131,7 +131,7 @@ func (q *question) starts() bool {
 	var refusal *model.Refusal
 	q.suppose(func(*framework.Statement) {
 		before := q.exact
-		refusal = start.New(q.session, q.job, q.options.Largest, &q.exact).Start(model.FutureIdle)
+		refusal = start.New(q.session, q.job, q.options.Largest, &q.exact).Place(model.FutureIdle)
 		q.left -= before - max(0, q.exact)
 	})
 	if refusal == nil {

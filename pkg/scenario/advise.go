@@ -34,7 +34,7 @@ func (s *stage) advise() string {
 func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Advice)) {
 	snapshot := s.state.Snapshot(s.world.now)
 	snapshot.Budgets, snapshot.EvictionBackoff = s.world.allBudgets(), s.spared
-	options := remedy.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.Largest(snapshot)}
+	options := remedy.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.MaxAllocatable(snapshot)}
 	remedy.Ask(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
 		for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {
 			if job := snapshot.Job(key); job != nil {

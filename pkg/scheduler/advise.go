@@ -203,7 +203,7 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 	a := s.advisor
 	options := remedy.Options{
 		Preempts: slices.ContainsFunc(s.profile.Actions, func(action framework.Action) bool { return action.Name() == preempt.Name }),
-		Budget:   remedy.DefaultBudget, Largest: start.Largest(snapshot),
+		Budget:   remedy.DefaultBudget, Largest: start.MaxAllocatable(snapshot),
 	}
 	left -= len(snapshot.Nodes) / 4
 	ask := func() {

@@ -12,28 +12,28 @@ import (
 // that is. When that fails it is tried domain by domain. Members may be bound together in several ways: by zone and by rack,
 // servers in one rack and workers in another one. Then one domain is chosen for each of the ties.
 
-// domain is the nodes that share one value of a topology label.
-type domain struct {
+// topologyDomain is the nodes that share one value of a topology label.
+type topologyDomain struct {
 	// of are the kinds of members it is for; the others go anywhere.
-	of map[kind]bool
-	// holds tells by a node's index whether it is in: that is asked for every member.
-	holds []bool
+	of map[equivalenceClass]bool
+	// nodes tells by a node's index whether it is in: that is asked for every member.
+	nodes []bool
 }
 
-func (t *Trial) domain(key, value string, of map[kind]bool) domain {
-	d := domain{of: of, holds: make([]bool, len(t.session.Snapshot.Nodes))}
+func (t *Placer) domain(key, value string, of map[equivalenceClass]bool) topologyDomain {
+	d := topologyDomain{of: of, nodes: make([]bool, len(t.session.Snapshot.Nodes))}
 	for i, node := range t.session.Snapshot.Nodes {
 		label, ok := node.Object.Labels[key]
-		d.holds[i] = ok && label == value
+		d.nodes[i] = ok && label == value
 	}
 	return d
 }
 
-func (d *domain) has(node *model.Node) bool { return d.holds[node.Index] }
+func (d *topologyDomain) has(node *model.Node) bool { return d.nodes[node.Index] }
 
-// inside returns the condition that the domains put on the task's node; nil when they put none.
-func (t *Trial) inside(within []domain, task *model.Task) func(*model.Node) bool {
-	var bound []domain
+// nodeCondition returns the condition that the domains put on the task's node; nil when they put none.
+func (t *Placer) nodeCondition(within []topologyDomain, task *model.Task) func(*model.Node) bool {
+	var bound []topologyDomain
 	for i := range within {
 		if within[i].of[t.kinds.of(task)] {
 			bound = append(bound, within[i])
@@ -46,7 +46,7 @@ func (t *Trial) inside(within []domain, task *model.Task) func(*model.Node) bool
 		return bound[0].has
 	}
 	return func(node *model.Node) bool {
-		return !slices.ContainsFunc(bound, func(d domain) bool { return !d.has(node) })
+		return !slices.ContainsFunc(bound, func(d topologyDomain) bool { return !d.has(node) })
 	}
 }
 
@@ -57,63 +57,65 @@ const (
 	// domainDiscount is how many nodes may be looked at in such a try for one look of an exact search: most are only asked
 	// for a label. placing is what it costs to place a member besides.
 	domainDiscount = 16
-	placing        = 16
+	placeFunc      = 16
 )
 
-// tie is a topology label of which some members must share one value, by required affinity to each other: those who ask and
+// requiredColocation is a topology label of which some members must share one value, by required affinity to each other: those who ask and
 // those who are asked for.
-type tie struct {
-	key string
-	of  map[kind]bool
-	// lead is a member that asks for it; values is how many domains there are for it.
-	lead   *model.Task
+type requiredColocation struct {
+	key     string
+	members map[equivalenceClass]bool
+	// anchor is a member that asks for it; values is how many domains there are for it.
+	anchor *model.Task
 	values int
 }
 
-// ties returns how members are tied to each other, the labels with the most values first: who shares a rack mostly shares the
+// requiredColocations returns how members are tied to each other, the labels with the most values first: who shares a rack mostly shares the
 // zone, too.
-func (t *Trial) ties() []tie {
-	if !slices.ContainsFunc(t.members, requiresPods) {
+func (t *Placer) requiredColocations() []requiredColocation {
+	if !slices.ContainsFunc(t.members, hasRequiredAffinity) {
 		return nil
 	}
 	first := t.kinds.first(t.members)
-	var ties []tie
+	var ties []requiredColocation
 	for _, task := range first {
 		for _, sibling := range first {
-			if !needs(task, sibling) {
+			if !requiresSibling(task, sibling) {
 				continue
 			}
 			for _, term := range requiredTerms(task) {
-				ties = bind(ties, tie{key: term.TopologyKey, lead: task, of: map[kind]bool{
+				ties = merge(ties, requiredColocation{key: term.TopologyKey, anchor: task, members: map[equivalenceClass]bool{
 					t.kinds.of(task): true, t.kinds.of(sibling): true,
 				}})
 			}
 		}
 	}
 	for i := range ties {
-		ties[i].values = t.values(ties[i].lead, ties[i].key)
+		ties[i].values = t.domainCount(ties[i].anchor, ties[i].key)
 	}
-	slices.SortStableFunc(ties, func(a, b tie) int { return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key)) })
+	slices.SortStableFunc(ties, func(a, b requiredColocation) int {
+		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
+	})
 	return ties
 }
 
-// bind adds a tie, as one with those of the same label that tie any of the same members.
-func bind(ties []tie, more tie) []tie {
-	var apart []tie
+// merge adds a tie, as one with those of the same label that tie any of the same members.
+func merge(ties []requiredColocation, more requiredColocation) []requiredColocation {
+	var apart []requiredColocation
 	for _, one := range ties {
-		if one.key != more.key || !meet(one.of, more.of) {
+		if one.key != more.key || !intersects(one.members, more.members) {
 			apart = append(apart, one)
 			continue
 		}
-		for of := range more.of {
-			one.of[of] = true
+		for of := range more.members {
+			one.members[of] = true
 		}
 		more = one
 	}
 	return append(apart, more)
 }
 
-func meet(a, b map[kind]bool) bool {
+func intersects(a, b map[equivalenceClass]bool) bool {
 	for of := range a {
 		if b[of] {
 			return true
@@ -122,11 +124,11 @@ func meet(a, b map[kind]bool) bool {
 	return false
 }
 
-// startWithin tries the domains of the ties, beside those that were chosen for others before. Every choice counts, also one that
+// placeInDomains tries the domains of the ties, beside those that were chosen for others before. Every choice counts, also one that
 // leaves none for the next tie: of several ties there are more choices than anybody can try.
-func (t *Trial) startWithin(ties []tie, chosen []domain, room model.CapacityKind) bool {
+func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(ties) == 0 {
-		return len(chosen) > 0 && t.startIn(chosen, room)
+		return len(chosen) > 0 && t.placeInDomain(chosen, room)
 	}
 	one := &ties[0]
 	for _, value := range t.domains(one, chosen, room) {
@@ -134,20 +136,20 @@ func (t *Trial) startWithin(ties []tie, chosen []domain, room model.CapacityKind
 			return false
 		}
 		t.tries++
-		if t.startWithin(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.of)), room) {
+		if t.placeInDomains(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.members)), room) {
 			return true
 		}
 	}
 	return false
 }
 
-// startIn tries to start with those members in their domains who must share one; if others take their places there, with
+// placeInDomain tries to start with those members in their domains who must share one; if others take their places there, with
 // those members first.
-func (t *Trial) startIn(within []domain, room model.CapacityKind) bool {
-	free := func(task *model.Task) bool { return t.inside(within, task) == nil }
+func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind) bool {
+	free := func(task *model.Task) bool { return t.nodeCondition(within, task) == nil }
 	try := func(members []*model.Task) bool {
 		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
-			return t.place(statement, members, room, within)
+			return t.placeInOrder(statement, members, room, within)
 		}) == nil
 	}
 	if try(t.members) {
@@ -156,31 +158,31 @@ func (t *Trial) startIn(within []domain, room model.CapacityKind) bool {
 	if !slices.ContainsFunc(t.members, free) {
 		return false
 	}
-	bound := those(t.members, func(task *model.Task) bool { return !free(task) })
-	return try(append(bound, those(t.members, free)...))
+	bound := filterTasks(t.members, func(task *model.Task) bool { return !free(task) })
+	return try(append(bound, filterTasks(t.members, free)...))
 }
 
-// pay takes looks off the budget, and one more, once as many choices were made as are free.
-func (t *Trial) pay(looks int) {
+// charge takes looks off the budget, and one more, once as many choices were made as are free.
+func (t *Placer) charge(looks int) {
 	if t.tries > maxDomains {
 		t.spend(looks + 1)
 	}
 }
 
 // exhausted tells that no more domains may be tried.
-func (t *Trial) exhausted() bool { return t.tries >= maxDomains && !t.solvent() }
+func (t *Placer) exhausted() bool { return t.tries >= maxDomains && !t.hasBudget() }
 
 // domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
 // roomiest first; on nodes of the domains that were chosen before.
-func (t *Trial) domains(of *tie, chosen []domain, room model.CapacityKind) []string {
-	t.pay(len(t.session.Snapshot.Nodes) / 2)
+func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room model.CapacityKind) []string {
+	t.charge(len(t.session.Snapshot.Nodes) / 2)
 	var domains []string
 	size := map[string]int64{}
-	for i, sharing := range t.sharing(of) {
-		values, nodes := t.byValue(sharing[0], of.key, chosen)
-		needed, holds := t.needed(of, sharing[0].Shape), map[string]int64{}
+	for i, sharing := range t.representatives(of) {
+		values, nodes := t.groupByDomain(sharing[0], of.key, chosen)
+		needed, holds := t.minimumOfShape(of, sharing[0].Shape), map[string]int64{}
 		for _, value := range values {
-			holds[value] = places(sharing, nodes[value], room)
+			holds[value] = capacityFor(sharing, nodes[value], room)
 		}
 		if i == 0 {
 			domains, size = values, holds
@@ -191,11 +193,11 @@ func (t *Trial) domains(of *tie, chosen []domain, room model.CapacityKind) []str
 	return domains
 }
 
-// sharing returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
-func (t *Trial) sharing(of *tie) [][]*model.Task {
-	groups := [][]*model.Task{{of.lead}}
+// representatives returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
+func (t *Placer) representatives(of *requiredColocation) [][]*model.Task {
+	groups := [][]*model.Task{{of.anchor}}
 	for _, task := range t.kinds.first(t.members) {
-		if !of.of[t.kinds.of(task)] || task == of.lead {
+		if !of.members[t.kinds.of(task)] || task == of.anchor {
 			continue
 		}
 		i := slices.IndexFunc(groups, func(group []*model.Task) bool { return group[0].Shape == task.Shape })
@@ -208,9 +210,9 @@ func (t *Trial) sharing(of *tie) [][]*model.Task {
 	return groups
 }
 
-// byValue sorts the task's candidates in the domains chosen by their values of a label, which it returns in the order of nodes.
-func (t *Trial) byValue(task *model.Task, key string, chosen []domain) (values []string, nodes map[string][]*model.Node) {
-	inside := t.inside(chosen, task)
+// groupByDomain sorts the task's candidates in the domains chosen by their values of a label, which it returns in the order of nodes.
+func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDomain) (values []string, nodes map[string][]*model.Node) {
+	inside := t.nodeCondition(chosen, task)
 	nodes = map[string][]*model.Node{}
 	for _, node := range t.session.EligibleNodes(task) {
 		value, ok := node.Object.Labels[key]
@@ -225,20 +227,20 @@ func (t *Trial) byValue(task *model.Task, key string, chosen []domain) (values [
 	return values, nodes
 }
 
-// needed returns how many members of a shape that are in the tie the job cannot do without, and one at least.
-func (t *Trial) needed(of *tie, shape model.Shape) int64 {
+// minimumOfShape returns how many members of a shape that are in the tie the job cannot do without, and one at least.
+func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64 {
 	others := t.job.Count(framework.Ready.Counts)
 	for _, task := range t.members {
-		if task.Shape != shape || !of.of[t.kinds.of(task)] {
+		if task.Shape != shape || !of.members[t.kinds.of(task)] {
 			others++
 		}
 	}
 	return max(1, int64(t.job.MinMember)-int64(others))
 }
 
-// places returns how many members of some kinds, all of one shape, the nodes would hold at most: as many as there is room for,
+// capacityFor returns how many members of some kinds, all of one shape, the nodes would hold at most: as many as there is room for,
 // of those who want to be apart one for each value of the label.
-func places(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind) int64 {
+func capacityFor(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind) int64 {
 	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
 	fits := func(node *model.Node) int64 {
 		fits := node.CopiesThatFit(sharing[0].Request, room)
@@ -251,7 +253,7 @@ func places(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind)
 	for _, node := range nodes {
 		most = min(model.MaxAmount, most+fits(node))
 	}
-	for _, key := range repellent(sharing) {
+	for _, key := range mutualAntiAffinityKeys(sharing) {
 		var held int64
 		seen := map[string]bool{}
 		for _, node := range nodes {

@@ -18,73 +18,73 @@ const (
 	Budget = 3_000_000
 )
 
-// exact is the search through every combination of members and nodes.
-type exact struct {
-	*Trial
+// exhaustive is the search through every combination of members and nodes.
+type exhaustive struct {
+	*Placer
 	room model.CapacityKind
 	// chosen are the members, in the order to place them; kinds tells who of them can stand for each other.
 	chosen []*model.Task
-	kinds  *kinds
+	kinds  *equivalenceClasses
 	// inOrder tells that a combination which can be reached at all is reached in that order: who stands opens no node to
 	// others.
 	inOrder bool
-	// hopeless are the combinations from which nothing led to a start.
-	hopeless map[string]bool
+	// infeasible are the combinations from which nothing led to a start.
+	infeasible map[string]bool
 }
 
-// startExact tries every combination of members and nodes, within the budget; of a gang with many members only those that
+// placeExhaustively tries every combination of members and nodes, within the budget; of a gang with many members only those that
 // make up the minimum. Members of whom any order is as good as another are not worth it.
-func (t *Trial) startExact(room model.CapacityKind) bool {
-	short := max(1, int(t.job.MinMember)-t.job.Count(standingFor(room).Counts))
+func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
+	short := max(1, int(t.job.MinMember)-t.job.Count(readinessFor(room).Counts))
 	chosen := t.members
 	if len(chosen) > exactMembers {
 		chosen = chosen[:min(short, len(chosen))]
 	}
-	if len(chosen) < 2 || len(chosen) > exactMembers || t.pointless(chosen, room) {
+	if len(chosen) < 2 || len(chosen) > exactMembers || t.isInterchangeable(chosen, room) {
 		return false
 	}
-	s := &exact{Trial: t, room: room, chosen: chosen, hopeless: map[string]bool{}}
-	s.inOrder = !slices.ContainsFunc(chosen, opens)
+	s := &exhaustive{Placer: t, room: room, chosen: chosen, infeasible: map[string]bool{}}
+	s.inOrder = !slices.ContainsFunc(chosen, mayEnable)
 	plain := !slices.ContainsFunc(chosen, func(task *model.Task) bool { return !t.session.FitsByResourcesOnly(task) })
 	if plain && sameShape(chosen) {
 		return false
 	}
-	if s.kinds = t.strictKinds(chosen, plain); !s.enoughFit(short, plain) {
+	if s.kinds = t.strictClasses(chosen, plain); !s.upperBoundSuffices(short, plain) {
 		return false
 	}
-	return t.session.Try(func(*framework.Statement) *model.Refusal { return s.combine(0, short) }) == nil
+	return t.session.Try(func(*framework.Statement) *model.Refusal { return s.search(0, short) }) == nil
 }
 
-// combine places the members one after the other on each node that will do, until every gate agrees; at least short more must
+// search places the members one after the other on each node that will do, until every gate agrees; at least short more must
 // get a place. In order it looks at those from one on only; any of them may be left out.
-func (s *exact) combine(from, short int) *model.Refusal {
-	gate := s.session.JobReady(s.job, standingFor(s.room))
+func (s *exhaustive) search(from, short int) *model.Refusal {
+	gate := s.session.JobReady(s.job, readinessFor(s.room))
 	if gate == nil {
 		return nil
 	}
-	here := s.combination(from)
-	if s.hopeless[here] || !s.solvent() {
+	here := s.stateKey(from)
+	if s.infeasible[here] || !s.hasBudget() {
 		return gate
 	}
 	left := s.waiting(from)
-	tried := map[kind]bool{}
+	tried := map[equivalenceClass]bool{}
 	for i, task := range left {
 		of := s.kinds.of(task)
 		if tried[of] || s.inOrder && len(left)-i < short || len(left) < short {
 			continue
 		}
 		tried[of] = true
-		if s.try(task, short) {
+		if s.tryNode(task, short) {
 			return nil
 		}
 	}
-	s.hopeless[here] = true
+	s.infeasible[here] = true
 	return gate
 }
 
-// try places the task on each node that will do, and others behind it.
-func (s *exact) try(task *model.Task, short int) bool {
-	s.spend(max(1, len(s.session.EligibleNodes(task))) * price(task))
+// tryNode places the task on each node that will do, and others behind it.
+func (s *exhaustive) tryNode(task *model.Task, short int) bool {
+	s.spend(max(1, len(s.session.EligibleNodes(task))) * filterCost(task))
 	next := 0
 	if s.inOrder {
 		next = slices.Index(s.chosen, task) + 1
@@ -94,7 +94,7 @@ func (s *exact) try(task *model.Task, short int) bool {
 			if refusal := take(statement, task, node, s.room); refusal != nil {
 				return refusal
 			}
-			return s.combine(next, short-1)
+			return s.search(next, short-1)
 		})
 		if refusal == nil {
 			return true
@@ -104,12 +104,12 @@ func (s *exact) try(task *model.Task, short int) bool {
 }
 
 // waiting returns who of the members from one on has no place and may get one.
-func (s *exact) waiting(from int) []*model.Task {
-	return those(s.chosen[from:], func(task *model.Task) bool { return !task.Status.HasNode() && task.Invalid == nil })
+func (s *exhaustive) waiting(from int) []*model.Task {
+	return filterTasks(s.chosen[from:], func(task *model.Task) bool { return !task.Status.HasNode() && task.Invalid == nil })
 }
 
-// combination writes down how many members of each kind are on each node, and from which one on others may follow.
-func (s *exact) combination(from int) string {
+// stateKey writes down how many members of each kind are on each node, and from which one on others may follow.
+func (s *exhaustive) stateKey(from int) string {
 	var places [][2]int
 	for _, task := range s.chosen {
 		if task.Status.HasNode() {
@@ -124,9 +124,9 @@ func (s *exact) combination(from int) string {
 	return string(text)
 }
 
-// strictKinds tells members apart by whatever makes a filter tell them apart: also by labels of which pods on nodes speak who
+// strictClasses tells members apart by whatever makes a filter tell them apart: also by labels of which pods on nodes speak who
 // keep others away, and by their volumes and claims. Where nothing but shape and room decides, nothing else matters.
-func (t *Trial) strictKinds(chosen []*model.Task, plain bool) *kinds {
+func (t *Placer) strictClasses(chosen []*model.Task, plain bool) *equivalenceClasses {
 	k := newKinds(chosen)
 	if !plain && !sameLabels(chosen) {
 		for _, node := range t.session.Snapshot.Nodes {
@@ -142,24 +142,24 @@ func (t *Trial) strictKinds(chosen []*model.Task, plain bool) *kinds {
 		switch {
 		case plain:
 			k.number(task, "")
-		case ownsClaims(task): // one may be on a node already
+		case hasPrivateClaims(task): // one may be on a node already
 			k.number(task, string(task.UID))
 		default:
-			k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))
+			k.number(task, string(writeStorage(k.encode(nil, task.Pod), task.Pod)))
 		}
 	}
 	return k
 }
 
-// pointless tells whether the members are alike and none of them has a say in where another one may go, so that no
+// isInterchangeable tells whether the members are alike and none of them has a say in where another one may go, so that no
 // combination is better than another. Pods on nodes may know them by other labels than they themselves speak of: who has the
 // same nodes is nevertheless the same to them.
-func (t *Trial) pointless(chosen []*model.Task, room model.CapacityKind) bool {
+func (t *Placer) isInterchangeable(chosen []*model.Task, room model.CapacityKind) bool {
 	k := newKinds(chosen)
 	for _, task := range chosen {
-		k.number(task, string(writeStorage(k.write(nil, task.Pod), task.Pod)))
+		k.number(task, string(writeStorage(k.encode(nil, task.Pod), task.Pod)))
 	}
-	if len(k.ids) > 1 || slices.ContainsFunc(chosen, entangled) {
+	if len(k.ids) > 1 || slices.ContainsFunc(chosen, constrainsSiblings) {
 		return false
 	}
 	if sameLabels(chosen) {
@@ -175,17 +175,17 @@ func sameShape(tasks []*model.Task) bool {
 	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return task.Shape != tasks[0].Shape })
 }
 
-// enoughFit tells whether enough members would find room if each kind were alone: a cheap look that spares the search in most
+// upperBoundSuffices tells whether enough members would find room if each kind were alone: a cheap look that spares the search in most
 // clusters that are simply full. One to whom siblings may open nodes gets the benefit of the doubt.
-func (s *exact) enoughFit(short int, plain bool) bool {
+func (s *exhaustive) upperBoundSuffices(short int, plain bool) bool {
 	type group struct {
 		shape model.Shape
-		of    kind
+		of    equivalenceClass
 	}
 	left := map[group]int64{}
 	fit := 0
 	for _, task := range s.chosen {
-		if opens(task) {
+		if mayEnable(task) {
 			fit++
 			continue
 		}
@@ -194,7 +194,7 @@ func (s *exact) enoughFit(short int, plain bool) bool {
 			like.of = s.kinds.of(task)
 		}
 		if _, known := left[like]; !known {
-			left[like] = places([]*model.Task{task}, s.session.Feasible(task, s.room), s.room)
+			left[like] = capacityFor([]*model.Task{task}, s.session.Feasible(task, s.room), s.room)
 		}
 		if left[like] > 0 {
 			left[like]--
@@ -204,12 +204,12 @@ func (s *exact) enoughFit(short int, plain bool) bool {
 	return fit >= short
 }
 
-// price is what a look at a node costs for the task: one, or more where filters know no short way.
-func price(task *model.Task) int {
+// filterCost is what a look at a node costs for the task: one, or more where filters know no short way.
+func filterCost(task *model.Task) int {
 	switch {
-	case stored(task):
+	case usesVolumesOrDevices(task):
 		return 50
-	case drawsSiblings(task):
+	case affectsSiblings(task):
 		return 4
 	default:
 		return 1

@@ -10,36 +10,36 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// kind is members that can stand for each other, by a number.
-type kind int
+// equivalenceClass is members that can stand for each other, by a number.
+type equivalenceClass int
 
-// kinds tells members apart.
-type kinds struct {
+// equivalenceClasses tells members apart.
+type equivalenceClasses struct {
 	// names are the labels by which pods are told apart; others, such as the number of a member in its job, do not matter.
 	names []string
-	// coarse tells that there are too many kinds: members are told apart by role and shape alone.
-	coarse bool
-	ids    map[identity]kind
-	known  map[*model.Task]kind
+	// byShapeOnly tells that there are too many kinds: members are told apart by role and shape alone.
+	byShapeOnly bool
+	ids         map[classKey]equivalenceClass
+	known       map[*model.Task]equivalenceClass
 }
 
-// identity is what members of one kind have in common.
-type identity struct {
+// classKey is what members of one kind have in common.
+type classKey struct {
 	role  string
 	shape model.Shape
-	// wants is what they say about other pods, and the labels by which others may speak of them.
-	wants string
+	// constraints is what they say about other pods, and the labels by which others may speak of them.
+	constraints string
 }
 
 // newKinds tells the members apart as far as they themselves do: by what they say, and by the labels that they speak of. Where
 // they speak of each other one by one there are as many kinds as members; then by role and shape, which orders servers before the
 // workers that must be near one of them.
-func newKinds(members []*model.Task) *kinds {
-	k := &kinds{ids: map[identity]kind{}, known: map[*model.Task]kind{}}
+func newKinds(members []*model.Task) *equivalenceClasses {
+	k := &equivalenceClasses{ids: map[classKey]equivalenceClass{}, known: map[*model.Task]equivalenceClass{}}
 	draws := false
 	for _, task := range members {
-		if drawsSiblings(task) {
-			k.learn(task.Pod)
+		if affectsSiblings(task) {
+			k.collectLabels(task.Pod)
 			draws = draws || task.Pod.Spec.Affinity != nil && task.Pod.Spec.Affinity.PodAffinity != nil
 		}
 	}
@@ -48,29 +48,29 @@ func newKinds(members []*model.Task) *kinds {
 	}
 	for _, task := range members {
 		if k.of(task); len(k.ids) > maxKinds {
-			return &kinds{coarse: true, ids: map[identity]kind{}, known: map[*model.Task]kind{}}
+			return &equivalenceClasses{byShapeOnly: true, ids: map[classKey]equivalenceClass{}, known: map[*model.Task]equivalenceClass{}}
 		}
 	}
 	return k
 }
 
 // of returns the kind of a task.
-func (k *kinds) of(task *model.Task) kind {
+func (k *equivalenceClasses) of(task *model.Task) equivalenceClass {
 	if known, ok := k.known[task]; ok {
 		return known
 	}
-	if k.coarse {
+	if k.byShapeOnly {
 		return k.number(task, "")
 	}
-	return k.number(task, string(k.write(nil, task.Pod)))
+	return k.number(task, string(k.encode(nil, task.Pod)))
 }
 
 // number returns the kind of a task that wants what the words say.
-func (k *kinds) number(task *model.Task, wants string) kind {
-	it := identity{role: task.Role, shape: task.Shape, wants: wants}
+func (k *equivalenceClasses) number(task *model.Task, wants string) equivalenceClass {
+	it := classKey{role: task.Role, shape: task.Shape, constraints: wants}
 	id, ok := k.ids[it]
 	if !ok {
-		id = kind(len(k.ids))
+		id = equivalenceClass(len(k.ids))
 		k.ids[it] = id
 	}
 	k.known[task] = id
@@ -81,8 +81,8 @@ func (k *kinds) number(task *model.Task, wants string) kind {
 const maxKinds = 16
 
 // first returns the first member of each kind.
-func (k *kinds) first(members []*model.Task) []*model.Task {
-	seen := map[kind]bool{}
+func (k *equivalenceClasses) first(members []*model.Task) []*model.Task {
+	seen := map[equivalenceClass]bool{}
 	var first []*model.Task
 	for _, task := range members {
 		if of := k.of(task); !seen[of] && len(first) < maxKinds {
@@ -93,8 +93,8 @@ func (k *kinds) first(members []*model.Task) []*model.Task {
 	return first
 }
 
-// learn takes down which labels the pod's terms and constraints speak of.
-func (k *kinds) learn(pod *corev1.Pod) {
+// collectLabels takes down which labels the pod's terms and constraints speak of.
+func (k *equivalenceClasses) collectLabels(pod *corev1.Pod) {
 	for _, term := range terms(pod) {
 		k.learnSelector(term.LabelSelector)
 	}
@@ -107,7 +107,7 @@ func (k *kinds) learn(pod *corev1.Pod) {
 	}
 }
 
-func (k *kinds) learnSelector(selector *metav1.LabelSelector) {
+func (k *equivalenceClasses) learnSelector(selector *metav1.LabelSelector) {
 	if selector == nil {
 		return
 	}
@@ -120,15 +120,15 @@ func (k *kinds) learnSelector(selector *metav1.LabelSelector) {
 }
 
 // learnName keeps the names sorted: a selector has them in no order.
-func (k *kinds) learnName(name string) {
+func (k *equivalenceClasses) learnName(name string) {
 	if i, found := slices.BinarySearch(k.names, name); !found {
 		k.names = slices.Insert(k.names, i, name)
 	}
 }
 
-// write writes down what the pod says about pods, its host ports, and the labels that matter. Every piece comes with its
+// encode writes down what the pod says about pods, its host ports, and the labels that matter. Every piece comes with its
 // length, so that different pods never have the same text.
-func (k *kinds) write(b []byte, pod *corev1.Pod) []byte {
+func (k *equivalenceClasses) encode(b []byte, pod *corev1.Pod) []byte {
 	if affinity := pod.Spec.Affinity; affinity != nil {
 		b = writePiece(b, affinity.PodAffinity, affinity.PodAffinity != nil)
 		b = writePiece(b, affinity.PodAntiAffinity, affinity.PodAntiAffinity != nil)

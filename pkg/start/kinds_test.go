@@ -68,10 +68,10 @@ func TestReaches(t *testing.T) {
 		}, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := reaches(&test.term, "own", surely); got != test.surely {
+			if got := coversNamespace(&test.term, "own", certain); got != test.surely {
 				t.Errorf("surely: %t", got)
 			}
-			if got := reaches(&test.term, "own", maybe); got != test.maybe {
+			if got := coversNamespace(&test.term, "own", possible); got != test.maybe {
 				t.Errorf("maybe: %t", got)
 			}
 		})

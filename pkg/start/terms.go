@@ -14,14 +14,14 @@ import (
 // This file reads what members say about other pods. Whether a node will do is for filters to say, who know all pods; here
 // it is about siblings alone, of whom none has a node yet, to know where it is worth to look.
 
-// drawsSiblings tells whether pods anywhere, siblings too, can open or close nodes to the task.
-func drawsSiblings(task *model.Task) bool {
+// affectsSiblings tells whether pods anywhere, siblings too, can open or close nodes to the task.
+func affectsSiblings(task *model.Task) bool {
 	affinity := task.Pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) ||
 		len(task.Pod.Spec.TopologySpreadConstraints) > 0
 }
 
-func requiresPods(task *model.Task) bool { return len(requiredTerms(task)) > 0 }
+func hasRequiredAffinity(task *model.Task) bool { return len(requiredTerms(task)) > 0 }
 
 func requiredTerms(task *model.Task) []corev1.PodAffinityTerm {
 	affinity := task.Pod.Spec.Affinity
@@ -31,8 +31,8 @@ func requiredTerms(task *model.Task) []corev1.PodAffinityTerm {
 	return affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 }
 
-// prefersPods tells whether the task prefers to be near any pods.
-func prefersPods(task *model.Task) bool {
+// hasPreferredAffinity tells whether the task prefers to be near any pods.
+func hasPreferredAffinity(task *model.Task) bool {
 	affinity := task.Pod.Spec.Affinity
 	return affinity != nil && affinity.PodAffinity != nil &&
 		len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
@@ -68,52 +68,52 @@ func terms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	return all
 }
 
-// needs tells whether the sibling may be one of those whom the task must be near: they are whom all of its terms mean.
-func needs(task, sibling *model.Task) bool {
+// requiresSibling tells whether the sibling may be one of those whom the task must be near: they are whom all of its terms mean.
+func requiresSibling(task, sibling *model.Task) bool {
 	terms := requiredTerms(task)
 	return len(terms) > 0 && !slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool {
-		return !means(&term, task.Pod, sibling.Pod, maybe)
+		return !matches(&term, task.Pod, sibling.Pod, possible)
 	})
 }
 
-// repellent returns the labels of which no two of the tasks, nor two like one of them, can share a value.
-func repellent(tasks []*model.Task) []string {
-	keys := repels(tasks[0], tasks)
+// mutualAntiAffinityKeys returns the labels of which no two of the tasks, nor two like one of them, can share a value.
+func mutualAntiAffinityKeys(tasks []*model.Task) []string {
+	keys := antiAffinityKeys(tasks[0], tasks)
 	for _, task := range tasks[1:] {
-		more := repels(task, tasks)
+		more := antiAffinityKeys(task, tasks)
 		keys = slices.DeleteFunc(keys, func(key string) bool { return !slices.Contains(more, key) })
 	}
 	return keys
 }
 
-// repels returns the labels by which the task keeps itself apart from all of the others.
-func repels(task *model.Task, others []*model.Task) (keys []string) {
+// antiAffinityKeys returns the labels by which the task keeps itself apart from all of the others.
+func antiAffinityKeys(task *model.Task, others []*model.Task) (keys []string) {
 	terms := repellingTerms(task.Pod)
 	for i := range terms {
-		if !slices.ContainsFunc(others, func(other *model.Task) bool { return !means(&terms[i], task.Pod, other.Pod, surely) }) {
+		if !slices.ContainsFunc(others, func(other *model.Task) bool { return !matches(&terms[i], task.Pod, other.Pod, certain) }) {
 			keys = append(keys, terms[i].TopologyKey)
 		}
 	}
 	return keys
 }
 
-// certainty is what to say where a term chooses namespaces by labels that are not known here.
-type certainty bool
+// matchResult is what to say where a term chooses namespaces by labels that are not known here.
+type matchResult bool
 
 const (
-	surely certainty = false
-	maybe  certainty = true
+	certain  matchResult = false
+	possible matchResult = true
 )
 
-// means tells whether a term of one pod is about the other, its sibling.
-func means(term *corev1.PodAffinityTerm, of, sibling *corev1.Pod, unknown certainty) bool {
+// matches tells whether a term of one pod is about the other, its sibling.
+func matches(term *corev1.PodAffinityTerm, of, sibling *corev1.Pod, unknown matchResult) bool {
 	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	return err == nil && reaches(term, of.Namespace, unknown) && selector.Matches(labels.Set(sibling.Labels))
+	return err == nil && coversNamespace(term, of.Namespace, unknown) && selector.Matches(labels.Set(sibling.Labels))
 }
 
-// reaches tells whether a term of a pod is about pods of the pod's own namespace. Of a namespace's labels only its name, which
+// coversNamespace tells whether a term of a pod is about pods of the pod's own namespace. Of a namespace's labels only its name, which
 // the API server writes, is known here.
-func reaches(term *corev1.PodAffinityTerm, namespace string, unknown certainty) bool {
+func coversNamespace(term *corev1.PodAffinityTerm, namespace string, unknown matchResult) bool {
 	if term.NamespaceSelector == nil {
 		return len(term.Namespaces) == 0 || slices.Contains(term.Namespaces, namespace)
 	}
@@ -138,30 +138,30 @@ func reaches(term *corev1.PodAffinityTerm, namespace string, unknown certainty) 
 	return true
 }
 
-// opens tells whether a sibling that gets a place may open nodes to the task; by anything else it can only close some.
-func opens(task *model.Task) bool {
-	return requiresPods(task) || slices.ContainsFunc(task.Pod.Spec.TopologySpreadConstraints,
+// mayEnable tells whether a sibling that gets a place may open nodes to the task; by anything else it can only close some.
+func mayEnable(task *model.Task) bool {
+	return hasRequiredAffinity(task) || slices.ContainsFunc(task.Pod.Spec.TopologySpreadConstraints,
 		func(constraint corev1.TopologySpreadConstraint) bool {
 			return constraint.WhenUnsatisfiable == corev1.DoNotSchedule
 		})
 }
 
-// entangled tells whether the task has a say in where siblings like it may go, beyond the node that it takes: by what it says
+// constrainsSiblings tells whether the task has a say in where siblings like it may go, beyond the node that it takes: by what it says
 // about pods, or by what it shares with them.
-func entangled(task *model.Task) bool {
-	return opens(task) || len(repellingTerms(task.Pod)) > 0 || slices.ContainsFunc(task.Pod.Spec.Volumes,
+func constrainsSiblings(task *model.Task) bool {
+	return mayEnable(task) || len(repellingTerms(task.Pod)) > 0 || slices.ContainsFunc(task.Pod.Spec.Volumes,
 		func(volume corev1.Volume) bool { return volume.PersistentVolumeClaim != nil }) ||
 		slices.ContainsFunc(task.Pod.Spec.ResourceClaims,
 			func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName != nil })
 }
 
-// stored tells whether filters ask about volumes or devices for the task.
-func stored(task *model.Task) bool {
+// usesVolumesOrDevices tells whether filters ask about volumes or devices for the task.
+func usesVolumesOrDevices(task *model.Task) bool {
 	return task.MayUseDeviceClass || len(task.Pod.Spec.Volumes) > 0 || len(task.Pod.Spec.ResourceClaims) > 0
 }
 
-// ownsClaims tells whether volumes or devices are claimed for the task alone.
-func ownsClaims(task *model.Task) bool {
+// hasPrivateClaims tells whether volumes or devices are claimed for the task alone.
+func hasPrivateClaims(task *model.Task) bool {
 	return task.MayUseDeviceClass || slices.ContainsFunc(task.Pod.Spec.Volumes,
 		func(volume corev1.Volume) bool { return volume.Ephemeral != nil }) ||
 		slices.ContainsFunc(task.Pod.Spec.ResourceClaims,

@@ -14,32 +14,32 @@ import (
 // holds its whole minimum. Scores alone would look at one member at a time: the first takes the best node, the others follow
 // it until its domain is full, and the rest end up elsewhere although another domain had room for all.
 
-// wish is a topology label of which members prefer to share one value.
-type wish struct {
+// preferredColocation is a topology label of which members prefer to share one value.
+type preferredColocation struct {
 	key string
 	// of tells whose wish it is; lead is the first of them to be placed.
-	of   map[kind]bool
+	of   map[equivalenceClass]bool
 	lead *model.Task
 	// values is how many domains there are.
 	values int
 }
 
-// startTogether starts the gang in one domain, if its members prefer that and one holds its minimum. Narrow domains are
+// placeColocated starts the gang in one domain, if its members prefer that and one holds its minimum. Narrow domains are
 // tried before wide ones, for who shares a rack mostly shares the zone, too. Of several that hold the gang the one is tried
 // first in which the best node for the first member lies: so all that scores know, of taints, of images, of how full nodes
 // should be, has its say about domains as it has about nodes, where the tightest or the roomiest domain would fit the taste of
 // some clusters only.
 //
 // Members that have a node already draw the others to it by their scores, and are not second-guessed here.
-func (t *Trial) startTogether(room model.CapacityKind) bool {
-	if !t.session.PrefersColocation() || t.job.Count(Stays) > 0 {
+func (t *Placer) placeColocated(room model.CapacityKind) bool {
+	if !t.session.PrefersColocation() || t.job.Count(IsSettledOnNode) > 0 {
 		return false
 	}
 	tries := maxDomains
-	wishes := t.wishes()
+	wishes := t.preferredColocations()
 	for i := range wishes {
 		w := &wishes[i]
-		roomy := t.roomy(w, room)
+		roomy := t.fittingDomains(w, room)
 		for ; tries > 0 && len(roomy) > 0; tries-- {
 			node, _ := t.session.SelectNode(w.lead, room, func(node *model.Node) bool {
 				value, ok := node.Object.Labels[w.key]
@@ -52,7 +52,7 @@ func (t *Trial) startTogether(room model.CapacityKind) bool {
 			within := t.domain(w.key, value, w.of)
 			delete(roomy, value)
 			refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-				return t.place(statement, t.members, room, []domain{within})
+				return t.placeInOrder(statement, t.members, room, []topologyDomain{within})
 			})
 			if refusal == nil {
 				return true
@@ -62,35 +62,35 @@ func (t *Trial) startTogether(room model.CapacityKind) bool {
 	return false
 }
 
-// wishes returns the labels of which members prefer to share a value, those with the most values first. What members must
+// preferredColocations returns the labels of which members prefer to share a value, those with the most values first. What members must
 // share besides is a matter of filters, which hold in every try.
-func (t *Trial) wishes() []wish {
-	if !slices.ContainsFunc(t.members, prefersPods) {
+func (t *Placer) preferredColocations() []preferredColocation {
+	if !slices.ContainsFunc(t.members, hasPreferredAffinity) {
 		return nil
 	}
 	kinds := t.kinds.first(t.members)
-	var wishes []wish
+	var wishes []preferredColocation
 	for _, task := range kinds {
-		if !prefersPods(task) {
+		if !hasPreferredAffinity(task) {
 			continue
 		}
-		for _, key := range preferredKeys(task.Pod, kinds) {
-			i := slices.IndexFunc(wishes, func(w wish) bool { return w.key == key })
+		for _, key := range preferredTopologyKeys(task.Pod, kinds) {
+			i := slices.IndexFunc(wishes, func(w preferredColocation) bool { return w.key == key })
 			if i < 0 {
 				i = len(wishes)
-				wishes = append(wishes, wish{key: key, of: map[kind]bool{}, lead: task, values: t.values(task, key)})
+				wishes = append(wishes, preferredColocation{key: key, of: map[equivalenceClass]bool{}, lead: task, values: t.domainCount(task, key)})
 			}
 			wishes[i].of[t.kinds.of(task)] = true
 		}
 	}
-	slices.SortStableFunc(wishes, func(a, b wish) int {
+	slices.SortStableFunc(wishes, func(a, b preferredColocation) int {
 		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
 	})
 	return wishes
 }
 
-// values returns how many domains of the key there are for the task.
-func (t *Trial) values(task *model.Task, key string) int {
+// domainCount returns how many domains of the key there are for the task.
+func (t *Placer) domainCount(task *model.Task, key string) int {
 	values := map[string]bool{}
 	for _, node := range t.session.EligibleNodes(task) {
 		if value, ok := node.Object.Labels[key]; ok {
@@ -100,10 +100,10 @@ func (t *Trial) values(task *model.Task, key string) int {
 	return len(values)
 }
 
-// roomy returns the domains that have room for those members of the minimum that wish to share one, shape by shape; none when
+// fittingDomains returns the domains that have room for those members of the minimum that wish to share one, shape by shape; none when
 // fewer than two do. That they fit all together is for a try to show.
-func (t *Trial) roomy(w *wish, room model.CapacityKind) map[string]bool {
-	short := int(t.job.MinMember) - t.job.Count(standingFor(room).Counts)
+func (t *Placer) fittingDomains(w *preferredColocation, room model.CapacityKind) map[string]bool {
+	short := int(t.job.MinMember) - t.job.Count(readinessFor(room).Counts)
 	needs := map[model.Shape]int64{}
 	var shapes []*model.Task
 	sharing := 0
@@ -143,8 +143,8 @@ func (t *Trial) roomy(w *wish, room model.CapacityKind) map[string]bool {
 	return roomy
 }
 
-// preferredKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.
-func preferredKeys(pod *corev1.Pod, siblings []*model.Task) []string {
+// preferredTopologyKeys returns the topology labels of which the pod prefers to share a value with any of the siblings.
+func preferredTopologyKeys(pod *corev1.Pod, siblings []*model.Task) []string {
 	var keys []string
 	terms := pod.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	for i := range terms {
@@ -152,13 +152,15 @@ func preferredKeys(pod *corev1.Pod, siblings []*model.Task) []string {
 		if slices.Contains(keys, term.TopologyKey) {
 			continue
 		}
-		if slices.ContainsFunc(siblings, func(sibling *model.Task) bool { return means(term, pod, sibling.Pod, surely) }) {
+		if slices.ContainsFunc(siblings, func(sibling *model.Task) bool { return matches(term, pod, sibling.Pod, certain) }) {
 			keys = append(keys, term.TopologyKey)
 		}
 	}
 	return keys
 }
 
-// Stays tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
+// IsSettledOnNode tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
 // left has not begun, so that victims recreated by their owner do not come before whoever evicted them.
-func Stays(task *model.Task) bool { return task.Status.Occupies() && task.Status != model.Releasing }
+func IsSettledOnNode(task *model.Task) bool {
+	return task.Status.Occupies() && task.Status != model.Releasing
+}

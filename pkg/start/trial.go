@@ -5,17 +5,17 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Trial is the attempt to find room for one job's minimum.
-type Trial struct {
+// Placer is the attempt to find room for one job's minimum.
+type Placer struct {
 	session *framework.Session
 	job     *model.Job
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
-	kinds   *kinds
+	kinds   *equivalenceClasses
 	// tries is how many domains were chosen since the start began.
 	tries int
-	// left is what searches may still look at for this job, overall what for all jobs together.
-	left    int
+	// budget is what searches may still look at for this job, overall what for all jobs together.
+	budget  int
 	overall *int
 	// cut tells that others had left less of that than the job might have had, and that it was not enough.
 	cut bool
@@ -23,60 +23,60 @@ type Trial struct {
 
 // New returns a trial of the job's waiting members, as the session stands. largest is what Largest returns for the snapshot;
 // budget is what exact searches may still look at, in nodes, for all jobs that share it.
-func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Trial {
+func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Placer {
 	session.ApplyReservations(job)
 	kinds := newKinds(job.Pending())
-	return &Trial{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
+	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
 }
 
 // Members are the waiting tasks in the order to place them; must not be changed.
-func (t *Trial) Members() []*model.Task { return t.members }
+func (t *Placer) Members() []*model.Task { return t.members }
 
-// Cut tells that a Start failed that might not have, had others left more of the budget.
-func (t *Trial) Cut() bool { return t.cut }
+// BudgetExhausted tells that a Start failed that might not have, had others left more of the budget.
+func (t *Placer) BudgetExhausted() bool { return t.cut }
 
-// Start places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
+// Place places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
 // Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a small
 // first choice does not make a feasible gang fail; if they are few, and one's place may be another one's only one, or close
 // nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
 // trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
-func (t *Trial) Start(room model.CapacityKind) *model.Refusal {
-	if t.session.WithBackoffNodes(t.job, func() bool { return t.start(room) == nil }) {
+func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
+	if t.session.WithBackoffNodes(t.job, func() bool { return t.place(room) == nil }) {
 		return nil
 	}
-	return t.start(room)
+	return t.place(room)
 }
 
-func (t *Trial) start(room model.CapacityKind) *model.Refusal {
+func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	t.session.ApplyReservations(t.job)
-	t.tries, t.left = 0, searchBudget
-	if t.startTogether(room) {
+	t.tries, t.budget = 0, searchBudget
+	if t.placeColocated(room) {
 		return nil
 	}
 	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
-		return t.place(statement, t.members, room, nil)
+		return t.placeInOrder(statement, t.members, room, nil)
 	})
-	if refusal == nil || t.startWithin(t.ties(), nil, room) || t.startExact(room) {
+	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
 		return nil
 	}
 	return refusal
 }
 
 // spend takes looks off the budget.
-func (t *Trial) spend(looks int) {
-	t.left -= looks
+func (t *Placer) spend(looks int) {
+	t.budget -= looks
 	*t.overall -= looks
 }
 
-// solvent tells whether anything is left of the budget, and takes down when that is others' doing.
-func (t *Trial) solvent() bool {
-	t.cut = t.cut || t.left > 0 && *t.overall <= 0
-	return t.left > 0 && *t.overall > 0
+// hasBudget tells whether anything is left of the budget, and takes down when that is others' doing.
+func (t *Placer) hasBudget() bool {
+	t.cut = t.cut || t.budget > 0 && *t.overall <= 0
+	return t.budget > 0 && *t.overall > 0
 }
 
-// Stands tells whether what was promised to the job in an earlier cycle is still enough for it to start, once those who are
+// NominationsSuffice tells whether what was promised to the job in an earlier cycle is still enough for it to start, once those who are
 // leaving are gone. It leaves no trace.
-func (t *Trial) Stands() bool {
+func (t *Placer) NominationsSuffice() bool {
 	stands := false
 	t.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, task := range t.members {
@@ -94,12 +94,12 @@ func (t *Trial) Stands() bool {
 	return stands
 }
 
-// place takes the members in that order until every gate agrees. A member that finds no room is passed over, since another one
+// placeInOrder takes the members in that order until every gate agrees. A member that finds no room is passed over, since another one
 // may do; the first of them is the reason when the gates do not agree in the end.
-func (t *Trial) place(
-	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []domain,
+func (t *Placer) placeInOrder(
+	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
 ) *model.Refusal {
-	standing := standingFor(room)
+	standing := readinessFor(room)
 	var reason *model.Refusal
 	evictable := false // whether taking pods away could help any of those without a place
 	hopeless := map[model.Shape]bool{}
@@ -120,12 +120,12 @@ func (t *Trial) place(
 		}
 		refusal := task.Invalid
 		if refusal == nil {
-			refusal = t.placeOne(statement, task, room, within)
+			refusal = t.placeTask(statement, task, room, within)
 		}
 		if refusal != nil {
 			// What is wrong with one pod alone says nothing about others of its shape.
 			hopeless[task.Shape] = hopeless[task.Shape] || task.Invalid == nil && t.session.FitsByResourcesOnly(task)
-			reason, evictable = earlier(reason, refusal), evictable || refusal.Evictable
+			reason, evictable = firstRefusal(reason, refusal), evictable || refusal.Evictable
 			continue
 		}
 		short--
@@ -137,11 +137,11 @@ func (t *Trial) place(
 	return t.explain(standing, gate, reason, evictable)
 }
 
-func (t *Trial) placeOne(
-	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []domain,
+func (t *Placer) placeTask(
+	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain,
 ) *model.Refusal {
-	t.pay(placing + len(t.session.Snapshot.Nodes)/domainDiscount)
-	node, tally := t.session.SelectNode(task, room, t.inside(within, task))
+	t.charge(placeFunc + len(t.session.Snapshot.Nodes)/domainDiscount)
+	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))
 	if node == nil {
 		return tally.Refusal(0, 0, task.Role)
 	}
@@ -156,9 +156,9 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 	return statement.Allocate(task, node)
 }
 
-// FitsInto tells whether the job would start on room that is idle or being released, if it took on each node no more than
+// FitsWithin tells whether the job would start on room that is idle or being released, if it took on each node no more than
 // the room given there, by name of the node. It leaves no trace.
-func (t *Trial) FitsInto(rooms map[string]model.Resources) bool {
+func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
 	left := map[string]model.Resources{}
 	for name, room := range rooms {
@@ -194,7 +194,7 @@ func covers(room, request model.Resources) bool {
 	return len(room) > 0
 }
 
-func standingFor(room model.CapacityKind) framework.Readiness {
+func readinessFor(room model.CapacityKind) framework.Readiness {
 	if room == model.FutureIdle {
 		return framework.Pipelined
 	}
@@ -203,7 +203,7 @@ func standingFor(room model.CapacityKind) framework.Readiness {
 
 // explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
 // the first of the others did not.
-func (t *Trial) explain(
+func (t *Placer) explain(
 	standing framework.Readiness, gate, member *model.Refusal, evictable bool,
 ) *model.Refusal {
 	whole := *member
@@ -227,8 +227,8 @@ func (t *Trial) explain(
 	return &whole
 }
 
-// earlier returns the first, or the second when there is no first.
-func earlier[T any](first, second *T) *T {
+// firstRefusal returns the first, or the second when there is no first.
+func firstRefusal[T any](first, second *T) *T {
 	if first != nil {
 		return first
 	}

@@ -2,9 +2,9 @@ package start
 
 import "github.com/tutti-sched/tutti/pkg/model"
 
-// Waits returns why a job waits that others were evicted for: until they are gone. It names them, up to a few.
-func Waits(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
-	names := leaving(snapshot, job)
+// WaitingForVictims returns why a job waits that others were evicted for: until they are gone. It names them, up to a few.
+func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
+	names := terminatingPods(snapshot, job)
 	if names == "" {
 		return &model.Refusal{Code: model.WaitingForVictims, Detail: "the pods that were evicted for it are gone"}
 	}
@@ -13,8 +13,8 @@ func Waits(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
 	}
 }
 
-// leaving names those who are to leave where room is promised to the job, up to a few; empty when all are gone.
-func leaving(snapshot *model.Snapshot, job *model.Job) string {
+// terminatingPods names those who are to leave where room is promised to the job, up to a few; empty when all are gone.
+func terminatingPods(snapshot *model.Snapshot, job *model.Job) string {
 	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
 	seen := map[string]bool{}
 	for _, task := range job.Tasks {

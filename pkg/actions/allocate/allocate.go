@@ -41,7 +41,7 @@ func (a *action) Execute(session *framework.Session) {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
-		case short(session, job) && job.Count(start.Stays) > 0:
+		case short(session, job) && job.Count(start.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
 			promised = append(promised, job)
@@ -50,7 +50,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &run{
-		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, failures: &a.failures,
+		session: session, largest: start.MaxAllocatable(session.Snapshot), budget: a.budget, failures: &a.failures,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
@@ -155,11 +155,11 @@ func (r *run) tryMinimum(job *model.Job) {
 		return
 	}
 	trial := start.New(session, job, r.largest, &r.budget)
-	refusal := trial.Start(model.Idle)
+	refusal := trial.Place(model.Idle)
 	if refusal == nil {
 		return
 	}
-	if trial.Cut() { // with more to spend it might have started, as it may in the next cycle
+	if trial.BudgetExhausted() { // with more to spend it might have started, as it may in the next cycle
 		again := *refusal
 		again.Transient, refusal = true, &again
 	}
@@ -168,7 +168,7 @@ func (r *run) tryMinimum(job *model.Job) {
 		r.failures.remember(session, job, refusal)
 		return
 	}
-	if trial.Start(model.FutureIdle) == nil {
+	if trial.Place(model.FutureIdle) == nil {
 		session.Refuse(job, &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),

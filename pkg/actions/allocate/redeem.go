@@ -19,18 +19,18 @@ func (r *run) redeem(job *model.Job) bool {
 	trial := start.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its room all the same.
-		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.Stands() {
+		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.NominationsSuffice() {
 			session.ReleaseNominations(job)
 		}
 		session.Refuse(job, refusal)
 		return true
 	}
-	refusal := trial.Start(model.Idle)
+	refusal := trial.Place(model.Idle)
 	if refusal == nil {
 		return true
 	}
-	if trial.Stands() {
-		waits := start.Waits(session.Snapshot, job)
+	if trial.NominationsSuffice() {
+		waits := start.WaitingForVictims(session.Snapshot, job)
 		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) { // whoever it is may agree without a sign, and be the only one in the way
 			waits.Transient, waits.Note = true, refusal.String()
 		}

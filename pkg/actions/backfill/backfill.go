@@ -119,9 +119,9 @@ func (h *holder) tell(session *framework.Session) {
 	}
 }
 
-func (r *run) trial(job *model.Job) *start.Trial {
+func (r *run) trial(job *model.Job) *start.Placer {
 	if r.largest == nil {
-		r.largest = start.Largest(r.session.Snapshot)
+		r.largest = start.MaxAllocatable(r.session.Snapshot)
 	}
 	return start.New(r.session, job, r.largest, &r.searches)
 }

@@ -192,7 +192,7 @@ func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Res
 	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
 		return false
 	}
-	if !start.Stays(leaving.task) {
+	if !start.IsSettledOnNode(leaving.task) {
 		return false
 	}
 	expected := int64(unknown)

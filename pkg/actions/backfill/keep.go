@@ -142,7 +142,7 @@ func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
 				}
 			}
 		}
-		stands = r.trial(job).FitsInto(rooms)
+		stands = r.trial(job).FitsWithin(rooms)
 		return supposition
 	})
 	if stands {

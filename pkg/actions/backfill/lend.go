@@ -174,7 +174,7 @@ func (l *lender) starts(
 	defer l.session.UseReservedUntil(job, 0)
 	trial := l.trial(job)
 	l.session.Try(func(*framework.Statement) *model.Refusal {
-		refusal := trial.Start(model.Idle)
+		refusal := trial.Place(model.Idle)
 		found = refusal == nil
 		return last(refusal)
 	})

@@ -21,7 +21,7 @@ const step = 64
 type plan struct {
 	run     *run
 	job     *model.Job
-	trial   *start.Trial
+	trial   *start.Placer
 	leaving []departure
 	// rooms are where the job fits after enough of them have left, as few as was found by now; nil when it never does.
 	rooms  []model.ReservedNode
@@ -129,7 +129,7 @@ func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	fits := false
 	p.run.session.Try(func(*framework.Statement) *model.Refusal {
-		if fits = p.trial.Start(model.FutureIdle) == nil; fits {
+		if fits = p.trial.Place(model.FutureIdle) == nil; fits {
 			p.rooms, p.enough = roomsOf(p.trial.Members()), departed
 		}
 		return supposition

@@ -53,7 +53,7 @@ func (s *search) nearby(p *plan) *plan {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		if refusal := s.trial.Start(model.FutureIdle); refusal != nil {
+		if refusal := s.trial.Place(model.FutureIdle); refusal != nil {
 			return refusal
 		}
 		s.seats = nil

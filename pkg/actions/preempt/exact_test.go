@@ -28,11 +28,11 @@ type placing struct{}
 func (placing) Name() string { return "placing" }
 
 func (placing) Execute(session *framework.Session) {
-	largest := start.Largest(session.Snapshot)
+	largest := start.MaxAllocatable(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
 		budget := start.Budget
 		if session.JobReady(job, framework.Ready) != nil {
-			if refusal := start.New(session, job, largest, &budget).Start(model.Idle); refusal != nil {
+			if refusal := start.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
 				session.Refuse(job, refusal)
 			}
 		}

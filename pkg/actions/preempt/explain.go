@@ -51,7 +51,7 @@ func (s *search) inVain() string {
 	s.spend(s.looks())
 	var why *model.Refusal
 	s.session.Try(func(*framework.Statement) *model.Refusal {
-		why = s.trial.Start(model.FutureIdle)
+		why = s.trial.Place(model.FutureIdle)
 		return undone() // it was only a question
 	})
 	if why != nil {

@@ -47,7 +47,7 @@ func promised(task *model.Task) bool { return task.Status == model.Pipelined }
 
 // renew promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
 func (r *run) renew(job *model.Job) bool {
-	refusal := start.New(r.session, job, r.largest, &r.exact).Start(model.FutureIdle)
+	refusal := start.New(r.session, job, r.largest, &r.exact).Place(model.FutureIdle)
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}

@@ -50,7 +50,7 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	stuck := stuckIn(session.Snapshot)
 	run := &run{
-		session: session, options: a.options, tiny: a.tiny, seed: a.past.seed, largest: start.Largest(session.Snapshot),
+		session: session, options: a.options, tiny: a.tiny, seed: a.past.seed, largest: start.MaxAllocatable(session.Snapshot),
 		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
 		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{},
 		hopeless: map[hopelessKey]*failed{}, paid: map[model.JobKey]bool{},
@@ -342,7 +342,7 @@ func (r *run) search(f *failed, pool *pool) bool {
 	case found != nil:
 		f.why = "somebody objects to the victims found"
 	default:
-		f.cut = s.trial.Cut() // others have used up what its places could be looked for with
+		f.cut = s.trial.BudgetExhausted() // others have used up what its places could be looked for with
 		r.remember(f)
 	}
 	return false

@@ -13,7 +13,7 @@ type search struct {
 	*run
 	job   *model.Job
 	pool  *pool
-	trial *start.Trial
+	trial *start.Placer
 	// hearing is what reviewers have said about plans for the job.
 	hearing *hearing
 	// boards are the run's, or this search's own when its pool is.
@@ -92,7 +92,7 @@ func (s *search) whyNot(units []unit) (why *model.Refusal) {
 	s.spend(s.looks())
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
-			why = s.trial.Start(model.FutureIdle)
+			why = s.trial.Place(model.FutureIdle)
 		}
 		return undone() // it was only a question
 	})
@@ -128,7 +128,7 @@ func (s *search) decide(p *plan) bool {
 		s.plans++
 	}
 	s.change()
-	waits := start.Waits(s.session.Snapshot, s.job)
+	waits := start.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left room over since it was refused
 		waits.Detail = "starts on room that is being released, once it is free; " + s.session.Refusal(s.job).String()
 	}
@@ -154,7 +154,7 @@ func (s *search) account(p *plan) {
 
 // start promises the members room, their seats if the free choice does not do.
 func (s *search) start(statement *framework.Statement) *model.Refusal {
-	if s.trial.Start(model.FutureIdle) == nil {
+	if s.trial.Place(model.FutureIdle) == nil {
 		return nil
 	}
 	for _, seat := range s.seats {

@@ -65,7 +65,7 @@ func (s *search) still(room *room, u *unit) bool {
 	s.spend(s.looks())
 	starts := false
 	s.session.Try(func(*framework.Statement) *model.Refusal {
-		starts = s.trial.Start(model.FutureIdle) == nil
+		starts = s.trial.Place(model.FutureIdle) == nil
 		return undone() // it was only a question
 	})
 	return starts

@@ -105,7 +105,7 @@ func (a *action) rehearse(r *run, holders, lapsed []*model.Job) (without int) {
 // prospectOf plays the turn of one job within the statement; lapsed tells that its room was taken back a moment ago, and may not be
 // there any more.
 func (a *action) prospectOf(stage *run, statement *framework.Statement, job *model.Job, lapsed bool) prospect {
-	if lapsed && start.New(stage.session, job, stage.largest, &stage.exact).Start(model.FutureIdle) == nil {
+	if lapsed && start.New(stage.session, job, stage.largest, &stage.exact).Place(model.FutureIdle) == nil {
 		stage.seen = false
 		return planned
 	}

@@ -21,7 +21,7 @@ const Name = "allocate"
 func New() framework.Action { return &action{budget: start.Budget} }
 
 type action struct {
-	failures failures
+	failures unschedulableCache
 	// budget is what exact searches may look at in one cycle.
 	budget int
 }
@@ -30,18 +30,18 @@ type action struct {
 func (*action) Name() string { return Name }
 
 // ResetCache drops what earlier tries have shown.
-func (a *action) ResetCache() { a.failures = failures{} }
+func (a *action) ResetCache() { a.failures = unschedulableCache{} }
 
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
 // evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
-	a.failures.follow(session)
+	a.failures.invalidate(session)
 	var begun, promised, waiting []*model.Job
-	for _, job := range unsettled(session) {
+	for _, job := range pendingJobs(session) {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
-		case short(session, job) && job.Count(start.IsSettledOnNode) > 0:
+		case belowMinimum(session, job) && job.Count(start.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
 			promised = append(promised, job)
@@ -49,32 +49,32 @@ func (a *action) Execute(session *framework.Session) {
 			waiting = append(waiting, job)
 		}
 	}
-	run := &run{
+	run := &cycle{
 		session: session, largest: start.MaxAllocatable(session.Snapshot), budget: a.budget, failures: &a.failures,
-		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
+		releasing: slices.ContainsFunc(session.Snapshot.Nodes, hasReleasing),
 	}
-	for job := range inOrder(session, begun) {
-		if !slices.ContainsFunc(job.Tasks, nominated) || !run.redeem(job) {
+	for job := range jobsInOrder(session, begun) {
+		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
 			run.tryMinimum(job)
 		}
 	}
-	above, rest := split(waiting, promised)
-	for job := range inOrder(session, slices.Concat(promised, above)) {
+	above, rest := partitionByNominated(waiting, promised)
+	for job := range jobsInOrder(session, slices.Concat(promised, above)) {
 		if !slices.ContainsFunc(job.Tasks, nominated) {
 			run.tryMinimum(job)
-		} else if !run.redeem(job) {
+		} else if !run.allocateNominated(job) {
 			rest = append(rest, job)
 		}
 	}
-	for job := range inOrder(session, rest) {
+	for job := range jobsInOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	handOutSurplus(session, slices.Concat(begun, promised, waiting))
+	allocateBeyondMinimum(session, slices.Concat(begun, promised, waiting))
 }
 
-// split returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
+// partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
 // those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who has just begun.
-func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
+func partitionByNominated(waiting, promised []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
 		if slices.ContainsFunc(promised, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
 			above = append(above, job)
@@ -85,8 +85,8 @@ func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
 	return above, rest
 }
 
-// unsettled returns the jobs of which somebody may wait.
-func unsettled(session *framework.Session) []*model.Job {
+// pendingJobs returns the jobs of which somebody may wait.
+func pendingJobs(session *framework.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
 		if !job.NothingPending || session.Uncached() {
@@ -96,7 +96,7 @@ func unsettled(session *framework.Session) []*model.Job {
 	return jobs
 }
 
-func short(session *framework.Session, job *model.Job) bool {
+func belowMinimum(session *framework.Session, job *model.Job) bool {
 	return session.JobReady(job, framework.Ready) != nil
 }
 
@@ -104,9 +104,9 @@ func pending(task *model.Task) bool { return task.Status == model.Pending }
 
 func nominated(task *model.Task) bool { return task.Nominated != "" }
 
-// inOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
+// jobsInOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
 // sorted once, the keys would move underneath.
-func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*model.Job) bool) {
+func jobsInOrder(session *framework.Session, jobs []*model.Job) func(yield func(*model.Job) bool) {
 	return func(yield func(*model.Job) bool) {
 		left := slices.SortedFunc(slices.Values(jobs), session.CompareJobs)
 		for len(left) > 0 {
@@ -127,22 +127,22 @@ func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*mod
 	}
 }
 
-// run is one execution of the action.
-type run struct {
+// cycle is one execution of the action.
+type cycle struct {
 	session *framework.Session
 	largest model.Resources
 	// releasing tells whether any node has room that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
 	budget   int
-	failures *failures
+	failures *unschedulableCache
 }
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
 // and records why it waits otherwise.
-func (r *run) tryMinimum(job *model.Job) {
+func (r *cycle) tryMinimum(job *model.Job) {
 	session := r.session
-	if !short(session, job) {
+	if !belowMinimum(session, job) {
 		return
 	}
 	session.ApplyReservations(job) // what is remembered below holds for the room that this job may use
@@ -150,8 +150,8 @@ func (r *run) tryMinimum(job *model.Job) {
 		session.Refuse(job, refusal)
 		return
 	}
-	if refusal := r.failures.foretell(session, job); refusal != nil {
-		session.Refuse(job, noteKept(session, job, refusal))
+	if refusal := r.failures.lookup(session, job); refusal != nil {
+		session.Refuse(job, explainReserved(session, job, refusal))
 		return
 	}
 	trial := start.New(session, job, r.largest, &r.budget)
@@ -163,9 +163,9 @@ func (r *run) tryMinimum(job *model.Job) {
 		again := *refusal
 		again.Transient, refusal = true, &again
 	}
-	session.Refuse(job, noteKept(session, job, refusal))
+	session.Refuse(job, explainReserved(session, job, refusal))
 	if !r.releasing {
-		r.failures.remember(session, job, refusal)
+		r.failures.put(session, job, refusal)
 		return
 	}
 	if trial.Place(model.FutureIdle) == nil {
@@ -176,7 +176,7 @@ func (r *run) tryMinimum(job *model.Job) {
 	}
 }
 
-// releases tells whether anything on the node is being released, be it only a pod's place among the pods of the node.
-func releases(node *model.Node) bool {
+// hasReleasing tells whether anything on the node is being released, be it only a pod's place among the pods of the node.
+func hasReleasing(node *model.Node) bool {
 	return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
 }

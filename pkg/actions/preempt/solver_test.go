@@ -245,7 +245,7 @@ func (p *problem) fit(idle []model.Resources, i, placed int) bool {
 	}
 	task := p.gang.Tasks[i]
 	for n, node := range p.snapshot.Nodes {
-		if _, no := task.Pod.Annotations[node.Name]; no || !holds(idle[n], task.Request) {
+		if _, no := task.Pod.Annotations[node.Name]; no || !holdsNomination(idle[n], task.Request) {
 			continue
 		}
 		idle[n].Sub(task.Request)
@@ -258,7 +258,7 @@ func (p *problem) fit(idle []model.Resources, i, placed int) bool {
 	return p.fit(idle, i+1, placed)
 }
 
-func holds(idle, request model.Resources) bool {
+func holdsNomination(idle, request model.Resources) bool {
 	return (request.At(0) == 0 || request.At(0) <= idle.At(0)) && (request.At(1) == 0 || request.At(1) <= idle.At(1))
 }
 

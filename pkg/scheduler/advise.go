@@ -19,24 +19,24 @@ import (
 // something to report, so that the loop is never held up by it for long, however many jobs wait.
 
 const (
-	// turnBudget is about how many looks at nodes one turn takes; a question that has begun is finished.
-	turnBudget = 60_000
-	// adviceAgain is how long an advice is believed while things change in the cluster.
-	adviceAgain = 10 * time.Second
-	// adviceShare is the part of the time, one in so many, that turns take at most while questions are left: a backlog of thousands takes
+	// searchBudget is about how many looks at nodes one turn takes; a question that has begun is finished.
+	searchBudget = 60_000
+	// refreshPeriod is how long an advice is believed while things change in the cluster.
+	refreshPeriod = 10 * time.Second
+	// maxLoopShare is the part of the time, one in so many, that turns take at most while questions are left: a backlog of thousands takes
 	// a while to be told what would help, rather than a processor for itself.
-	adviceShare = 10
-	// advicePatience is for how long a loop that has jobs to start puts questions off.
-	advicePatience = 5 * time.Second
+	maxLoopShare = 10
+	// maxStaleness is for how long a loop that has jobs to start puts questions off.
+	maxStaleness = 5 * time.Second
 )
 
-// advisor remembers what would let waiting jobs start, for as long as nothing that matters has changed.
+// suggester remembers what would let waiting jobs start, for as long as nothing that matters has changed.
 //
 // Invariant: while nothing happens, every question is asked once.
-type advisor struct {
-	known map[model.JobKey]advised
-	// same are the answers of this round, for jobs that are alike.
-	same map[remedy.Same]string
+type suggester struct {
+	known map[model.JobKey]suggestion
+	// sharedKey are the answers of this round, for jobs that are alike.
+	sharedKey map[remedy.Same]string
 	// round counts the cycles before which something had happened.
 	round uint64
 	// queue are the jobs to ask about, in order. rebuild tells that it is out of date.
@@ -48,9 +48,9 @@ type advisor struct {
 	resume time.Time
 }
 
-// advised is the advice for one job.
-type advised struct {
-	asked asked
+// suggestion is the advice for one job.
+type suggestion struct {
+	asked queryKey
 	round uint64
 	at    time.Time
 	text  string
@@ -58,44 +58,44 @@ type advised struct {
 	reason string
 }
 
-// asked is what a job was when it was asked about. When it is something else, what was said of it is not true any more.
-type asked struct {
+// queryKey is what a job was when it was asked about. When it is something else, what was said of it is not true any more.
+type queryKey struct {
 	uid              types.UID
 	code             model.Code
 	members, waiting int
 	minimum          int32
 }
 
-func newAdvisor() *advisor {
-	return &advisor{known: map[model.JobKey]advised{}, same: map[remedy.Same]string{}}
+func newAdvisor() *suggester {
+	return &suggester{known: map[model.JobKey]suggestion{}, sharedKey: map[remedy.Same]string{}}
 }
 
-func askedOf(job *model.Job, refusal *model.Refusal) asked {
-	return asked{
+func askedOf(job *model.Job, refusal *model.Refusal) queryKey {
+	return queryKey{
 		uid: job.UID, code: refusal.Code, members: len(job.Tasks), minimum: job.MinMember,
 		waiting: job.Count(func(task *model.Task) bool { return task.Status == model.Pending && !task.SchedulingGated }),
 	}
 }
 
-// text returns the advice for a job that waits; empty when nothing is known to help.
-func (a *advisor) text(job *model.Job) string { return a.known[job.Key].text }
+// message returns the advice for a job that waits; empty when nothing is known to help.
+func (a *suggester) message(job *model.Job) string { return a.known[job.Key].text }
 
 // cycle takes note of a cycle; happened tells that something had happened before it, or was decided in the one before.
-func (a *advisor) cycle(happened bool) {
+func (a *suggester) cycle(happened bool) {
 	a.rebuild = true
 	if happened {
 		a.round++
-		clear(a.same)
+		clear(a.sharedKey)
 	}
 }
 
 // plan lists the jobs to ask about: those of whom nothing is known that is true, and those of whom what is known is too old.
-func (a *advisor) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) {
+func (a *suggester) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal, now time.Time) {
 	a.rebuild, a.refresh, a.queue = false, time.Time{}, a.queue[:0]
 	var old []model.JobKey
 	for key, refusal := range refusals {
 		job := snapshot.Job(key)
-		if job == nil || !advisable(refusal) {
+		if job == nil || !canSuggest(refusal) {
 			delete(a.known, key)
 			continue
 		}
@@ -105,10 +105,10 @@ func (a *advisor) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*mode
 			delete(a.known, key)
 			a.queue = append(a.queue, key)
 		case known.round == a.round && known.reason == refusal.String():
-		case now.Sub(known.at) >= adviceAgain:
+		case now.Sub(known.at) >= refreshPeriod:
 			old = append(old, key)
 		default:
-			a.refresh = sooner(a.refresh, known.at.Add(adviceAgain))
+			a.refresh = sooner(a.refresh, known.at.Add(refreshPeriod))
 		}
 	}
 	for key := range a.known {
@@ -123,8 +123,8 @@ func (a *advisor) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*mode
 	a.queue = append(a.queue, old...)
 }
 
-// advisable tells whether something that somebody does could help, other than to wait.
-func advisable(refusal *model.Refusal) bool {
+// canSuggest tells whether something that somebody does could help, other than to wait.
+func canSuggest(refusal *model.Refusal) bool {
 	switch refusal.Code {
 	case model.InsufficientResources, model.NodesFiltered, model.NotEnoughMembers, model.SchedulingGated, model.GroupNotFound:
 		return true
@@ -153,7 +153,7 @@ func (s *Scheduler) advise(ctx context.Context, now time.Time) (again time.Time)
 	case a.since.IsZero():
 		a.since = now
 	}
-	if wait := a.since.Add(advicePatience); s.last.decided && now.Before(wait) {
+	if wait := a.since.Add(maxStaleness); s.last.decided && now.Before(wait) {
 		return wait
 	}
 	if now.Before(a.resume) {
@@ -163,7 +163,7 @@ func (s *Scheduler) advise(ctx context.Context, now time.Time) (again time.Time)
 	s.adviseSome(ctx, snapshot, left, now)
 	if len(a.queue) > 0 {
 		ended := s.options.Clock.Now()
-		a.resume = ended.Add(max(reportEvery, (adviceShare-1)*ended.Sub(began)))
+		a.resume = ended.Add(max(reportEvery, (maxLoopShare-1)*ended.Sub(began)))
 		return a.resume
 	}
 	a.since = time.Time{}
@@ -173,14 +173,14 @@ func (s *Scheduler) advise(ctx context.Context, now time.Time) (again time.Time)
 // adviseNames answers for pods whose group does not exist, which costs little, and returns what is left of the turn.
 func (s *Scheduler) adviseNames(ctx context.Context, snapshot *model.Snapshot, now time.Time) (left int) {
 	a := s.advisor
-	left = turnBudget
+	left = searchBudget
 	a.queue = slices.DeleteFunc(a.queue, func(key model.JobKey) bool {
 		refusal := s.refusals[key]
 		if refusal == nil || refusal.Code != model.GroupNotFound || left <= 0 {
 			return false
 		}
 		var words string
-		s.despitePanics(ctx, partAdvice, func() {
+		s.recoverPanics(ctx, partAdvice, func() {
 			var looks int
 			words, looks = remedy.Name(snapshot, key)
 			left -= 4 * looks
@@ -192,9 +192,9 @@ func (s *Scheduler) adviseNames(ctx context.Context, snapshot *model.Snapshot, n
 	return left
 }
 
-func (a *advisor) note(job *model.Job, refusal *model.Refusal, text string, now time.Time) {
+func (a *suggester) note(job *model.Job, refusal *model.Refusal, text string, now time.Time) {
 	if job != nil {
-		a.known[job.Key] = advised{asked: askedOf(job, refusal), round: a.round, at: now, text: text, reason: refusal.String()}
+		a.known[job.Key] = suggestion{asked: askedOf(job, refusal), round: a.round, at: now, text: text, reason: refusal.String()}
 	}
 }
 
@@ -225,21 +225,21 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 		ask()
 		return
 	}
-	s.despitePanics(ctx, partAdvice, ask)
+	s.recoverPanics(ctx, partAdvice, ask)
 }
 
 // ask returns the advice for one job, and what it has cost.
-func (a *advisor) ask(
+func (a *suggester) ask(
 	session *framework.Session, job *model.Job, refusal *model.Refusal, options remedy.Options,
 ) (text string, looks int) {
 	same, alike := remedy.Alike(session, job, refusal.Code)
 	each := 3 * len(job.Tasks) // of each the filters are asked, in two scopes, whether it is plain
-	if known, ok := a.same[same]; alike && ok {
+	if known, ok := a.sharedKey[same]; alike && ok {
 		return known, each
 	}
 	advice, looks := remedy.Find(session, job, refusal, options)
 	if alike {
-		a.same[same] = advice.String()
+		a.sharedKey[same] = advice.String()
 	}
 	return advice.String(), looks + each
 }

@@ -140,7 +140,7 @@ func TestQuestionsTakeAPartOfTheTime(t *testing.T) {
 	start := w.clock.Now()
 	w.playBy(t.Context(), 30*time.Second, 50*time.Millisecond)
 	passed := w.clock.Since(start)
-	if plugin.taken == 0 || plugin.taken > passed/adviceShare+passed/20 {
+	if plugin.taken == 0 || plugin.taken > passed/maxLoopShare+passed/20 {
 		t.Errorf("questions took %s of %s", plugin.taken, passed)
 	}
 }

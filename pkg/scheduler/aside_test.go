@@ -60,7 +60,7 @@ func (k *keeper) Abandon(pod types.UID) {
 	k.mailbox.Reply(commit.Reply{ID: call.ID, Err: context.Canceled})
 }
 
-func (k *keeper) Strand(pod *corev1.Pod) bool {
+func (k *keeper) IsOrphaned(pod *corev1.Pod) bool {
 	if k.stranded != pod.Name {
 		return false
 	}

@@ -12,19 +12,19 @@ import (
 // How long a job is not placed on a node to which the API server refused to bind one of its pods; doubled with each further
 // refusal.
 const (
-	firstAvoid   = 5 * time.Second
-	longestAvoid = 5 * time.Minute
+	minNodeBackoff = 5 * time.Second
+	maxNodeBackoff = 5 * time.Minute
 )
 
-// avoided are the nodes that jobs are kept from, so that what failed is tried elsewhere first. Whether the node is at fault or
+// nodeBackoff are the nodes that jobs are kept from, so that what failed is tried elsewhere first. Whether the node is at fault or
 // the pod, nobody can tell from one refusal: if it is the pod, it fails elsewhere too, and its job is held back.
-type avoided map[model.JobKey]map[string]hold
+type nodeBackoff map[model.JobKey]map[string]jobEntry
 
 // add keeps the job of a bind that failed from its node, longer than the last time.
-func (a avoided) add(outcome commit.Outcome, job types.UID, now time.Time) {
+func (a nodeBackoff) add(outcome commit.Outcome, job types.UID, now time.Time) {
 	nodes := a[outcome.Job]
 	if nodes == nil {
-		nodes = map[string]hold{}
+		nodes = map[string]jobEntry{}
 		a[outcome.Job] = nodes
 	}
 	last := nodes[outcome.Node]
@@ -34,8 +34,8 @@ func (a avoided) add(outcome commit.Outcome, job types.UID, now time.Time) {
 	if last.job != job {
 		last.delay = 0
 	}
-	delay := min(longestAvoid, max(firstAvoid, 2*last.delay))
-	nodes[outcome.Node] = hold{
+	delay := min(maxNodeBackoff, max(minNodeBackoff, 2*last.delay))
+	nodes[outcome.Node] = jobEntry{
 		job: job, until: now.Add(delay), delay: delay,
 		refusal: &model.Refusal{Code: model.BindFailed, Detail: "pod " + outcome.Pod.Name + " could not be bound: " + outcome.Message},
 	}
@@ -43,7 +43,7 @@ func (a avoided) add(outcome commit.Outcome, job types.UID, now time.Time) {
 
 // now returns the nodes that jobs of the snapshot are kept from at the moment, and when the first of that ends. It drops jobs that
 // are gone, and what has been forgiven for long.
-func (a avoided) now(
+func (a nodeBackoff) now(
 	snapshot *model.Snapshot, now time.Time,
 ) (refusals map[model.JobKey]map[string]*model.Refusal, wake time.Time) {
 	refusals = map[model.JobKey]map[string]*model.Refusal{}
@@ -51,7 +51,7 @@ func (a avoided) now(
 		job := snapshot.Job(key)
 		for name, hold := range nodes {
 			switch {
-			case job == nil || job.UID != hold.job || now.Sub(hold.until) > longestAvoid:
+			case job == nil || job.UID != hold.job || now.Sub(hold.until) > maxNodeBackoff:
 				delete(nodes, name)
 			case hold.until.After(now):
 				if refusals[key] == nil {

@@ -14,20 +14,20 @@ import (
 // This file shows the books of the nodes to those who ask from outside. The loop only copies numbers, between two cycles; who asks
 // makes a document of them.
 
-// booksFor is for how long a copy of the books is good enough for whoever asks next, so that nobody can keep the loop busy by asking.
-const booksFor = time.Second
+// maxReportAge is for how long a copy of the books is good enough for whoever asks next, so that nobody can keep the loop busy by asking.
+const maxReportAge = time.Second
 
-// books is a copy of what the snapshot says of its nodes.
-type books struct {
+// nodeReport is a copy of what the snapshot says of its nodes.
+type nodeReport struct {
 	at      time.Time
 	leading bool
 	// dimensions are those of the copy: the loop's own may grow.
 	dimensions *model.ResourceIndex
-	nodes      []nodeBook
+	nodes      []nodeState
 	holds      []model.HeldCapacity
 }
 
-type nodeBook struct {
+type nodeState struct {
 	name          string
 	unschedulable bool
 	refused       string
@@ -39,24 +39,24 @@ type nodeBook struct {
 	stale                        bool
 }
 
-// letLook calls those who want to see the snapshot. It costs nothing when nobody does.
-func (s *Scheduler) letLook(ctx context.Context, now time.Time) {
+// serveInspections calls those who want to see the snapshot. It costs nothing when nobody does.
+func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	if len(s.looks) == 0 {
 		return
 	}
 	snapshot := s.state.Snapshot(now)
 	for _, look := range s.looks {
-		s.despitePanics(ctx, partInspection, func() { look(snapshot) })
+		s.recoverPanics(ctx, partInspection, func() { look(snapshot) })
 	}
 	s.looks = nil
 }
 
-// copyBooks copies what the snapshot says of its nodes.
-func copyBooks(snapshot *model.Snapshot) *books {
-	b := &books{at: snapshot.Now, dimensions: snapshot.Dimensions.Clone(), nodes: make([]nodeBook, len(snapshot.Nodes))}
+// copyNodes copies what the snapshot says of its nodes.
+func copyNodes(snapshot *model.Snapshot) *nodeReport {
+	b := &nodeReport{at: snapshot.Now, dimensions: snapshot.Dimensions.Clone(), nodes: make([]nodeState, len(snapshot.Nodes))}
 	for i, node := range snapshot.Nodes {
 		copied := &b.nodes[i]
-		*copied = nodeBook{
+		*copied = nodeState{
 			name: node.Name, unschedulable: node.Object != nil && node.Object.Spec.Unschedulable, refused: node.Invalid.String(),
 			pods: len(node.Tasks), allocatable: node.Allocatable.Clone(), idle: node.Idle.Clone(), releasing: node.Releasing.Clone(),
 			isolated: node.Isolated, stale: node.AgentExpired,
@@ -72,24 +72,24 @@ func copyBooks(snapshot *model.Snapshot) *books {
 	return b
 }
 
-// Bookkeeper answers for the books of the nodes. It is safe for concurrent use; at most one question at a time is put to the loop.
-type Bookkeeper struct {
+// NodeInspector answers for the books of the nodes. It is safe for concurrent use; at most one question at a time is put to the loop.
+type NodeInspector struct {
 	loop *Scheduler
 	// turn holds one token while nobody asks.
 	turn chan struct{}
 	// last is the last answer; whoever has the token may use it.
-	last *books
+	last *nodeReport
 }
 
 // NewBookkeeper returns who answers for the books of the loop's nodes.
-func NewBookkeeper(loop *Scheduler) *Bookkeeper {
-	b := &Bookkeeper{loop: loop, turn: make(chan struct{}, 1)}
+func NewBookkeeper(loop *Scheduler) *NodeInspector {
+	b := &NodeInspector{loop: loop, turn: make(chan struct{}, 1)}
 	b.turn <- struct{}{}
 	return b
 }
 
 // Nodes returns the books of all nodes, at most booksFor old. The error is the context's, when it ends before the loop has time.
-func (b *Bookkeeper) Nodes(ctx context.Context) (*inspect.Nodes, error) {
+func (b *NodeInspector) Nodes(ctx context.Context) (*inspect.Nodes, error) {
 	copied, err := b.books(ctx)
 	if err != nil {
 		return nil, err
@@ -97,18 +97,18 @@ func (b *Bookkeeper) Nodes(ctx context.Context) (*inspect.Nodes, error) {
 	return copied.document(), nil
 }
 
-func (b *Bookkeeper) books(ctx context.Context) (*books, error) {
+func (b *NodeInspector) books(ctx context.Context) (*nodeReport, error) {
 	select {
 	case <-b.turn:
 		defer func() { b.turn <- struct{}{} }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if b.last != nil && b.loop.options.Clock.Since(b.last.at) < booksFor {
+	if b.last != nil && b.loop.options.Clock.Since(b.last.at) < maxReportAge {
 		return b.last, nil
 	}
-	answer := make(chan *books, 1)
-	b.loop.mailbox.look(func(snapshot *model.Snapshot) { answer <- copyBooks(snapshot) })
+	answer := make(chan *nodeReport, 1)
+	b.loop.mailbox.inspect(func(snapshot *model.Snapshot) { answer <- copyNodes(snapshot) })
 	select {
 	case copied := <-answer:
 		copied.leading = b.loop.history.isLeading()
@@ -119,7 +119,7 @@ func (b *Bookkeeper) books(ctx context.Context) (*books, error) {
 	}
 }
 
-func (b *books) document() *inspect.Nodes {
+func (b *nodeReport) document() *inspect.Nodes {
 	document := &inspect.Nodes{At: b.at, Leading: b.leading, Nodes: make([]inspect.Node, len(b.nodes))}
 	index := make(map[string]int, len(b.nodes))
 	for i := range b.nodes {
@@ -147,7 +147,7 @@ func (b *books) document() *inspect.Nodes {
 	return document
 }
 
-func (b *books) node(copied *nodeBook) inspect.Node {
+func (b *nodeReport) node(copied *nodeState) inspect.Node {
 	node := inspect.Node{
 		Name: copied.name, Unschedulable: copied.unschedulable, Refused: copied.refused, Pods: copied.pods,
 		Allocatable: b.list(copied, copied.allocatable), Idle: b.list(copied, copied.idle), Releasing: b.list(copied, copied.releasing),
@@ -163,7 +163,7 @@ func (b *books) node(copied *nodeBook) inspect.Node {
 }
 
 // list writes down a vector of a node. What is counted elsewhere, device by device, has no numbers here.
-func (b *books) list(copied *nodeBook, vector model.Resources) corev1.ResourceList {
+func (b *nodeReport) list(copied *nodeState, vector model.Resources) corev1.ResourceList {
 	list := b.dimensions.List(vector)
 	for i := range copied.allocatable {
 		if copied.allocatable[i] == model.ProvidedByDRA {

@@ -55,8 +55,8 @@ func conflictEnded(outcome commit.Outcome, now time.Time) commit.Write {
 	return podEvent(outcome.Pod, corev1.EventTypeWarning, reasonConflictEnded, "Evicted from node "+outcome.Node+": "+outcome.Why, now)
 }
 
-// tellLosers tells the users of groups that have lost a member to a conflict.
-func (s *Scheduler) tellLosers(victims []model.Eviction, now time.Time) {
+// emitConflictEvents tells the users of groups that have lost a member to a conflict.
+func (s *Scheduler) emitConflictEvents(victims []model.Eviction, now time.Time) {
 	for _, victim := range victims {
 		if loser := s.state.Job(victim.Job); loser != nil && loser.Group != nil {
 			event := jobEvent(loser, reasonConflictEnded, now)

@@ -11,16 +11,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// doubtFor is how long after its last attempt a bind whose fate is unknown stays assumed. It is far longer than the API
+// uncertainTimeout is how long after its last attempt a bind whose fate is unknown stays assumed. It is far longer than the API
 // server takes to answer and the watch to show it; the pod is pending again after it, and a second bind of a pod that was
 // bound all the same is refused by the API server.
-const doubtFor = 30 * time.Second
+const uncertainTimeout = 30 * time.Second
 
-// doubts are the binds of which neither the API server's answer nor the watch has told what became of them.
-type doubts map[types.UID]doubt
+// uncertainBinds are the binds of which neither the API server's answer nor the watch has told what became of them.
+type uncertainBinds map[types.UID]uncertainBind
 
-// doubt is one of them.
-type doubt struct {
+// uncertainBind is one of them.
+type uncertainBind struct {
 	job   model.JobKey
 	pod   model.PodRef
 	until time.Time
@@ -29,31 +29,31 @@ type doubt struct {
 }
 
 // add begins to doubt.
-func (d doubts) add(outcome commit.Outcome, now time.Time) {
-	d[outcome.Pod.UID] = doubt{job: outcome.Job, pod: outcome.Pod, until: now.Add(doubtFor), holds: outcome.Prepared}
+func (d uncertainBinds) add(outcome commit.Outcome, now time.Time) {
+	d[outcome.Pod.UID] = uncertainBind{job: outcome.Job, pod: outcome.Pod, until: now.Add(uncertainTimeout), holds: outcome.Prepared}
 }
 
 // renew doubts once more for as long.
-func (d doubts) renew(again doubt, now time.Time) {
-	again.until = now.Add(doubtFor)
+func (d uncertainBinds) renew(again uncertainBind, now time.Time) {
+	again.until = now.Add(uncertainTimeout)
 	d[again.pod.UID] = again
 }
 
 // expired removes and returns, in order of UID, the pods about which nothing was heard for too long.
-func (d doubts) expired(now time.Time) []doubt {
-	var all []doubt
+func (d uncertainBinds) expired(now time.Time) []uncertainBind {
+	var all []uncertainBind
 	for uid, one := range d {
 		if !one.until.After(now) {
 			all = append(all, one)
 			delete(d, uid)
 		}
 	}
-	slices.SortFunc(all, func(a, b doubt) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
+	slices.SortFunc(all, func(a, b uncertainBind) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
 	return all
 }
 
 // next returns when the first doubt expires; ok is false when there is none.
-func (d doubts) next() (when time.Time, ok bool) {
+func (d uncertainBinds) next() (when time.Time, ok bool) {
 	for _, one := range d {
 		if !ok || one.until.Before(when) {
 			when, ok = one.until, true

@@ -45,7 +45,7 @@ func (h *history) add(cycle *inspect.Cycle) {
 	h.ring[h.total%rememberedCycles] = cycle
 }
 
-func (h *history) lead() {
+func (h *history) setLeading() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leading = true
@@ -107,8 +107,8 @@ func (w *stopwatch) stop(snapshot *model.Snapshot, waiting int) time.Duration {
 	return w.cycle.Took.Duration
 }
 
-// decided takes down a decision.
-func (w *stopwatch) decided(decision *model.Decision) {
+// record takes down a decision.
+func (w *stopwatch) record(decision *model.Decision) {
 	line := inspect.Decision{Job: decision.Job.String(), Binds: len(decision.Binds), Evictions: len(decision.Evictions)}
 	for _, promise := range decision.Nominations {
 		if takesBack(promise) {

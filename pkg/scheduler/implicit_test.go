@@ -133,13 +133,13 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
 	for _, call := range calls {
-		if call.Kind == commit.CallEvent && call.Write.Event.Reason == reasonUndone {
+		if call.Kind == commit.CallEvent && call.Write.Event.Reason == reasonStartUndone {
 			if about := call.Write.Event.Regarding; about.Kind != "Job" || about.Name != "mpi" || about.UID != "job-mpi" {
 				t.Errorf("the event is about %+v", about)
 			}
 		}
 	}
-	if notes := events(calls, reasonUndone); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3 were bound in time") {
+	if notes := events(calls, reasonStartUndone); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3 were bound in time") {
 		t.Errorf("events %q", notes)
 	}
 	w.refuse = nil

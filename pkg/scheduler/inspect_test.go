@@ -155,7 +155,7 @@ func TestBooksShowWhatIsReserved(t *testing.T) {
 }
 
 // ask puts a question to the loop while it runs.
-func (w *world) ask(keeper *Bookkeeper) *inspect.Nodes {
+func (w *world) ask(keeper *NodeInspector) *inspect.Nodes {
 	w.t.Helper()
 	answer := make(chan *inspect.Nodes, 1)
 	go func() {
@@ -199,7 +199,7 @@ func TestBooksOfNodes(t *testing.T) {
 	if again := w.ask(keeper); len(again.Nodes) != 2 {
 		t.Error("the loop was asked again at once")
 	}
-	w.play(t.Context(), booksFor+time.Second)
+	w.play(t.Context(), maxReportAge+time.Second)
 	if later := w.ask(keeper); len(later.Nodes) != 3 {
 		t.Error("the books are old")
 	}

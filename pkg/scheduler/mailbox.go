@@ -13,13 +13,13 @@ import (
 // is ever held up, and is safe for concurrent use.
 type Mailbox struct {
 	mu      sync.Mutex
-	content letters
+	content inbox
 	// ready holds one token while there is something to take.
 	ready chan struct{}
 }
 
-// letters is what came in since the last look, each kind in its order.
-type letters struct {
+// inbox is what came in since the last look, each kind in its order.
+type inbox struct {
 	events []cluster.Event
 	// groups are the events about PodGroups; no order between them and the others matters.
 	groups  []cluster.Event
@@ -27,19 +27,19 @@ type letters struct {
 	// profiles are what makes the next profiles.
 	profiles []func() *framework.Profile
 	// looks are those who want to see the snapshot between two cycles.
-	looks []look
+	looks []inspection
 	lead  bool
 }
 
-// look reads a snapshot on the loop's goroutine, and keeps nothing of it.
-type look func(snapshot *model.Snapshot)
+// inspection reads a snapshot on the loop's goroutine, and keeps nothing of it.
+type inspection func(snapshot *model.Snapshot)
 
 // NewMailbox returns an empty mailbox.
 func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
 
 // Event delivers what a watch saw.
 func (m *Mailbox) Event(event cluster.Event) {
-	m.put(func(l *letters) {
+	m.put(func(l *inbox) {
 		if event.Kind == cluster.KindGroup {
 			l.groups = append(l.groups, event)
 		} else {
@@ -50,27 +50,27 @@ func (m *Mailbox) Event(event cluster.Event) {
 
 // Reply delivers the answer to a call.
 func (m *Mailbox) Reply(reply commit.Reply) {
-	m.put(func(l *letters) { l.replies = append(l.replies, reply) })
+	m.put(func(l *inbox) { l.replies = append(l.replies, reply) })
 }
 
 // Lead tells the loop that it may decide from now on: this process holds the Lease, and every event that was there at the
 // start has been delivered.
 func (m *Mailbox) Lead() {
-	m.put(func(l *letters) { l.lead = true })
+	m.put(func(l *inbox) { l.lead = true })
 }
 
 // Reconfigure delivers a new configuration: next is called between two cycles, on the loop's goroutine, and what it returns is the
 // profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
 func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
-	m.put(func(l *letters) { l.profiles = append(l.profiles, next) })
+	m.put(func(l *inbox) { l.profiles = append(l.profiles, next) })
 }
 
-// look asks the loop to call f with the snapshot between two cycles.
-func (m *Mailbox) look(f look) {
-	m.put(func(l *letters) { l.looks = append(l.looks, f) })
+// inspect asks the loop to call f with the snapshot between two cycles.
+func (m *Mailbox) inspect(f inspection) {
+	m.put(func(l *inbox) { l.looks = append(l.looks, f) })
 }
 
-func (m *Mailbox) put(write func(*letters)) {
+func (m *Mailbox) put(write func(*inbox)) {
 	m.mu.Lock()
 	write(&m.content)
 	m.mu.Unlock()
@@ -98,10 +98,10 @@ func (m *Mailbox) takeReplies() []commit.Reply {
 	return taken
 }
 
-func (m *Mailbox) take() letters {
+func (m *Mailbox) take() inbox {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	taken := m.content
-	m.content = letters{}
+	m.content = inbox{}
 	return taken
 }

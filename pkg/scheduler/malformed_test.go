@@ -28,10 +28,10 @@ func TestAPanicOverWhatThereIsToTellCostsItsJob(t *testing.T) {
 	if len(writes) == 0 || writes[0].Group == nil || writes[0].Group.Name != "good" {
 		t.Errorf("writes %+v", writes)
 	}
-	if complaints := r.takeComplaints(); len(complaints) != 1 || !strings.HasPrefix(complaints[0], "job ns/bad could not be reported: ") {
+	if complaints := r.takeErrors(); len(complaints) != 1 || !strings.HasPrefix(complaints[0], "job ns/bad could not be reported: ") {
 		t.Errorf("complaints %q", complaints)
 	}
-	if complaints := r.takeComplaints(); len(complaints) != 0 {
+	if complaints := r.takeErrors(); len(complaints) != 0 {
 		t.Errorf("again: %q", complaints)
 	}
 }

@@ -40,8 +40,8 @@ func TestARefusalFromOutsideIsAskedAgainSoon(t *testing.T) {
 		}
 		o.yes = true
 		asked := o.asked
-		if got := kinds(w.play(t.Context(), 2*outside))[commit.CallBind]; got != want {
-			t.Errorf("expires %t: %d binds within %s of the answer, want %d", expires, got, 2*outside, want)
+		if got := kinds(w.play(t.Context(), 2*transientRetry))[commit.CallBind]; got != want {
+			t.Errorf("expires %t: %d binds within %s of the answer, want %d", expires, got, 2*transientRetry, want)
 		}
 		if o.asked != asked {
 			t.Errorf("asked %d times more", o.asked-asked)
@@ -57,13 +57,13 @@ func TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore(t *testing.T) {
 	w.gang("g", 2, 2)
 	w.play(t.Context(), 3*time.Second)
 	w.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
-	w.play(t.Context(), echo/2)
+	w.play(t.Context(), ownEventDelay/2)
 	o.yes = true // and nothing tells the loop
-	if got := kinds(w.play(t.Context(), echo))[commit.CallBind]; got != 2 {
+	if got := kinds(w.play(t.Context(), ownEventDelay))[commit.CallBind]; got != 2 {
 		t.Errorf("%d binds, want 2", got)
 	}
 	before := w.loop.Cycles().Total
-	w.play(t.Context(), anyway/2)
+	w.play(t.Context(), resyncPeriod/2)
 	if after := w.loop.Cycles().Total; after > before+2 {
 		t.Errorf("%d cycles more, although nothing has happened", after-before)
 	}
@@ -96,19 +96,19 @@ func TestABindThatABinderOnlyClaimsIsDoneAgain(t *testing.T) {
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return &outsider{yes: true} }}})
 	w.node("n", "4")
 	w.gang("g", 2, 2)
-	w.play(t.Context(), doubtFor-time.Second)
+	w.play(t.Context(), uncertainTimeout-time.Second)
 	if len(l.asked) != 2 || len(w.calls) > 0 && kinds(w.calls)[commit.CallBind] > 0 {
 		t.Fatalf("asked %v, calls %v, want each pod once", l.asked, w.calls)
 	}
 	if got := kinds(w.play(t.Context(), 10*time.Second))[commit.CallBind]; got != 2 {
-		t.Errorf("%d binds after %s, want both done again", got, doubtFor)
+		t.Errorf("%d binds after %s, want both done again", got, uncertainTimeout)
 	}
 	for name, n := range l.asked {
 		if n != 2 {
 			t.Errorf("%s was asked %d times", name, n)
 		}
 	}
-	if got := kinds(w.play(t.Context(), 2*doubtFor))[commit.CallBind]; got != 0 {
+	if got := kinds(w.play(t.Context(), 2*uncertainTimeout))[commit.CallBind]; got != 0 {
 		t.Errorf("%d binds of pods that the watch has shown", got)
 	}
 }

@@ -25,9 +25,9 @@ const (
 	reasonPreempting = "Preempting"
 )
 
-// settlePlan acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
+// onEvictionOutcome acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
 // cycle plans anew.
-func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now time.Time) {
+func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	log := klog.FromContext(ctx)
 	job := s.state.Job(outcome.Job)
 	switch outcome.Kind {
@@ -48,12 +48,12 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome commit.Outcome, now 
 		s.wake(now)
 	case commit.Cleared:
 		if outcome.Job == (model.JobKey{}) {
-			s.tellLosers(outcome.Victims, now)
+			s.emitConflictEvents(outcome.Victims, now)
 			return
 		}
 		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
 		if len(outcome.Victims) > 0 {
-			s.tellJobs(outcome, job, now)
+			s.emitPreemptionEvents(outcome, job, now)
 		}
 	case commit.PromiseFailed:
 		if !outcome.Overtaken {
@@ -85,12 +85,12 @@ func promiseFailed(outcome commit.Outcome) *model.Refusal {
 func preempted(outcome commit.Outcome, job *model.Job, now time.Time) commit.Write {
 	write := podEvent(outcome.Pod, corev1.EventTypeNormal, reasonPreempted, "", now)
 	write.Event.Action = reasonPreempting
-	write.Event.Note, write.Event.Related = sake("Evicted from node "+outcome.Node, outcome.Job, job)
+	write.Event.Note, write.Event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Job, job)
 	return write
 }
 
-// sake adds to what was done for whom it was.
-func sake(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
+// onBehalfOf adds to what was done for whom it was.
+func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
 	note = done + " to make room for " + key.Describe()
 	if job == nil {
 		return note, nil
@@ -99,9 +99,9 @@ func sake(done string, key model.JobKey, job *model.Job) (note string, related *
 	return fmt.Sprintf("%s, whose priority is %d", note, job.Priority), &reference
 }
 
-// tellJobs tells the users of a job whom its plan has cost, and those of each group that lost members how many, in one event
+// emitPreemptionEvents tells the users of a job whom its plan has cost, and those of each group that lost members how many, in one event
 // each. job is nil when it is gone meanwhile.
-func (s *Scheduler) tellJobs(outcome commit.Outcome, job *model.Job, now time.Time) {
+func (s *Scheduler) emitPreemptionEvents(outcome commit.Outcome, job *model.Job, now time.Time) {
 	if job != nil {
 		s.machine.Write(now, preempting(outcome, job, now))
 	}
@@ -112,7 +112,7 @@ func (s *Scheduler) tellJobs(outcome commit.Outcome, job *model.Job, now time.Ti
 	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
 		if loser := s.state.Job(key); loser != nil && loser.IsSchedulableGroup() {
 			event := jobEvent(loser, reasonPreempted, now)
-			event.Note, event.Related = sake("Evicted "+counted(lost[key], "member"), outcome.Job, job)
+			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), outcome.Job, job)
 			s.machine.Write(now, commit.Write{Event: event})
 		}
 	}
@@ -125,10 +125,10 @@ func preempting(outcome commit.Outcome, job *model.Job, now time.Time) commit.Wr
 		nodes[victim.Node] = true
 	}
 	event := jobEvent(job, reasonPreempting, now)
-	event.Note = fmt.Sprintf("Evicted %s on %s to make room for %s: %s", counted(len(outcome.Victims), "pod"),
-		counted(len(nodes), "node"), counted(outcome.Members, "member"), few(outcome.Victims))
+	event.Note = fmt.Sprintf("Evicted %s on %s to make room for %s: %s", countNoun(len(outcome.Victims), "pod"),
+		countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), listPods(outcome.Victims))
 	if outcome.Failed > 0 {
-		event.Note += fmt.Sprintf("; %s stayed", counted(outcome.Failed, "pod"))
+		event.Note += fmt.Sprintf("; %s stayed", countNoun(outcome.Failed, "pod"))
 	}
 	return commit.Write{Event: event}
 }
@@ -139,8 +139,8 @@ func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {
 	}
 }
 
-// few names up to three victims.
-func few(victims []model.Eviction) string {
+// listPods names up to three victims.
+func listPods(victims []model.Eviction) string {
 	const most = 3
 	var names []string
 	for _, victim := range victims {
@@ -153,7 +153,7 @@ func few(victims []model.Eviction) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-func counted(n int, what string) string {
+func countNoun(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

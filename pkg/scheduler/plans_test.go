@@ -324,7 +324,7 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 		Kind: commit.PromiseFailed, Job: model.JobKey{Namespace: "default", Name: "mpi"}, Pod: ref(w.pods["mpi-0"]), Node: "n0", Overtaken: true,
 	}
 	for _, want := range []int{1, 0} {
-		w.loop.settle(t.Context(), []commit.Outcome{failed})
+		w.loop.handleOutcomes(t.Context(), []commit.Outcome{failed})
 		if got := len(w.loop.state.Snapshot(w.clock.Now()).Held()); got != want {
 			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Overtaken, got, want)
 		}

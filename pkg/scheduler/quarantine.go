@@ -20,10 +20,10 @@ const (
 	partInspection   = "inspection"
 )
 
-// despite does something about a job outside of a session. When somebody panics over it, the job is left alone for a while, as after a
+// quarantineOnPanic does something about a job outside of a session. When somebody panics over it, the job is left alone for a while, as after a
 // panic in a session, and the loop goes on with the others; why is returned then, else nil. Nothing is open here that would have to be
 // taken back: what was done before the panic stands.
-func (s *Scheduler) despite(ctx context.Context, where string, key model.JobKey, now time.Time, do func()) (why *model.Refusal) {
+func (s *Scheduler) quarantineOnPanic(ctx context.Context, where string, key model.JobKey, now time.Time, do func()) (why *model.Refusal) {
 	s.catch(where, do, func(what, stack string) {
 		why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + what}
 		if job := s.state.Job(key); job != nil {
@@ -34,8 +34,8 @@ func (s *Scheduler) despite(ctx context.Context, where string, key model.JobKey,
 	return why
 }
 
-// despitePanics does something that is nobody's job in particular, and that the loop can do without.
-func (s *Scheduler) despitePanics(ctx context.Context, where string, do func()) {
+// recoverPanics does something that is nobody's job in particular, and that the loop can do without.
+func (s *Scheduler) recoverPanics(ctx context.Context, where string, do func()) {
 	s.catch(where, do, func(what, stack string) {
 		klog.FromContext(ctx).Error(nil, "The loop goes on without", "where", where, "reason", what, "stack", stack)
 	})
@@ -52,16 +52,16 @@ func (s *Scheduler) catch(where string, do func(), caught func(what, stack strin
 	do()
 }
 
-// mishaps are the panics in cycles. One that can be laid on a job holds that job back; one that cannot holds back everybody. The
+// panicBackoff are the panics in cycles. One that can be laid on a job holds that job back; one that cannot holds back everybody. The
 // zero mishaps are none.
-type mishaps struct {
+type panicBackoff struct {
 	// until is when the next cycle may run after one that nobody knows whom to blame for, delay how long that is.
 	until time.Time
 	delay time.Duration
 	// lost and cut tell, of the cycle that runs, that it has failed, or ended early; release is when the first of those that it
 	// has quarantined may be tried again.
 	lost, cut bool
-	release   time.Time
+	clear     time.Time
 }
 
 // caught takes note of a panic in the cycle that runs.
@@ -71,25 +71,25 @@ func (s *Scheduler) caught(ctx context.Context, caught framework.RecoveredPanic,
 	m.cut = m.cut || caught.Truncated
 	if caught.Job == nil {
 		m.lost = true
-		m.delay = min(longestHold, max(firstHold, 2*m.delay))
+		m.delay = min(longestHold, max(minBackoff, 2*m.delay))
 		m.until = now.Add(m.delay)
 		log.Error(nil, "Cycle failed", "where", caught.Where, "reason", caught.Refusal.Detail, "stack", caught.Stack)
 		return
 	}
 	key := caught.Job.Key
 	s.backoff.quarantine(key, caught.Job.UID, caught.Refusal, now)
-	if until := s.backoff[key].until; m.release.IsZero() || until.Before(m.release) {
-		m.release = until
+	if until := s.backoff[key].until; m.clear.IsZero() || until.Before(m.clear) {
+		m.clear = until
 	}
 	log.Error(nil, "Job quarantined", "job", key.Describe(), "where", caught.Where, "reason", caught.Refusal.Detail,
 		"stack", caught.Stack)
 }
 
-// afterPanics says when the next cycle is due because of the panics in the one that has just ended.
-func (s *Scheduler) afterPanics(now time.Time) {
+// scheduleRetry says when the next cycle is due because of the panics in the one that has just ended.
+func (s *Scheduler) scheduleRetry(now time.Time) {
 	m := &s.mishaps
 	s.options.Metrics.failed(m.lost)
-	s.last.expireBy(m.release, !m.release.IsZero())
+	s.last.transientRetryAt(m.clear, !m.clear.IsZero())
 	switch {
 	case m.lost:
 		s.last.changed = true
@@ -100,15 +100,15 @@ func (s *Scheduler) afterPanics(now time.Time) {
 	if !m.lost {
 		m.until, m.delay = time.Time{}, 0
 	}
-	m.lost, m.cut, m.release = false, false, time.Time{}
+	m.lost, m.cut, m.clear = false, false, time.Time{}
 }
 
-// stalled tells that no cycle may run yet, and sees to it that one does when it may. Starts end in their time all the same.
-func (s *Scheduler) stalled(ctx context.Context, now time.Time) bool {
+// cyclesSuspended tells that no cycle may run yet, and sees to it that one does when it may. Starts end in their time all the same.
+func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 	if !now.Before(s.mishaps.until) {
 		return false
 	}
 	s.cycle.at(s.mishaps.until)
-	s.endOverdue(ctx, now)
+	s.undoExpiredDuringPanics(ctx, now)
 	return true
 }

@@ -28,21 +28,21 @@ func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effe
 
 // reportMalformed tells of objects that could be read, and nobody could count.
 func (s *Scheduler) reportMalformed(ctx context.Context) {
-	for _, why := range append(s.state.TakeMalformed(), s.reporter.takeComplaints()...) {
+	for _, why := range append(s.state.TakeMalformed(), s.reporter.takeErrors()...) {
 		s.options.Metrics.panicked("cluster")
 		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 	}
 }
 
-// hear takes in an event outside of a cycle.
-func (s *Scheduler) hear(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+// handleEvent takes in an event outside of a cycle.
+func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
 	effect := s.apply(ctx, event)
 	if effect.Schedule {
 		s.wake(now)
 	}
 	if effect.Report {
-		s.reports.soon(now, reportEvery, reportEvery)
-		if event.Kind == cluster.KindGroup && s.starts.awaits(groups.Key(event.Group)) {
+		s.reports.debounce(now, reportEvery, reportEvery)
+		if event.Kind == cluster.KindGroup && s.starts.awaitsStatus(groups.Key(event.Group)) {
 			s.wake(now)
 		}
 	}
@@ -50,15 +50,15 @@ func (s *Scheduler) hear(ctx context.Context, event cluster.Event, now time.Time
 	case event.Kind == cluster.KindPod && event.Deleted:
 		return s.machine.Cancel(now, event.Pod.UID)
 	case event.Kind == cluster.KindPod && effect.Schedule:
-		return s.hearMember(event, now)
+		return s.updateMinimumFromPod(event, now)
 	case event.Kind == cluster.KindGroup && effect.Schedule:
-		return s.recheckNamed(groups.Key(event.Group), func() *model.Snapshot { return s.state.Snapshot(now) }, now)
+		return s.updateMinimumOfGroup(groups.Key(event.Group), func() *model.Snapshot { return s.state.Snapshot(now) }, now)
 	}
 	return nil
 }
 
-// hearMember rechecks the start of an implicit group when one of its pods asks for more members than were known to be needed.
-func (s *Scheduler) hearMember(event cluster.Event, now time.Time) []commit.Outcome {
+// updateMinimumFromPod rechecks the start of an implicit group when one of its pods asks for more members than were known to be needed.
+func (s *Scheduler) updateMinimumFromPod(event cluster.Event, now time.Time) []commit.Outcome {
 	member := groups.Of(event.Pod)
 	if member.MinMember == 0 || !s.machine.Starting(member.Implicit) {
 		return nil
@@ -66,39 +66,39 @@ func (s *Scheduler) hearMember(event cluster.Event, now time.Time) []commit.Outc
 	if known := s.state.Job(member.Implicit); known != nil && known.MinMember >= member.MinMember {
 		return nil
 	}
-	return s.recheck(s.state.Snapshot(now), member.Implicit, now)
+	return s.updateMinimum(s.state.Snapshot(now), member.Implicit, now)
 }
 
-// hearGroups takes in what has come about PodGroups while a session is open, and holds what it has decided to it, the decision that
+// drainGroupEvents takes in what has come about PodGroups while a session is open, and holds what it has decided to it, the decision that
 // was sent out just now, too. heard are the PodGroups that something has come about since the session's snapshot was taken. It
 // returns what became final, and whether another cycle is due.
-func (s *Scheduler) hearGroups(
+func (s *Scheduler) drainGroupEvents(
 	ctx context.Context, snapshot *model.Snapshot, decided model.JobKey, heard map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
 		if key := groups.Key(event.Group); s.apply(ctx, event).Schedule {
 			again, heard[key] = true, true
-			outcomes = append(outcomes, s.recheckNamed(key, func() *model.Snapshot { return snapshot }, now)...)
+			outcomes = append(outcomes, s.updateMinimumOfGroup(key, func() *model.Snapshot { return snapshot }, now)...)
 		}
 	}
 	if !decided.IsPod && heard[decided.PodGroup()] {
-		outcomes = append(outcomes, s.recheck(snapshot, decided, now)...)
+		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
 	}
 	return outcomes, again
 }
 
-// recheckNamed rechecks the starts of a PodGroup and of the implicit groups whose place it takes.
-func (s *Scheduler) recheckNamed(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
+// updateMinimumOfGroup rechecks the starts of a PodGroup and of the implicit groups whose place it takes.
+func (s *Scheduler) updateMinimumOfGroup(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
 	named := func(job model.JobKey) bool { return !job.IsPod && job.PodGroup() == key }
 	for _, job := range s.machine.StartingOf(named) {
-		outcomes = append(outcomes, s.recheck(look(), job, now)...)
+		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
 	}
 	return outcomes
 }
 
-// recheck tells the commit machine what the newest PodGroup, or the pods of an implicit group mean for those of its members that are about to be bound, as the
+// updateMinimum tells the commit machine what the newest PodGroup, or the pods of an implicit group mean for those of its members that are about to be bound, as the
 // snapshot has them.
-func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
+func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
 	job, group := snapshot.Job(key), s.state.Group(key.PodGroup())
 	switch {
 	case key.WithoutPodGroup && group != nil:

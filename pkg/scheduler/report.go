@@ -17,10 +17,10 @@ import (
 
 // How often an object is written again when nothing but this has changed. A phase or a reason never waits.
 const (
-	countsEvery  = time.Second
-	messageEvery = 10 * time.Second
-	// unseenFor is for how long a write that the watch has not shown is believed to have been made.
-	unseenFor = 30 * time.Second
+	statusCountInterval   = time.Second
+	statusMessageInterval = 10 * time.Second
+	// watchEchoTimeout is for how long a write that the watch has not shown is believed to have been made.
+	watchEchoTimeout = 30 * time.Second
 	// What the API server refused is tried again after firstRetry, doubled each time up to longestRetry.
 	firstRetry   = 10 * time.Second
 	longestRetry = 10 * time.Minute
@@ -36,12 +36,12 @@ type reporter struct {
 	// seen tells whether a job's group has had its minimum bound and has members left since, where its status is behind.
 	seen func(*model.Job) (whole, known bool)
 	// advice returns what would let a job start that waits; empty when nobody knows.
-	advice func(*model.Job) string
-	pass   int
-	writes []commit.Write
-	wake   time.Time
-	// complaints are what there was to complain of in the last pass.
-	complaints []string
+	advice     func(*model.Job) string
+	generation int
+	writes     []commit.Write
+	wake       time.Time
+	// errors are what there was to complain of in the last pass.
+	errors []string
 }
 
 // record is what is remembered of the last write about one object, as long as the watch has not shown it, a next write would
@@ -52,13 +52,13 @@ type record struct {
 	// refused tells that the API server did not take it, failures how often in a row.
 	refused  bool
 	failures int
-	// told is the reason the last event was about.
-	told string
+	// lastMessage is the reason the last event was about.
+	lastMessage string
 }
 
 // holds tells whether what was sent is to be taken for what the API server has.
 func (r record) holds(now time.Time) bool {
-	return !r.at.IsZero() && !r.refused && now.Sub(r.at) < unseenFor
+	return !r.at.IsZero() && !r.refused && now.Sub(r.at) < watchEchoTimeout
 }
 
 // notBefore returns when the object may be written again, if otherwise it may after the interval.
@@ -69,9 +69,9 @@ func (r record) notBefore(interval time.Duration) time.Time {
 	return r.at.Add(interval)
 }
 
-// again returns the record of a further write.
-func (r record) again(now time.Time, pass int, told string) record {
-	return record{at: now, pass: pass, failures: r.failures, told: told}
+// next returns the record of a further write.
+func (r record) next(now time.Time, pass int, told string) record {
+	return record{at: now, pass: pass, failures: r.failures, lastMessage: told}
 }
 
 func (r record) fail(now time.Time) record {
@@ -98,8 +98,8 @@ func newReporter(seen func(*model.Job) (whole, known bool), advice func(*model.J
 func (r *reporter) report(
 	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time,
 ) (writes []commit.Write, wake time.Time) {
-	r.pass++
-	r.writes, r.wake, r.complaints = nil, time.Time{}, nil
+	r.generation++
+	r.writes, r.wake, r.errors = nil, time.Time{}, nil
 	for _, job := range jobs {
 		r.reportJob(job, refusals[job.Key], now)
 	}
@@ -111,7 +111,7 @@ func (r *reporter) report(
 func (r *reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Time) {
 	defer func() {
 		if what := recover(); what != nil {
-			r.complaints = append(r.complaints, fmt.Sprintf("job %s could not be reported: %v", job.Key, what))
+			r.errors = append(r.errors, fmt.Sprintf("job %s could not be reported: %v", job.Key, what))
 		}
 	}()
 	if job.Group != nil && job.Group.DeletionTimestamp == nil {
@@ -125,10 +125,10 @@ func (r *reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 	}
 }
 
-// takeComplaints returns what could not be reported in the last pass, once.
-func (r *reporter) takeComplaints() []string {
-	complaints := r.complaints
-	r.complaints = nil
+// takeErrors returns what could not be reported in the last pass, once.
+func (r *reporter) takeErrors() []string {
+	complaints := r.errors
+	r.errors = nil
 	return complaints
 }
 
@@ -159,14 +159,14 @@ func (r *reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 	wanted := groupStatus(job, current, was, refusal, r.advice(job), metav1.NewTime(now).Rfc3339Copy())
 	if equality.Semantic.DeepEqual(wanted, current) {
 		if r.keep(sent.record, equality.Semantic.DeepEqual(current, job.Group.Status), now) {
-			sent.pass = r.pass
+			sent.pass = r.generation
 			r.groups[job.UID] = sent
 		}
 		return
 	}
 	if due := sent.notBefore(interval(current, wanted)); due.After(now) {
-		r.lookAgain(due)
-		sent.pass = r.pass
+		r.requeue(due)
+		sent.pass = r.generation
 		r.groups[job.UID] = sent
 		return
 	}
@@ -177,10 +177,10 @@ func (r *reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 	r.writes = append(r.writes, commit.Write{Group: &commit.GroupStatus{
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID, Status: wanted,
 	}})
-	if reasonChanged(current, wanted) && sent.told != reason {
+	if reasonChanged(current, wanted) && sent.lastMessage != reason {
 		r.writes = append(r.writes, groupEvent(job, wanted, now))
 	}
-	r.groups[job.UID] = sentStatus{record: sent.again(now, r.pass, reason), status: wanted}
+	r.groups[job.UID] = sentStatus{record: sent.next(now, r.generation, reason), status: wanted}
 }
 
 // keep tells whether the record of a write is still needed when there is nothing new to write: until the watch has shown it
@@ -190,10 +190,10 @@ func (r *reporter) keep(sent record, shown bool, now time.Time) bool {
 	case !sent.holds(now):
 		return false
 	case !shown:
-		r.lookAgain(sent.at.Add(unseenFor))
+		r.requeue(sent.at.Add(watchEchoTimeout))
 		return true
 	default:
-		return now.Sub(sent.at) < messageEvery
+		return now.Sub(sent.at) < statusMessageInterval
 	}
 }
 
@@ -204,14 +204,14 @@ func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 		return 0
 	}
 	if tallyOf(current) != tallyOf(wanted) { // what is said with them tells of other members, and would be untrue for as long
-		return countsEvery
+		return statusCountInterval
 	}
 	another := current.SmallestChange != "" && wanted.SmallestChange != "" && current.SmallestChange != wanted.SmallestChange
 	if !another && equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
 		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
-		return countsEvery
+		return statusCountInterval
 	}
-	return messageEvery
+	return statusMessageInterval
 }
 
 // tallyOf returns the counts of a status.
@@ -274,26 +274,26 @@ func (r *reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	if !first && current.Message == wanted.Message {
 		shown := seen != nil && seen.Reason == wanted.Reason && seen.Message == wanted.Message
 		if r.keep(sent.record, shown, now) {
-			sent.pass = r.pass
+			sent.pass = r.generation
 			r.pods[task.UID] = sent
 		}
 		return
 	}
-	pause := messageEvery
+	pause := statusMessageInterval
 	if first {
 		pause = 0
 	}
 	if due := sent.notBefore(pause); due.After(now) {
-		r.lookAgain(due)
-		sent.pass = r.pass
+		r.requeue(due)
+		sent.pass = r.generation
 		r.pods[task.UID] = sent
 		return
 	}
 	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && (speaks || job.Group == nil && task.Invalid != nil) && sent.told != wanted.Reason {
+	if first && (speaks || job.Group == nil && task.Invalid != nil) && sent.lastMessage != wanted.Reason {
 		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
 	}
-	r.pods[task.UID] = sentCondition{record: sent.again(now, r.pass, wanted.Reason), condition: wanted}
+	r.pods[task.UID] = sentCondition{record: sent.next(now, r.generation, wanted.Reason), condition: wanted}
 }
 
 func podEvent(pod model.PodRef, kind, reason, note string, now time.Time) commit.Write {
@@ -305,7 +305,7 @@ func podEvent(pod model.PodRef, kind, reason, note string, now time.Time) commit
 	}}
 }
 
-func (r *reporter) lookAgain(at time.Time) {
+func (r *reporter) requeue(at time.Time) {
 	if r.wake.IsZero() || at.Before(r.wake) {
 		r.wake = at
 	}
@@ -314,12 +314,12 @@ func (r *reporter) lookAgain(at time.Time) {
 // forget drops the records of objects that this pass did not meet: they are gone, confirmed or no longer waiting.
 func (r *reporter) forget() {
 	for uid, sent := range r.groups {
-		if sent.pass != r.pass {
+		if sent.pass != r.generation {
 			delete(r.groups, uid)
 		}
 	}
 	for uid, sent := range r.pods {
-		if sent.pass != r.pass {
+		if sent.pass != r.generation {
 			delete(r.pods, uid)
 		}
 	}

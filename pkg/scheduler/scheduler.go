@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// quiet is how long no event must have come before a cycle starts, so that a burst is looked at once.
-	quiet = 5 * time.Millisecond
-	// patience is how long a burst may put a cycle off.
-	patience = 100 * time.Millisecond
+	// debouncePeriod is how long no event must have come before a cycle starts, so that a burst is looked at once.
+	debouncePeriod = 5 * time.Millisecond
+	// maxDebounce is how long a burst may put a cycle off.
+	maxDebounce = 100 * time.Millisecond
 	// reportEvery is the shortest time between two looks at what there is to tell.
 	reportEvery = 200 * time.Millisecond
 )
@@ -47,8 +47,8 @@ type Reservations interface {
 	Confirm(pod types.UID)
 	// Abandon ends soon what is being prepared for a pod.
 	Abandon(pod types.UID)
-	// Strand tells whether a pod that is not placed holds devices, which the sender's Preparer is then to be asked to release.
-	Strand(pod *corev1.Pod) bool
+	// IsOrphaned tells whether a pod that is not placed holds devices, which the sender's Preparer is then to be asked to release.
+	IsOrphaned(pod *corev1.Pod) bool
 }
 
 // Scheduler is the loop and what it owns.
@@ -63,16 +63,16 @@ type Scheduler struct {
 	endsConflicts bool
 
 	reporter *reporter
-	backoff  backoff
-	doubts   doubts
-	spared   spared
-	avoided  avoided
+	backoff  jobBackoff
+	doubts   uncertainBinds
+	spared   evictionBackoff
+	avoided  nodeBackoff
 	// faulty are the pods whose binds were refused.
-	faulty   spared
-	starts   *starts
-	mishaps  mishaps
+	faulty   evictionBackoff
+	starts   *gangStarts
+	mishaps  panicBackoff
 	refusals map[model.JobKey]*model.Refusal
-	advisor  *advisor
+	advisor  *suggester
 	// echo is when to look once more; see there.
 	echo time.Time
 	// memory is handed on from session to session.
@@ -80,7 +80,7 @@ type Scheduler struct {
 	leading bool
 	last    lastCycle
 	history *history
-	looks   []look
+	looks   []inspection
 	cycle   timer
 	reports timer
 }
@@ -110,7 +110,7 @@ func New(
 	options Options,
 ) *Scheduler {
 	if options.Reservations == nil {
-		options.Reservations = nothingSetAside{}
+		options.Reservations = noReservations{}
 	}
 	if options.Decided == nil {
 		options.Decided = func(model.Decision) {}
@@ -120,7 +120,7 @@ func New(
 	options.Metrics.expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
+		reporter: newReporter(starts.known, advisor.message), backoff: jobBackoff{}, doubts: uncertainBinds{}, spared: evictionBackoff{}, avoided: nodeBackoff{}, faulty: evictionBackoff{}, starts: starts,
 		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &history{},
 	}
 }
@@ -139,7 +139,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
-	defer s.letLook(ctx, now)
+	defer s.serveInspections(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
@@ -155,7 +155,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	if s.reports.due(now) && !s.cycle.insideBurst { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
-	s.settle(ctx, s.machine.Tick(now))
+	s.handleOutcomes(ctx, s.machine.Tick(now))
 	s.send()
 }
 
@@ -170,17 +170,17 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 	for _, event := range slices.Concat(letters.groups, letters.events) {
 		if event.Kind == cluster.KindOther {
-			s.echo = now.Add(echo)
+			s.echo = now.Add(ownEventDelay)
 		}
-		s.settle(ctx, s.hear(ctx, event, now))
+		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
 	}
 	for _, reply := range letters.replies {
-		s.settle(ctx, s.machine.Reply(now, reply))
+		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
 	}
 	if letters.lead && !s.leading {
 		s.leading = true
 		s.options.Metrics.lead()
-		s.history.lead()
+		s.history.setLeading()
 		s.starts.lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
@@ -201,14 +201,14 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.stalled(ctx, now) || s.unchanged(now) {
+	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)
 	watch := newStopwatch(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	regrouped := false
-	expires, heard := now.Add(anyway), map[model.JobKey]bool{}
+	expires, heard := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
@@ -222,12 +222,12 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 		Decide: func(decision model.Decision) {
 			defer watch.begin(watch.begin(partSend))
-			watch.decided(&decision)
+			watch.record(&decision)
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.options.Metrics.decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
-			late, again := s.hearGroups(ctx, snapshot, decision.Job, heard, now)
+			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, heard, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -237,18 +237,18 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	})
 	watch.begin(partSettle)
 	s.last = lastCycle{decided: watch.cycle.Decided > 0, expires: expires}
-	s.last.expireBy(pass, !pass.IsZero())
-	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
-	s.last.expireBy(s.state.NextWake(now))
-	s.last.expireBy(s.echo, s.echo.After(now))
-	s.afterPanics(now)
-	s.cycle.notAfter(s.last.expires)
+	s.last.transientRetryAt(pass, !pass.IsZero())
+	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
+	s.last.transientRetryAt(s.state.NextWake(now))
+	s.last.transientRetryAt(s.echo, s.echo.After(now))
+	s.scheduleRetry(now)
+	s.cycle.atMost(s.last.expires)
 	if watch.cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
 	}
-	s.settle(ctx, outcomes)
-	s.giveBackStranded(ctx, snapshot, now)
-	s.reports.soon(now, reportEvery, reportEvery)
+	s.handleOutcomes(ctx, outcomes)
+	s.releaseOrphanedClaims(ctx, snapshot, now)
+	s.reports.debounce(now, reportEvery, reportEvery)
 	took := watch.stop(snapshot, len(s.refusals))
 	s.history.add(watch.cycle)
 	s.options.Metrics.cycled(watch.cycle, s.profile.Actions, s.refusals)
@@ -258,10 +258,10 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
-	over, pass := s.endStarts(ctx, s.state.Snapshot(now), now)
+	over, pass := s.undoExpired(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
 	var until time.Time
-	snapshot.JobBackoff, until = s.backoff.held(snapshot, now)
+	snapshot.JobBackoff, until = s.backoff.active(snapshot, now)
 	maps.Copy(snapshot.JobBackoff, over)
 	pass = sooner(pass, until)
 	snapshot.NodeBackoff, until = s.avoided.now(snapshot, now)
@@ -281,47 +281,47 @@ type lastCycle struct {
 	expires time.Time
 }
 
-// anyway is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has more
+// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has more
 // sources than the watches that wake the loop.
-const anyway = time.Minute
+const resyncPeriod = time.Minute
 
-// outside is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
-const outside = 5 * time.Second
+// transientRetry is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
+const transientRetry = 5 * time.Second
 
-// echo is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle. They hear of it by
+// ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle. They hear of it by
 // handlers of their own, which may be later than ours: a cycle that the event has woken may have asked them before they knew.
-const echo = time.Second
+const ownEventDelay = time.Second
 
 func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
 
-func (l *lastCycle) expireBy(when time.Time, ok bool) {
+func (l *lastCycle) transientRetryAt(when time.Time, ok bool) {
 	if ok && when.Before(l.expires) {
 		l.expires = when
 	}
 }
 
-// unchanged tells that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
-func (s *Scheduler) unchanged(now time.Time) bool {
+// wouldRepeat tells that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
+func (s *Scheduler) wouldRepeat(now time.Time) bool {
 	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
 		return false
 	}
-	s.cycle.notAfter(s.last.expires)
+	s.cycle.atMost(s.last.expires)
 	return true
 }
 
 // wake asks for a cycle, because something has changed.
 func (s *Scheduler) wake(now time.Time) {
 	s.last.changed = true
-	s.cycle.soon(now, quiet, patience)
+	s.cycle.debounce(now, debouncePeriod, maxDebounce)
 }
 
 // report writes what there is to tell and was not told.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
-	s.reports.clear()
+	s.reports.stop()
 	again := s.advise(ctx, now)
 	writes, wake := s.reporter.report(s.state.Snapshot(now).Jobs, s.refusals, now)
 	wake = sooner(wake, again)
-	s.starts.told(writes)
+	s.starts.statusReset(writes)
 	for _, write := range writes {
 		s.machine.Write(now, write)
 	}
@@ -363,7 +363,7 @@ func (s *Scheduler) nextWake() (time.Time, bool) {
 	}
 	for _, next := range timers {
 		if when, ok := next(); ok {
-			first.notAfter(when)
+			first.atMost(when)
 		}
 	}
 	return first.next()

@@ -16,11 +16,11 @@ import (
 // This file acts on what has become final of binds and of what was set aside for them; see plans.go for promises and evictions,
 // starts.go for starts that are undone.
 
-// settle acts on what has become final. Whoever panics over an outcome costs the job that it is about.
-func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
+// handleOutcomes acts on what has become final. Whoever panics over an outcome costs the job that it is about.
+func (s *Scheduler) handleOutcomes(ctx context.Context, outcomes []commit.Outcome) {
 	now := s.options.Clock.Now()
 	for _, outcome := range outcomes {
-		why := s.despite(ctx, partOutcomes, outcome.Job, now, func() { s.settleOne(ctx, outcome, now) })
+		why := s.quarantineOnPanic(ctx, partOutcomes, outcome.Job, now, func() { s.handleOutcome(ctx, outcome, now) })
 		if why == nil {
 			continue
 		}
@@ -31,7 +31,7 @@ func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 	}
 }
 
-func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now time.Time) {
+func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	switch outcome.Kind {
 	case commit.Bound:
 		s.bound(outcome, now)
@@ -42,7 +42,7 @@ func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now t
 			s.wake(now)
 		}
 	case commit.BindFailed:
-		s.unbound(ctx, outcome, now)
+		s.onBindFailed(ctx, outcome, now)
 	case commit.BindUncertain:
 		klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
 		s.doubts.add(outcome, now)
@@ -50,7 +50,7 @@ func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now t
 		if outcome.Failed == 0 {
 			s.backoff.succeeded(outcome.Job)
 		}
-		s.committed(outcome, now)
+		s.onCommitted(outcome, now)
 	case commit.UndoFailed:
 		s.state.ForgetEviction(outcome.Pod.UID)
 		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
@@ -60,13 +60,13 @@ func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now t
 		s.reporter.failed(outcome.Write, now)
 	case commit.Undone:
 	default:
-		s.settlePlan(ctx, outcome, now)
+		s.onEvictionOutcome(ctx, outcome, now)
 	}
 	s.options.Metrics.outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
 }
 
-// unbound acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
-func (s *Scheduler) unbound(ctx context.Context, outcome commit.Outcome, now time.Time) {
+// onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
+func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	if outcome.Gone && s.state.Assumed(outcome.Pod.UID) {
 		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
 	} else {
@@ -104,14 +104,14 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 }
 
 // resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
-func (s *Scheduler) resolve(ctx context.Context, doubt doubt, now time.Time) {
-	why := s.despite(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
+func (s *Scheduler) resolve(ctx context.Context, doubt uncertainBind, now time.Time) {
+	why := s.quarantineOnPanic(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
 	if why != nil {
 		s.doubts.renew(doubt, now)
 	}
 }
 
-func (s *Scheduler) resolveOne(doubt doubt, now time.Time) {
+func (s *Scheduler) resolveOne(doubt uncertainBind, now time.Time) {
 	switch {
 	case !s.state.Assumed(doubt.pod.UID):
 		s.options.Reservations.Confirm(doubt.pod.UID)
@@ -122,8 +122,8 @@ func (s *Scheduler) resolveOne(doubt doubt, now time.Time) {
 	}
 }
 
-// giveBackStranded frees the devices that members of jobs without room hold since a start that came to no end.
-func (s *Scheduler) giveBackStranded(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
+// releaseOrphanedClaims frees the devices that members of jobs without room hold since a start that came to no end.
+func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
 	for _, job := range snapshot.Jobs {
 		refusal := s.refusals[job.Key]
 		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
@@ -134,9 +134,9 @@ func (s *Scheduler) giveBackStranded(ctx context.Context, snapshot *model.Snapsh
 		if !slices.ContainsFunc(waiting, holds) {
 			continue
 		}
-		s.despite(ctx, partReservations, job.Key, now, func() {
+		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
 			for _, task := range waiting {
-				if holds(task) && s.options.Reservations.Strand(task.Pod) {
+				if holds(task) && s.options.Reservations.IsOrphaned(task.Pod) {
 					s.machine.GiveBack(now, task.PodRef)
 				}
 			}
@@ -144,13 +144,13 @@ func (s *Scheduler) giveBackStranded(ctx context.Context, snapshot *model.Snapsh
 	}
 }
 
-// nothingSetAside is where nothing ever is.
-type nothingSetAside struct{}
+// noReservations is where nothing ever is.
+type noReservations struct{}
 
-func (nothingSetAside) Confirm(types.UID) {}
-func (nothingSetAside) Abandon(types.UID) {}
+func (noReservations) Confirm(types.UID) {}
+func (noReservations) Abandon(types.UID) {}
 
-func (nothingSetAside) Strand(*corev1.Pod) bool { return false }
+func (noReservations) IsOrphaned(*corev1.Pod) bool { return false }
 
 func bindFailed(outcome commit.Outcome) *model.Refusal {
 	return &model.Refusal{

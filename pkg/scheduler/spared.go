@@ -13,39 +13,39 @@ import (
 // How long no plan counts on a pod that the API server refused to evict, and siblings of one that it refused to bind come first; doubled
 // with each further refusal.
 const (
-	firstSpare   = 10 * time.Second
-	longestSpare = 5 * time.Minute
+	minEvictionBackoff = 10 * time.Second
+	longestSpare       = 5 * time.Minute
 )
 
-// spared are the pods that the API server refused to evict, such as for the sake of a disruption budget that allows less than
+// evictionBackoff are the pods that the API server refused to evict, such as for the sake of a disruption budget that allows less than
 // it said. They are no victims for a while, so that the next plan is another one.
-type spared map[types.UID]spare
+type evictionBackoff map[types.UID]evictionEntry
 
-type spare struct {
+type evictionEntry struct {
 	refusal *model.Refusal
 	until   time.Time
 	delay   time.Duration
 }
 
 // add spares a pod, longer than the last time.
-func (s spared) add(outcome commit.Outcome, now time.Time) {
+func (s evictionBackoff) add(outcome commit.Outcome, now time.Time) {
 	s.hold(outcome.Pod.UID, &model.Refusal{
 		Code:   model.EvictionRefused,
 		Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
 	}, now)
 }
 
-func (s spared) hold(pod types.UID, refusal *model.Refusal, now time.Time) {
-	delay := min(longestSpare, max(firstSpare, 2*s[pod].delay))
-	s[pod] = spare{refusal: refusal, until: now.Add(delay), delay: delay}
+func (s evictionBackoff) hold(pod types.UID, refusal *model.Refusal, now time.Time) {
+	delay := min(longestSpare, max(minEvictionBackoff, 2*s[pod].delay))
+	s[pod] = evictionEntry{refusal: refusal, until: now.Add(delay), delay: delay}
 }
 
 // at tells whether a pod is spared at the moment.
-func (s spared) at(pod types.UID, now time.Time) bool { return s[pod].until.After(now) }
+func (s evictionBackoff) at(pod types.UID, now time.Time) bool { return s[pod].until.After(now) }
 
 // now returns the pods that are spared at the moment, and when the first of them is not any more. It drops pods that are gone,
 // and what has been forgiven for long.
-func (s spared) now(state *cluster.State, now time.Time) (refusals map[types.UID]*model.Refusal, wake time.Time) {
+func (s evictionBackoff) now(state *cluster.State, now time.Time) (refusals map[types.UID]*model.Refusal, wake time.Time) {
 	refusals = map[types.UID]*model.Refusal{}
 	for uid, spare := range s {
 		switch {

@@ -29,71 +29,71 @@ import (
 
 // The reasons of the events about a start that is undone, and about a gang that is restarted.
 const (
-	reasonUndone    = "StartUndone"
-	reasonRestarted = "Restarted"
+	reasonStartUndone = "StartUndone"
+	reasonRestarted   = "Restarted"
 )
 
 const (
-	// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
-	longestRepair = 10 * time.Second
-	// longestTelling is for how long a group that has lost all its members waits until its status says so, before it starts anew.
-	longestTelling = 10 * time.Second
+	// maxRepair is for how long after it began to lead a process completes starts whose time is over already.
+	maxRepair = 10 * time.Second
+	// maxStatusWait is for how long a group that has lost all its members waits until its status says so, before it starts anew.
+	maxStatusWait = 10 * time.Second
 )
 
-// starts is what this process knows of starts beside what the API says.
-type starts struct {
+// gangStarts is what this process knows of starts beside what the API says.
+type gangStarts struct {
 	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair how
 	// long any may take at least after this process began to lead.
 	deadline, repair time.Duration
-	// leads is since when this process leads.
-	leads time.Time
+	// leadingSince is since when this process leads.
+	leadingSince time.Time
 	// begun are the interrupted starts.
-	begun map[model.JobKey]begun
+	begun map[model.JobKey]startRecord
 	// seen says of groups whose status is behind whether they are whole: their minimum was bound, and members are left since.
-	seen map[model.JobKey]sighting
+	seen map[model.JobKey]groupObservation
 }
 
-// begun is an interrupted start. This process reckons its times once: a clock that jumps later does not change them.
-type begun struct {
+// startRecord is an interrupted start. This process reckons its times once: a clock that jumps later does not change them.
+type startRecord struct {
 	group types.UID
 	// due is until when it may be completed.
 	due time.Time
 }
 
-type sighting struct {
+type groupObservation struct {
 	group types.UID
 	whole bool
 	// since is when it was first seen.
 	since time.Time
 }
 
-func newStarts(deadline time.Duration) *starts {
+func newStarts(deadline time.Duration) *gangStarts {
 	if deadline <= 0 {
 		deadline = 30 * time.Second
 	}
-	return &starts{
-		deadline: deadline, repair: min(deadline, longestRepair), begun: map[model.JobKey]begun{}, seen: map[model.JobKey]sighting{},
+	return &gangStarts{
+		deadline: deadline, repair: min(deadline, maxRepair), begun: map[model.JobKey]startRecord{}, seen: map[model.JobKey]groupObservation{},
 	}
 }
 
 // lead takes note of when this process begins to lead, and of groups that are whole although nobody has said so.
-func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
-	s.leads = now
+func (s *gangStarts) lead(snapshot *model.Snapshot, now time.Time) {
+	s.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		if job.IsSchedulableGroup() && !saidWhole(job) && job.FirstUnmetMinimum(bound) == nil {
+		if job.IsSchedulableGroup() && !statusReady(job) && job.FirstUnmetMinimum(bound) == nil {
 			s.see(job, true, now)
 		}
 	}
 }
 
-func (s *starts) see(job *model.Job, whole bool, now time.Time) {
+func (s *gangStarts) see(job *model.Job, whole bool, now time.Time) {
 	if seen := s.seen[job.Key]; seen.group != job.UID || seen.whole != whole || seen.since.IsZero() {
-		s.seen[job.Key] = sighting{group: job.UID, whole: whole, since: now}
+		s.seen[job.Key] = groupObservation{group: job.UID, whole: whole, since: now}
 	}
 }
 
-// saidWhole tells whether the API says that the group has had its minimum bound.
-func saidWhole(job *model.Job) bool {
+// statusReady tells whether the API says that the group has had its minimum bound.
+func statusReady(job *model.Job) bool {
 	if job.Group == nil {
 		return job.Count(func(task *model.Task) bool { return task.Started && bound(task) }) > 0
 	}
@@ -101,40 +101,40 @@ func saidWhole(job *model.Job) bool {
 }
 
 // known tells whether the group is whole, if its status is behind.
-func (s *starts) known(job *model.Job) (whole, known bool) {
+func (s *gangStarts) known(job *model.Job) (whole, known bool) {
 	seen, ok := s.seen[job.Key]
 	return seen.whole, ok && seen.group == job.UID
 }
 
-// whole tells whether the group has had its minimum bound, and members are left since.
-func (s *starts) whole(job *model.Job) bool {
+// readyAt tells whether the group has had its minimum bound, and members are left since.
+func (s *gangStarts) readyAt(job *model.Job) bool {
 	if whole, known := s.known(job); known {
 		return whole
 	}
-	return saidWhole(job)
+	return statusReady(job)
 }
 
-// told takes note of what is about to be written about groups.
-func (s *starts) told(writes []commit.Write) {
+// statusReset takes note of what is about to be written about groups.
+func (s *gangStarts) statusReset(writes []commit.Write) {
 	for _, write := range writes {
 		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
-			s.seen[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = sighting{group: group.UID, whole: true}
+			s.seen[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = groupObservation{group: group.UID, whole: true}
 		}
 	}
 }
 
 // drop forgets jobs that are gone, or no gangs any more.
-func (s *starts) drop(snapshot *model.Snapshot) {
+func (s *gangStarts) drop(snapshot *model.Snapshot) {
 	gone := func(key model.JobKey) bool {
 		job := snapshot.Job(key)
 		return job == nil || !job.IsSchedulableGroup()
 	}
-	maps.DeleteFunc(s.seen, func(key model.JobKey, _ sighting) bool { return gone(key) })
-	maps.DeleteFunc(s.begun, func(key model.JobKey, _ begun) bool { return gone(key) })
+	maps.DeleteFunc(s.seen, func(key model.JobKey, _ groupObservation) bool { return gone(key) })
+	maps.DeleteFunc(s.begun, func(key model.JobKey, _ startRecord) bool { return gone(key) })
 }
 
 // concerns tells whether there is anything to follow or to end about a gang.
-func (s *starts) concerns(job *model.Job) bool {
+func (s *gangStarts) concerns(job *model.Job) bool {
 	if job.BelowMinimum || !job.NothingPending {
 		return true
 	}
@@ -144,32 +144,32 @@ func (s *starts) concerns(job *model.Job) bool {
 }
 
 // follow takes note of a group that has lost all it had before its status says so, and drops what is not needed any more.
-func (s *starts) follow(job *model.Job, now time.Time) {
-	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || saidWhole(job) == seen.whole || seen.whole && !left(job)) {
+func (s *gangStarts) follow(job *model.Job, now time.Time) {
+	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || statusReady(job) == seen.whole || seen.whole && !remaining(job)) {
 		delete(s.seen, job.Key)
 	}
-	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.whole(job) || !left(job)) {
+	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.readyAt(job) || !remaining(job)) {
 		delete(s.begun, job.Key)
 	}
-	if !job.NothingPending && saidWhole(job) && !left(job) {
+	if !job.NothingPending && statusReady(job) && !remaining(job) {
 		s.see(job, false, now)
 	}
 }
 
-// untold tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and until
+// awaitsStatusReset tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and until
 // when at the latest: whoever leads after a crash would take part of the new start for what is left of the old one, and leave it
 // alone. A status that cannot be written does not keep the group from starting for ever.
-func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
+func (s *gangStarts) awaitsStatusReset(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
-	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.FirstUnmetMinimum(exists) != nil {
+	if seen.group != job.UID || seen.whole || !statusReady(job) || remaining(job) || job.FirstUnmetMinimum(exists) != nil {
 		return until, false
 	}
-	until = seen.since.Add(longestTelling)
+	until = seen.since.Add(maxStatusWait)
 	return until, until.After(now)
 }
 
-// awaits tells whether a group is to be looked at again as soon as its status has changed.
-func (s *starts) awaits(key model.JobKey) bool {
+// awaitsStatus tells whether a group is to be looked at again as soon as its status has changed.
+func (s *gangStarts) awaitsStatus(key model.JobKey) bool {
 	seen, known := s.seen[key]
 	return known && !seen.whole
 }
@@ -179,19 +179,19 @@ func exists(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() || task.Status == model.Pending && !task.SchedulingGated
 }
 
-// untoldYet is why a group waits that has lost all it had; see starts.untold.
-func untoldYet() *model.Refusal {
+// awaitingStatusReset is why a group waits that has lost all it had; see starts.untold.
+func awaitingStatusReset() *model.Refusal {
 	return &model.Refusal{Code: model.MembersLost, Detail: "all members that were bound are gone; it starts anew as soon as its status says so"}
 }
 
-// left tells whether the group has members that are bound or about to be, or have done their work.
-func left(job *model.Job) bool {
+// remaining tells whether the group has members that are bound or about to be, or have done their work.
+func remaining(job *model.Job) bool {
 	return job.Count(func(task *model.Task) bool { return bound(task) || task.Status == model.Binding }) > 0
 }
 
 // due returns until when an interrupted start may be completed; ok is false when the job is none.
-func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
-	if !job.IsSchedulableGroup() || !job.BelowMinimum || s.whole(job) {
+func (s *gangStarts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
+	if !job.IsSchedulableGroup() || !job.BelowMinimum || s.readyAt(job) {
 		return at, false
 	}
 	start, known := s.begun[job.Key]
@@ -201,8 +201,8 @@ func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 			return at, false // nobody has bound them: they were created with their nodes
 		}
 		deadline := commit.Deadline(s.deadline, int(job.MinMember))
-		start = begun{group: job.UID, due: now.Add(deadline - min(deadline, max(0, now.Sub(first))))}
-		if repaired := s.leads.Add(s.repair); start.due.Before(repaired) {
+		start = startRecord{group: job.UID, due: now.Add(deadline - min(deadline, max(0, now.Sub(first))))}
+		if repaired := s.leadingSince.Add(s.repair); start.due.Before(repaired) {
 			start.due = repaired
 		}
 		s.begun[job.Key] = start
@@ -233,9 +233,9 @@ func boundByUs(task *model.Task) bool {
 
 func binding(task *model.Task) bool { return task.Status == model.Binding }
 
-// endStarts undoes the starts whose time is over, as soon as no bind of theirs is under way, and says which jobs are not to be
+// undoExpired undoes the starts whose time is over, as soon as no bind of theirs is under way, and says which jobs are not to be
 // given room for that, and when to look again. The snapshot is out of date after it.
-func (s *Scheduler) endStarts(
+func (s *Scheduler) undoExpired(
 	ctx context.Context, snapshot *model.Snapshot, now time.Time,
 ) (over map[model.JobKey]*model.Refusal, wake time.Time) {
 	s.starts.drop(snapshot)
@@ -244,7 +244,7 @@ func (s *Scheduler) endStarts(
 		if !job.IsSchedulableGroup() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
 			continue
 		}
-		refusal := s.despite(ctx, partStarts, job.Key, now, func() {
+		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
 			why, again := s.endStart(ctx, job, now)
 			wake = sooner(wake, again)
 			if why != nil {
@@ -258,25 +258,25 @@ func (s *Scheduler) endStarts(
 	return over, wake
 }
 
-// endOverdue undoes what is due while cycles are put off, since a start's time does not wait for who panics.
-func (s *Scheduler) endOverdue(ctx context.Context, now time.Time) {
-	if _, wake := s.endStarts(ctx, s.state.Snapshot(now), now); !wake.IsZero() {
-		s.cycle.notAfter(wake)
+// undoExpiredDuringPanics undoes what is due while cycles are put off, since a start's time does not wait for who panics.
+func (s *Scheduler) undoExpiredDuringPanics(ctx context.Context, now time.Time) {
+	if _, wake := s.undoExpired(ctx, s.state.Snapshot(now), now); !wake.IsZero() {
+		s.cycle.atMost(wake)
 	}
 }
 
 // endStart is endStarts for one gang.
 func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time) (over *model.Refusal, wake time.Time) {
 	s.starts.follow(job, now)
-	if until, ok := s.starts.untold(job, now); ok {
-		return untoldYet(), until
+	if until, ok := s.starts.awaitsStatusReset(job, now); ok {
+		return awaitingStatusReset(), until
 	}
 	if !job.BelowMinimum {
 		return nil, wake
 	}
 	end, due := s.undone, time.Time{}
 	which, ok := boundByUs, false
-	if due, ok = s.starts.due(job, now); !ok && s.starts.whole(job) {
+	if due, ok = s.starts.due(job, now); !ok && s.starts.readyAt(job) {
 		end, which = restarted, onNode
 		due, ok = groups.RestartAt(job)
 	}
@@ -284,11 +284,11 @@ func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time)
 	case !ok:
 	case due.After(now):
 		return nil, due
-	case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
+	case s.backoff.afterUndo(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
 	case job.Count(binding) > 0:
 		return end(job), wake
 	default:
-		s.undo(ctx, job, which, end(job), now)
+		s.undoStart(ctx, job, which, end(job), now)
 	}
 	return nil, wake
 }
@@ -327,8 +327,8 @@ func (s *Scheduler) undone(job *model.Job) *model.Refusal {
 	return &model.Refusal{Code: model.BindFailed, Detail: detail}
 }
 
-// undo deletes members of a job and leaves it alone for a while.
-func (s *Scheduler) undo(
+// undoStart deletes members of a job and leaves it alone for a while.
+func (s *Scheduler) undoStart(
 	ctx context.Context, job *model.Job, which func(*model.Task) bool, why *model.Refusal, now time.Time,
 ) {
 	var members []model.Bind
@@ -339,20 +339,20 @@ func (s *Scheduler) undo(
 			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, DeletePod: true})
 		}
 	}
-	event := jobEvent(job, reasonUndone, now)
+	event := jobEvent(job, reasonStartUndone, now)
 	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
 	cause := "undo"
 	if why.Code == model.MembersLost {
 		cause, event.Reason, event.Action = "restart", reasonRestarted, "Restarting"
 	}
-	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, counted(len(members), "pod"), fewOf(members))
+	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, countNoun(len(members), "pod"), fewOf(members))
 	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
 	s.options.Metrics.evicted(cause, len(members))
 
 	// Nothing leaves before this step has ended, so that all is assumed by then; and nobody is assumed to go who is not deleted.
 	s.machine.Undo(now, job.Key, members)
 	s.state.Assume(decision)
-	s.backoff.undone(job.Key, job.UID, why, now)
+	s.backoff.startUndone(job.Key, job.UID, why, now)
 	delete(s.starts.begun, job.Key)
 	s.machine.Write(now, commit.Write{Event: event})
 }
@@ -371,9 +371,9 @@ func fewOf(binds []model.Bind) string {
 	return text
 }
 
-// committed takes note of a gang whose minimum is bound, as the API server has confirmed, so that one that loses a member before
+// onCommitted takes note of a gang whose minimum is bound, as the API server has confirmed, so that one that loses a member before
 // its status says so is not taken for an interrupted start.
-func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
+func (s *Scheduler) onCommitted(outcome commit.Outcome, now time.Time) {
 	if outcome.Needs == 0 || outcome.Bound < outcome.Needs {
 		return
 	}
@@ -386,11 +386,11 @@ func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
 			return
 		}
 	}
-	if !s.starts.whole(job) {
+	if !s.starts.readyAt(job) {
 		s.options.Metrics.started(job, now)
 	}
 	s.starts.see(job, true, now)
 }
 
 // until returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own.
-func (s *starts) until(key model.JobKey) time.Time { return s.begun[key].due }
+func (s *gangStarts) until(key model.JobKey) time.Time { return s.begun[key].due }

@@ -107,7 +107,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
-	notes := events(calls, reasonUndone)
+	notes := events(calls, reasonStartUndone)
 	if len(notes) != 1 || !strings.Contains(notes[0], "pod mpi-1 could not be bound to n1") || !strings.Contains(notes[0], "mpi-0 on n1, mpi-2 on n1") {
 		t.Errorf("events %q", notes)
 	}
@@ -242,7 +242,7 @@ func TestInterruptedStartAfterARestart(t *testing.T) {
 		"completed":             {5 * time.Second, 0, true},
 		"completed late":        {time.Hour, 0, true},
 		"undone in its time":    {5 * time.Second, 24 * time.Second, false},
-		"undone after its time": {time.Hour, longestRepair, false},
+		"undone after its time": {time.Hour, maxRepair, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -372,7 +372,7 @@ func TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting(t *testing.T) {
 		w.gone(name)
 		w.anew(name)
 	}
-	if got := sent(w.play(t.Context(), longestTelling-time.Second), commit.CallBind); len(got) != 0 {
+	if got := sent(w.play(t.Context(), maxStatusWait-time.Second), commit.CallBind); len(got) != 0 {
 		t.Errorf("bound %q before its status says that it starts anew", got)
 	}
 	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallBind); len(got) != 2 {

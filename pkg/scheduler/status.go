@@ -35,7 +35,7 @@ func groupStatus(
 	condition := scheduled(job, refusal, wasWhole)
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
 		condition = &metav1.Condition{
-			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonAnew,
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonStartsAgain,
 			Message: "of the members that were bound none is left; it starts anew",
 		}
 	}
@@ -50,14 +50,14 @@ func groupStatus(
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
 	if job.Finished() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
-		meta.SetStatusCondition(&status.Conditions, endedBelow(job, now))
+		meta.SetStatusCondition(&status.Conditions, messageFinishedBelowMinimum(job, now))
 	}
 	return status
 }
 
-// endedBelow is what is said of a group whose members have all ended, too few of them, before anybody said anything: it waits for
+// messageFinishedBelowMinimum is what is said of a group whose members have all ended, too few of them, before anybody said anything: it waits for
 // members of which nobody knows whether they come.
-func endedBelow(job *model.Job, now metav1.Time) metav1.Condition {
+func messageFinishedBelowMinimum(job *model.Job, now metav1.Time) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
 		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
@@ -102,11 +102,11 @@ func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1al
 	}
 }
 
-// The reasons of a True condition; those of a False one are the codes of refusals, but for reasonAnew.
+// The reasons of a True condition; those of a False one are the codes of refusals, but for reasonStartsAgain.
 const (
-	reasonScheduled = "Scheduled"
-	reasonDegraded  = "Degraded"
-	reasonAnew      = "StartsAnew"
+	reasonScheduled   = "Scheduled"
+	reasonDegraded    = "Degraded"
+	reasonStartsAgain = "StartsAnew"
 )
 
 // scheduled returns the condition Scheduled, or nil while there is nothing new to say, as between a decision and its

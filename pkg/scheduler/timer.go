@@ -15,19 +15,19 @@ type timer struct {
 // at sets the fixed moment and ends the burst.
 func (t *timer) at(when time.Time) { *t = timer{fixed: when, isFixed: true} }
 
-// clear makes the timer silent.
-func (t *timer) clear() { *t = timer{} }
+// stop makes the timer silent.
+func (t *timer) stop() { *t = timer{} }
 
-// notAfter brings the fixed moment forward to this one if it would come later.
-func (t *timer) notAfter(when time.Time) {
+// atMost brings the fixed moment forward to this one if it would come later.
+func (t *timer) atMost(when time.Time) {
 	if !t.isFixed || when.Before(t.fixed) {
 		t.fixed, t.isFixed = when, true
 	}
 }
 
-// soon begins or goes on with a burst: the timer rings after so much quiet, and at the latest so long after the burst
+// debounce begins or goes on with a burst: the timer rings after so much quiet, and at the latest so long after the burst
 // began.
-func (t *timer) soon(now time.Time, quiet, patience time.Duration) {
+func (t *timer) debounce(now time.Time, quiet, patience time.Duration) {
 	if !t.insideBurst {
 		t.insideBurst, t.burstBegan = true, now
 	}

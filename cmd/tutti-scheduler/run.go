@@ -334,7 +334,7 @@ func (p *process) inherit(ctx context.Context) error {
 		return nil
 	}
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		err := cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
+		err := cluster.ListFromQuorum(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
 		if err != nil {
 			log.Info("Reading what the last leader wrote has failed", "reason", err.Error())
 		}

@@ -17,9 +17,9 @@ func (s *State) Assume(decision model.Decision) {
 			continue
 		}
 		after := *before
-		after.bind, after.given = bind.Node, nil
+		after.bind, after.assignedCPUs = bind.Node, nil
 		if bind.Isolated != nil {
-			after.given = bind.Isolated.Assignment
+			after.assignedCPUs = bind.Isolated.Assignment
 		}
 		s.assume(slot, &after)
 	}
@@ -53,9 +53,9 @@ func (s *State) Forget(pod types.UID) bool {
 		return false
 	}
 	after := *before
-	after.bind, after.given, after.evicted = "", nil, false
-	if before.fixed() {
-		after = *s.newRecord(after.task.Pod, &after, nil) // it may have come to ask for something else
+	after.bind, after.assignedCPUs, after.evicted = "", nil, false
+	if before.chargedAtBind() {
+		after = *s.buildPod(after.task.Pod, &after, nil) // it may have come to ask for something else
 	}
 	s.assume(slot, &after)
 	return true
@@ -69,7 +69,7 @@ func (s *State) Outdated(pod types.UID, version string) {
 		return
 	}
 	after := *before
-	after.outdated = true
+	after.awaitsNewerVersion = true
 	s.assume(slot, &after)
 }
 
@@ -103,7 +103,7 @@ func (s *State) ForgetPromise(pod types.UID) bool {
 	return true
 }
 
-func (s *State) assume(slot *podSlot, after *record) {
-	after.settle()
-	s.set(slot, after)
+func (s *State) assume(slot *podEntry, after *podState) {
+	after.derivePosition()
+	s.index(slot, after)
 }

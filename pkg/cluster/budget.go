@@ -12,7 +12,7 @@ import (
 )
 
 func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) Effect {
-	if _, ok := s.ledger.admit(KindBudget, object, deleted); !ok {
+	if _, ok := s.ledger.isNews(KindBudget, object, deleted); !ok {
 		return Effect{}
 	}
 	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}

@@ -39,9 +39,9 @@ type Conflict struct {
 	Job    model.JobKey
 	Node   string
 	Detail string
-	// Yields tells of an overlap that the pod can never have its CPUs: the one that keeps them was bound before, and is not itself
+	// IsLoser tells of an overlap that the pod can never have its CPUs: the one that keeps them was bound before, and is not itself
 	// kept from them by a third.
-	Yields bool
+	IsLoser bool
 }
 
 // conflicts are what was found so far.
@@ -55,9 +55,9 @@ func newConflicts() conflicts {
 	return conflicts{dirty: map[string]struct{}{}, found: map[string][]Conflict{}}
 }
 
-// suspect marks the nodes of a pod that has to do with isolated CPUs.
-func (c *conflicts) suspect(before, after *record) {
-	for _, r := range []*record{before, after} {
+// markNodes marks the nodes of a pod that has to do with isolated CPUs.
+func (c *conflicts) markNodes(before, after *podState) {
+	for _, r := range []*podState{before, after} {
 		if r == nil || r.task.Pod.Spec.NodeName == "" {
 			continue
 		}
@@ -96,13 +96,13 @@ func (s *State) conflictsOn(name string) []Conflict {
 	if node == nil {
 		return nil
 	}
-	var pods []*record
+	var pods []*podState
 	for _, slot := range s.held[name] {
 		if slot.record != nil && slot.record.task.Pod.Spec.NodeName == name {
 			pods = append(pods, slot.record)
 		}
 	}
-	slices.SortFunc(pods, func(a, b *record) int {
+	slices.SortFunc(pods, func(a, b *podState) int {
 		return cmp.Or(boundAt(a.task.Pod).Compare(boundAt(b.task.Pod)), cmp.Compare(a.task.UID, b.task.UID))
 	})
 	owners := map[int]types.UID{}
@@ -134,27 +134,27 @@ func (s *State) conflictsOn(name string) []Conflict {
 		if outside := held.CPUs.Minus(isolatedOn(node)); !outside.Empty() {
 			report(ConflictOutside, fmt.Sprintf("it holds CPUs %s, which are not isolated", outside))
 		}
-		if both, owner := claim(owners, held.CPUs, pod.task.UID); !both.Empty() {
+		if both, owner := takeOwnership(owners, held.CPUs, pod.task.UID); !both.Empty() {
 			report(ConflictOverlap, fmt.Sprintf("it holds CPUs %s, which pod %s was given before", both, names[owner]))
 		}
 		if kept.Intersect(held.CPUs).Empty() {
 			kept = kept.Union(held.CPUs)
 		} else {
-			found[len(found)-1].Yields = true
+			found[len(found)-1].IsLoser = true
 		}
 	}
 	return found
 }
 
-// Yielding returns the pods of this scheduler that yield to others and are not on their way out, as of the last TakeConflicts, by
+// ConflictLosers returns the pods of this scheduler that yield to others and are not on their way out, as of the last TakeConflicts, by
 // node and in the order in which they were bound; none of the system's, which nobody ends. It costs what there is of conflicts.
-func (s *State) Yielding() []Conflict {
+func (s *State) ConflictLosers() []Conflict {
 	var yielding []Conflict
 	for _, name := range slices.Sorted(maps.Keys(s.conflicts.found)) {
 		for _, conflict := range s.conflicts.found[name] {
 			r := s.record(conflict.Pod.UID)
 			ours := conflict.Job != model.JobKey{}
-			if conflict.Yields && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.IsSystemCritical() {
+			if conflict.IsLoser && ours && r != nil && !r.evicted && r.task.Pod.DeletionTimestamp == nil && !r.task.IsSystemCritical() {
 				yielding = append(yielding, conflict)
 			}
 		}
@@ -162,8 +162,8 @@ func (s *State) Yielding() []Conflict {
 	return yielding
 }
 
-// claim makes a pod the owner of what nobody owns, and returns the rest, with whom the first of it belongs to.
-func claim(owners map[int]types.UID, cpus isolated.Set, by types.UID) (taken isolated.Set, owner types.UID) {
+// takeOwnership makes a pod the owner of what nobody owns, and returns the rest, with whom the first of it belongs to.
+func takeOwnership(owners map[int]types.UID, cpus isolated.Set, by types.UID) (taken isolated.Set, owner types.UID) {
 	for id := cpus.Next(0); id >= 0; id = cpus.Next(id + 1) {
 		switch first, owned := owners[id]; {
 		case !owned:
@@ -177,7 +177,7 @@ func claim(owners map[int]types.UID, cpus isolated.Set, by types.UID) (taken iso
 	return taken, owner
 }
 
-func isolatedOn(node *nodeRecord) isolated.Set {
+func isolatedOn(node *nodeState) isolated.Set {
 	if node.isolated == nil {
 		return isolated.Set{}
 	}

@@ -57,6 +57,6 @@ type Effect struct {
 	Malformed string
 }
 
-func (e Effect) or(other Effect) Effect {
+func (e Effect) merge(other Effect) Effect {
 	return Effect{Schedule: e.Schedule || other.Schedule, Report: e.Report || other.Report}
 }

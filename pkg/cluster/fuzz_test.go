@@ -46,9 +46,9 @@ func FuzzLeasesAndBudgets(f *testing.F) {
 		formed.Name, formed.Namespace, formed.UID = "odd", "odd", "odd"
 		now := start
 		for _, deleted := range []bool{false, true} {
-			s.take(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
-			s.take(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
-			s.take(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
+			s.apply(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
+			s.apply(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
+			s.apply(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
 			othersAreWhatTheyWere(t, s, now)
 			s.NextWake(now)
 			now = start.Add(time.Duration(later%30) * time.Second)

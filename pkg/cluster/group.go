@@ -15,12 +15,12 @@ import (
 )
 
 func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
-	if _, ok := s.ledger.admit(KindGroup, group, deleted); !ok {
+	if _, ok := s.ledger.isNews(KindGroup, group, deleted); !ok {
 		return Effect{}
 	}
 	key := groups.Key(group)
 	before := s.groups[key]
-	delete(s.unread, key)
+	delete(s.unreadable, key)
 	s.dirtyJobs[key] = struct{}{}
 	if deleted {
 		s.setGroup(key, nil)
@@ -46,17 +46,17 @@ func (s *State) setGroup(key model.JobKey, group *v1alpha1.PodGroup) {
 	}
 	for _, slot := range slices.Collect(maps.Values(s.implicit[key])) {
 		after := *slot.record
-		s.join(&after)
+		s.membershipOf(&after)
 		if !after.finished() {
-			after.settle()
+			after.derivePosition()
 		}
 		s.replace(slot.uid, &after)
 	}
 }
 
-// join says which job a pod belongs to, and what it says of that.
-func (s *State) join(r *record) {
-	t, m := &r.task, &r.member
+// membershipOf says which job a pod belongs to, and what it says of that.
+func (s *State) membershipOf(r *podState) {
+	t, m := &r.task, &r.membership
 	t.Job, t.MinMember = m.Job, 0
 	if m.Implicit != (model.JobKey{}) && s.groups[m.Job] == nil {
 		t.Job, t.MinMember = m.Implicit, m.MinMember
@@ -64,7 +64,7 @@ func (s *State) join(r *record) {
 }
 
 func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bool) Effect {
-	if _, ok := s.ledger.admit(KindPriorityClass, class, deleted); !ok {
+	if _, ok := s.ledger.isNews(KindPriorityClass, class, deleted); !ok {
 		return Effect{}
 	}
 	before, known := s.classes[class.Name]
@@ -85,8 +85,8 @@ func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bo
 	return effect
 }
 
-// fill writes a job anew from its group and its members.
-func (s *State) fill(job *model.Job) {
+// fillJob writes a job anew from its group and its members.
+func (s *State) fillJob(job *model.Job) {
 	key, tasks := job.Key, job.Tasks[:0]
 	for _, slot := range s.members[key] {
 		tasks = append(tasks, slot.task)
@@ -110,7 +110,7 @@ func (s *State) fill(job *model.Job) {
 		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
 	default:
 		groups.Fill(job, group)
-		if unread := s.unread[key]; unread != nil {
+		if unread := s.unreadable[key]; unread != nil {
 			job.Invalid = unread
 		}
 		class := group.Spec.PriorityClassName
@@ -128,40 +128,40 @@ func (s *State) fill(job *model.Job) {
 			}
 		}
 	}
-	job.NeverPreempts = patient(job)
-	job.NothingPending = settled(job)
-	job.BelowMinimum = maimed(job)
+	job.NeverPreempts = neverPreempts(job)
+	job.NothingPending = nothingPending(job)
+	job.BelowMinimum = belowMinimum(job)
 }
 
-// begun tells whether a container of the pod runs, or has done its work.
-func begun(pod *corev1.Pod) bool {
-	started := func(status corev1.ContainerStatus) bool { return ran(&status) }
+// hasStarted tells whether a container of the pod runs, or has done its work.
+func hasStarted(pod *corev1.Pod) bool {
+	started := func(status corev1.ContainerStatus) bool { return mayHaveSideEffects(&status) }
 	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded ||
 		pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
 }
 
-// ran tells whether an init container has come so far that it may have done something.
-func ran(status *corev1.ContainerStatus) bool {
+// mayHaveSideEffects tells whether an init container has come so far that it may have done something.
+func mayHaveSideEffects(status *corev1.ContainerStatus) bool {
 	return status.Started != nil && *status.Started || status.State.Running != nil || status.State.Terminated != nil ||
 		status.LastTerminationState.Terminated != nil
 }
 
-// maimed tells whether the gang holds room and is below its minimum.
-func maimed(job *model.Job) bool {
+// belowMinimum tells whether the gang holds room and is below its minimum.
+func belowMinimum(job *model.Job) bool {
 	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
 	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
 }
 
-// patient tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.
-func patient(job *model.Job) bool {
+// neverPreempts tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.
+func neverPreempts(job *model.Job) bool {
 	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
 	return job.Group != nil && never(job.Group.Spec.PreemptionPolicy) ||
 		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
 }
 
-// settled tells whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is no group,
+// nothingPending tells whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is no group,
 // whose members may still come. A group that is refused as a whole must be told so.
-func settled(job *model.Job) bool {
+func nothingPending(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
 	return job.Count(waits) == 0 && (job.Group == nil || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)

@@ -11,7 +11,7 @@ func (s *State) patchHolds() {
 	if len(s.nominated) == 0 && len(s.reserved) == 0 && len(s.snapshot.Held()) == 0 {
 		return
 	}
-	s.showReservations()
+	s.applyReservations()
 	holds := s.reservedHolds(make([]model.HeldCapacity, 0, len(s.nominated)))
 	for _, slot := range s.nominated {
 		task := slot.task

@@ -28,22 +28,22 @@ func Watch(
 	budgets := kube.Policy().V1().PodDisruptionBudgets().Informer()
 	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
 
-	shared := &templates{}
-	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.share(StripPod(pod)) }
-	watched := []watched{
-		{"pods", pods, strip(stripAndShare), pushing(push, func(pod *corev1.Pod) Event {
+	shared := &specInterner{}
+	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.intern(StripPod(pod)) }
+	watched := []informerSpec{
+		{"pods", pods, strip(stripAndShare), eventHandler(push, func(pod *corev1.Pod) Event {
 			return Event{Kind: KindPod, Pod: pod}
 		})},
-		{"nodes", nodes, strip(StripNode), pushing(push, func(node *corev1.Node) Event {
+		{"nodes", nodes, strip(StripNode), eventHandler(push, func(node *corev1.Node) Event {
 			return Event{Kind: KindNode, Node: node}
 		})},
-		{"priority classes", classes, withoutManagedFields, pushing(push,
+		{"priority classes", classes, withoutManagedFields, eventHandler(push,
 			func(class *schedulingv1.PriorityClass) Event {
 				return Event{Kind: KindPriorityClass, PriorityClass: class}
 			})},
-		{"pod disruption budgets", budgets, withoutManagedFields, pushing(push,
+		{"pod disruption budgets", budgets, withoutManagedFields, eventHandler(push,
 			func(budget *policyv1.PodDisruptionBudget) Event { return Event{Kind: KindBudget, Budget: budget} })},
-		{"pod groups", podGroups, withoutManagedFields, pushing(push,
+		{"pod groups", podGroups, withoutManagedFields, eventHandler(push,
 			func(group *v1alpha1.PodGroup) Event { return Event{Kind: KindGroup, Group: group} })},
 	}
 	return register(watched)
@@ -58,8 +58,8 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 		DeleteFunc: func(any) { push(Event{Kind: KindOther, Deleted: true}) },
 	}
 	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
-	return register([]watched{
-		{"namespaces", core.Namespaces().Informer(), withoutManagedFields, pushing(push,
+	return register([]informerSpec{
+		{"namespaces", core.Namespaces().Informer(), withoutManagedFields, eventHandler(push,
 			func(namespace *corev1.Namespace) Event { return Event{Kind: KindNamespace, Namespace: namespace} })},
 		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), nil, other},
 		{"persistent volumes", core.PersistentVolumes().Informer(), nil, other},
@@ -70,7 +70,7 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), nil, other},
 		{"resource claims", resource.ResourceClaims().Informer(), nil, other},
 		{"resource slices", resource.ResourceSlices().Informer(), nil, other},
-		{"device classes", resource.DeviceClasses().Informer(), nil, pushing(push,
+		{"device classes", resource.DeviceClasses().Informer(), nil, eventHandler(push,
 			func(class *resourceapi.DeviceClass) Event { return Event{Kind: KindDeviceClass, DeviceClass: class} })},
 	})
 }
@@ -78,19 +78,19 @@ func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cach
 // WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch
 // hold.
 func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
-	return register([]watched{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, pushing(push,
+	return register([]informerSpec{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, eventHandler(push,
 		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
 }
 
-// watched is one informer and what is done with what it sees.
-type watched struct {
+// informerSpec is one informer and what is done with what it sees.
+type informerSpec struct {
 	name      string
 	informer  cache.SharedIndexInformer
 	transform cache.TransformFunc
 	handler   cache.ResourceEventHandler
 }
 
-func register(all []watched) ([]cache.InformerSynced, error) {
+func register(all []informerSpec) ([]cache.InformerSynced, error) {
 	synced := make([]cache.InformerSynced, 0, len(all))
 	for _, w := range all {
 		if w.transform != nil {
@@ -111,21 +111,21 @@ func register(all []watched) ([]cache.InformerSynced, error) {
 func strip[T any](f func(T) T) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if typed, ok := object.(T); ok {
-			return stripped(f, typed), nil
+			return safeTransform(f, typed), nil
 		}
 		return object, nil
 	}
 }
 
-// stripped is what f makes of an object, and the object itself when that panics: who takes it in will see why.
-func stripped[T any](f func(T) T, object T) T {
-	return attempt(func() T { return f(object) }, func(string) T { return object })
+// safeTransform is what f makes of an object, and the object itself when that panics: who takes it in will see why.
+func safeTransform[T any](f func(T) T, object T) T {
+	return buildOrFallback(func() T { return f(object) }, func(string) T { return object })
 }
 
-// pushing makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
+// eventHandler makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
 // with the object as it was last seen, or, when there is another object of its name by then, as a change of UID: those who
 // know objects by their UID must hear of the end of the first one all the same.
-func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
+func eventHandler[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {
 			if typed, ok := object.(T); ok {
@@ -133,7 +133,7 @@ func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHa
 			}
 		},
 		UpdateFunc: func(before, object any) {
-			if typed, ok := before.(T); ok && replaced(before, object) {
+			if typed, ok := before.(T); ok && isReplacement(before, object) {
 				gone := event(typed)
 				gone.Deleted = true
 				push(gone)
@@ -155,8 +155,8 @@ func pushing[T any](push func(Event), event func(T) Event) cache.ResourceEventHa
 	}
 }
 
-// replaced tells whether an object is another one than the one before it of the same name.
-func replaced(before, after any) bool {
+// isReplacement tells whether an object is another one than the one before it of the same name.
+func isReplacement(before, after any) bool {
 	first, ok := before.(metav1.Object)
 	second, alsoOK := after.(metav1.Object)
 	return ok && alsoOK && first.GetUID() != second.GetUID()

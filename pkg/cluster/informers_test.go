@@ -72,7 +72,7 @@ func TestWatchPushesEverythingBeforeItIsSynced(t *testing.T) {
 func TestMissedDeletion(t *testing.T) {
 	var got []Event
 	var lock sync.Mutex
-	handler := pushing(func(event Event) {
+	handler := eventHandler(func(event Event) {
 		lock.Lock()
 		defer lock.Unlock()
 		got = append(got, event)

@@ -8,12 +8,12 @@ import (
 
 // isolated returns the isolated CPUs that a pod holds on its node: those that stand on it, or those that it is being bound with;
 // nil when it holds none. What stands on a pod that is not bound means nothing.
-func (r *record) isolated() *isolated.Assignment {
+func (r *podState) isolated() *isolated.Assignment {
 	switch pod := r.task.Pod; {
 	case !r.task.Status.HasNode():
 		return nil
 	case pod.Spec.NodeName == "":
-		return r.given
+		return r.assignedCPUs
 	default:
 		assigned, err := isolated.AssignedTo(pod)
 		if err != nil {
@@ -23,17 +23,19 @@ func (r *record) isolated() *isolated.Assignment {
 	}
 }
 
-// samePool tells whether a later version of a pod with equal annotations is charged for the same CPUs: one that asks for isolated
+// sameCPUCharge tells whether a later version of a pod with equal annotations is charged for the same CPUs: one that asks for isolated
 // ones and was bound without any takes ordinary ones, what somebody has written on it before it was bound counts from then on, and
 // one with a bind on its way is charged for what it is given.
-func samePool(before *record, after *corev1.Pod) bool {
+func sameCPUCharge(before *podState, after *corev1.Pod) bool {
 	_, claims := after.Annotations[isolated.AssignedAnnotation]
-	return !before.fixed() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.Asks(after) && !claims)
+	return !before.chargedAtBind() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.Asks(after) && !claims)
 }
 
-// fixed tells whether a pod with a bind on its way is charged for what it was given then, isolated CPUs or none, whatever it has
+// chargedAtBind tells whether a pod with a bind on its way is charged for what it was given then, isolated CPUs or none, whatever it has
 // come to ask for.
-func (r *record) fixed() bool { return r.bind != "" && (r.given != nil || isolated.Asks(r.task.Pod)) }
+func (r *podState) chargedAtBind() bool {
+	return r.bind != "" && (r.assignedCPUs != nil || isolated.Asks(r.task.Pod))
+}
 
 // sameCPUs tells whether two versions of a pod hold the same isolated CPUs.
 func sameCPUs(a, b *isolated.Assignment) bool {

@@ -151,7 +151,7 @@ func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 	}
 	yielding := func(s *State) []string {
 		s.TakeConflicts()
-		return told(s.Yielding())
+		return told(s.ConflictLosers())
 	}
 	for seed := range uint64(20) {
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
@@ -260,7 +260,7 @@ func TestLeasesAfterAFreshStart(t *testing.T) {
 	}
 	s.Snapshot(start)
 	s.Apply(Event{Kind: KindPod, Pod: pod("bad")})
-	times := explosive(s, subject{pod: "bad"})
+	times := explosive(s, updateTarget{pod: "bad"})
 	snapshot := s.Snapshot(start)
 	if n, there := snapshot.Node("n"), snapshot.Node("there"); *times == 0 || !n.AgentExpired || there.AgentExpired {
 		t.Errorf("%d panics; without an agent stale is %v, with one %v", *times, n.AgentExpired, there.AgentExpired)

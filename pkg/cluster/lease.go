@@ -12,23 +12,23 @@ import (
 // leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since nobody there
 // would enforce what they are given; ordinary ones, and those that run, are not concerned.
 type leases struct {
-	// gate tells that nodes need one.
-	gate bool
+	// disabled tells that nodes need one.
+	disabled bool
 	// until is up to when each node's agent has promised to be there, offered which nodes have isolated CPUs.
 	until   map[string]time.Time
 	offered map[string]bool
 	// dirty tells that the snapshot may have to show something else; second is when it was last shown.
-	dirty  bool
-	second int64
+	dirty    bool
+	atSecond int64
 }
 
 func newLeases(gate bool) leases {
-	return leases{gate: gate, until: map[string]time.Time{}, offered: map[string]bool{}}
+	return leases{disabled: gate, until: map[string]time.Time{}, offered: map[string]bool{}}
 }
 
-// offers takes note of a node that has isolated CPUs, or has none.
-func (l *leases) offers(name string, topology *isolated.Topology) {
-	if l.gate && l.offered[name] != (topology != nil) {
+// trackNode takes note of a node that has isolated CPUs, or has none.
+func (l *leases) trackNode(name string, topology *isolated.Topology) {
+	if l.disabled && l.offered[name] != (topology != nil) {
 		l.dirty = true
 		if l.offered[name] = topology != nil; topology == nil {
 			delete(l.offered, name)
@@ -39,10 +39,10 @@ func (l *leases) offers(name string, topology *isolated.Topology) {
 // applyLease takes note of a Lease. That it was renewed concerns nobody; that it had expired, or ends sooner, does.
 func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
 	name, agents := strings.CutPrefix(object.Name, isolated.LeasePrefix)
-	if !agents || !s.leases.gate {
+	if !agents || !s.leases.disabled {
 		return Effect{}
 	}
-	if _, ok := s.ledger.admit(KindLease, object, deleted); !ok {
+	if _, ok := s.ledger.isNews(KindLease, object, deleted); !ok {
 		return Effect{}
 	}
 	before, after := s.leases.until[name], expiryOf(object)
@@ -69,8 +69,8 @@ func expiryOf(object *coordinationv1.Lease) time.Time {
 	return object.Spec.RenewTime.Add(time.Duration(*object.Spec.LeaseDurationSeconds) * time.Second)
 }
 
-// stale tells whether a node's Lease has expired, in whole seconds.
-func (l *leases) stale(name string, now time.Time) bool {
+// isExpired tells whether a node's Lease has expired, in whole seconds.
+func (l *leases) isExpired(name string, now time.Time) bool {
 	until, known := l.until[name]
 	return !known || now.Unix() >= until.Unix()
 }
@@ -79,12 +79,12 @@ func (l *leases) stale(name string, now time.Time) bool {
 // at again.
 func (s *State) patchLeases(now time.Time) (changed bool) {
 	l := &s.leases
-	if len(l.offered) == 0 && !l.dirty || l.second == now.Unix() && !l.dirty {
+	if len(l.offered) == 0 && !l.dirty || l.atSecond == now.Unix() && !l.dirty {
 		return false
 	}
-	l.second, l.dirty = now.Unix(), false
+	l.atSecond, l.dirty = now.Unix(), false
 	for name := range l.offered {
-		if node := s.snapshot.Node(name); node != nil && node.AgentExpired != l.stale(name, now) {
+		if node := s.snapshot.Node(name); node != nil && node.AgentExpired != l.isExpired(name, now) {
 			node.AgentExpired = !node.AgentExpired
 			s.snapshot.NodeChanged(node)
 			changed = true

@@ -7,18 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// graveyard is how many deleted objects are remembered, so that a late event cannot bring one back. A watch delivers the
+// maxTombstones is how many deleted objects are remembered, so that a late event cannot bring one back. A watch delivers the
 // events of one object in order; only events that were delivered twice or held up can be late, and not by so much.
-const graveyard = 4096
+const maxTombstones = 4096
 
-// ledger remembers the newest incarnation of each object that was seen, and tells stale events from news.
+// incarnations remembers the newest incarnation of each object that was seen, and tells stale events from news.
 //
 // Invariant: what is admitted last for a name is the newest that was offered, in whatever order the offers came.
-type ledger struct {
-	seen map[identity]sighting
-	// graves are the deleted ones in seen, a ring in the order of burial.
-	graves []identity
-	oldest int
+type incarnations struct {
+	newest map[identity]observation
+	// tombstones are the deleted ones in seen, a ring in the order of burial.
+	tombstones []identity
+	oldest     int
 }
 
 type identity struct {
@@ -26,20 +26,20 @@ type identity struct {
 	namespace, name string
 }
 
-type sighting struct {
+type observation struct {
 	uid types.UID
 	// version orders what the API server said about the name; zero when it cannot be read.
 	version uint64
 	gone    bool
 }
 
-func newLedger() ledger { return ledger{seen: map[identity]sighting{}} }
+func newLedger() incarnations { return incarnations{newest: map[identity]observation{}} }
 
-// admit tells whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
-func (l *ledger) admit(kind Kind, object metav1.Object, deleted bool) (living types.UID, ok bool) {
+// isNews tells whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
+func (l *incarnations) isNews(kind Kind, object metav1.Object, deleted bool) (living types.UID, ok bool) {
 	id := identity{kind, object.GetNamespace(), object.GetName()}
-	now := sighting{uid: object.GetUID(), version: revision(object), gone: deleted}
-	last, known := l.seen[id]
+	now := observation{uid: object.GetUID(), version: revision(object), gone: deleted}
+	last, known := l.newest[id]
 	if known && !last.gone {
 		living = last.uid
 	}
@@ -49,14 +49,14 @@ func (l *ledger) admit(kind Kind, object metav1.Object, deleted bool) (living ty
 	if known {
 		now.version = max(now.version, last.version)
 	}
-	l.seen[id] = now
+	l.newest[id] = now
 	if deleted && (!known || !last.gone) {
-		l.bury(id)
+		l.addTombstone(id)
 	}
 	return living, !deleted || living != ""
 }
 
-func stale(last, now sighting) bool {
+func stale(last, now observation) bool {
 	older := now.version != 0 && last.version != 0 && now.version < last.version
 	same := last.uid == now.uid
 	switch {
@@ -73,17 +73,17 @@ func stale(last, now sighting) bool {
 	}
 }
 
-// bury remembers a deleted object and forgets the one that has been remembered longest.
-func (l *ledger) bury(id identity) {
-	if len(l.graves) < graveyard {
-		l.graves = append(l.graves, id)
+// addTombstone remembers a deleted object and forgets the one that has been remembered longest.
+func (l *incarnations) addTombstone(id identity) {
+	if len(l.tombstones) < maxTombstones {
+		l.tombstones = append(l.tombstones, id)
 		return
 	}
-	if before := l.graves[l.oldest]; l.seen[before].gone {
-		delete(l.seen, before)
+	if before := l.tombstones[l.oldest]; l.newest[before].gone {
+		delete(l.newest, before)
 	}
-	l.graves[l.oldest] = id
-	l.oldest = (l.oldest + 1) % graveyard
+	l.tombstones[l.oldest] = id
+	l.oldest = (l.oldest + 1) % maxTombstones
 }
 
 func revision(object metav1.Object) uint64 {

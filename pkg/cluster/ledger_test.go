@@ -63,13 +63,13 @@ func TestOneIncarnationOfAName(t *testing.T) {
 
 func TestGraveyardIsBounded(t *testing.T) {
 	s := newState(pod("alive", revised(1)))
-	for i := range 3 * graveyard {
+	for i := range 3 * maxTombstones {
 		name := fmt.Sprintf("p%d", i)
 		s.Apply(seen(pod(name, revised(2*i+1))))
 		s.Apply(gone(pod(name, revised(2*i+2))))
 	}
-	if len(s.ledger.seen) != graveyard+1 || len(s.ledger.graves) != graveyard {
-		t.Errorf("ledger holds %d names and %d graves, want %d", len(s.ledger.seen), len(s.ledger.graves), graveyard)
+	if len(s.ledger.newest) != maxTombstones+1 || len(s.ledger.tombstones) != maxTombstones {
+		t.Errorf("ledger holds %d names and %d graves, want %d", len(s.ledger.newest), len(s.ledger.tombstones), maxTombstones)
 	}
 	snapshot := snap(t, s, start)
 	if len(snapshot.Jobs) != 1 || len(s.pods) != 1 || len(s.members) != 1 || len(s.held) != 0 {

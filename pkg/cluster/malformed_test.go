@@ -98,7 +98,7 @@ func TestPanicOverAGroupCostsItAlone(t *testing.T) {
 		s.Apply(Event{Kind: KindGroup, Group: group})
 	}
 	// Nothing that reads a group is known to panic.
-	s.overlook(Event{Kind: KindGroup, Group: s.groups[model.JobKey{Namespace: "ns", Name: "g"}]}, "why not")
+	s.recordUnreadable(Event{Kind: KindGroup, Group: s.groups[model.JobKey{Namespace: "ns", Name: "g"}]}, "why not")
 	snapshot := snap(t, s, start)
 	refusal := func(name string) *model.Refusal {
 		return snapshot.Job(model.JobKey{Namespace: "ns", Name: name}).Invalid

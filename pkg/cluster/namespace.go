@@ -7,7 +7,7 @@ import (
 )
 
 func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect {
-	if _, ok := s.ledger.admit(KindNamespace, namespace, deleted); !ok {
+	if _, ok := s.ledger.isNews(KindNamespace, namespace, deleted); !ok {
 		return Effect{}
 	}
 	before, existed := s.namespaces[namespace.Name]

@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// nodeRecord is what the state knows about one node. It is never changed, only replaced.
-type nodeRecord struct {
+// nodeState is what the state knows about one node. It is never changed, only replaced.
+type nodeState struct {
 	object      *corev1.Node
 	allocatable model.Resources
 	refused     *model.Refusal
@@ -19,29 +19,29 @@ type nodeRecord struct {
 	bare bool
 }
 
-func (s *State) readNode(object *corev1.Node) *nodeRecord {
-	readable(object)
+func (s *State) readNode(object *corev1.Node) *nodeState {
+	probeNodeInfo(object)
 	allocatable, refused := s.capacity(object)
-	if refused == nil && !tooOld(object) {
-		s.devices.countElsewhere(&allocatable)
+	if refused == nil && !lacksDRAExtendedResources(object) {
+		s.devices.addUnreported(&allocatable)
 	}
-	return &nodeRecord{object: object, allocatable: allocatable, refused: refused, isolated: topologyOf(object)}
+	return &nodeState{object: object, allocatable: allocatable, refused: refused, isolated: topologyOf(object)}
 }
 
 func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
-	if _, ok := s.ledger.admit(KindNode, object, deleted); !ok {
+	if _, ok := s.ledger.isNews(KindNode, object, deleted); !ok {
 		return Effect{}
 	}
 	if deleted {
 		s.dirtyNodes[object.Name] = true
 		delete(s.nodes, object.Name)
-		s.leases.offers(object.Name, nil)
+		s.leases.trackNode(object.Name, nil)
 		return Effect{Schedule: true}
 	}
-	before, after := s.nodes[object.Name], s.newNode(object)
+	before, after := s.nodes[object.Name], s.buildNode(object)
 	s.nodes[object.Name] = after
-	changed := before == nil || !sameOffer(before, after)
-	s.leases.offers(object.Name, after.isolated)
+	changed := before == nil || !sameCapacity(before, after)
+	s.leases.trackNode(object.Name, after.isolated)
 	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
 		s.conflicts.dirty[object.Name] = struct{}{}
 		s.leases.dirty = true // it may be another node
@@ -63,12 +63,12 @@ func topologyOf(object *corev1.Node) *isolated.Topology {
 	return topology
 }
 
-// sameOffer tells whether nothing changed that a pod could mind; a heartbeat does not.
-func sameOffer(a, b *nodeRecord) bool {
+// sameCapacity tells whether nothing changed that a pod could mind; a heartbeat does not.
+func sameCapacity(a, b *nodeState) bool {
 	return a.object.UID == b.object.UID &&
 		a.allocatable.Equal(b.allocatable) && a.refused.String() == b.refused.String() &&
 		equality.Semantic.DeepEqual(a.object.Labels, b.object.Labels) &&
-		sameOwn(a.object.Annotations, b.object.Annotations) &&
+		sameOwnAnnotations(a.object.Annotations, b.object.Annotations) &&
 		a.object.Annotations[corev1.PreferAvoidPodsAnnotationKey] == b.object.Annotations[corev1.PreferAvoidPodsAnnotationKey] &&
 		equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec) &&
 		equality.Semantic.DeepEqual(a.object.Status.Images, b.object.Status.Images) &&

@@ -19,20 +19,20 @@ import (
 // room any more.
 const stuckAfter = 30 * time.Second
 
-// record is what the state knows about one pod. It is never changed, only replaced.
-type record struct {
+// podState is what the state knows about one pod. It is never changed, only replaced.
+type podState struct {
 	// task is what the snapshot shows, but for Stuck, which depends on its time.
 	task model.Task
-	// member is what the pod says of its job; zero when it is not ours.
-	member groups.Membership
+	// membership is what the pod says of its job; zero when it is not ours.
+	membership groups.Membership
 	// bind is the node of an assumed bind, empty when there is none.
 	bind string
-	// given are the isolated CPUs that the pod is bound with; nil when there are none.
-	given *isolated.Assignment
+	// assignedCPUs are the isolated CPUs that the pod is bound with; nil when there are none.
+	assignedCPUs *isolated.Assignment
 	// invalid says what is wrong with what the pod asks for, and outdated that the API server has a newer version of it, which the
 	// watch is yet to show. Either holds the task.
-	invalid  *model.Refusal
-	outdated bool
+	invalid            *model.Refusal
+	awaitsNewerVersion bool
 	// evicted tells that an eviction is assumed.
 	evicted bool
 	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
@@ -42,14 +42,14 @@ type record struct {
 }
 
 // finished tells whether the pod has ended.
-func (r *record) finished() bool {
+func (r *podState) finished() bool {
 	return r.task.Status == model.Succeeded || r.task.Status == model.Failed
 }
 
 // stuckAt returns from when on a pod that is being deleted counts as stuck. The deletionTimestamp is of the API server's clock.
 // One of ours that is ahead of it must not take everybody who has just been evicted for stuck: what they were evicted for
 // would be given back, and others be evicted anew, for ever.
-func (r *record) stuckAt() time.Time {
+func (r *podState) stuckAt() time.Time {
 	pod := r.task.Pod
 	at := pod.DeletionTimestamp.Time
 	if grace := pod.DeletionGracePeriodSeconds; grace != nil && !r.stayed.IsZero() {
@@ -60,12 +60,12 @@ func (r *record) stuckAt() time.Time {
 	return at.Add(stuckAfter).Truncate(time.Second)
 }
 
-func (r *record) stuck(now time.Time) bool {
+func (r *podState) stuck(now time.Time) bool {
 	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt().Unix()
 }
 
 func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
-	living, ok := s.ledger.admit(KindPod, pod, deleted)
+	living, ok := s.ledger.isNews(KindPod, pod, deleted)
 	if !ok {
 		return Effect{}
 	}
@@ -77,10 +77,10 @@ func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
 		return effect
 	}
 	if !s.counts(pod) {
-		return effect.or(s.replace(pod.UID, nil))
+		return effect.merge(s.replace(pod.UID, nil))
 	}
 	before := s.record(pod.UID)
-	return effect.or(s.replace(pod.UID, s.newRecord(pod, before, before)))
+	return effect.merge(s.replace(pod.UID, s.buildPod(pod, before, before)))
 }
 
 // counts tells whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
@@ -102,17 +102,17 @@ func terminal(pod *corev1.Pod) bool {
 
 // readRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
 // worked out for an earlier version is taken over where it must be the same. Either may be nil.
-func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
-	r := &record{}
+func (s *State) readRecord(pod *corev1.Pod, before, earlier *podState) *podState {
+	r := &podState{}
 	t := &r.task
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
 	t.Created = pod.CreationTimestamp.Time
 	t.Pod = pod
 	if s.schedulers[pod.Spec.SchedulerName] {
-		r.member, t.Role = groups.Of(pod), groups.Role(pod)
+		r.membership, t.Role = groups.Of(pod), groups.Role(pod)
 	}
-	s.join(r)
-	t.Started = begun(pod)
+	s.membershipOf(r)
+	t.Started = hasStarted(pod)
 	if terminal(pod) {
 		// A finished pod may come stripped or whole; it means the same.
 		t.Shape = unique.Make("")
@@ -123,15 +123,15 @@ func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 		t.Priority = *pod.Spec.Priority
 	}
 	t.SchedulingGated = len(pod.Spec.SchedulingGates) > 0
-	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && samePool(earlier, pod) &&
-		sameOwn(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
+	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && sameCPUCharge(earlier, pod) &&
+		sameOwnAnnotations(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
 	if same {
 		t.Request, r.invalid, t.NonZeroDefaults = earlier.task.Request, earlier.invalid, earlier.task.NonZeroDefaults
 	} else {
 		t.Request, r.invalid = s.request(pod)
-		t.NonZeroDefaults = supposedOf(pod)
+		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
 	}
-	t.MayUseDeviceClass = s.devices.asks(t.Request)
+	t.MayUseDeviceClass = s.devices.requestsAny(t.Request)
 	if same && earlier.task.Pod.Spec.NodeName == pod.Spec.NodeName {
 		t.Shape = earlier.task.Shape
 	} else {
@@ -143,11 +143,11 @@ func (s *State) readRecord(pod *corev1.Pod, before, earlier *record) *record {
 
 // assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing. seen is when the last
 // snapshot was taken.
-func (r *record) assume(before *record, seen time.Time) {
+func (r *podState) assume(before *podState, seen time.Time) {
 	pod := r.task.Pod
 	if before != nil {
 		if pod.Spec.NodeName == "" {
-			if r.bind, r.given = before.bind, before.given; r.fixed() {
+			if r.bind, r.assignedCPUs = before.bind, before.assignedCPUs; r.chargedAtBind() {
 				r.task.Request = before.task.Request
 			}
 		}
@@ -163,18 +163,18 @@ func (r *record) assume(before *record, seen time.Time) {
 			r.promise = before.promise
 		}
 	}
-	r.settle()
+	r.derivePosition()
 }
 
-// settle works out where the pod is, and where it is promised to be, from what it says and what is assumed.
-func (r *record) settle() {
+// derivePosition works out where the pod is, and where it is promised to be, from what it says and what is assumed.
+func (r *podState) derivePosition() {
 	t := &r.task
 	t.Placement, t.Nominated = r.position(), ""
 	t.Isolated = r.isolated()
 	if t.Invalid = r.invalid; t.Invalid == nil && t.Job.WithoutPodGroup {
-		t.Invalid = r.member.Malformed
+		t.Invalid = r.membership.Malformed
 	}
-	if t.Invalid == nil && r.outdated {
+	if t.Invalid == nil && r.awaitsNewerVersion {
 		t.Invalid = &model.Refusal{Code: model.BindFailed, Detail: "the pod has changed while it was being bound, and is about to be looked at again"}
 	}
 	switch {
@@ -186,7 +186,7 @@ func (r *record) settle() {
 	}
 }
 
-func (r *record) position() model.Placement {
+func (r *podState) position() model.Placement {
 	pod := r.task.Pod
 	node := pod.Spec.NodeName
 	if node == "" {
@@ -211,15 +211,15 @@ func (r *record) position() model.Placement {
 }
 
 // replace puts a record in the place of what is known about a pod and says whom it concerns; nil makes it gone.
-func (s *State) replace(uid types.UID, after *record) Effect {
+func (s *State) replace(uid types.UID, after *podState) Effect {
 	slot, before := s.find(uid)
 	switch {
 	case slot != nil:
-		s.set(slot, after)
+		s.index(slot, after)
 	case after != nil:
-		slot = &podSlot{uid: uid}
+		slot = &podEntry{uid: uid}
 		s.pods[uid] = slot
-		s.set(slot, after)
+		s.index(slot, after)
 	}
 	switch {
 	case before == nil && after == nil:
@@ -230,48 +230,48 @@ func (s *State) replace(uid types.UID, after *record) Effect {
 		return Effect{Schedule: true, Report: before.task.Job != model.JobKey{}}
 	}
 	effect := change(before, after)
-	if len(s.reserved) > 0 && !sameBegin(before.task.Pod, after.task.Pod) {
+	if len(s.reserved) > 0 && !sameStartTime(before.task.Pod, after.task.Pod) {
 		effect.Schedule = true // when room is expected to be free depends on it
 	}
 	return effect
 }
 
-// sameBegin tells whether two versions of a pod began to run at the same time, and may do so for as long.
-func sameBegin(a, b *corev1.Pod) bool {
+// sameStartTime tells whether two versions of a pod began to run at the same time, and may do so for as long.
+func sameStartTime(a, b *corev1.Pod) bool {
 	return a.Status.StartTime.Equal(b.Status.StartTime) && equality.Semantic.DeepEqual(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds)
 }
 
 // markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node,
 // or begins to run where it was bound, changes none of them.
-func (s *State) markJob(before, after *record) {
+func (s *State) markJob(before, after *podState) {
 	if before != nil && after != nil && before.finished() == after.finished() &&
-		sameTurn(before.task.Status, after.task.Status) && sameQuestion(&before.task, &after.task) {
+		sameQueueState(before.task.Status, after.task.Status) && sameSchedulingSpec(&before.task, &after.task) {
 		return
 	}
-	for _, r := range []*record{before, after} {
+	for _, r := range []*podState{before, after} {
 		if r != nil && r.task.Job != (model.JobKey{}) {
 			s.dirtyJobs[r.task.Job] = struct{}{}
 		}
 	}
 }
 
-// sameTurn tells whether tasks of two statuses leave as much to decide about their job.
-func sameTurn(a, b model.Status) bool {
+// sameQueueState tells whether tasks of two statuses leave as much to decide about their job.
+func sameQueueState(a, b model.Status) bool {
 	return (a == model.Pending) == (b == model.Pending) && a.CountsTowardMinimum() == b.CountsTowardMinimum()
 }
 
-// sameQuestion tells whether two versions of a task ask the same of the cluster, in the same place of its job.
-func sameQuestion(a, b *model.Task) bool {
+// sameSchedulingSpec tells whether two versions of a task ask the same of the cluster, in the same place of its job.
+func sameSchedulingSpec(a, b *model.Task) bool {
 	return a.Job == b.Job && a.MinMember == b.MinMember && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
 		a.Shape == b.Shape && a.MayUseDeviceClass == b.MayUseDeviceClass && a.SchedulingGated == b.SchedulingGated && a.Nominated == b.Nominated && a.Invalid.String() == b.Invalid.String() &&
 		(b.Status != model.Pending || maps.Equal(a.Pod.Labels, b.Pod.Labels)) // others are drawn to them, or kept away: itself, too
 }
 
 // change says whom the difference between two records of one pod concerns.
-func change(before, after *record) Effect {
+func change(before, after *podState) Effect {
 	a, b := &before.task, &after.task
 	moved := a.Placement != b.Placement
-	expected := a.Node == b.Node && started(a.Status) && started(b.Status)
+	expected := a.Node == b.Node && isOnNode(a.Status) && isOnNode(b.Status)
 	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
 	held := a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String()
 	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
@@ -279,14 +279,14 @@ func change(before, after *record) Effect {
 		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
 		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
 	if b.Status == model.Pending {
-		asks = asks || a.Shape != b.Shape || !sameOwn(a.Pod.Annotations, b.Pod.Annotations) ||
+		asks = asks || a.Shape != b.Shape || !sameOwnAnnotations(a.Pod.Annotations, b.Pod.Annotations) ||
 			!equality.Semantic.DeepEqual(a.Pod.Status.ResourceClaimStatuses, b.Pod.Status.ResourceClaimStatuses)
 	}
 	return Effect{Schedule: moved && !expected || held || asks, Report: ours && (moved || held || asks)}
 }
 
-// started tells whether a pod has its place; from one such status to the next nothing changes for anybody else.
-func started(status model.Status) bool {
+// isOnNode tells whether a pod has its place; from one such status to the next nothing changes for anybody else.
+func isOnNode(status model.Status) bool {
 	return status == model.Binding || status == model.Bound || status == model.Running
 }
 
@@ -306,22 +306,22 @@ func sameLabels(a, b map[string]string, expected bool) bool {
 	return maps.Equal(a, b)
 }
 
-// sameOwn compares the annotations that mean something to us.
-func sameOwn(a, b map[string]string) bool {
+// sameOwnAnnotations compares the annotations that mean something to us.
+func sameOwnAnnotations(a, b map[string]string) bool {
 	return within(a, b) && within(b, a)
 }
 
 func within(a, b map[string]string) bool {
 	for key, value := range a {
-		if other, ok := b[key]; own(key) && (!ok || other != value) {
+		if other, ok := b[key]; isOwnAnnotation(key) && (!ok || other != value) {
 			return false
 		}
 	}
 	return true
 }
 
-// own tells whether an annotation is one of the project's.
-func own(key string) bool {
+// isOwnAnnotation tells whether an annotation is one of the project's.
+func isOwnAnnotation(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return strings.HasSuffix(domain, ".tutti.dev")
 }

@@ -105,7 +105,7 @@ func questions(snapshot *model.Snapshot) string {
 	}
 	for _, task := range tasksIn(snapshot) {
 		status := task.Status.String()
-		if started(task.Status) {
+		if isOnNode(task.Status) {
 			status = "started"
 		}
 		fmt.Fprintln(&b, task.UID, status, task.Node, task.Job, task.Role, task.Priority, task.SchedulingGated, task.TerminationOverdue, task.Invalid,

@@ -33,23 +33,23 @@ func requestsOf(pod *corev1.Pod, options resource.PodResourcesOptions) corev1.Re
 	return list
 }
 
-// unstated is what kube-scheduler's scores take a container to use that does not say.
-func unstated() corev1.ResourceList {
+// defaultContainerRequest is what kube-scheduler's scores take a container to use that does not say.
+func defaultContainerRequest() corev1.ResourceList {
 	return corev1.ResourceList{
 		corev1.ResourceCPU:    *quantity.NewMilliQuantity(util.DefaultMilliCPURequest, quantity.DecimalSI),
 		corev1.ResourceMemory: *quantity.NewQuantity(util.DefaultMemoryRequest, quantity.BinarySI),
 	}
 }
 
-// supposedOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has only those
+// nonZeroDefaultsOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has only those
 // supposed that neither it nor any container names.
-func supposedOf(pod *corev1.Pod) model.NonZeroDefaults {
-	if statesAll(pod.Spec.Containers) && statesAll(pod.Spec.InitContainers) && !grants(&pod.Status) {
+func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
+	if statesAllRequests(pod.Spec.Containers) && statesAllRequests(pod.Spec.InitContainers) && !hasInPlaceResize(&pod.Status) {
 		return model.NonZeroDefaults{}
 	}
 	stated := requestsOf(pod, requests)
 	options := requests
-	options.NonMissingContainerRequests = unstated()
+	options.NonMissingContainerRequests = defaultContainerRequest()
 	if resource.IsPodLevelRequestsSet(pod) {
 		maps.DeleteFunc(options.NonMissingContainerRequests, func(name corev1.ResourceName, _ quantity.Quantity) bool {
 			_, named := stated[name]
@@ -66,7 +66,7 @@ func supposedOf(pod *corev1.Pod) model.NonZeroDefaults {
 	return supposed
 }
 
-func statesAll(containers []corev1.Container) bool {
+func statesAllRequests(containers []corev1.Container) bool {
 	for i := range containers {
 		stated := containers[i].Resources.Requests
 		if _, ok := stated[corev1.ResourceCPU]; !ok {
@@ -122,11 +122,11 @@ func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
 // generation tells about the spec; what a running container was granted, and whether a resize is possible, stands in the
 // status.
 func sameSpec(a, b *corev1.Pod) bool {
-	return a.Generation != 0 && a.Generation == b.Generation && !grants(&a.Status) && !grants(&b.Status)
+	return a.Generation != 0 && a.Generation == b.Generation && !hasInPlaceResize(&a.Status) && !hasInPlaceResize(&b.Status)
 }
 
-// grants tells whether a status has a say in what the pod takes.
-func grants(status *corev1.PodStatus) bool {
+// hasInPlaceResize tells whether a status has a say in what the pod takes.
+func hasInPlaceResize(status *corev1.PodStatus) bool {
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || status.AllocatedResources != nil ||
 		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })

@@ -63,10 +63,10 @@ func drawPodWithRequests(t *rapid.T) *corev1.Pod {
 		p.Spec.Overhead = drawList(t, "overhead")
 	}
 	if rapid.Bool().Draw(t, "pod level") {
-		p.Spec.Resources = plain(&corev1.ResourceRequirements{Requests: drawList(t, "pod level")})
+		p.Spec.Resources = wholeUnits(&corev1.ResourceRequirements{Requests: drawList(t, "pod level")})
 	}
 	if rapid.Bool().Draw(t, "pod status") {
-		p.Status.Resources = plain(&corev1.ResourceRequirements{Requests: drawList(t, "pod granted")})
+		p.Status.Resources = wholeUnits(&corev1.ResourceRequirements{Requests: drawList(t, "pod granted")})
 		p.Status.AllocatedResources = plainList(drawList(t, "pod allocated"))
 	}
 	if rapid.Bool().Draw(t, "infeasible") {
@@ -95,7 +95,7 @@ func TestRequestsAreKubeSchedulers(t *testing.T) {
 					t.Fatalf("%s pod takes %d of %s, kube-scheduler says %d", name, has, resource, amount)
 				}
 			}
-			supposed := supposedOf(p)
+			supposed := nonZeroDefaultsOf(p)
 			if cpu, memory := want.MilliCPU+supposed[model.CPU], want.Memory+supposed[model.Memory]; cpu != counted.MilliCPU || memory != counted.Memory {
 				t.Fatalf("%s pod counts as %d and %d, kube-scheduler says %d and %d", name, cpu, memory, counted.MilliCPU, counted.Memory)
 			}

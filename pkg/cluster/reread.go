@@ -14,11 +14,11 @@ import (
 // page is how many objects one request asks for.
 const page = 1000
 
-// Reread lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and pushes it as
+// ListFromQuorum lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and pushes it as
 // events. The lists come from a quorum of etcd, where a watch may be behind: a pod that was bound since is known to be bound
 // before anything is decided. What is older than what the state knows changes nothing. What was deleted since, only the watch
 // tells; it takes room until then.
-func Reread(
+func ListFromQuorum(
 	ctx context.Context, pods kubernetes.Interface, groups versioned.Interface, schedulerNames []string, push func(Event),
 ) error {
 	for _, name := range schedulerNames {
@@ -29,7 +29,7 @@ func Reread(
 				return fmt.Errorf("list pods of %s: %w", name, err)
 			}
 			for i := range list.Items {
-				push(Event{Kind: KindPod, Pod: stripped(StripPod, &list.Items[i])})
+				push(Event{Kind: KindPod, Pod: safeTransform(StripPod, &list.Items[i])})
 			}
 			options.Continue = list.Continue
 		}

@@ -48,7 +48,7 @@ func TestRereadKnowsWhatTheWatchHasNotShown(t *testing.T) {
 	newer.Spec.NodeName, newer.ResourceVersion = "n", "9"
 	s.Apply(Event{Kind: KindPod, Pod: newer})
 
-	if err := Reread(t.Context(), client, groupClient, []string{"tutti", "two"}, func(event Event) { s.Apply(event) }); err != nil {
+	if err := ListFromQuorum(t.Context(), client, groupClient, []string{"tutti", "two"}, func(event Event) { s.Apply(event) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(selected) != 2 || selected[0] != "spec.schedulerName=tutti" || selected[1] != "spec.schedulerName=two" {
@@ -82,7 +82,7 @@ func TestRereadIsToldOnlyWhenItIsComplete(t *testing.T) {
 		}
 		client.PrependReactor("list", resource, breaks)
 		groupClient.PrependReactor("list", resource, breaks)
-		err := Reread(t.Context(), client, groupClient, []string{"tutti"}, func(Event) {})
+		err := ListFromQuorum(t.Context(), client, groupClient, []string{"tutti"}, func(Event) {})
 		if err == nil || pages != 2 {
 			t.Errorf("%s: %v after %d pages", resource, err, pages)
 		}

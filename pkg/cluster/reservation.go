@@ -12,15 +12,15 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reserved is what is known to be reserved for one group.
-type reserved struct {
+// groupReservation is what is known to be reserved for one group.
+type groupReservation struct {
 	// reservation is nil when an end of it is assumed.
 	reservation *model.Reservation
 	// assumed tells that it was decided here, and that the group's status has not shown it yet.
 	assumed bool
 }
 
-func (r *reserved) object() *v1alpha1.Reservation {
+func (r *groupReservation) parsed() *v1alpha1.Reservation {
 	if r.reservation == nil {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 	if s.groups[key] == nil {
 		return
 	}
-	r := &reserved{assumed: true}
+	r := &groupReservation{assumed: true}
 	if len(decided.Nodes) > 0 {
 		own := *decided
 		own.Object = s.writeReservation(decided)
@@ -47,11 +47,11 @@ func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGro
 	known, shown := s.reserved[key], group.Status.Reservation
 	var in *v1alpha1.Reservation
 	if known != nil {
-		in = known.object()
+		in = known.parsed()
 	}
 	switch {
 	case equality.Semantic.DeepEqual(in, shown):
-	case known != nil && known.assumed && before != nil && before.UID == group.UID && (shown != nil || !hasStarted(group)):
+	case known != nil && known.assumed && before != nil && before.UID == group.UID && (shown != nil || !reachedMinimum(group)):
 		return false // an older status than the one that tells of it
 	}
 	if shown == nil {
@@ -59,17 +59,17 @@ func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGro
 		return in != nil
 	}
 	if !equality.Semantic.DeepEqual(in, shown) || known.assumed {
-		s.setReserved(key, &reserved{reservation: s.parseReservation(shown)})
+		s.setReserved(key, &groupReservation{reservation: s.parseReservation(shown)})
 	}
 	return !equality.Semantic.DeepEqual(in, shown)
 }
 
-// hasStarted tells whether the status was written after the group got its minimum, and before it waited again.
-func hasStarted(group *v1alpha1.PodGroup) bool {
+// reachedMinimum tells whether the status was written after the group got its minimum, and before it waited again.
+func reachedMinimum(group *v1alpha1.PodGroup) bool {
 	return group.Status.WaitingSince == nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-func (s *State) setReserved(key model.JobKey, r *reserved) {
+func (s *State) setReserved(key model.JobKey, r *groupReservation) {
 	s.reserved[key] = r
 	s.dirtyJobs[key] = struct{}{}
 }
@@ -103,9 +103,9 @@ func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservatio
 	return r
 }
 
-// showReservations gives the jobs of the snapshot what is reserved for them: nothing, once their minimum is bound or they have
+// applyReservations gives the jobs of the snapshot what is reserved for them: nothing, once their minimum is bound or they have
 // ended, whatever the status still shows.
-func (s *State) showReservations() {
+func (s *State) applyReservations() {
 	for key, r := range s.reserved {
 		if job := s.snapshot.Job(key); job != nil {
 			job.Reservation = r.reservation

@@ -22,24 +22,24 @@ import (
 func shapeOf(dimensions *model.ResourceIndex, request model.Resources, pod *corev1.Pod) model.Shape {
 	var b strings.Builder
 	b.WriteString(amounts(dimensions, request))
-	supposed := supposedOf(pod)
-	part(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
-	part(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.Asks(pod))
+	supposed := nonZeroDefaultsOf(pod)
+	writePart(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
+	writePart(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.Asks(pod))
 	spec := &pod.Spec
-	part(&b, "node", spec.NodeName, spec.NodeName != "")
-	part(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)
+	writePart(&b, "node", spec.NodeName, spec.NodeName != "")
+	writePart(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)
 	if spec.Affinity != nil {
-		part(&b, "affinity", spec.Affinity.NodeAffinity, spec.Affinity.NodeAffinity != nil)
+		writePart(&b, "affinity", spec.Affinity.NodeAffinity, spec.Affinity.NodeAffinity != nil)
 	}
-	part(&b, "tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
-	part(&b, "images", images(spec), true)
-	part(&b, "os", spec.OS, spec.OS != nil)
+	writePart(&b, "tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
+	writePart(&b, "images", images(spec), true)
+	writePart(&b, "os", spec.OS, spec.OS != nil)
 	ports := hostPorts(pod)
-	part(&b, "ports", ports, len(ports) > 0)
+	writePart(&b, "ports", ports, len(ports) > 0)
 	claims := claims(pod)
-	part(&b, "claims", claims, len(claims) > 0)
-	features := features(spec)
-	part(&b, "features", features, len(features) > 0)
+	writePart(&b, "claims", claims, len(claims) > 0)
+	features := requiredFeatures(spec)
+	writePart(&b, "features", features, len(features) > 0)
 	return unique.Make(b.String())
 }
 
@@ -55,7 +55,7 @@ func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
 	return strings.Join(lines, " ")
 }
 
-func part(b *strings.Builder, name string, value any, there bool) {
+func writePart(b *strings.Builder, name string, value any, there bool) {
 	if !there {
 		return
 	}
@@ -121,8 +121,8 @@ func claims(pod *corev1.Pod) []string {
 // anyVersion is older than every kubelet, so that no feature is left out because all kubelets have it.
 var anyVersion = version.MajorMinor(0, 0)
 
-// features names what the pod needs a node to declare.
-func features(spec *corev1.PodSpec) []string {
+// requiredFeatures names what the pod needs a node to declare.
+func requiredFeatures(spec *corev1.PodSpec) []string {
 	set, err := nodedeclaredfeatures.DefaultFramework.InferForPodScheduling(
 		&nodedeclaredfeatures.PodInfo{Spec: spec}, anyVersion)
 	if err != nil || set.IsEmpty() {

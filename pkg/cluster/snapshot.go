@@ -14,25 +14,25 @@ import (
 // Invariant: the snapshot shares no memory with the state that anybody changes.
 func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
-	s.bringUp(now)
+	s.refresh(now)
 	for len(s.spoiled) > 0 {
-		s.startOver()
-		s.bringUp(now)
+		s.rebuild()
+		s.refresh(now)
 	}
 	return s.snapshot
 }
 
-// bringUp brings the snapshot up to date with what has changed, unless something is spoiled, for which it ends early.
-func (s *State) bringUp(now time.Time) {
+// refresh brings the snapshot up to date with what has changed, unless something is spoiled, for which it ends early.
+func (s *State) refresh(now time.Time) {
 	changed := s.patchNamespaces() || s.changed()
-	s.widen()
+	s.growVectors()
 	s.patchNodes()
 	expired := s.patchLeases(now)
 	s.patchTasks()
 	if len(s.spoiled) > 0 {
 		return
 	}
-	stuck := s.patchStuck(now)
+	stuck := s.patchOverdue(now)
 	s.patchJobs()
 	s.patchHolds()
 	s.patchBudgets()
@@ -54,9 +54,9 @@ func (s *State) changed() bool {
 	return false
 }
 
-// widen makes room for new dimensions in the books of every node, so that no session makes a vector longer and its undo
+// growVectors makes room for new dimensions in the books of every node, so that no session makes a vector longer and its undo
 // leaves every byte as it was.
-func (s *State) widen() {
+func (s *State) growVectors() {
 	if s.width == s.dimensions.Len() {
 		return
 	}
@@ -77,7 +77,7 @@ func (s *State) patchNodes() {
 		case known == nil && node != nil:
 			removed = append(removed, node)
 		case known != nil && node != nil:
-			s.tend(subject{node: name}, func() {
+			s.updateOne(updateTarget{node: name}, func() {
 				s.patchNode(node, known)
 				if s.view != nil {
 					s.view.changeNode(node.Object)
@@ -87,13 +87,13 @@ func (s *State) patchNodes() {
 				}
 			})
 		case known != nil:
-			s.tend(subject{node: name}, func() { added = append(added, s.addNode(name, known)) })
+			s.updateOne(updateTarget{node: name}, func() { added = append(added, s.addNode(name, known)) })
 		}
 	}
-	s.dirtyNodes = emptied(s.dirtyNodes)
+	s.dirtyNodes = emptyLike(s.dirtyNodes)
 	compare := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
 	if len(added)+len(removed) > 0 {
-		s.snapshot.SetNodes(enlist(strike(s.snapshot.Nodes, removed, compare), added, compare))
+		s.snapshot.SetNodes(insertSorted(removeSorted(s.snapshot.Nodes, removed, compare), added, compare))
 	}
 	if s.view != nil {
 		s.view.dropNodes(removed)
@@ -102,16 +102,16 @@ func (s *State) patchNodes() {
 }
 
 // addNode makes an empty node; the tasks that have been waiting for it are placed as changed ones.
-func (s *State) addNode(name string, known *nodeRecord) *model.Node {
+func (s *State) addNode(name string, known *nodeState) *model.Node {
 	node := &model.Node{Name: name}
 	s.patchNode(node, known)
 	for _, slot := range s.held[name] {
-		s.mark(slot)
+		s.markDirty(slot)
 	}
 	return node
 }
 
-func (s *State) patchNode(node *model.Node, known *nodeRecord) {
+func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
 	node.Idle.Sub(node.Allocatable)
 	node.Idle.Add(known.allocatable)
@@ -121,7 +121,7 @@ func (s *State) patchNode(node *model.Node, known *nodeRecord) {
 
 func (s *State) patchTasks() {
 	for _, slot := range s.dirtyPods {
-		s.tend(subject{pod: slot.uid}, func() { s.patchTask(slot, s.snapshot.Now) })
+		s.updateOne(updateTarget{pod: slot.uid}, func() { s.patchTask(slot, s.snapshot.Now) })
 	}
 	clear(s.dirtyPods)
 	s.dirtyPods = s.dirtyPods[:0]
@@ -134,8 +134,8 @@ func (s *State) patchTasks() {
 	}
 }
 
-// patchStuck finds those that have been leaving for too long since the last look, and tells whether there are any.
-func (s *State) patchStuck(now time.Time) (changed bool) {
+// patchOverdue finds those that have been leaving for too long since the last look, and tells whether there are any.
+func (s *State) patchOverdue(now time.Time) (changed bool) {
 	if s.second == now.Unix() {
 		return false
 	}
@@ -149,7 +149,7 @@ func (s *State) patchStuck(now time.Time) (changed bool) {
 	return changed
 }
 
-func (s *State) patchTask(slot *podSlot, now time.Time) {
+func (s *State) patchTask(slot *podEntry, now time.Time) {
 	slot.dirty = false
 	known := slot.record
 	switch {
@@ -183,21 +183,21 @@ func (s *State) patchJobs() {
 		case exists && job == nil:
 			job = &model.Job{Key: key}
 			added = append(added, job)
-			s.fillAny(job)
+			s.fillOrInvalidate(job)
 		case exists:
-			s.fillAny(job)
+			s.fillOrInvalidate(job)
 		case job != nil:
 			removed = append(removed, job)
 		}
 	}
-	s.dirtyJobs = emptied(s.dirtyJobs)
+	s.dirtyJobs = emptyLike(s.dirtyJobs)
 	compare := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
-	s.snapshot.Jobs = enlist(strike(s.snapshot.Jobs, removed, compare), added, compare)
+	s.snapshot.Jobs = insertSorted(removeSorted(s.snapshot.Jobs, removed, compare), added, compare)
 }
 
-// emptied returns an empty set. A map keeps the size it once had, and is as slow to walk, so that one that was large is
+// emptyLike returns an empty set. A map keeps the size it once had, and is as slow to walk, so that one that was large is
 // not used again.
-func emptied[K comparable, V any](set map[K]V) map[K]V {
+func emptyLike[K comparable, V any](set map[K]V) map[K]V {
 	if len(set) > few {
 		return map[K]V{}
 	}
@@ -208,8 +208,8 @@ func emptied[K comparable, V any](set map[K]V) map[K]V {
 // few is up to how many items are inserted one by one; for more it is cheaper to sort once.
 const few = 32
 
-// enlist adds items to a sorted list.
-func enlist[T any](list, more []T, compare func(a, b T) int) []T {
+// insertSorted adds items to a sorted list.
+func insertSorted[T any](list, more []T, compare func(a, b T) int) []T {
 	if len(more) > few {
 		list = append(list, more...)
 		slices.SortFunc(list, compare)
@@ -222,8 +222,8 @@ func enlist[T any](list, more []T, compare func(a, b T) int) []T {
 	return list
 }
 
-// strike takes items off a sorted list.
-func strike[T any](list, gone []T, compare func(a, b T) int) []T {
+// removeSorted takes items off a sorted list.
+func removeSorted[T any](list, gone []T, compare func(a, b T) int) []T {
 	if len(gone) > few {
 		slices.SortFunc(gone, compare)
 		return slices.DeleteFunc(list, func(item T) bool {

@@ -15,40 +15,40 @@ import (
 // This file is what becomes of an object that was read, and over which somebody panics who brings the snapshot up to date with it.
 // The books may hold half of it then, so the whole snapshot is made anew without it, which takes as long as after a start.
 
-// subject is the object that the snapshot is being brought up to date with: a pod, a node or a job.
-type subject struct {
+// updateTarget is the object that the snapshot is being brought up to date with: a pod, a node or a job.
+type updateTarget struct {
 	pod  types.UID
 	node string
 	job  model.JobKey
 }
 
-// spoiled is a subject over which somebody has panicked, and with what.
-type spoiled struct {
-	subject
+// panickedUpdate is a subject over which somebody has panicked, and with what.
+type panickedUpdate struct {
+	updateTarget
 	why string
 }
 
-// tend does what the snapshot needs for one subject and takes note when somebody panics over it.
-func (s *State) tend(over subject, do func()) {
-	attempt(func() bool {
+// updateOne does what the snapshot needs for one subject and takes note when somebody panics over it.
+func (s *State) updateOne(over updateTarget, do func()) {
+	buildOrFallback(func() bool {
 		if s.tended != nil {
 			s.tended(over)
 		}
 		do()
 		return true
 	}, func(why string) bool {
-		s.spoiled = append(s.spoiled, spoiled{over, why})
+		s.spoiled = append(s.spoiled, panickedUpdate{over, why})
 		return false
 	})
 }
 
-// startOver makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its name and a
+// rebuild makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its name and a
 // reason, and whoever does so again does not stand there at all.
 //
 // Invariant I25: each time there is one fewer who can, so that it comes to an end.
-func (s *State) startOver() {
+func (s *State) rebuild() {
 	for _, one := range s.spoiled {
-		s.spoil(one)
+		s.quarantineObject(one)
 	}
 	s.spoiled = nil
 	s.snapshot.Reset()
@@ -62,7 +62,7 @@ func (s *State) startOver() {
 			delete(s.pods, uid)
 			continue
 		}
-		s.mark(slot)
+		s.markDirty(slot)
 	}
 	s.dirtyNodes, s.dirtyJobs = map[string]bool{}, map[model.JobKey]struct{}{}
 	for name := range s.nodes {
@@ -76,49 +76,49 @@ func (s *State) startOver() {
 	}
 }
 
-// spoil leaves of a pod or node no more than its name, where it is, and why; of one that is no more than that already, nothing.
-func (s *State) spoil(one spoiled) {
+// quarantineObject leaves of a pod or node no more than its name, where it is, and why; of one that is no more than that already, nothing.
+func (s *State) quarantineObject(one panickedUpdate) {
 	if slot := s.pods[one.pod]; slot != nil && slot.record != nil {
 		pod := slot.record.task.Pod
 		why := fmt.Sprintf("pod %s/%s could not be counted: %s", pod.Namespace, pod.Name, one.why)
-		s.complain(why)
+		s.reportUnreadable(why)
 		if refused := slot.record.invalid; refused != nil && refused.Code == model.Malformed {
-			s.set(slot, nil)
+			s.index(slot, nil)
 			return
 		}
-		s.set(slot, s.bareRecord(pod, nil, &model.Refusal{Code: model.Malformed, Detail: why}))
+		s.index(slot, s.unreadablePod(pod, nil, &model.Refusal{Code: model.Malformed, Detail: why}))
 	}
 	if node := s.nodes[one.node]; node != nil {
-		s.complain(fmt.Sprintf("node %s could not be counted: %s", one.node, one.why))
+		s.reportUnreadable(fmt.Sprintf("node %s could not be counted: %s", one.node, one.why))
 		if node.bare {
 			delete(s.nodes, one.node)
 			return
 		}
-		s.nodes[one.node] = bareNode(node.object, one.why)
+		s.nodes[one.node] = unreadableNode(node.object, one.why)
 	}
 }
 
-// bareNode is a node that nobody can read, or count: it takes nobody.
-func bareNode(object *corev1.Node, why string) *nodeRecord {
-	return &nodeRecord{
+// unreadableNode is a node that nobody can read, or count: it takes nobody.
+func unreadableNode(object *corev1.Node, why string) *nodeState {
+	return &nodeState{
 		object:  &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
 		refused: &model.Refusal{Code: model.NodesFiltered, Detail: "the node could not be read: " + why},
 		bare:    true,
 	}
 }
 
-// fillAny is fill for any job. Of one that somebody panics over nothing is known but who belongs to it, and nobody is placed for it.
-func (s *State) fillAny(job *model.Job) {
+// fillOrInvalidate is fill for any job. Of one that somebody panics over nothing is known but who belongs to it, and nobody is placed for it.
+func (s *State) fillOrInvalidate(job *model.Job) {
 	key := job.Key
-	attempt(func() bool {
+	buildOrFallback(func() bool {
 		if s.tended != nil {
-			s.tended(subject{job: key})
+			s.tended(updateTarget{job: key})
 		}
-		s.fill(job)
+		s.fillJob(job)
 		return true
 	}, func(why string) bool {
 		why = fmt.Sprintf("job %s could not be read: %s", key, why)
-		s.complain(why)
+		s.reportUnreadable(why)
 		tasks := make([]*model.Task, 0, len(s.members[key]))
 		for _, slot := range s.members[key] {
 			tasks = append(tasks, slot.task)
@@ -138,8 +138,8 @@ func (s *State) fillAny(job *model.Job) {
 	})
 }
 
-// complain takes note of an object that could not be read, for TakeMalformed.
-func (s *State) complain(why string) { s.complaints = append(s.complaints, why) }
+// reportUnreadable takes note of an object that could not be read, for TakeMalformed.
+func (s *State) reportUnreadable(why string) { s.complaints = append(s.complaints, why) }
 
 // TakeMalformed returns what has been found wrong with objects while snapshots were taken, since the last call; mostly nothing.
 func (s *State) TakeMalformed() []string {
@@ -151,7 +151,7 @@ func (s *State) TakeMalformed() []string {
 // readPod works out what kube-scheduler wants to know about a pod. Terms that cannot be parsed are left out, as kube-scheduler does; of
 // a pod that it panics over nothing is left but where it is, or everybody who looks at its node would suffer.
 func readPod(pod *corev1.Pod) *framework.PodInfo {
-	return attempt(func() *framework.PodInfo {
+	return buildOrFallback(func() *framework.PodInfo {
 		known, _ := framework.NewPodInfo(pod)
 		known.CalculateResource()
 		return known
@@ -163,8 +163,8 @@ func readPod(pod *corev1.Pod) *framework.PodInfo {
 	})
 }
 
-// readable panics over a node that kube-scheduler's code would panic over in the view.
-func readable(object *corev1.Node) {
+// probeNodeInfo panics over a node that kube-scheduler's code would panic over in the view.
+func probeNodeInfo(object *corev1.Node) {
 	framework.NewNodeInfo().SetNode(object)
 	imagesOn(object)
 }

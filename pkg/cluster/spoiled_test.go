@@ -9,9 +9,9 @@ import (
 )
 
 // explosive makes whoever brings the snapshot up to date with a subject panic, half-way or not.
-func explosive(s *State, over subject) *int {
+func explosive(s *State, over updateTarget) *int {
 	times := 0
-	s.tended = func(one subject) {
+	s.tended = func(one updateTarget) {
 		if one == over {
 			times++
 			_ = s.snapshot.Nodes[len(s.snapshot.Nodes)]
@@ -35,7 +35,7 @@ func spoilt(t *testing.T) *State {
 
 // TestPanicWhileASnapshotIsTaken costs the subject over which it comes, at the first snapshot and at a later one, and nobody else.
 func TestPanicWhileASnapshotIsTaken(t *testing.T) {
-	for name, over := range map[string]subject{
+	for name, over := range map[string]updateTarget{
 		"pod": {pod: "bad"}, "node": {node: "bad"}, "job": {job: model.JobKey{Namespace: "ns", Name: "bad"}},
 	} {
 		for _, later := range []bool{false, true} {
@@ -88,7 +88,7 @@ func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 // TestASpoiledSnapshotIsMended: when nobody panics any more the state shows what one would that has never seen the like.
 func TestASpoiledSnapshotIsMended(t *testing.T) {
 	s := spoilt(t)
-	explosive(s, subject{pod: "bad"})
+	explosive(s, updateTarget{pod: "bad"})
 	snap(t, s, start)
 	s.tended = nil
 	mended := pod("bad", on("n"))
@@ -109,7 +109,7 @@ func TestAPodThatKubeSchedulerPanicsOver(t *testing.T) {
 	if got := readPod(whole); got.Pod != whole {
 		t.Error("a pod that is fine is not what it was")
 	}
-	if got := attempt(func() string { return readPod(nil).Pod.Name }, func(string) string { return "panic" }); got != "panic" {
+	if got := buildOrFallback(func() string { return readPod(nil).Pod.Name }, func(string) string { return "panic" }); got != "panic" {
 		t.Errorf("got %q", got)
 	}
 }

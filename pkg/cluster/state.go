@@ -32,15 +32,15 @@ type State struct {
 	schedulers  map[string]bool
 	dimensions  *model.ResourceIndex
 	translators []model.RequestTranslator
-	ledger      ledger
+	ledger      incarnations
 
-	pods    map[types.UID]*podSlot
-	nodes   map[string]*nodeRecord
+	pods    map[types.UID]*podEntry
+	nodes   map[string]*nodeState
 	groups  map[model.JobKey]*v1alpha1.PodGroup
 	classes map[string]int32
-	devices byClass
+	devices deviceClassResources
 	// reserved is the room kept for groups that have waited for long.
-	reserved map[model.JobKey]*reserved
+	reserved map[model.JobKey]*groupReservation
 	budgets  map[types.NamespacedName]model.Budget
 	// namespaces has the labels of each.
 	namespaces map[string]map[string]string
@@ -50,14 +50,14 @@ type State struct {
 
 	// Indexes over pods: by job, by the PodGroup that they can do without, by node, those that are being deleted, and those that
 	// room was promised to.
-	members   map[model.JobKey]map[types.UID]*podSlot
-	implicit  map[model.JobKey]map[types.UID]*podSlot
-	held      map[string]map[types.UID]*podSlot
-	releasing map[types.UID]*podSlot
-	nominated map[types.UID]*podSlot
+	members   map[model.JobKey]map[types.UID]*podEntry
+	implicit  map[model.JobKey]map[types.UID]*podEntry
+	held      map[string]map[types.UID]*podEntry
+	releasing map[types.UID]*podEntry
+	nominated map[types.UID]*podEntry
 
 	// What changed since the last snapshot. Of a node, true tells that a pod could mind.
-	dirtyPods  []*podSlot
+	dirtyPods  []*podEntry
 	dirtyNodes map[string]bool
 	dirtyJobs  map[model.JobKey]struct{}
 	// dirtyBudgets tells that a budget is not what it was.
@@ -65,14 +65,14 @@ type State struct {
 	// relabelled tells that a namespace came or went, or has other labels.
 	relabelled bool
 
-	// unread says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
-	unread    map[model.JobKey]*model.Refusal
-	malformed string
+	// unreadable says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
+	unreadable map[model.JobKey]*model.Refusal
+	malformed  string
 	// spoiled are those over whom somebody panicked while the snapshot was brought up to date, complaints what is yet to be told of
 	// it; tended is told of each one in turn, for tests, nil tells nobody.
-	spoiled    []spoiled
+	spoiled    []panickedUpdate
 	complaints []string
-	tended     func(subject)
+	tended     func(updateTarget)
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
@@ -91,13 +91,13 @@ func New(options Options) *State {
 	}
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
-		pods: map[types.UID]*podSlot{}, nodes: map[string]*nodeRecord{},
+		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
-		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*reserved{},
+		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
 		namespaces: map[string]map[string]string{},
-		members:    map[model.JobKey]map[types.UID]*podSlot{}, implicit: map[model.JobKey]map[types.UID]*podSlot{}, held: map[string]map[types.UID]*podSlot{},
-		releasing: map[types.UID]*podSlot{}, nominated: map[types.UID]*podSlot{},
-		unread:     map[model.JobKey]*model.Refusal{},
+		members:    map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
+		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
+		unreadable: map[model.JobKey]*model.Refusal{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
 	}
@@ -113,12 +113,12 @@ func New(options Options) *State {
 // Invariant I25: an object that cannot be read costs its own job, and nobody else.
 func (s *State) Apply(event Event) Effect {
 	s.malformed = ""
-	effect := attempt(func() Effect { return s.take(event) }, func(why string) Effect { return s.overlook(event, why) })
+	effect := buildOrFallback(func() Effect { return s.apply(event) }, func(why string) Effect { return s.recordUnreadable(event, why) })
 	effect.Malformed = s.malformed
 	return effect
 }
 
-func (s *State) take(event Event) Effect {
+func (s *State) apply(event Event) Effect {
 	switch {
 	case event.Kind == KindPod && event.Pod != nil:
 		return s.applyPod(event.Pod, event.Deleted)
@@ -146,12 +146,12 @@ func (s *State) take(event Event) Effect {
 func (s *State) Translate(translators []model.RequestTranslator) {
 	s.translators = translators
 	for name, node := range s.nodes {
-		s.nodes[name] = s.newNode(node.object)
+		s.nodes[name] = s.buildNode(node.object)
 		s.dirtyNodes[name] = true
 	}
 	for _, slot := range s.pods {
 		if before := slot.record; before != nil {
-			s.set(slot, s.newRecord(before.task.Pod, before, nil))
+			s.index(slot, s.buildPod(before.task.Pod, before, nil))
 		}
 	}
 }

@@ -22,9 +22,9 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 	meta.Generation = pod.Generation
 	meta.DeletionGracePeriodSeconds = pod.DeletionGracePeriodSeconds
 	meta.Labels = pod.Labels
-	meta.Annotations = keepOwn(pod.Annotations)
+	meta.Annotations = keepAnnotations(pod.Annotations)
 	if pod.Spec.NodeName == "" {
-		meta.Annotations = keepShort(pod.Annotations)
+		meta.Annotations = truncateAnnotations(pod.Annotations)
 	}
 	spec := &pod.Spec
 	return &corev1.Pod{
@@ -39,7 +39,7 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 			HostNetwork: spec.HostNetwork, HostUsers: spec.HostUsers,
 			ActiveDeadlineSeconds: spec.ActiveDeadlineSeconds,
 			RestartPolicy:         spec.RestartPolicy, TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds,
-			Overhead: spec.Overhead, Resources: plain(spec.Resources), ResourceClaims: spec.ResourceClaims,
+			Overhead: spec.Overhead, Resources: wholeUnits(spec.Resources), ResourceClaims: spec.ResourceClaims,
 			Containers: stripContainers(spec.Containers), InitContainers: stripContainers(spec.InitContainers),
 			Volumes: stripVolumes(spec.Volumes),
 		},
@@ -81,10 +81,10 @@ func stripMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
 	}
 }
 
-func keepOwn(annotations map[string]string) map[string]string {
+func keepAnnotations(annotations map[string]string) map[string]string {
 	var kept map[string]string
 	for key, value := range annotations {
-		if own(key) || key == v1alpha1.AnnotationKubeBatchGroup {
+		if isOwnAnnotation(key) || key == v1alpha1.AnnotationKubeBatchGroup {
 			if kept == nil {
 				kept = map[string]string{}
 			}
@@ -94,8 +94,8 @@ func keepOwn(annotations map[string]string) map[string]string {
 	return kept
 }
 
-// keepShort keeps what an extender may read of a pod that waits: all but the copy of the manifest that kubectl leaves.
-func keepShort(annotations map[string]string) map[string]string {
+// truncateAnnotations keeps what an extender may read of a pod that waits: all but the copy of the manifest that kubectl leaves.
+func truncateAnnotations(annotations map[string]string) map[string]string {
 	if _, there := annotations[corev1.LastAppliedConfigAnnotation]; !there {
 		return annotations
 	}
@@ -142,7 +142,7 @@ func stripVolumes(volumes []corev1.Volume) []corev1.Volume {
 func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
 	stripped := corev1.PodStatus{
 		Phase: status.Phase, StartTime: status.StartTime, NominatedNodeName: status.NominatedNodeName,
-		Resize: status.Resize, Resources: plain(status.Resources), AllocatedResources: plainList(status.AllocatedResources),
+		Resize: status.Resize, Resources: wholeUnits(status.Resources), AllocatedResources: plainList(status.AllocatedResources),
 		ResourceClaimStatuses:                status.ResourceClaimStatuses,
 		ExtendedResourceClaimStatus:          status.ExtendedResourceClaimStatus,
 		NodeAllocatableResourceClaimStatuses: status.NodeAllocatableResourceClaimStatuses,
@@ -167,7 +167,7 @@ func stripInitStatuses(status *corev1.PodStatus) []corev1.ContainerStatus {
 	}
 	for i := range status.InitContainerStatuses {
 		one := &status.InitContainerStatuses[i]
-		if !ran(one) {
+		if !mayHaveSideEffects(one) {
 			continue
 		}
 		same := func(other corev1.ContainerStatus) bool { return other.Name == one.Name }
@@ -194,9 +194,9 @@ func stripContainerStatuses(statuses []corev1.ContainerStatus) []corev1.Containe
 	return kept
 }
 
-// plain writes the resources of a pod as a whole in whole units. kube-scheduler adds the overhead to them in place, which
+// wholeUnits writes the resources of a pod as a whole in whole units. kube-scheduler adds the overhead to them in place, which
 // would change an amount such as 1.5Gi, whose number is kept behind a pointer, with every look at the pod.
-func plain(resources *corev1.ResourceRequirements) *corev1.ResourceRequirements {
+func wholeUnits(resources *corev1.ResourceRequirements) *corev1.ResourceRequirements {
 	if resources == nil {
 		return nil
 	}

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// templates lets pods that were made from one template share what they ask for, which is most of what is kept of them: a
+// specInterner lets pods that were made from one template share what they ask for, which is most of what is kept of them: a
 // gang has many alike. The zero templates are ready. They are safe for concurrent use.
-type templates struct {
+type specInterner struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]corev1.PodSpec
 }
@@ -17,9 +17,9 @@ type templates struct {
 // maxTemplates is how many templates are known at a time; past it all are learnt anew.
 const maxTemplates = 4096
 
-// share makes the stripped pod, which nobody else has yet, share its spec with the pods that asked for the same before. A
+// intern makes the stripped pod, which nobody else has yet, share its spec with the pods that asked for the same before. A
 // spec that cannot be written down is not shared.
-func (t *templates) share(pod *corev1.Pod) *corev1.Pod {
+func (t *specInterner) intern(pod *corev1.Pod) *corev1.Pod {
 	spec := pod.Spec
 	spec.NodeName = "" // the one thing that differs
 	written, err := spec.Marshal()

@@ -12,14 +12,14 @@ import (
 // TestTemplatesChangeNothing: a pod that shares its spec is the pod it was.
 func TestTemplatesChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w, shared := newWorld(t), &templates{}
+		w, shared := newWorld(t), &specInterner{}
 		for range w.number(40, "steps") {
 			event := w.step()
 			if event.Pod == nil {
 				continue
 			}
 			want := StripPod(event.Pod)
-			if diff := cmp.Diff(want, shared.share(StripPod(event.Pod))); diff != "" {
+			if diff := cmp.Diff(want, shared.intern(StripPod(event.Pod))); diff != "" {
 				t.Fatalf("shared (-want +got):\n%s", diff)
 			}
 		}
@@ -27,10 +27,10 @@ func TestTemplatesChangeNothing(t *testing.T) {
 }
 
 func TestSiblingsShare(t *testing.T) {
-	shared := &templates{}
-	one := shared.share(StripPod(pod("one", on("n"))))
-	two := shared.share(StripPod(pod("two", on("m"))))
-	other := shared.share(StripPod(pod("other", asking("cpu", "7"))))
+	shared := &specInterner{}
+	one := shared.intern(StripPod(pod("one", on("n"))))
+	two := shared.intern(StripPod(pod("two", on("m"))))
+	other := shared.intern(StripPod(pod("other", asking("cpu", "7"))))
 	if &one.Spec.Containers[0] != &two.Spec.Containers[0] {
 		t.Error("siblings have containers of their own")
 	}
@@ -41,7 +41,7 @@ func TestSiblingsShare(t *testing.T) {
 		t.Error("a pod that asks for something else has the containers of others")
 	}
 	for i := range 2 * maxTemplates {
-		shared.share(StripPod(pod("p", func(p *corev1.Pod) { p.Spec.SchedulerName = fmt.Sprint(i) })))
+		shared.intern(StripPod(pod("p", func(p *corev1.Pod) { p.Spec.SchedulerName = fmt.Sprint(i) })))
 	}
 	if len(shared.known) > maxTemplates {
 		t.Errorf("%d templates are kept", len(shared.known))

@@ -26,13 +26,13 @@ import (
 // came to be what it is.
 type View struct {
 	snapshot *model.Snapshot
-	// foresees tells that pods which are about to leave are not in it; ahead is the view that shows that, made when it is first
+	// excludesTerminating tells that pods which are about to leave are not in it; ahead is the view that shows that, made when it is first
 	// asked for.
-	foresees bool
-	ahead    *View
-	// catching guards everything below while readers bring it up to date.
-	catching sync.Mutex
-	mark     model.Cursor
+	excludesTerminating bool
+	ahead               *View
+	// syncing guards everything below while readers bring it up to date.
+	syncing sync.Mutex
+	mark    model.Cursor
 
 	nodes map[string]*viewNode
 	// all, and the index lists: nodes with pods that have (anti-)affinity terms, required anti-affinity terms, and
@@ -67,16 +67,16 @@ func newView(snapshot *model.Snapshot) *View {
 	return v
 }
 
-// shown returns what the session looks at: the view itself, or the one of the cluster without those who are about to leave.
-func (v *View) shown() *View {
+// current returns what the session looks at: the view itself, or the one of the cluster without those who are about to leave.
+func (v *View) current() *View {
 	if !v.snapshot.ExcludesTerminating() {
 		return v
 	}
-	v.catching.Lock()
-	defer v.catching.Unlock()
+	v.syncing.Lock()
+	defer v.syncing.Unlock()
 	if v.ahead == nil {
 		v.ahead = newView(v.snapshot)
-		v.ahead.foresees = true
+		v.ahead.excludesTerminating = true
 	}
 	return v.ahead
 }
@@ -105,28 +105,28 @@ func (v *View) CompositePodGroups() fwk.CompositePodGroupLister {
 
 type nodeLister struct{ v *View }
 
-func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.shown().all, nil }
+func (l nodeLister) List() ([]fwk.NodeInfo, error) { return l.v.current().all, nil }
 
 func (l nodeLister) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.shown()
+	shown := l.v.current()
 	shown.refresh()
 	return shown.affine, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.shown()
+	shown := l.v.current()
 	shown.refresh()
 	return shown.repelling, nil
 }
 
 func (l nodeLister) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
-	shown := l.v.shown()
+	shown := l.v.current()
 	shown.refresh()
 	return shown.widelyRepelling, nil
 }
 
 func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
-	if n := l.v.shown().nodes[name]; n != nil {
+	if n := l.v.current().nodes[name]; n != nil {
 		return n, nil
 	}
 	return nil, fmt.Errorf("node %q: not in the snapshot", name)
@@ -135,7 +135,7 @@ func (l nodeLister) Get(name string) (fwk.NodeInfo, error) {
 type claimLister struct{ v *View }
 
 func (l claimLister) IsPVCUsedByPods(key string) bool {
-	shown := l.v.shown()
+	shown := l.v.current()
 	shown.refresh()
 	return shown.claims[key] > 0
 }
@@ -185,7 +185,7 @@ func (v *View) addNodes(nodes []*model.Node) {
 		fresh = append(fresh, n)
 		v.addImages(n)
 	}
-	v.all = enlist(v.all, fresh, byName)
+	v.all = insertSorted(v.all, fresh, byName)
 }
 
 // changeNode takes in a new version of a node; the pods on it stay.
@@ -217,7 +217,7 @@ func (v *View) dropNodes(nodes []*model.Node) {
 		delete(v.nodes, node.Name)
 		gone = append(gone, n)
 	}
-	v.all = strike(v.all, gone, byName)
+	v.all = removeSorted(v.all, gone, byName)
 }
 
 func byName(a, b fwk.NodeInfo) int { return cmp.Compare(a.Node().Name, b.Node().Name) }

@@ -22,7 +22,7 @@ func (v *View) Check() error {
 	snapshot := v.snapshot
 	fresh := &View{
 		snapshot: snapshot, nodes: map[string]*viewNode{}, claims: map[string]int{}, images: map[string]*image{}, pods: v.pods,
-		foresees: v.foresees,
+		excludesTerminating: v.excludesTerminating,
 	}
 	fresh.addNodes(snapshot.Nodes)
 	fresh.refresh()

@@ -25,36 +25,36 @@ type viewNode struct {
 
 var _ fwk.NodeInfo = (*viewNode)(nil)
 
-// caughtUp returns the node with the pods that the snapshot has on it.
-func (n *viewNode) caughtUp() *framework.NodeInfo {
-	n.view.catching.Lock()
-	defer n.view.catching.Unlock()
-	n.view.catchUp(n)
+// synced returns the node with the pods that the snapshot has on it.
+func (n *viewNode) synced() *framework.NodeInfo {
+	n.view.syncing.Lock()
+	defer n.view.syncing.Unlock()
+	n.view.sync(n)
 	return n.NodeInfo
 }
 
 // The readers of pods, and of what they take.
 
-func (n *viewNode) GetPods() []fwk.PodInfo             { return n.caughtUp().GetPods() }
-func (n *viewNode) GetPodsWithAffinity() []fwk.PodInfo { return n.caughtUp().GetPodsWithAffinity() }
+func (n *viewNode) GetPods() []fwk.PodInfo             { return n.synced().GetPods() }
+func (n *viewNode) GetPodsWithAffinity() []fwk.PodInfo { return n.synced().GetPodsWithAffinity() }
 func (n *viewNode) GetPodsWithRequiredAntiAffinity() []fwk.PodInfo {
-	return n.caughtUp().GetPodsWithRequiredAntiAffinity()
+	return n.synced().GetPodsWithRequiredAntiAffinity()
 }
 func (n *viewNode) GetPodsWithRequiredNonHostScopedAntiAffinity() []fwk.PodInfo {
-	return n.caughtUp().GetPodsWithRequiredNonHostScopedAntiAffinity()
+	return n.synced().GetPodsWithRequiredNonHostScopedAntiAffinity()
 }
-func (n *viewNode) GetUsedPorts() fwk.HostPortInfo    { return n.caughtUp().GetUsedPorts() }
-func (n *viewNode) GetRequested() fwk.Resource        { return n.caughtUp().GetRequested() }
-func (n *viewNode) GetNonZeroRequested() fwk.Resource { return n.caughtUp().GetNonZeroRequested() }
-func (n *viewNode) GetPVCRefCounts() map[string]int   { return n.caughtUp().GetPVCRefCounts() }
-func (n *viewNode) GetGeneration() int64              { return n.caughtUp().GetGeneration() }
-func (n *viewNode) Snapshot() fwk.NodeInfo            { return n.caughtUp().Snapshot() }
-func (n *viewNode) String() string                    { return n.caughtUp().String() }
+func (n *viewNode) GetUsedPorts() fwk.HostPortInfo    { return n.synced().GetUsedPorts() }
+func (n *viewNode) GetRequested() fwk.Resource        { return n.synced().GetRequested() }
+func (n *viewNode) GetNonZeroRequested() fwk.Resource { return n.synced().GetNonZeroRequested() }
+func (n *viewNode) GetPVCRefCounts() map[string]int   { return n.synced().GetPVCRefCounts() }
+func (n *viewNode) GetGeneration() int64              { return n.synced().GetGeneration() }
+func (n *viewNode) Snapshot() fwk.NodeInfo            { return n.synced().Snapshot() }
+func (n *viewNode) String() string                    { return n.synced().String() }
 
 // refresh lets every node catch up.
 func (v *View) refresh() {
-	v.catching.Lock()
-	defer v.catching.Unlock()
+	v.syncing.Lock()
+	defer v.syncing.Unlock()
 	journal := &v.snapshot.Journal
 	if v.mark == journal.Cursor() {
 		return
@@ -62,25 +62,25 @@ func (v *View) refresh() {
 	changes, ok := journal.Since(v.mark)
 	v.mark = journal.Cursor()
 	for i := range changes {
-		v.catchUp(v.nodes[changes[i].Node.Name])
+		v.sync(v.nodes[changes[i].Node.Name])
 	}
 	if ok {
 		return
 	}
 	for _, node := range v.snapshot.Nodes {
-		v.catchUp(v.nodes[node.Name])
+		v.sync(v.nodes[node.Name])
 	}
 }
 
-// catchUp brings one node up to date: it walks along both lists of pods, which are sorted by UID.
-func (v *View) catchUp(n *viewNode) {
+// sync brings one node up to date: it walks along both lists of pods, which are sorted by UID.
+func (v *View) sync(n *viewNode) {
 	if n.seen == n.node.Changed {
 		return
 	}
 	n.seen = n.node.Changed
 	at := 0
 	for _, task := range n.node.Tasks {
-		if v.foresees && task.ReleasesResources() {
+		if v.excludesTerminating && task.ReleasesResources() {
 			continue
 		}
 		for at < len(n.Pods) && n.Pods[at].GetPod().UID < task.UID {
@@ -104,9 +104,9 @@ func (v *View) add(n *viewNode, pod *framework.PodInfo) {
 	}
 	n.AddPodInfo(pod)
 	for _, list := range podLists(n) {
-		settle(*list, pod)
+		moveToSlot(*list, pod)
 	}
-	tidy(n.Requested)
+	dropZeroScalars(n.Requested)
 	for claim := range framework.PodPVCKeys(pod.Pod) {
 		v.claims[claim]++
 	}
@@ -131,12 +131,12 @@ func (v *View) remove(n *viewNode, uid types.UID) {
 	}
 	for k, list := range podLists(n) {
 		if len(*list) < before[k] {
-			unsettle(*list, gaps[k])
+			moveToEnd(*list, gaps[k])
 		}
 	}
-	tidy(n.Requested)
+	dropZeroScalars(n.Requested)
 	if len(util.GetHostPorts(pod)) > 0 {
-		takePorts(n)
+		addPorts(n)
 	}
 	for claim := range framework.PodPVCKeys(pod) {
 		if v.claims[claim]--; v.claims[claim] <= 0 {
@@ -183,8 +183,8 @@ func search(list []fwk.PodInfo, uid types.UID) (int, bool) {
 	})
 }
 
-// settle moves the pod from the end of the list, if it is there, to its place.
-func settle(list []fwk.PodInfo, pod *framework.PodInfo) {
+// moveToSlot moves the pod from the end of the list, if it is there, to its place.
+func moveToSlot(list []fwk.PodInfo, pod *framework.PodInfo) {
 	last := len(list) - 1
 	if last < 0 || list[last] != fwk.PodInfo(pod) {
 		return
@@ -194,8 +194,8 @@ func settle(list []fwk.PodInfo, pod *framework.PodInfo) {
 	list[i] = pod
 }
 
-// unsettle moves the pod that fills a gap back to the end of the list.
-func unsettle(list []fwk.PodInfo, gap int) {
+// moveToEnd moves the pod that fills a gap back to the end of the list.
+func moveToEnd(list []fwk.PodInfo, gap int) {
 	if gap >= len(list) {
 		return
 	}
@@ -204,8 +204,8 @@ func unsettle(list []fwk.PodInfo, gap int) {
 	list[len(list)-1] = filler
 }
 
-// tidy removes resources of which nothing is left.
-func tidy(r *framework.Resource) {
+// dropZeroScalars removes resources of which nothing is left.
+func dropZeroScalars(r *framework.Resource) {
 	for name, amount := range r.ScalarResources {
 		if amount == 0 {
 			delete(r.ScalarResources, name)
@@ -216,7 +216,7 @@ func tidy(r *framework.Resource) {
 	}
 }
 
-func takePorts(n *viewNode) {
+func addPorts(n *viewNode) {
 	for _, pod := range n.Pods {
 		for _, port := range util.GetHostPorts(pod.GetPod()) {
 			n.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)

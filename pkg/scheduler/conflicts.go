@@ -37,7 +37,7 @@ func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
 // endConflicts evicts the pods that can never run, each by a decision of its own, so that one which may not be evicted keeps no
 // other. Such a one is tried again later.
 func (s *Scheduler) endConflicts(now time.Time) {
-	for _, conflict := range s.state.Yielding() {
+	for _, conflict := range s.state.ConflictLosers() {
 		if s.spared.at(conflict.Pod.UID, now) {
 			continue
 		}

@@ -145,7 +145,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	if err != nil {
 		return nil, err
 	}
-	kube.Seal()
+	kube.Freeze()
 	state.Translate(profile.Translators())
 	writer.UseBinders(profile.PodBinders())
 	measured, err := scheduler.NewMetrics(metrics.Registry)

@@ -397,7 +397,7 @@ func TestSpreadByDefaultNeedsARestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		kube.Seal()
+		kube.Freeze()
 		_, _, err = catalogue.Read("f", []byte(spread))
 		switch {
 		case fromTheStart && err != nil:

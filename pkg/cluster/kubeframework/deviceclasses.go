@@ -19,11 +19,11 @@ import (
 // changed.
 type deviceClasses struct {
 	fwk.DeviceClassResolver
-	followed
+	notifyingCache
 }
 
-// follow lets the resolver, which sees nothing by itself, see the device classes.
-func (d *deviceClasses) follow(resolver fwk.DeviceClassResolver, factory informers.SharedInformerFactory) error {
+// watch lets the resolver, which sees nothing by itself, see the device classes.
+func (d *deviceClasses) watch(resolver fwk.DeviceClassResolver, factory informers.SharedInformerFactory) error {
 	handler, ok := resolver.(cache.ResourceEventHandler)
 	if !ok {
 		return errors.New("kube-scheduler does not want to know of device classes")
@@ -32,15 +32,15 @@ func (d *deviceClasses) follow(resolver fwk.DeviceClassResolver, factory informe
 	registration, err := factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(object any, initial bool) {
 			handler.OnAdd(object, initial)
-			d.tell()
+			d.notify()
 		},
 		UpdateFunc: func(before, after any) {
 			handler.OnUpdate(before, after)
-			d.tell()
+			d.notify()
 		},
 		DeleteFunc: func(object any) {
 			handler.OnDelete(object)
-			d.tell()
+			d.notify()
 		},
 	})
 	if err != nil {
@@ -77,24 +77,24 @@ func ownClaim(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 		slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID })
 }
 
-// tracked is kube-scheduler's manager of devices with a claim tracker that notes what is set aside.
-type tracked struct {
+// recordingDRAManager is kube-scheduler's manager of devices with a claim tracker that notes what is set aside.
+type recordingDRAManager struct {
 	fwk.SharedDRAManager
-	claims *noted
+	claims *recordingClaimTracker
 }
 
 // ResourceClaims returns the tracker.
-func (t tracked) ResourceClaims() fwk.ResourceClaimTracker { return t.claims }
+func (t recordingDRAManager) ResourceClaims() fwk.ResourceClaimTracker { return t.claims }
 
-// noted is a claim tracker that notes what is set aside: the claim for extended resources is made by the plugin and known to
+// recordingClaimTracker is a claim tracker that notes what is set aside: the claim for extended resources is made by the plugin and known to
 // nobody else. Reservations.mu guards it, under which alone something is set aside.
-type noted struct {
+type recordingClaimTracker struct {
 	fwk.ResourceClaimTracker
 	signalled []types.UID
 }
 
 // SignalClaimPendingAllocation notes the claim.
-func (n *noted) SignalClaimPendingAllocation(claim types.UID, allocated *resourceapi.ResourceClaim) error {
+func (n *recordingClaimTracker) SignalClaimPendingAllocation(claim types.UID, allocated *resourceapi.ResourceClaim) error {
 	n.signalled = append(n.signalled, claim)
 	return n.ResourceClaimTracker.SignalClaimPendingAllocation(claim, allocated)
 }

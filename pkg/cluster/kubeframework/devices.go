@@ -64,8 +64,8 @@ func sliceTracker(ctx context.Context, deps Deps) (*resourceslicetracker.Tracker
 	return resourceslicetracker.StartTracker(ctx, options)
 }
 
-// followed is something that the plugins take in after its informer knows it, and that tells when it has changed.
-type followed struct {
+// notifyingCache is something that the plugins take in after its informer knows it, and that tells when it has changed.
+type notifyingCache struct {
 	synced cache.InformerSynced
 
 	mu      sync.Mutex
@@ -73,9 +73,9 @@ type followed struct {
 }
 
 // follow lets it tell of what the tracker has taken in: a rule is not told by itself, but with the devices that it taints.
-func (f *followed) follow(tracker *resourceslicetracker.Tracker) error {
+func (f *notifyingCache) follow(tracker *resourceslicetracker.Tracker) error {
 	registration, err := tracker.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { f.tell() }, UpdateFunc: func(any, any) { f.tell() }, DeleteFunc: func(any) { f.tell() },
+		AddFunc: func(any) { f.notify() }, UpdateFunc: func(any, any) { f.notify() }, DeleteFunc: func(any) { f.notify() },
 	})
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f *followed) follow(tracker *resourceslicetracker.Tracker) error {
 	return nil
 }
 
-func (f *followed) tell() {
+func (f *notifyingCache) notify() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, changed := range f.changed {
@@ -92,7 +92,7 @@ func (f *followed) tell() {
 	}
 }
 
-func (f *followed) onChange(changed func()) {
+func (f *notifyingCache) onChange(changed func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.changed = append(f.changed, changed)

@@ -134,10 +134,10 @@ func TestStrandedExtended(t *testing.T) {
 	left.Finalizers = []string{resourceapi.Finalizer}
 	s := newExtended(t, devices(1), left, p)
 	s.refuse(p, "a", "cannot schedule extended resource claim")
-	if s.Strand(asking("q", 1)) {
+	if s.IsOrphaned(asking("q", 1)) {
 		t.Error("another pod is taken for its owner")
 	}
-	if !s.Strand(p) || s.Strand(p) {
+	if !s.IsOrphaned(p) || s.IsOrphaned(p) {
 		t.Error("the claim is not found, or found twice")
 	}
 	s.release("p")

@@ -8,32 +8,32 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// found is what filters have found out about one pod. kube-scheduler has one state for all that it asks about a pod, so that a
+// filterState is what filters have found out about one pod. kube-scheduler has one state for all that it asks about a pod, so that a
 // score reads what a filter has written; here filters and scores belong to plugins that do not know each other.
-type found struct {
+type filterState struct {
 	pod    types.UID
 	state  fwk.CycleState
-	passes func(*model.Node) bool
+	filter func(*model.Node) bool
 }
 
-// Keep keeps what the filters have found out about a pod, for the scores that build on it: their state, and what tells whether
+// SaveFilterState keeps what the filters have found out about a pod, for the scores that build on it: their state, and what tells whether
 // they let the pod on a node, after which the state says what for. It holds until the session changes, and for the last pod
 // only; a nil state is nothing. The session's goroutine calls it.
-func (p *Plugins) Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool) {
-	p.found = found{pod: pod, state: state, passes: passes}
+func (p *Plugins) SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool) {
+	p.found = filterState{pod: pod, state: state, filter: passes}
 }
 
-// Kept returns what was kept last if it is about the pod; a nil state otherwise. The session's goroutine calls it.
-func (p *Plugins) Kept(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool) {
+// FilterState returns what was kept last if it is about the pod; a nil state otherwise. The session's goroutine calls it.
+func (p *Plugins) FilterState(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool) {
 	if p.found.pod != pod {
 		return nil, nil
 	}
-	return p.found.state, p.found.passes
+	return p.found.state, p.found.filter
 }
 
-// ChoosesDevices tells whether a device claim of the pod would rather have some devices than others. It may be called on any
+// HasDeviceChoice tells whether a device claim of the pod would rather have some devices than others. It may be called on any
 // goroutine.
-func (p *Plugins) ChoosesDevices(pod *corev1.Pod) bool {
+func (p *Plugins) HasDeviceChoice(pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return false
 	}

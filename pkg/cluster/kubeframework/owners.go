@@ -8,22 +8,22 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// owners knows what gives a pod its siblings, once somebody has asked.
-type owners struct {
+// spreadOwners knows what gives a pod its siblings, once somebody has asked.
+type spreadOwners struct {
 	informers informers.SharedInformerFactory
 	watched   []cache.InformerSynced
 	// sealed tells that no informer may be added any more.
 	sealed bool
 }
 
-// Seal ends the time in which New and SpreadSelector may ask for informers. Call it before they start, and before anything runs.
-func (o *owners) Seal() { o.sealed = true }
+// Freeze ends the time in which New and SpreadSelector may ask for informers. Call it before they start, and before anything runs.
+func (o *spreadOwners) Freeze() { o.sealed = true }
 
 // SpreadSelector returns a function that tells which pods are of the same kind as a pod: those that its Services and its
 // controller select, of kube-scheduler's four kinds; the empty selector when there are none. From the first call on Services,
 // ReplicationControllers, ReplicaSets and StatefulSets are watched, so it is called only when it is needed; it is nil when the
 // first call comes after Seal. The function may be called on any goroutine.
-func (o *owners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
+func (o *spreadOwners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
 	services, controllers := o.informers.Core().V1().Services(), o.informers.Core().V1().ReplicationControllers()
 	replicas, stateful := o.informers.Apps().V1().ReplicaSets(), o.informers.Apps().V1().StatefulSets()
 	switch {
@@ -42,7 +42,7 @@ func (o *owners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
 }
 
 // synced tells whether those that are watched were first listed.
-func (o *owners) synced() bool {
+func (o *spreadOwners) synced() bool {
 	for _, synced := range o.watched {
 		if !synced() {
 			return false

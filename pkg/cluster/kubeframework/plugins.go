@@ -32,9 +32,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
 
-// built names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
+// builtPlugins names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
 // among them, nor are InterPodAffinity and PodTopologySpread, which pkg/topology stands in for; SchedulingGates is Task.Gated.
-func built() []string {
+func builtPlugins() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
@@ -64,10 +64,10 @@ type Plugins struct {
 	// Reservations are the volumes and devices set aside for pods.
 	*Reservations
 	Namespaces
-	owners
+	spreadOwners
 	classes deviceClasses
-	devices followed
-	found   found
+	devices notifyingCache
+	found   filterState
 	volumes volumes
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
@@ -99,10 +99,10 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	claims := assumecache.NewAssumeCache(
 		klog.FromContext(ctx), deps.Informers.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
 	manager := dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers)
-	devices := tracked{SharedDRAManager: manager, claims: &noted{ResourceClaimTracker: manager.ResourceClaims()}}
+	devices := recordingDRAManager{SharedDRAManager: manager, claims: &recordingClaimTracker{ResourceClaimTracker: manager.ResourceClaims()}}
 	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
 		kuberuntime.WithClientSet(deps.Client),
-		kuberuntime.WithEventRecorder(silent{}),
+		kuberuntime.WithEventRecorder(discardEvents{}),
 		kuberuntime.WithInformerFactory(deps.Informers),
 		kuberuntime.WithSnapshotSharedLister(deps.Lister),
 		kuberuntime.WithSharedDRAManager(devices),
@@ -114,11 +114,11 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	p := &Plugins{
 		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
-		Namespaces: deps.Namespaces, owners: owners{informers: deps.Informers},
+		Namespaces: deps.Namespaces, spreadOwners: spreadOwners{informers: deps.Informers},
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
 	}
-	if err := p.classes.follow(devices.DeviceClassResolver(), deps.Informers); err != nil {
+	if err := p.classes.watch(devices.DeviceClassResolver(), deps.Informers); err != nil {
 		return nil, fmt.Errorf("device classes: %w", err)
 	}
 	if p.volumes, err = newVolumes(deps.Informers); err != nil {
@@ -128,7 +128,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		return nil, fmt.Errorf("resource slices: %w", err)
 	}
 	factories := plugins.NewInTreeRegistry()
-	for _, name := range built() {
+	for _, name := range builtPlugins() {
 		plugin, err := factories[name](ctx, args[name], handle)
 		if err != nil {
 			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", name, err)
@@ -200,13 +200,13 @@ func arguments() (map[string]apiruntime.Object, error) {
 	return args, nil
 }
 
-// silent drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
-type silent struct{}
+// discardEvents drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
+type discardEvents struct{}
 
-var _ events.EventRecorderLogger = silent{}
+var _ events.EventRecorderLogger = discardEvents{}
 
 // Eventf drops the event.
-func (silent) Eventf(_, _ apiruntime.Object, _, _, _, _ string, _ ...any) {}
+func (discardEvents) Eventf(_, _ apiruntime.Object, _, _, _, _ string, _ ...any) {}
 
 // WithLogger returns the same.
-func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }
+func (s discardEvents) WithLogger(klog.Logger) events.EventRecorderLogger { return s }

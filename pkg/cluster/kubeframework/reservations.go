@@ -31,8 +31,8 @@ import (
 // Invariant: a pod has at most one reservation, and none when nothing has to be written for it before it is bound.
 type Reservations struct {
 	ctx              context.Context
-	volumes, devices setter
-	claims           *noted
+	volumes, devices reservePlugin
+	claims           *recordingClaimTracker
 	classes          fwk.DeviceClassResolver
 	client           kubernetes.Interface
 	keys             keyLocks
@@ -45,8 +45,8 @@ type Reservations struct {
 	users map[string][]*reservation
 }
 
-// setter is one of kube-scheduler's plugins that set something aside.
-type setter interface {
+// reservePlugin is one of kube-scheduler's plugins that set something aside.
+type reservePlugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
 	fwk.ReservePlugin
@@ -67,24 +67,24 @@ type reservation struct {
 	pending  []types.UID
 	reserved bool
 	serial   uint64
-	// begun tells that Prepare was called, cancel ends it; prepared that it succeeded, and nothing is in flight any more.
-	begun     bool
+	// preparing tells that Prepare was called, cancel ends it; prepared that it succeeded, and nothing is in flight any more.
+	preparing bool
 	prepared  bool
 	cancel    context.CancelFunc
 	abandoned bool
 	// stale tells that somebody who shares a claim has prepared it since, so that state is out of date; lost says why what was
 	// set aside is not any more, empty when it still is.
-	stale bool
-	lost  string
+	stale      bool
+	claimsLost string
 }
 
-func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager tracked, client kubernetes.Interface,
+func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager recordingDRAManager, client kubernetes.Interface,
 ) (*Reservations, error) {
 	r := &Reservations{ctx: ctx, claims: manager.claims, classes: manager.DeviceClassResolver(), client: client,
 		held: map[types.UID]*reservation{}, users: map[string][]*reservation{},
 	}
-	for into, plugin := range map[*setter]fwk.Plugin{&r.volumes: volumes, &r.devices: devices} {
-		known, ok := plugin.(setter)
+	for into, plugin := range map[*reservePlugin]fwk.Plugin{&r.volumes: volumes, &r.devices: devices} {
+		known, ok := plugin.(reservePlugin)
 		if !ok {
 			return nil, fmt.Errorf("kube-scheduler plugin %s sets nothing aside", plugin.Name())
 		}
@@ -93,7 +93,7 @@ func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager t
 	return r, nil
 }
 
-func (r *Reservations) setters() []setter { return []setter{r.volumes, r.devices} }
+func (r *Reservations) reservePlugins() []reservePlugin { return []reservePlugin{r.volumes, r.devices} }
 
 // Reserve sets aside what the pod needs on the node, after asking once more whether that is possible. prepare tells that
 // Prepare must be called before the pod is bound. When the status is no success, nothing was set aside. group is what the
@@ -116,7 +116,7 @@ func (r *Reservations) Reserve(
 	placed := *pod
 	placed.Spec.NodeName = node.Name
 	h := &reservation{pod: &placed, node: node, claims: claims, keys: claims.keys()}
-	if status := r.set(h, group); !status.IsSuccess() {
+	if status := r.reserve(h, group); !status.IsSuccess() {
 		return false, status
 	}
 	if !r.writes(h) {
@@ -155,8 +155,8 @@ func (r *Reservations) Unreserve(pod types.UID) {
 		return
 	}
 	r.drop(h)
-	r.takeBack(h)
-	r.restore(h)
+	r.unreserve(h)
+	r.rereserve(h)
 }
 
 // Confirm ends the reservation of a pod that is bound: what was prepared is the pod's.
@@ -182,11 +182,11 @@ func (r *Reservations) Abandon(pod types.UID) {
 	}
 }
 
-// Strand makes a reservation of the device claims that the API server has reserved for the pod, as a start leaves them that a
+// IsOrphaned makes a reservation of the device claims that the API server has reserved for the pod, as a start leaves them that a
 // crash has ended, and reports whether there are any. Release withdraws the pod from them, and gives the devices back that
 // nobody else has then; a pod that finds no place must not keep them from others, nor be kept by them from nodes where it would
 // find one. The loop calls it for a pod that is not placed.
-func (r *Reservations) Strand(pod *corev1.Pod) bool {
+func (r *Reservations) IsOrphaned(pod *corev1.Pod) bool {
 	extended := extendedResources(pod)
 	if len(pod.Spec.ResourceClaims)+len(extended) == 0 {
 		return false
@@ -196,7 +196,7 @@ func (r *Reservations) Strand(pod *corev1.Pod) bool {
 	if r.held[pod.UID] != nil {
 		return false
 	}
-	h := &reservation{pod: pod, node: &corev1.Node{}, state: framework.NewCycleState(), begun: true,
+	h := &reservation{pod: pod, node: &corev1.Node{}, state: framework.NewCycleState(), preparing: true,
 		prepared: true, // nothing is in flight
 	}
 	h.claims.namespace, h.claims.byClass = pod.Namespace, extended
@@ -207,7 +207,7 @@ func (r *Reservations) Strand(pod *corev1.Pod) bool {
 			h.pending = append(h.pending, claim.UID)
 		}
 	}
-	if len(h.pending)+len(r.made(h)) == 0 {
+	if len(h.pending)+len(r.ownClaims(h)) == 0 {
 		return false
 	}
 	h.keys = h.claims.keys()
@@ -230,8 +230,8 @@ func (r *Reservations) Prepare(ctx context.Context, pod types.UID) error {
 	if err := r.refresh(h); err != nil {
 		return err
 	}
-	defer r.outdate(h)
-	for _, plugin := range r.setters() {
+	defer r.markStale(h)
+	for _, plugin := range r.reservePlugins() {
 		_, status := plugin.PreBindPreFlight(ctx, h.state, h.pod, h.node.Name)
 		if status.IsSkip() {
 			continue
@@ -257,11 +257,11 @@ func (r *Reservations) begin(ctx context.Context, pod types.UID) (*reservation, 
 		return nil, nil, errors.New("nothing is set aside for the pod")
 	case h.abandoned:
 		return nil, nil, context.Canceled
-	case h.lost != "":
-		return nil, nil, errors.New(h.lost)
+	case h.claimsLost != "":
+		return nil, nil, errors.New(h.claimsLost)
 	}
 	h.state.SetPodGroupSchedulingCycle(nil) // the session's, which others use
-	h.begun = true
+	h.preparing = true
 	ctx, h.cancel = context.WithCancel(ctx)
 	return h, ctx, nil
 }
@@ -273,9 +273,9 @@ func (r *Reservations) refresh(h *reservation) error {
 	if !h.stale {
 		return nil
 	}
-	r.takeBack(h)
+	r.unreserve(h)
 	given := h.pending // by the one who went first, for this pod too
-	status := r.set(h, nil)
+	status := r.reserve(h, nil)
 	h.pending = append(given, h.pending...)
 	if !status.IsSuccess() {
 		return fmt.Errorf("a claim shared with other pods: %w", status.AsError())
@@ -284,8 +284,8 @@ func (r *Reservations) refresh(h *reservation) error {
 	return nil
 }
 
-// outdate marks those that share a claim with the pod, whose state says nothing of what was written.
-func (r *Reservations) outdate(h *reservation) {
+// markStale marks those that share a claim with the pod, whose state says nothing of what was written.
+func (r *Reservations) markStale(h *reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, other := range r.sharing(h, h.keys) {
@@ -304,13 +304,13 @@ func (r *Reservations) Release(ctx context.Context, pod types.UID) error {
 		return nil
 	}
 	var err error
-	if h.begun {
-		err = errors.Join(r.deallocate(ctx, h), r.discard(ctx, h))
+	if h.preparing {
+		err = errors.Join(r.deallocate(ctx, h), r.deleteOwnClaims(ctx, h))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.state.SetPodGroupSchedulingCycle(nil) // the session's, which may still go on
-	r.takeBack(h)
+	r.unreserve(h)
 	r.drop(h)
 	return err
 }

@@ -383,27 +383,27 @@ func TestStranded(t *testing.T) {
 	shared.Status.Allocation.Devices.Results[0].Device = "gpu-1"
 	s := newStore(t, devices(3), deviceClaim("one", "p"), shared, deviceClaim("free"), deviceClaim("two"))
 	p, q := pod("p", "device one", "device shared", "device free"), pod("q", "device two", "volume none")
-	if s.Strand(q) || s.Strand(pod("plain")) {
+	if s.IsOrphaned(q) || s.IsOrphaned(pod("plain")) {
 		t.Error("a pod holds what nobody reserved for it")
 	}
-	if !s.Strand(p) || s.Strand(p) {
+	if !s.IsOrphaned(p) || s.IsOrphaned(p) {
 		t.Error("what the pod holds is not found, or found twice")
 	}
 	s.refuse(p, "a", "still being given back")
 	s.release("p")
 	s.expectDevice("one", "")
 	s.expectDevice("shared", "gpu-1 x")
-	if s.Strand(p) {
+	if s.IsOrphaned(p) {
 		t.Error("what was given back is found again")
 	}
 	x := pod("x", "device shared") // was to start together with p
-	if !s.Strand(x) {
+	if !s.IsOrphaned(x) {
 		t.Error("a device that two shared stays with both")
 	}
 	s.release("x")
 	s.expectDevice("shared", "")
 	s.reserve(p)
-	if s.Strand(p) {
+	if s.IsOrphaned(p) {
 		t.Error("a placed pod is stranded")
 	}
 }

@@ -64,8 +64,8 @@ func (r *Reservations) claimsOf(pod *corev1.Pod) podClaims {
 	return claims
 }
 
-// set asks the plugins about the pod and the node and lets them set aside what it takes, or nothing.
-func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.Status {
+// reserve asks the plugins about the pod and the node and lets them set aside what it takes, or nothing.
+func (r *Reservations) reserve(h *reservation, group fwk.PodGroupCycleState) *fwk.Status {
 	h.state = framework.NewCycleState()
 	h.state.SetPodGroupSchedulingCycle(group)
 	h.pending, h.reserved = nil, false
@@ -78,13 +78,13 @@ func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.St
 			h.pending = append(h.pending, claim.UID)
 		}
 		h.reserved = h.reserved || resourceclaim.IsReservedForPod(h.pod, claim, false)
-		if r.crowded(h, claim) {
+		if r.reservedForFull(h, claim) {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "resourceclaim in use")
 		}
 	}
 	node := framework.NewNodeInfo()
 	node.SetNode(h.node)
-	for _, plugin := range r.setters() {
+	for _, plugin := range r.reservePlugins() {
 		_, status := plugin.PreFilter(r.ctx, h.state, h.pod, nil)
 		if status.IsSkip() {
 			continue
@@ -97,20 +97,20 @@ func (r *Reservations) set(h *reservation, group fwk.PodGroupCycleState) *fwk.St
 		}
 	}
 	if status := r.volumes.Reserve(r.ctx, h.state, h.pod, h.node.Name); !status.IsSuccess() {
-		r.restore(h)
+		r.rereserve(h)
 		return status
 	}
 	if status := r.setDevices(h); !status.IsSuccess() {
-		r.takeBack(h)
-		r.restore(h)
+		r.unreserve(h)
+		r.rereserve(h)
 		return status
 	}
 	return nil
 }
 
-// crowded tells whether the claim is reserved, or will be, for as many others as the API server allows. kube-scheduler finds
+// reservedForFull tells whether the claim is reserved, or will be, for as many others as the API server allows. kube-scheduler finds
 // that out when it binds; a gang would have begun to start by then.
-func (r *Reservations) crowded(h *reservation, claim *resourceapi.ResourceClaim) bool {
+func (r *Reservations) reservedForFull(h *reservation, claim *resourceapi.ResourceClaim) bool {
 	others := r.sharing(h, keysOf("device", claim.Namespace, []string{claim.Name}))
 	users := len(claim.Status.ReservedFor)
 	if users+len(others) < resourceapi.ResourceClaimReservedForMaxSize || resourceclaim.IsReservedForPod(h.pod, claim, false) {
@@ -152,7 +152,7 @@ func NoDeviceClass(name corev1.ResourceName) string {
 
 // writes tells whether the API server must be told of anything before the pod is bound.
 func (r *Reservations) writes(h *reservation) bool {
-	for _, plugin := range r.setters() {
+	for _, plugin := range r.reservePlugins() {
 		if _, status := plugin.PreBindPreFlight(r.ctx, h.state, h.pod, h.node.Name); !status.IsSkip() {
 			return true
 		}
@@ -160,12 +160,12 @@ func (r *Reservations) writes(h *reservation) bool {
 	return false
 }
 
-// takeBack frees what is set aside, in reverse order, and writes nothing: the plugin itself would also withdraw from a claim
+// unreserve frees what is set aside, in reverse order, and writes nothing: the plugin itself would also withdraw from a claim
 // that the API server has reserved for the pod since an earlier attempt, which a session must not do.
-func (r *Reservations) takeBack(h *reservation) {
+func (r *Reservations) unreserve(h *reservation) {
 	switch {
 	case h.prepared: // nothing is in flight, or it is somebody else's by now
-	case h.reserved, h.begun:
+	case h.reserved, h.preparing:
 		for _, claim := range h.pending {
 			r.claims.MaybeRemoveClaimPendingAllocation(claim, false)
 		}
@@ -175,14 +175,14 @@ func (r *Reservations) takeBack(h *reservation) {
 	r.volumes.Unreserve(r.ctx, h.state, h.pod, h.node.Name)
 }
 
-// restore sets volumes aside again for those that share a claim with the pod: the plugin took them back for all of them.
-func (r *Reservations) restore(h *reservation) {
+// rereserve sets volumes aside again for those that share a claim with the pod: the plugin took them back for all of them.
+func (r *Reservations) rereserve(h *reservation) {
 	for _, other := range r.sharing(h, h.claims.volumeKeys()) {
-		if other.begun || other.lost != "" {
+		if other.preparing || other.claimsLost != "" {
 			continue
 		}
 		if err := r.setVolumes(other); err != nil {
-			other.lost = "the volume that was set aside is not there any more: " + err.Error()
+			other.claimsLost = "the volume that was set aside is not there any more: " + err.Error()
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (r *Reservations) sharing(h *reservation, keys []string) []*reservation {
 func (r *Reservations) deallocate(ctx context.Context, h *reservation) error {
 	var failed []error
 	for _, name := range h.claims.devices {
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.withdraw(ctx, h, name) })
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.removeFromReservedFor(ctx, h, name) })
 		if err != nil {
 			failed = append(failed, fmt.Errorf("resource claim %s/%s: %w", h.claims.namespace, name, err))
 		}
@@ -227,8 +227,8 @@ func (r *Reservations) deallocate(ctx context.Context, h *reservation) error {
 	return errors.Join(failed...)
 }
 
-// made returns the claims that were made for the extended resources of the pod, as far as is known by now.
-func (r *Reservations) made(h *reservation) []*resourceapi.ResourceClaim {
+// ownClaims returns the claims that were made for the extended resources of the pod, as far as is known by now.
+func (r *Reservations) ownClaims(h *reservation) []*resourceapi.ResourceClaim {
 	if len(h.claims.byClass) == 0 {
 		return nil
 	}
@@ -239,12 +239,12 @@ func (r *Reservations) made(h *reservation) []*resourceapi.ResourceClaim {
 	return slices.DeleteFunc(all, func(claim *resourceapi.ResourceClaim) bool { return !ownClaim(claim, h.pod) })
 }
 
-// discard deletes the claims that were made for the extended resources of the pod; their devices are free at once.
-func (r *Reservations) discard(ctx context.Context, h *reservation) error {
+// deleteOwnClaims deletes the claims that were made for the extended resources of the pod; their devices are free at once.
+func (r *Reservations) deleteOwnClaims(ctx context.Context, h *reservation) error {
 	var failed []error
-	for _, claim := range r.made(h) {
+	for _, claim := range r.ownClaims(h) {
 		h.pending = append(h.pending, claim.UID)
-		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.withdraw(ctx, h, claim.Name) })
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.removeFromReservedFor(ctx, h, claim.Name) })
 		if err == nil {
 			err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.remove(ctx, claim) })
 		}
@@ -272,7 +272,7 @@ func (r *Reservations) remove(ctx context.Context, known *resourceapi.ResourceCl
 	return err
 }
 
-func (r *Reservations) withdraw(ctx context.Context, h *reservation, name string) error {
+func (r *Reservations) removeFromReservedFor(ctx context.Context, h *reservation, name string) error {
 	client := r.client.ResourceV1().ResourceClaims(h.claims.namespace)
 	claim, err := client.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

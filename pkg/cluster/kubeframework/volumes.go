@@ -9,8 +9,8 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// freeByClass is the index of volumes that are not bound, by storage class.
-const freeByClass = "tutti.dev/free-by-class"
+// unboundByStorageClass is the index of volumes that are not bound, by storage class.
+const unboundByStorageClass = "tutti.dev/free-by-class"
 
 // volumes knows which volume claims leave a choice.
 type volumes struct {
@@ -27,10 +27,10 @@ func newVolumes(factory informers.SharedInformerFactory) (volumes, error) {
 		classes: factory.Storage().V1().StorageClasses().Lister(),
 		drivers: factory.Storage().V1().CSIDrivers().Lister(),
 		all:     informer.GetIndexer(),
-	}, informer.AddIndexers(cache.Indexers{freeByClass: classOfFree})
+	}, informer.AddIndexers(cache.Indexers{unboundByStorageClass: storageClassOf})
 }
 
-func classOfFree(object any) ([]string, error) {
+func storageClassOf(object any) ([]string, error) {
 	known, ok := object.(*corev1.PersistentVolume)
 	if !ok || known.Status.Phase == corev1.VolumeBound {
 		return nil, nil
@@ -38,27 +38,27 @@ func classOfFree(object any) ([]string, error) {
 	return []string{volume.GetPersistentVolumeClass(known)}, nil
 }
 
-// ChoosesVolumes tells whether VolumeBinding could like one node better than another for the pod: whether a claim of it has no
+// HasVolumeChoice tells whether VolumeBinding could like one node better than another for the pod: whether a claim of it has no
 // volume yet, and there are volumes for it to choose from, or the driver tells how much storage there is to make one of. It may
 // be called on any goroutine.
-func (p *Plugins) ChoosesVolumes(pod *corev1.Pod) bool {
+func (p *Plugins) HasVolumeChoice(pod *corev1.Pod) bool {
 	if len(pod.Spec.Volumes) == 0 {
 		return false
 	}
 	for _, name := range p.claimsOf(pod).volumes {
-		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && p.volumes.choice(claim) {
+		if claim, err := p.volumes.claims.PersistentVolumeClaims(pod.Namespace).Get(name); err == nil && p.volumes.hasChoice(claim) {
 			return true
 		}
 	}
 	return false
 }
 
-func (v *volumes) choice(claim *corev1.PersistentVolumeClaim) bool {
+func (v *volumes) hasChoice(claim *corev1.PersistentVolumeClaim) bool {
 	if claim.Spec.VolumeName != "" && claim.Annotations[volume.AnnBindCompleted] != "" {
 		return false
 	}
 	name := volume.GetPersistentVolumeClaimClass(claim)
-	if free, err := v.all.IndexKeys(freeByClass, name); err != nil || len(free) > 0 {
+	if free, err := v.all.IndexKeys(unboundByStorageClass, name); err != nil || len(free) > 0 {
 		return true
 	}
 	class, err := v.classes.Get(name)

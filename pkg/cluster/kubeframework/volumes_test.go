@@ -36,11 +36,11 @@ func TestChoosesVolumes(t *testing.T) {
 	for name, want := range map[string]bool{
 		"free": true, "tracked": true, "taken": false, "untracked": false, "bound": false, "nowhere": false,
 	} {
-		if got := s.ChoosesVolumes(pod("p", "volume "+name)); got != want {
+		if got := s.HasVolumeChoice(pod("p", "volume "+name)); got != want {
 			t.Errorf("claim %s: %v, want %v", name, got, want)
 		}
 	}
-	if s.ChoosesVolumes(pod("p", "device one")) || !s.ChoosesVolumes(pod("p", "volume bound", "volume free")) {
+	if s.HasVolumeChoice(pod("p", "device one")) || !s.HasVolumeChoice(pod("p", "volume bound", "volume free")) {
 		t.Error("a pod chooses when one of its volume claims does")
 	}
 }

@@ -50,14 +50,14 @@ type Kube interface {
 	Context() context.Context
 	// NewState returns an empty state for the questions about one pod.
 	NewState() fwk.CycleState
-	// Kept returns what the filters have found out about the pod since the session has changed last, and what tells whether they
+	// FilterState returns what the filters have found out about the pod since the session has changed last, and what tells whether they
 	// let it on a node, after which the state says what for; a nil state when nobody has asked. Keep replaces it.
-	Kept(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool)
-	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
-	// ChoosesDevices tells whether a device claim of the pod would rather have some devices than others.
-	ChoosesDevices(pod *corev1.Pod) bool
-	// ChoosesVolumes tells whether a volume claim of the pod could get a better volume on one node than on another.
-	ChoosesVolumes(pod *corev1.Pod) bool
+	FilterState(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool)
+	SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
+	// HasDeviceChoice tells whether a device claim of the pod would rather have some devices than others.
+	HasDeviceChoice(pod *corev1.Pod) bool
+	// HasVolumeChoice tells whether a volume claim of the pod could get a better volume on one node than on another.
+	HasVolumeChoice(pod *corev1.Pod) bool
 	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
 	// calls it, and only when pods are spread by default; from then on what that takes is watched. It is nil when that cannot
 	// begin any more.
@@ -127,7 +127,7 @@ func (p *plugin) ResetCache() { p.index.ResetCache() }
 // OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
-	p.kube.Keep("", nil, nil) // of a session in which filters were asked that are not in this one
+	p.kube.SaveFilterState("", nil, nil) // of a session in which filters were asked that are not in this one
 	p.places, p.nodes = placesIn(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
 }
 
@@ -154,7 +154,7 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 		}
 		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes}
 		if wanted.builds {
-			asked.state, asked.passes = p.kube.Kept(task.UID)
+			asked.state, asked.passes = p.kube.FilterState(task.UID)
 		} else {
 			asked.state = p.kube.NewState()
 		}

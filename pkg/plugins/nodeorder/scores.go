@@ -41,11 +41,11 @@ func wantedScores(kube Kube, weights Weights) []kubeScore {
 		},
 		{
 			name: "dynamicresources", plugin: "DynamicResources", scope: framework.ClusterWide, weight: weights.DynamicResources,
-			normalization: framework.NormalizeByMax, builds: true, concerns: kube.ChoosesDevices,
+			normalization: framework.NormalizeByMax, builds: true, concerns: kube.HasDeviceChoice,
 		},
 		{
 			name: "volumebinding", plugin: "VolumeBinding", scope: framework.ClusterWide, weight: weights.VolumeBinding,
-			normalization: framework.NormalizeNone, builds: true, concerns: kube.ChoosesVolumes,
+			normalization: framework.NormalizeNone, builds: true, concerns: kube.HasVolumeChoice,
 		},
 	}
 }

@@ -49,9 +49,9 @@ type Kube interface {
 	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
 	// ByDeviceClass tells whether a device class provides devices for the extended resource, as it is known by now.
 	ByDeviceClass(resource corev1.ResourceName) bool
-	// Keep keeps what the filters have found out about a pod for the scores that build on it, until the session changes: their
+	// SaveFilterState keeps what the filters have found out about a pod for the scores that build on it, until the session changes: their
 	// state, nil when there is nothing, and what tells whether they let the pod on a node.
-	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
+	SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
 	// Unreserve takes back what Reserve set aside in this session; it writes nothing.
 	Unreserve(pod types.UID)
 }

@@ -102,7 +102,7 @@ func (d *double) NewState() fwk.CycleState         { return kube.NewCycleState()
 func (d *double) NewGroup() fwk.PodGroupCycleState { return kube.NewCycleState() }
 func (d *double) Unreserve(types.UID)              {}
 
-func (d *double) Keep(types.UID, fwk.CycleState, func(*model.Node) bool) {}
+func (d *double) SaveFilterState(types.UID, fwk.CycleState, func(*model.Node) bool) {}
 
 func (d *double) ByDeviceClass(corev1.ResourceName) bool { return false }
 

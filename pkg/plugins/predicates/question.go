@@ -92,11 +92,11 @@ func (q *question) checks() []framework.NodeFilterFunc {
 // many cost as much as all else that is asked: so each is asked about once.
 func (q *question) keep() {
 	if q.refused != nil {
-		q.plugin.kube.Keep(q.pod.UID, nil, nil)
+		q.plugin.kube.SaveFilterState(q.pod.UID, nil, nil)
 		return
 	}
 	q.answers = map[*model.Node]*model.Refusal{}
-	q.plugin.kube.Keep(q.pod.UID, q.state, func(node *model.Node) bool { return q.check(node) == nil })
+	q.plugin.kube.SaveFilterState(q.pod.UID, q.state, func(node *model.Node) bool { return q.check(node) == nil })
 }
 
 // check is the framework.NodeFilterFunc of the prepared filters.

@@ -10,84 +10,84 @@ import (
 func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	e := m.sent[reply.ID]
 	if e == nil {
-		return m.take()
+		return m.drainOutcomes()
 	}
 	v := classify(e.call.Kind, reply.Err)
-	m.heed(now, v)
+	m.throttle(now, v)
 	if reply.Err != nil {
 		e.message = reply.Err.Error()
 	}
 	if e.call.Kind.prepares() {
 		m.prepared(now, e, reply.Err)
-		return m.take()
+		return m.drainOutcomes()
 	}
-	if e.call.Kind == CallRead {
+	if e.call.Kind == CallGetPod {
 		m.read(now, e, reply.Err, v)
-		return m.take()
+		return m.drainOutcomes()
 	}
 	switch v.class {
 	case unknown:
-		e.maybe, e.lostAt = true, now
-		m.again(now, e, v)
+		e.mayHaveTakenEffect, e.lostAt = true, now
+		m.retry(now, e, v)
 	case rejected:
-		m.again(now, e, v)
+		m.retry(now, e, v)
 	case done:
 		m.succeed(now, e)
 	default:
 		e.refused, e.outdated = v.class == refused, v.outdated
 		m.fail(now, e, v.class == gone, v.leaving, e.message)
 	}
-	return m.take()
+	return m.drainOutcomes()
 }
 
-// heed pauses all sending while the server says it is busy. Replies to what was sent before the pause say nothing new.
-func (m *Machine) heed(now time.Time, v verdict) {
+// throttle pauses all sending while the server says it is busy. Replies to what was sent before the pause say nothing new.
+func (m *Machine) throttle(now time.Time, v verdict) {
 	switch {
 	case v.class == done:
 		m.pauses = 0
 	case v.busy && !now.Before(m.pausedUntil):
 		m.pauses++
-		m.pausedUntil = now.Add(m.rest("", m.pauses))
+		m.pausedUntil = now.Add(m.retryDelay("", m.pauses))
 	}
 }
 
-// again arranges the next attempt, or ends the entry where there must be none.
-func (m *Machine) again(now time.Time, e *entry, v verdict) {
+// retry arranges the next attempt, or ends the entry where there must be none.
+func (m *Machine) retry(now time.Time, e *entry, v verdict) {
 	if b := e.batch; b != nil {
 		switch {
 		case e.cancelled:
-			m.giveUp(now, e, "the pod was deleted")
+			m.abandonEntry(now, e, "the pod was deleted")
 			return
 		case b.aborted != "":
-			m.giveUp(now, e, b.aborted)
+			m.abandonEntry(now, e, b.aborted)
 			return
 		case b.late(now):
 			m.tooLate(now, e)
 			return
 		}
-	} else if m.yield(now, e) {
+	} else if m.dropObsolete(now, e) {
 		return
 	}
-	m.land(e)
-	e.state = resting
-	e.notBefore = now.Add(max(v.retryAfter, m.rest(e.target().uid, e.call.Attempt)))
+	m.completeFlight(e)
+	e.state = backingOff
+	e.notBefore = now.Add(max(v.retryAfter, m.retryDelay(e.target().uid, e.call.Attempt)))
 	m.resting.add(e.notBefore, e)
 }
 
-// yield ends a write whose attempt failed, when there is no point in another; it reports whether it did.
-func (m *Machine) yield(now time.Time, e *entry) bool {
+// dropObsolete ends a write whose attempt failed, when there is no point in another; it reports whether it did.
+func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 	switch {
 	case e.cancelled:
 		m.drop(now, e)
 		return true
 	case e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts:
-		m.giveUp(now, e, e.message)
+		m.abandonEntry(now, e, e.message)
 		return true
 	}
-	for _, other := range m.lines[e.target()] {
+	for _, other := range m.targetQueues[e.target()] {
 		switch {
 		case other == e:
-		case other.call.Kind.decides():
+		case other.call.Kind.isDecision():
 			m.drop(now, e)
 			return true
 		default: // a newer write of the kind: it takes this one's place, and its rest
@@ -106,15 +106,15 @@ func (m *Machine) drop(now time.Time, e *entry) {
 }
 
 // late tells whether there is no further attempt because of the deadline.
-func (b *batch) late(now time.Time) bool {
-	return !b.patient && (b.expired || !now.Before(b.deadline))
+func (b *callGroup) late(now time.Time) bool {
+	return !b.noDeadline && (b.expired || !now.Before(b.deadline))
 }
 
 // tooLate ends an entry whose batch has passed its deadline.
 func (m *Machine) tooLate(now time.Time, e *entry) {
 	message := "bind deadline exceeded"
 	switch kind := e.call.Kind; {
-	case kind == CallPromise:
+	case kind == CallNominate:
 		message = "deadline for promises exceeded"
 	case kind.evicts():
 		message = "eviction deadline exceeded"
@@ -123,11 +123,11 @@ func (m *Machine) tooLate(now time.Time, e *entry) {
 		message += ": " + e.message
 	}
 	e.refused = e.call.Attempt > 0 && e.call.Kind != CallBind
-	m.giveUp(now, e, message)
+	m.abandonEntry(now, e, message)
 }
 
 // expire ends what a batch has not in flight; what is in flight keeps its one chance.
-func (m *Machine) expire(now time.Time, b *batch) {
+func (m *Machine) expire(now time.Time, b *callGroup) {
 	if b.stage == stagePreBind {
 		why := "not prepared within " + m.options.PrepareTimeout.String()
 		if b.deadline.Equal(b.until) {
@@ -139,14 +139,14 @@ func (m *Machine) expire(now time.Time, b *batch) {
 	}
 	b.expired = true
 	for _, e := range b.entries {
-		if e.state != sent && e.state != final && e.call.Kind != CallRelease && e.call.Kind != CallRead {
+		if e.state != sent && e.state != final && e.call.Kind != CallRelease && e.call.Kind != CallGetPod {
 			m.tooLate(now, e)
 		}
 	}
 }
 
-// giveUp ends an entry that gets no further attempt.
-func (m *Machine) giveUp(now time.Time, e *entry, message string) {
+// abandonEntry ends an entry that gets no further attempt.
+func (m *Machine) abandonEntry(now time.Time, e *entry, message string) {
 	m.fail(now, e, false, false, message)
 }
 
@@ -155,14 +155,14 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	switch e.call.Kind {
 	case CallBind:
 		m.bound(now, e)
-	case CallPromise:
-		m.answer(now, e, Outcome{Kind: madeOrTakenBack(e)})
-	case CallMark:
+	case CallNominate:
+		m.finalizeDecision(now, e, Outcome{Kind: nominationOutcome(e)})
+	case CallSetCondition:
 		m.marked(now, e)
 	case CallEvict, CallDelete:
-		m.answer(now, e, Outcome{Kind: Evicted})
-	case CallUndo:
-		m.answer(now, e, Outcome{Kind: Undone})
+		m.finalizeDecision(now, e, Outcome{Kind: Evicted})
+	case CallDeleteStarted:
+		m.finalizeDecision(now, e, Outcome{Kind: StartUndone})
 	default:
 		m.unlink(now, e)
 	}
@@ -170,11 +170,11 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 
 // bound ends a confirmed bind, and what it has made pointless: other binds of the pod, conditions that say it waits.
 func (m *Machine) bound(now time.Time, e *entry) {
-	others := slices.Clone(m.lines[e.target()])[1:]
-	m.answer(now, e, Outcome{Kind: Bound, Took: now.Sub(e.batch.decided), Prepared: e.holds && e.call.Binder != ""})
+	others := slices.Clone(m.targetQueues[e.target()])[1:]
+	m.finalizeDecision(now, e, Outcome{Kind: Bound, Duration: now.Sub(e.batch.decided), Prepared: e.holds && e.call.Binder != ""})
 	for _, other := range others {
 		switch other.call.Kind {
-		case CallBind, CallPrepare, CallPromise:
+		case CallBind, CallPrepare, CallNominate:
 			m.fail(now, other, false, false, "the pod is bound already")
 		case CallPodCondition:
 			m.drop(now, other)
@@ -189,26 +189,26 @@ func (m *Machine) bound(now time.Time, e *entry) {
 // without a node, or on another one, after that attempt had come to its end.
 func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message string) {
 	gone = gone || e.cancelled
-	outcome := Outcome{Gone: gone || leaving, Message: message}
+	outcome := Outcome{PodGone: gone || leaving, Message: message}
 	switch e.call.Kind {
 	case CallBind, CallPrepare:
 		outcome.Kind, outcome.Refused = BindFailed, e.refused
 		if e.outdated && e.call.Isolated != nil {
-			outcome.Outdated = e.call.Isolated.ResourceVersion
+			outcome.StaleVersion = e.call.Isolated.ResourceVersion
 		}
-		if e.maybe && !gone {
+		if e.mayHaveTakenEffect && !gone {
 			m.ask(now, e, outcome)
 			return
 		}
 		m.failBind(now, e, outcome)
-	case CallRead:
+	case CallGetPod:
 		outcome.Kind = BindFailed
 		m.failBind(now, e, outcome)
-	case CallUndo:
+	case CallDeleteStarted:
 		m.failUndo(now, e, gone, outcome)
-	case CallPromise:
+	case CallNominate:
 		m.failPromise(now, e, outcome)
-	case CallEvict, CallMark, CallDelete:
+	case CallEvict, CallSetCondition, CallDelete:
 		m.failEviction(now, e, gone, outcome)
 	case CallEvent:
 		m.unlink(now, e)
@@ -220,26 +220,26 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 	}
 }
 
-// answer gives an entry of a decision its final outcome.
-func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
+// finalizeDecision gives an entry of a decision its final outcome.
+func (m *Machine) finalizeDecision(now time.Time, e *entry, outcome Outcome) {
 	m.unlink(now, e)
 	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
-	if e.victim != nil {
-		outcome.Why = e.victim.Message
+	if e.victimOf != nil {
+		outcome.Why = e.victimOf.Message
 	}
 	m.report(now, outcome)
 
 	b := e.batch
 	b.open--
 	switch outcome.Kind {
-	case Bound, Promised, Lapsed:
+	case Bound, Nominated, NominationReleased:
 		b.succeeded++
 	case Evicted:
 		b.succeeded++
-		if !outcome.Gone {
-			b.victims = append(b.victims, *e.victim)
+		if !outcome.PodGone {
+			b.victims = append(b.victims, *e.victimOf)
 		}
-	case BindFailed, PromiseFailed, EvictFailed:
+	case BindFailed, NominationFailed, EvictFailed:
 		b.failed++
 	case BindUncertain:
 		b.uncertain++
@@ -251,13 +251,13 @@ func (m *Machine) answer(now time.Time, e *entry, outcome Outcome) {
 		m.deadlines.remove(b.deadline, b)
 	}
 	switch b.kind {
-	case CallPromise:
+	case CallNominate:
 		m.promised(now, b)
 	case CallEvict:
-		m.cleared(now, b)
-	case CallUndo:
+		m.finishPlan(now, b)
+	case CallDeleteStarted:
 	default:
-		m.unlist(b)
+		m.removeStart(b)
 		m.report(now, Outcome{
 			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.succeeded, Failed: b.failed, Uncertain: b.uncertain,
 		})
@@ -271,8 +271,8 @@ func (m *Machine) report(now time.Time, outcome Outcome) {
 	m.outcomes = append(m.outcomes, outcome)
 }
 
-// take hands the outcomes out.
-func (m *Machine) take() []Outcome {
+// drainOutcomes hands the outcomes out.
+func (m *Machine) drainOutcomes() []Outcome {
 	outcomes := m.outcomes
 	m.outcomes = nil
 	return outcomes

@@ -140,7 +140,7 @@ func TestMachineNamesTheBinder(t *testing.T) {
 	}
 	outcomes := m.Reply(at, Reply{ID: calls[0].ID, Err: fmt.Errorf("bound already: %w", errBinderRefused)})
 	calls = m.Calls(at)
-	if len(outcomes) != 0 || len(calls) != 1 || calls[0].Kind != CallRead || calls[0].Node != "n" {
+	if len(outcomes) != 0 || len(calls) != 1 || calls[0].Kind != CallGetPod || calls[0].Node != "n" {
 		t.Fatalf("outcomes %+v, calls %+v, want a look at the pod", outcomes, calls)
 	}
 	outcomes = m.Reply(at, Reply{ID: calls[0].ID})

@@ -20,18 +20,18 @@ const (
 	CallPrepare Kind = iota
 	// CallRelease gives back what was set aside for a pod that will not be bound; see Preparer.
 	CallRelease
-	// CallRead asks on which node a pod is, when the answer to a bind was lost: one GET on pods, of what a quorum of etcd says.
-	CallRead
-	// CallUndo deletes a pod that was bound for a gang which did not start, or starts anew: one DELETE on pods.
-	CallUndo
+	// CallGetPod asks on which node a pod is, when the answer to a bind was lost: one GET on pods, of what a quorum of etcd says.
+	CallGetPod
+	// CallDeleteStarted deletes a pod that was bound for a gang which did not start, or starts anew: one DELETE on pods.
+	CallDeleteStarted
 	// CallBind binds a pod to a node: one POST on pods/binding.
 	CallBind
-	// CallPromise says in a pod's status on which node room is kept for it, or that none is any more: one PATCH on pods/status.
-	CallPromise
+	// CallNominate says in a pod's status on which node room is kept for it, or that none is any more: one PATCH on pods/status.
+	CallNominate
 	// CallEvict evicts a pod: one POST on pods/eviction.
 	CallEvict
-	// CallMark says in a pod's status for whom it is about to be deleted: one PATCH on pods/status.
-	CallMark
+	// CallSetCondition says in a pod's status for whom it is about to be deleted: one PATCH on pods/status.
+	CallSetCondition
 	// CallDelete deletes a pod with the grace it asks for: one DELETE on pods.
 	CallDelete
 	// CallGroupStatus replaces the status of a PodGroup: one PATCH on podgroups/status.
@@ -58,11 +58,11 @@ func (k Kind) String() string {
 // prepares tells whether a call of this kind goes to the Preparer.
 func (k Kind) prepares() bool { return k <= CallRelease }
 
-// urgent tells whether a call of this kind goes before all that tell about decisions, and needs no patience.
-func (k Kind) urgent() bool { return k <= CallBind }
+// hasPriority tells whether a call of this kind goes before all that tell about decisions, and needs no patience.
+func (k Kind) hasPriority() bool { return k <= CallBind }
 
-// decides tells whether a call of this kind carries out a decision, rather than telling about it.
-func (k Kind) decides() bool { return k <= CallDelete }
+// isDecision tells whether a call of this kind carries out a decision, rather than telling about it.
+func (k Kind) isDecision() bool { return k <= CallDelete }
 
 // evicts tells whether a call of this kind is one of those that end a victim.
 func (k Kind) evicts() bool { return k >= CallEvict && k <= CallDelete }
@@ -81,7 +81,7 @@ type Call struct {
 	// Pod is the pod to prepare, to bind, to read, to delete, to promise room to or to evict; for a pod condition, the pod it is
 	// about.
 	Pod model.PodRef
-	// Node is where CallPrepare and CallBind will have the pod, and CallRead asks whether it is, where CallPromise keeps room for
+	// Node is where CallPrepare and CallBind will have the pod, and CallGetPod asks whether it is, where CallNominate keeps room for
 	// it, empty when it does so no more, and where the pod of an undo or of an eviction is; empty for the other kinds, but that
 	// CallRelease may have it.
 	Node string
@@ -90,16 +90,16 @@ type Call struct {
 	// Isolated is what CallBind writes in one transaction with the node, and of which version of the pod; nil when there is nothing
 	// but the node, for any version.
 	Isolated *model.Isolation
-	// Write is what CallMark and the kinds that decide nothing write; zero for the others.
+	// Write is what CallSetCondition and the kinds that decide nothing write; zero for the others.
 	Write Write
 }
 
 // Reply is the answer to one call, plain data.
 type Reply struct {
 	ID CallID
-	// Err is nil when the API server confirmed the call, a CallRead that the pod is on Call.Node; else what the client returned.
+	// Err is nil when the API server confirmed the call, a CallGetPod that the pod is on Call.Node; else what the client returned.
 	// An *errors.StatusError of apimachinery is read for its code, reason and Retry-After; ErrNotLeading says that nothing was
-	// sent; ErrNotBound and ErrElsewhere are answers to a CallRead; of any other error it is assumed that the call may have
+	// sent; ErrNotBound and ErrElsewhere are answers to a CallGetPod; of any other error it is assumed that the call may have
 	// taken effect.
 	Err error
 }
@@ -156,7 +156,7 @@ type Event struct {
 type OutcomeKind int8
 
 // The outcomes. Every submitted bind ends in exactly one of Bound, BindFailed and BindUncertain, every promise in exactly one
-// of Promised and PromiseFailed, or in Lapsed when it takes an earlier one back, every eviction in exactly one of Evicted and
+// of Promised and NominationFailed, or in Lapsed when it takes an earlier one back, every eviction in exactly one of Evicted and
 // EvictFailed, and every pod of an undo in exactly one of Undone and UndoFailed.
 const (
 	// Bound: the API server confirmed the bind.
@@ -174,23 +174,23 @@ const (
 	// refused, room could not be promised, or the job it was for does without.
 	EvictFailed
 	// Cleared: all evictions of one decision have an answer.
-	Cleared
+	VictimsGone
 	// Promised: the pod's status says where room is kept for it.
-	Promised
-	// PromiseFailed: the API server refused to write the promise down, or it has become pointless. Nobody is evicted for it.
-	PromiseFailed
+	Nominated
+	// NominationFailed: the API server refused to write the promise down, or it has become pointless. Nobody is evicted for it.
+	NominationFailed
 	// Lapsed: an earlier promise is taken back. With a message the API server could not be told, and the pod may go on saying
 	// where room was kept for it.
-	Lapsed
+	NominationReleased
 	// WriteFailed: a group status or a pod condition was refused for good. Events fail silently.
 	WriteFailed
 	// Pointless: the CallPrepare of the pod, which is under way, serves nothing any more. Whoever carries it out may end it;
 	// its reply is waited for, and the bind's own outcome follows.
-	Pointless
+	Obsolete
 	// Released: what ReleaseNominations asked for is done.
 	Released
 	// Undone: a pod that was bound is being deleted, or gone already.
-	Undone
+	StartUndone
 	// UndoFailed: the API server refused to delete a pod that was bound.
 	UndoFailed
 )
@@ -223,19 +223,19 @@ type Outcome struct {
 	Prepared bool
 	// Binder is who was asked to bind the pod; empty is the API server.
 	Binder string
-	// Gone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
-	Gone bool
-	// Outdated is, of a BindFailed, the version of the pod that it was decided on and that is not the pod's any more; empty when
+	// PodGone tells of a failure that the object, or this incarnation of it, is being deleted or no longer exists.
+	PodGone bool
+	// StaleVersion is, of a BindFailed, the version of the pod that it was decided on and that is not the pod's any more; empty when
 	// it failed for another reason.
-	Outdated string
-	// Refused tells of an EvictFailed or PromiseFailed that it is this very call which the API server refused, or did not
+	StaleVersion string
+	// Refused tells of an EvictFailed or NominationFailed that it is this very call which the API server refused, or did not
 	// confirm in time, rather than another one of the decision; and of a BindFailed that this very bind was refused, or could
 	// not be prepared, so that pod or node are at fault.
 	Refused bool
-	// Overtaken tells of a PromiseFailed or Lapsed that a newer decision about the pod has taken its place.
-	Overtaken bool
-	// Took is, of a Bound, how long it was from the decision until the API server had confirmed it.
-	Took time.Duration
+	// Superseded tells of a NominationFailed or Lapsed that a newer decision about the pod has taken its place.
+	Superseded bool
+	// Duration is, of a Bound, how long it was from the decision until the API server had confirmed it.
+	Duration time.Duration
 	// Message says why it failed, in the API server's words; empty when it did not.
 	Message string
 	// Why is that of the Eviction, of an Evicted or EvictFailed; empty when it is for the sake of Job.

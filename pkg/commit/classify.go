@@ -17,7 +17,7 @@ import (
 // ErrNotLeading is the reply to a call that was not sent, because the Lease did not hold any more when its turn came.
 var ErrNotLeading = errors.New("not leading")
 
-// ErrNotBound and ErrElsewhere are replies to a CallRead: the pod has no node, or another one.
+// ErrNotBound and ErrElsewhere are replies to a CallGetPod: the pod has no node, or another one.
 var (
 	ErrNotBound  = errors.New("the pod has no node")
 	ErrElsewhere = errors.New("the pod is on another node")
@@ -80,12 +80,12 @@ func classify(kind Kind, err error) verdict {
 		}
 	case code == http.StatusNotFound:
 		v.class = gone
-	case code == http.StatusUnprocessableEntity && refusesUID(status.Status().Details):
+	case code == http.StatusUnprocessableEntity && isUIDMismatch(status.Status().Details):
 		v.class = gone
 	case code == http.StatusConflict:
 		v.class, v.leaving = conflict(kind, err)
 		v.outdated = v.class == refused && strings.Contains(err.Error(), "ResourceVersion in precondition")
-	case code == http.StatusInternalServerError && kind == CallEvict && strings.Contains(err.Error(), severalBudgets):
+	case code == http.StatusInternalServerError && kind == CallEvict && strings.Contains(err.Error(), multiplePDBs):
 	case code == http.StatusUnauthorized:
 		v.class = rejected // a token that is being rotated
 	case code == http.StatusRequestTimeout || code >= http.StatusInternalServerError || code == 0:
@@ -94,9 +94,9 @@ func classify(kind Kind, err error) verdict {
 	return v
 }
 
-// severalBudgets is how the eviction subresource says, with a code that looks like a fault of its own, that it does not evict
+// multiplePDBs is how the eviction subresource says, with a code that looks like a fault of its own, that it does not evict
 // pods which more than one disruption budget covers.
-const severalBudgets = "more than one PodDisruptionBudget"
+const multiplePDBs = "more than one PodDisruptionBudget"
 
 // conflict reads a 409. It is about the UID or, for a bind, about what the pod is by now; the server tells these apart by its words
 // alone, which for a deletion are others than for a bind. A bind is also answered so when the store behind the server has failed, as
@@ -110,23 +110,23 @@ func conflict(kind Kind, err error) (c class, leaving bool) {
 		return gone, false
 	case kind != CallBind:
 		return rejected, false
-	case slices.ContainsFunc(refusesBind(), func(words string) bool { return strings.Contains(text, words) }):
-		return refused, strings.Contains(text, leavingWords)
+	case slices.ContainsFunc(isBindConflict(), func(words string) bool { return strings.Contains(text, words) }):
+		return refused, strings.Contains(text, terminatingMessages)
 	default:
 		return unknown, false
 	}
 }
 
-// leavingWords are those about a pod that is being deleted.
-const leavingWords = "is being deleted"
+// terminatingMessages are those about a pod that is being deleted.
+const terminatingMessages = "is being deleted"
 
-// refusesBind are the words of a 409 by which a server that has looked at the pod does not bind it.
-func refusesBind() []string {
-	return []string{"is already assigned to node", leavingWords, "has non-empty .spec.schedulingGates", "in precondition", "in the precondition"}
+// isBindConflict are the words of a 409 by which a server that has looked at the pod does not bind it.
+func isBindConflict() []string {
+	return []string{"is already assigned to node", terminatingMessages, "has non-empty .spec.schedulingGates", "in precondition", "in the precondition"}
 }
 
-// refusesUID tells of a patch that names another UID than the object has: the server takes it for an attempt to change it.
-func refusesUID(details *metav1.StatusDetails) bool {
+// isUIDMismatch tells of a patch that names another UID than the object has: the server takes it for an attempt to change it.
+func isUIDMismatch(details *metav1.StatusDetails) bool {
 	return details != nil && slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }
 

@@ -97,22 +97,22 @@ var errBinderRefused = errors.New("refused")
 // Do implements API.
 func (c *Client) Do(ctx context.Context, call Call) error {
 	switch {
-	case call.Kind == CallRead:
+	case call.Kind == CallGetPod:
 		return c.read(ctx, call)
 	case call.Kind != CallBind || call.Binder == "":
 		return c.send(ctx, call)
 	}
 	binder := c.binder(call.Binder)
-	err := bindBy(ctx, binder, call)
+	err := bindWith(ctx, binder, call)
 	if err == nil || binder == nil || !binder.Ignorable() {
 		return err
 	}
-	return inItsPlace(err, c.send(ctx, call))
+	return resolveBinderOutcome(err, c.send(ctx, call))
 }
 
-// inItsPlace reads what the API server said of a bind that its binder did not confirm. A binder that gave no answer may have
+// resolveBinderOutcome reads what the API server said of a bind that its binder did not confirm. A binder that gave no answer may have
 // bound the pod, and to this very node, so a refusal by the API server then does not say that the pod is not bound.
-func inItsPlace(binder, server error) error {
+func resolveBinderOutcome(binder, server error) error {
 	said := classify(CallBind, server).class
 	if said == done || said == gone || classify(CallBind, binder).class != unknown {
 		return server
@@ -132,8 +132,8 @@ func (c *Client) binder(name string) model.PodBinder {
 	return nil
 }
 
-// bindBy asks a binder. What it does not refuse in so many words it may have done.
-func bindBy(ctx context.Context, binder model.PodBinder, call Call) error {
+// bindWith asks a binder. What it does not refuse in so many words it may have done.
+func bindWith(ctx context.Context, binder model.PodBinder, call Call) error {
 	if binder == nil {
 		return fmt.Errorf("%s: binder %s is not configured any more: %w", call.Kind, call.Binder, errBinderRefused)
 	}
@@ -190,13 +190,13 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 	switch call.Kind {
 	case CallBind:
 		return c.bind(call), nil
-	case CallPromise:
+	case CallNominate:
 		return c.promise(call)
 	case CallEvict:
 		return c.evict(call), nil
-	case CallMark:
+	case CallSetCondition:
 		return c.podCondition(call.Write.Condition)
-	case CallUndo, CallDelete:
+	case CallDeleteStarted, CallDelete:
 		return c.delete(call), nil
 	case CallGroupStatus:
 		return c.groupStatus(call.Write.Group)
@@ -226,7 +226,7 @@ func (c *Client) bind(call Call) *rest.Request {
 // read it.
 func (c *Client) promise(call Call) (*rest.Request, error) {
 	var patch struct {
-		Metadata uidOnly `json:"metadata"`
+		Metadata uidPrecondition `json:"metadata"`
 		Status   struct {
 			Node *string `json:"nominatedNodeName"` // null takes it away
 		} `json:"status"`
@@ -238,18 +238,18 @@ func (c *Client) promise(call Call) (*rest.Request, error) {
 	return c.patchPodStatus(call.Pod, patch)
 }
 
-// uidOnly is what makes a patch fail on another pod of the same name.
-type uidOnly struct {
+// uidPrecondition is what makes a patch fail on another pod of the same name.
+type uidPrecondition struct {
 	UID types.UID `json:"uid"`
 }
 
 func (c *Client) patchPodStatus(pod model.PodRef, patch any) (*rest.Request, error) {
-	return carrying(c.core.Patch(types.StrategicMergePatchType).
+	return withJSON(c.core.Patch(types.StrategicMergePatchType).
 		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status"), patch)
 }
 
-// carrying returns the request with a body of JSON.
-func carrying(request *rest.Request, body any) (*rest.Request, error) {
+// withJSON returns the request with a body of JSON.
+func withJSON(request *rest.Request, body any) (*rest.Request, error) {
 	encoded, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("body of a request: %w", err)
@@ -281,7 +281,7 @@ type operation struct {
 // groupStatus replaces the whole status, so that a field that is empty now does not keep what it said before, as it would
 // with a merge patch; and without a resource version, so that a change of the spec does not get in the way.
 func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
-	return carrying(c.groups.Patch(types.JSONPatchType).
+	return withJSON(c.groups.Patch(types.JSONPatchType).
 		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status"), []operation{
 		{Op: "test", Path: "/metadata/uid", Value: status.UID},
 		{Op: "add", Path: "/status", Value: status.Status},
@@ -290,7 +290,7 @@ func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
 
 func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {
 	var patch struct {
-		Metadata uidOnly `json:"metadata"`
+		Metadata uidPrecondition `json:"metadata"`
 		Status   struct {
 			Conditions []corev1.PodCondition `json:"conditions"`
 		} `json:"status"`

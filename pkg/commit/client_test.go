@@ -169,10 +169,10 @@ func TestPatchesOfPodsOnTheWire(t *testing.T) {
 		body string
 	}{
 		"promise": {
-			Call{Kind: CallPromise, Pod: pod("v"), Node: "n"}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":"n"}}`,
+			Call{Kind: CallNominate, Pod: pod("v"), Node: "n"}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":"n"}}`,
 		},
 		"promise taken back": {
-			Call{Kind: CallPromise, Pod: pod("v")}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":null}}`,
+			Call{Kind: CallNominate, Pod: pod("v")}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":null}}`,
 		},
 		"mark": {
 			mark, `{"metadata":{"uid":"uid-v"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","lastProbeTime":null,` +
@@ -221,10 +221,10 @@ func TestRefusalsOnTheWire(t *testing.T) {
 		"another pod, evicted": {CallEvict, `{"status":"Failure","message":"Operation cannot be fulfilled on Pod \"v\": the UID in the precondition (a) ` +
 			`does not match the UID in record (b). The object might have been deleted and then recreated","reason":"Conflict","code":409}`,
 			verdict{class: gone}},
-		"another pod, patched": {CallPromise, `{"status":"Failure","message":"Pod \"v\" is invalid: metadata.uid: Invalid value: \"b\": field is ` +
+		"another pod, patched": {CallNominate, `{"status":"Failure","message":"Pod \"v\" is invalid: metadata.uid: Invalid value: \"b\": field is ` +
 			`immutable","reason":"Invalid","details":{"name":"v","kind":"Pod","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: ` +
 			`\"b\": field is immutable","field":"metadata.uid"}]},"code":422}`, verdict{class: gone}},
-		"a pod that is bound": {CallPromise, `{"status":"Failure","message":"Pod \"v\" is invalid: status.nominatedNodeName: Forbidden: may not be ` +
+		"a pod that is bound": {CallNominate, `{"status":"Failure","message":"Pod \"v\" is invalid: status.nominatedNodeName: Forbidden: may not be ` +
 			`set on pods that are already bound to a node","reason":"Invalid","details":{"name":"v","kind":"Pod","causes":[{"reason":"FieldValueForbidden",` +
 			`"message":"Forbidden: may not be set on pods that are already bound to a node","field":"status.nominatedNodeName"}]},"code":422}`,
 			verdict{class: refused}},

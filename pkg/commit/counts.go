@@ -15,7 +15,7 @@ type Counts struct {
 func (m *Machine) Counts() Counts {
 	counts := m.counts
 	counts.Ready, counts.InFlight, counts.Resting = m.readyLength(), len(m.sent), len(m.resting.items)
-	for _, line := range m.lines {
+	for _, line := range m.targetQueues {
 		counts.Waiting += len(line) - 1
 	}
 	return counts

@@ -33,8 +33,8 @@ import (
 //	                                             ▼
 //	                         ready, as CallRelease ──► sent ──► final: BindFailed
 //
-// A bind with nothing set aside is parked at once. The entry of an eviction that deletes carries CallMark and then CallDelete.
-// A bind that gets no further attempt, and of which one may have taken effect, carries CallRead until it is known; see read.go.
+// A bind with nothing set aside is parked at once. The entry of an eviction that deletes carries CallSetCondition and then CallDelete.
+// A bind that gets no further attempt, and of which one may have taken effect, carries CallGetPod until it is known; see read.go.
 type state int8
 
 const (
@@ -45,9 +45,9 @@ const (
 	// sent: an attempt is in flight.
 	sent
 	// resting: the last attempt failed, the next one is for later.
-	resting
+	backingOff
 	// parked: first of its line, until all of its batch are prepared.
-	parked
+	awaitingGroup
 	// final: the answer is known, the machine keeps nothing of it.
 	final
 )
@@ -59,12 +59,12 @@ type entry struct {
 	call  Call
 	state state
 	// batch is the part of a decision the call belongs to; nil for writes.
-	batch *batch
+	batch *callGroup
 	// since is when the entry became ready for the first time.
 	since time.Time
 	// notBefore is when a resting entry becomes ready again.
-	notBefore time.Time
-	maybe     bool
+	notBefore          time.Time
+	mayHaveTakenEffect bool
 	// cancelled: the pod was deleted, there is no further attempt.
 	cancelled bool
 	// refused tells that there is no further attempt because the API server refused one, or, but for a bind, confirmed none in
@@ -75,14 +75,14 @@ type entry struct {
 	sentAt, lostAt time.Time
 	// outdated tells of a bind that the pod is not in the version any more that it was decided on.
 	outdated bool
-	// overtaken tells of a promise that a newer decision about the pod has ended it.
-	overtaken bool
-	// victim is what the calls of an eviction carry out; nil for other calls.
-	victim *model.Eviction
+	// superseded tells of a promise that a newer decision about the pod has ended it.
+	superseded bool
+	// victimOf is what the calls of an eviction carry out; nil for other calls.
+	victimOf *model.Eviction
 	// message is the error of the last attempt.
 	message string
-	// pointless tells that it was said of a CallPrepare in flight that it serves nothing any more.
-	pointless bool
+	// obsolete tells that it was said of a CallPrepare in flight that it serves nothing any more.
+	obsolete bool
 	// holds tells that something is set aside for the pod; outcome is what the bind ends in when that is given back.
 	holds   bool
 	outcome Outcome
@@ -101,12 +101,12 @@ const (
 	stageCalling
 )
 
-// batch is one part of a decision, its binds, its promises or its evictions: what shares one deadline and is counted together.
+// callGroup is one part of a decision, its binds, its promises or its evictions: what shares one deadline and is counted together.
 //
 // Invariant: open is the number of entries without a final answer, unready that of those that are neither parked nor final
 // in stagePreBind.
-type batch struct {
-	// kind is CallBind, CallPromise, CallEvict or CallUndo.
+type callGroup struct {
+	// kind is CallBind, CallNominate, CallEvict or CallDeleteStarted.
 	kind  Kind
 	stage stage
 	job   model.JobKey
@@ -117,19 +117,19 @@ type batch struct {
 	entries []*entry
 	open    int
 	unready int
-	// promises are those that evictions wait for, evictions those that wait for promises; nil when there are none.
-	promises, evictions *batch
+	// nominations are those that evictions wait for, evictions those that wait for promises; nil when there are none.
+	nominations, evictions *callGroup
 	// aborted is why nothing more of the batch is to be sent; empty while all goes well.
 	aborted string
 	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent. In either it is no
 	// later than until, zero for any.
 	deadline, until time.Time
 	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
-	expired, patient bool
+	expired, noDeadline bool
 	// ready are the binds to be sent, served counts those that went out in this turn; see turns, whose links the others are.
-	ready         fifo
-	served        int
-	before, after *batch
+	ready            fifo
+	lastSent         int
+	waitsFor, blocks *callGroup
 	// succeeded, failed and uncertain count the final answers.
 	succeeded, failed, uncertain int
 	// victims are the evictions that took effect.

@@ -21,26 +21,26 @@ import (
 type Machine struct {
 	options Options
 	lastID  CallID
-	// lines are the live entries by target, in the order in which they go out: the first is ready, sent or resting, the
+	// targetQueues are the live entries by target, in the order in which they go out: the first is ready, sent or resting, the
 	// others are waiting.
-	lines     map[target][]*entry
-	queues    [kinds]fifo // but of those in turns
-	turns     turns
-	sent      map[CallID]*entry
-	resting   schedule[*entry]
-	deadlines schedule[*batch]
+	targetQueues map[target][]*entry
+	queues       [kinds]fifo // but of those in turns
+	turns        fairQueue
+	sent         map[CallID]*entry
+	resting      timerQueue[*entry]
+	deadlines    timerQueue[*callGroup]
 	// plans are the evictions of decisions without a final answer.
-	plans []*batch
+	plans []*callGroup
 	// starts are the binds of decisions without a final answer, by job.
-	starts map[model.JobKey][]*batch
+	starts map[model.JobKey][]*callGroup
 	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
 	outcomes   []Outcome
 	outcomesAt time.Time
 	// preparing counts the calls in flight that prepare or give back, others those that are not binds either; favoured is
 	// true from the moment one of them was let before binds until the next bind.
-	preparing int
-	others    int
-	favoured  bool
+	preparing   int
+	others      int
+	starvedSlot bool
 	// pausedUntil is when the next call may go out after the server said it is busy; pauses counts how often in a row.
 	pausedUntil time.Time
 	pauses      int
@@ -51,11 +51,11 @@ type Machine struct {
 func New(options Options) *Machine {
 	options = options.withDefaults()
 	return &Machine{
-		options: options,
-		turns:   turns{helping: options.Helping},
-		lines:   map[target][]*entry{},
-		sent:    map[CallID]*entry{},
-		starts:  map[model.JobKey][]*batch{},
+		options:      options,
+		turns:        fairQueue{burst: options.Burst},
+		targetQueues: map[target][]*entry{},
+		sent:         map[CallID]*entry{},
+		starts:       map[model.JobKey][]*callGroup{},
 	}
 }
 
@@ -67,52 +67,52 @@ func (m *Machine) Submit(now time.Time, decision model.Decision) {
 // SubmitUntil is Submit of a decision that completes a start begun before: its binds get no further attempt after that moment, and
 // what is not prepared by then is given back. The zero time is none.
 func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time.Time) {
-	m.overtake(now, decision)
+	m.supersedeEvictions(now, decision)
 	m.plan(now, decision)
 
-	binds := &batch{kind: CallBind, job: decision.Job, needs: decision.MinBinds, decided: now, until: until}
+	binds := &callGroup{kind: CallBind, job: decision.Job, needs: decision.MinBinds, decided: now, until: until}
 	for _, bind := range decision.Binds {
 		binds.add(Call{
 			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
 		})
 		binds.entries[len(binds.entries)-1].holds = bind.NeedsPreBind
 	}
-	m.list(binds)
+	m.addStart(binds)
 	if !m.prepare(now, binds) {
 		m.begin(now, binds)
 	}
 }
 
-func (b *batch) add(call Call) {
+func (b *callGroup) add(call Call) {
 	b.entries = append(b.entries, &entry{call: call, batch: b})
 	b.open++
 }
 
 // begin makes the calls of a batch live.
-func (m *Machine) begin(now time.Time, b *batch) {
+func (m *Machine) begin(now time.Time, b *callGroup) {
 	b.stage = stageCalling
 	for _, e := range b.entries {
-		m.enter(now, e)
+		m.add(now, e)
 	}
 }
 
-// enter puts an entry of a decision into its line. What an earlier one promised the pod counts no more. What was to be said
+// add puts an entry of a decision into its line. What an earlier one promised the pod counts no more. What was to be said
 // about the pod is out of date, and would hold the decision up; beside a promise it stays true, and comes after it.
-func (m *Machine) enter(now time.Time, e *entry) {
-	for _, other := range slices.Clone(m.lines[e.target()]) {
+func (m *Machine) add(now time.Time, e *entry) {
+	for _, other := range slices.Clone(m.targetQueues[e.target()]) {
 		switch kind := other.call.Kind; {
 		case other.state == sent || other.state == final:
-		case kind == CallPromise:
-			other.overtaken = true
-			m.giveUp(now, other, "there is a newer decision about the pod")
-		case kind == CallPodCondition && e.call.Kind == CallPromise:
-			m.withdraw(other)
+		case kind == CallNominate:
+			other.superseded = true
+			m.abandonEntry(now, other, "there is a newer decision about the pod")
+		case kind == CallPodCondition && e.call.Kind == CallNominate:
+			m.removeFromState(other)
 			other.state = waiting
 		case kind == CallPodCondition:
 			m.drop(now, other)
 		}
 	}
-	m.join(now, e)
+	m.enqueueForTarget(now, e)
 }
 
 // Write takes a write over. It replaces one of the same kind for the same target that is not in flight; events have the
@@ -122,7 +122,7 @@ func (m *Machine) Write(now time.Time, write Write) {
 	if write.Condition != nil {
 		e.call.Pod = write.Condition.Pod
 	}
-	for _, other := range m.lines[e.target()] {
+	for _, other := range m.targetQueues[e.target()] {
 		if other.call.Kind == e.call.Kind && other.state != sent {
 			other.call.Write = write
 			m.counts.Replaced++
@@ -133,20 +133,20 @@ func (m *Machine) Write(now time.Time, write Write) {
 		m.counts.DroppedEvents++
 		return
 	}
-	m.join(now, e)
+	m.enqueueForTarget(now, e)
 }
 
-// join puts an entry at the end of its target's line, one that decides before a write that is not under way.
-func (m *Machine) join(now time.Time, e *entry) {
+// enqueueForTarget puts an entry at the end of its target's line, one that decides before a write that is not under way.
+func (m *Machine) enqueueForTarget(now time.Time, e *entry) {
 	t := e.target()
-	line, at := m.lines[t], -1
-	if e.call.Kind.decides() {
-		at = slices.IndexFunc(line, func(other *entry) bool { return !other.call.Kind.decides() && other.state != sent })
+	line, at := m.targetQueues[t], -1
+	if e.call.Kind.isDecision() {
+		at = slices.IndexFunc(line, func(other *entry) bool { return !other.call.Kind.isDecision() && other.state != sent })
 	}
 	if at < 0 {
 		at = len(line)
 	}
-	m.lines[t] = slices.Insert(line, at, e)
+	m.targetQueues[t] = slices.Insert(line, at, e)
 	e.state = waiting
 	if at == 0 {
 		m.makeReady(now, e)
@@ -155,53 +155,53 @@ func (m *Machine) join(now time.Time, e *entry) {
 
 func (m *Machine) makeReady(now time.Time, e *entry) {
 	if b := e.batch; b != nil && b.stage == stagePreBind && e.call.Kind == CallBind {
-		m.park(now, e)
+		m.awaitGroup(now, e)
 		return
 	}
 	e.state, e.since = ready, now
 	m.enqueue(e)
 }
 
-// withdraw takes an entry out of what its state has put it into; it keeps its place in its line.
-func (m *Machine) withdraw(e *entry) {
+// removeFromState takes an entry out of what its state has put it into; it keeps its place in its line.
+func (m *Machine) removeFromState(e *entry) {
 	switch e.state {
 	case ready:
 		m.dequeue(e, false)
 	case sent:
-		m.land(e)
-	case resting:
+		m.completeFlight(e)
+	case backingOff:
 		m.resting.remove(e.notBefore, e)
 	}
 }
 
 // unlink takes an entry out of everything and lets the next of its target go.
 func (m *Machine) unlink(now time.Time, e *entry) {
-	m.withdraw(e)
+	m.removeFromState(e)
 	e.state = final
 	t := e.target()
-	line := m.lines[t]
+	line := m.targetQueues[t]
 	i := slices.Index(line, e)
 	if i < 0 {
 		return // its batch has not begun
 	}
 	line = slices.Delete(line, i, i+1)
 	if len(line) == 0 {
-		delete(m.lines, t)
+		delete(m.targetQueues, t)
 		return
 	}
-	m.lines[t] = line
+	m.targetQueues[t] = line
 	if i == 0 {
 		m.makeReady(now, line[0])
 	}
 }
 
-// land takes a sent entry out of flight.
-func (m *Machine) land(e *entry) {
+// completeFlight takes a sent entry out of flight.
+func (m *Machine) completeFlight(e *entry) {
 	delete(m.sent, e.call.ID)
 	switch kind := e.call.Kind; {
 	case kind.prepares():
 		m.preparing--
-	case !kind.urgent():
+	case !kind.hasPriority():
 		m.others--
 	}
 }
@@ -236,11 +236,11 @@ func (m *Machine) Calls(now time.Time) []Call {
 
 // pick returns the ready entry whose turn it is, nil when there is none.
 func (m *Machine) pick(now time.Time) *entry {
-	if e := m.impatient(now); e != nil {
-		m.favoured = true
+	if e := m.starved(now); e != nil {
+		m.starvedSlot = true
 		return e
 	}
-	for kind := CallRead; kind < kinds; kind++ {
+	for kind := CallGetPod; kind < kinds; kind++ {
 		if e := m.head(kind); e != nil {
 			return e
 		}
@@ -248,15 +248,15 @@ func (m *Machine) pick(now time.Time) *entry {
 	return nil
 }
 
-// impatient returns the oldest entry that has let binds pass for too long, while no slot is used for such a one.
-func (m *Machine) impatient(now time.Time) *entry {
-	if m.others > 0 || m.favoured {
+// starved returns the oldest entry that has let binds pass for too long, while no slot is used for such a one.
+func (m *Machine) starved(now time.Time) *entry {
+	if m.others > 0 || m.starvedSlot {
 		return nil
 	}
 	var oldest *entry
 	for kind := CallBind + 1; kind < kinds; kind++ {
 		e := m.queues[kind].first
-		if e != nil && now.Sub(e.since) >= m.options.Patience && (oldest == nil || e.since.Before(oldest.since)) {
+		if e != nil && now.Sub(e.since) >= m.options.StarvationLimit && (oldest == nil || e.since.Before(oldest.since)) {
 			oldest = e
 		}
 	}
@@ -279,14 +279,14 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	case kind.prepares():
 		m.preparing++
 		return e.call
-	case kind.takesTurns():
-		m.favoured = false
-	case !kind.urgent():
+	case kind.isFair():
+		m.starvedSlot = false
+	case !kind.hasPriority():
 		m.others++
 	}
-	if b := e.batch; b != nil && b.deadline.IsZero() && !b.patient {
+	if b := e.batch; b != nil && b.deadline.IsZero() && !b.noDeadline {
 		b.deadline = now.Add(Deadline(m.options.BindDeadline, len(b.entries)))
-		if b.ends(b.deadline) {
+		if b.hasDeadline(b.deadline) {
 			b.deadline = b.until
 		}
 		m.deadlines.add(b.deadline, b)
@@ -309,28 +309,28 @@ func (m *Machine) advance(now time.Time) {
 // Tick lets time pass and returns what became final with it.
 func (m *Machine) Tick(now time.Time) []Outcome {
 	m.advance(now)
-	return m.take()
+	return m.drainOutcomes()
 }
 
 // Cancel drops what is not in flight for a pod that no longer exists, the evictions for its sake included, and returns what
 // became final with it. Whatever is in flight for it is not tried again.
 func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
-	m.bereave(now, uid)
-	for _, e := range slices.Backward(slices.Clone(m.lines[target{uid: uid}])) {
+	m.dropEvictionsOf(now, uid)
+	for _, e := range slices.Backward(slices.Clone(m.targetQueues[target{uid: uid}])) {
 		e.cancelled = true
 		switch {
 		case e.call.Kind == CallRelease:
-			e.outcome.Gone = true
+			e.outcome.PodGone = true
 		case e.state == sent && e.call.Kind == CallPrepare:
 			m.interrupt(now, e)
 		case e.state == sent:
-		case e.call.Kind.decides():
-			m.giveUp(now, e, "the pod was deleted")
+		case e.call.Kind.isDecision():
+			m.abandonEntry(now, e, "the pod was deleted")
 		default:
 			m.drop(now, e)
 		}
 	}
-	return m.take()
+	return m.drainOutcomes()
 }
 
 // NextWake returns when the owner has to tick, or to ask for calls, although nothing else happens; ok is false when
@@ -359,10 +359,10 @@ func (m *Machine) NextWake() (at time.Time, ok bool) {
 }
 
 // Idle tells whether the machine holds nothing at all.
-func (m *Machine) Idle() bool { return len(m.lines) == 0 && len(m.outcomes) == 0 }
+func (m *Machine) Idle() bool { return len(m.targetQueues) == 0 && len(m.outcomes) == 0 }
 
-// rest returns how long to wait before the attempt after this many.
-func (m *Machine) rest(uid types.UID, attempts int) time.Duration {
+// retryDelay returns how long to wait before the attempt after this many.
+func (m *Machine) retryDelay(uid types.UID, attempts int) time.Duration {
 	pause := m.options.Backoff
 	for range attempts - 1 {
 		if pause *= 2; pause >= m.options.MaxBackoff {

@@ -101,7 +101,7 @@ func (p *player) heard(outcomes []Outcome) {
 		switch o.Kind {
 		case Committed:
 			line += fmt.Sprintf("%s needs=%d bound=%d failed=%d uncertain=%d", o.Job.Name, o.Needs, o.Bound, o.Failed, o.Uncertain)
-		case Cleared:
+		case VictimsGone:
 			line += fmt.Sprintf("%s pods=%d members=%d failed=%d", o.Job.Name, len(o.Victims), o.Members, o.Failed)
 		default:
 			line += o.Pod.Name
@@ -109,10 +109,10 @@ func (p *player) heard(outcomes []Outcome) {
 		if o.Refused {
 			line += " refused"
 		}
-		if o.Overtaken {
+		if o.Superseded {
 			line += " overtaken"
 		}
-		if o.Gone {
+		if o.PodGone {
 			line += " gone"
 		}
 		p.said = append(p.said, line)
@@ -205,7 +205,7 @@ func (p *player) end() {
 func (m *Machine) atRest() error {
 	switch {
 	case !m.Idle():
-		return fmt.Errorf("not idle: %d lines, %d outcomes", len(m.lines), len(m.outcomes))
+		return fmt.Errorf("not idle: %d lines, %d outcomes", len(m.targetQueues), len(m.outcomes))
 	case len(m.sent)+len(m.resting.items)+len(m.deadlines.items)+m.readyLength()+m.others+m.preparing+len(m.plans)+len(m.starts) != 0:
 		return fmt.Errorf("kept: %d sent, %d resting, %d deadlines, %d ready, %d others in flight, %d plans, %d starts",
 			len(m.sent), len(m.resting.items), len(m.deadlines.items), m.readyLength(), m.others, len(m.plans), len(m.starts))
@@ -319,8 +319,8 @@ func TestDecisionOverridesCondition(t *testing.T) {
 	p.write(condition("b", "stale")) // says that a pod waits that is about to be bound
 	p.replies(nil, "b", "c")
 	p.said = nil
-	if len(p.lines) != 1 { // the one taken out of the player's hands
-		t.Errorf("lines: got %d, want 1", len(p.lines))
+	if len(p.targetQueues) != 1 { // the one taken out of the player's hands
+		t.Errorf("lines: got %d, want 1", len(p.targetQueues))
 	}
 	p.write(condition("d", "wait"))
 	p.submit(binds("j", "d"))
@@ -452,7 +452,7 @@ func TestBindOfAnOutdatedPodSaysSo(t *testing.T) {
 		if call.Isolated != decision.Binds[0].Isolated {
 			t.Fatalf("call %+v", call)
 		}
-		want := Outcome{Kind: BindFailed, Outdated: "7"}
+		want := Outcome{Kind: BindFailed, StaleVersion: "7"}
 		if lost {
 			m.Reply(now, Reply{ID: call.ID, Err: errLost})
 			now = now.Add(5 * time.Second)
@@ -463,8 +463,8 @@ func TestBindOfAnOutdatedPodSaysSo(t *testing.T) {
 			outcomes = m.Reply(now, Reply{ID: m.Calls(now)[0].ID}) // the pod is read on its node
 		}
 		got := outcomes[0]
-		if got.Kind != want.Kind || got.Outdated != want.Outdated {
-			t.Errorf("lost before: %v: %s %q, want %s %q", lost, got.Kind, got.Outdated, want.Kind, want.Outdated)
+		if got.Kind != want.Kind || got.StaleVersion != want.StaleVersion {
+			t.Errorf("lost before: %v: %s %q, want %s %q", lost, got.Kind, got.StaleVersion, want.Kind, want.StaleVersion)
 		}
 	}
 }

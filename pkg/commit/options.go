@@ -15,16 +15,16 @@ type Options struct {
 	// Deadline.
 	BindDeadline time.Duration
 	// RequestTimeout is how long after its answer was lost a call may still take effect: the server works at it for as long as the
-	// Driver's Timeout lets it, and a little more; 11 s. Only then does a CallRead that finds a pod without node show that it was
+	// Driver's Timeout lets it, and a little more; 11 s. Only then does a CallGetPod that finds a pod without node show that it was
 	// not bound. It does not count from when the call was handed out, since that may have waited for a worker, and for a connection.
 	RequestTimeout time.Duration
 	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
 	// by up to a quarter depending on the UID; 100 ms and 2 s.
 	Backoff, MaxBackoff time.Duration
-	// Patience is how long anything but a bind lets binds pass before one slot is its own; 1 s.
-	Patience time.Duration
-	// Helping is how many binds of one decision go out before another decision has its turn; 256.
-	Helping int
+	// StarvationLimit is how long anything but a bind lets binds pass before one slot is its own; 1 s.
+	StarvationLimit time.Duration
+	// Burst is how many binds of one decision go out before another decision has its turn; 256.
+	Burst int
 	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
 	EventAttempts, MaxEvents int
 }
@@ -37,8 +37,8 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.RequestTimeout, 11*time.Second)
 	orDefault(&o.Backoff, 100*time.Millisecond)
 	orDefault(&o.MaxBackoff, 2*time.Second)
-	orDefault(&o.Patience, time.Second)
-	orDefault(&o.Helping, 256)
+	orDefault(&o.StarvationLimit, time.Second)
+	orDefault(&o.Burst, 256)
 	orDefault(&o.EventAttempts, 3)
 	orDefault(&o.MaxEvents, 10_000)
 	return o

@@ -17,20 +17,20 @@ import (
 
 // plan begins with the promises of a decision, and with its evictions if there are no promises.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
-	promises := &batch{kind: CallPromise, job: decision.Job}
+	promises := &callGroup{kind: CallNominate, job: decision.Job}
 	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
-	back := &batch{kind: CallPromise, job: decision.Job, patient: true}
+	back := &callGroup{kind: CallNominate, job: decision.Job, noDeadline: true}
 	for _, promise := range decision.Nominations {
 		to := promises
 		if promise.Node == "" {
 			to = back
 		}
-		to.add(Call{Kind: CallPromise, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
+		to.add(Call{Kind: CallNominate, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
 	}
-	evictions := &batch{kind: CallEvict, job: decision.Job, promises: promises}
+	evictions := &callGroup{kind: CallEvict, job: decision.Job, nominations: promises}
 	for _, eviction := range decision.Evictions {
 		evictions.add(evictionCall(now, decision.Job, eviction))
-		evictions.entries[len(evictions.entries)-1].victim = &eviction
+		evictions.entries[len(evictions.entries)-1].victimOf = &eviction
 	}
 	if len(evictions.entries) > 0 {
 		m.plans = append(m.plans, evictions)
@@ -46,7 +46,7 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call {
 	call := Call{Kind: CallEvict, Job: job, Pod: eviction.Pod, Node: eviction.Node}
 	if eviction.DeletePod {
-		call.Kind = CallMark
+		call.Kind = CallSetCondition
 		call.Write = Write{Condition: &PodCondition{Pod: eviction.Pod, Condition: corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
 			Message: "deleted to make room for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
@@ -55,28 +55,28 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 	return call
 }
 
-// overtake ends the evictions of earlier decisions about a job that a new one has made pointless: the room that they are for is
+// supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made pointless: the room that they are for is
 // given back, or the job starts without it.
-func (m *Machine) overtake(now time.Time, decision model.Decision) {
-	if len(decision.Binds) > 0 || takesBack(decision) {
-		m.callOff(now, "the room is not needed any more", func(plan *batch) bool { return plan.job == decision.Job })
+func (m *Machine) supersedeEvictions(now time.Time, decision model.Decision) {
+	if len(decision.Binds) > 0 || releasesNominations(decision) {
+		m.cancelEvictions(now, "the room is not needed any more", func(plan *callGroup) bool { return plan.job == decision.Job })
 	}
 }
 
-// takesBack tells whether a decision gives room back.
-func takesBack(decision model.Decision) bool {
+// releasesNominations tells whether a decision gives room back.
+func releasesNominations(decision model.Decision) bool {
 	return slices.ContainsFunc(decision.Nominations, func(promise model.Nomination) bool { return promise.Node == "" })
 }
 
-// bereave ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.
-func (m *Machine) bereave(now time.Time, uid types.UID) {
-	m.callOff(now, "a pod that they are for was deleted", func(plan *batch) bool {
-		return slices.ContainsFunc(plan.promises.entries, func(e *entry) bool { return e.call.Pod.UID == uid })
+// dropEvictionsOf ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.
+func (m *Machine) dropEvictionsOf(now time.Time, uid types.UID) {
+	m.cancelEvictions(now, "a pod that they are for was deleted", func(plan *callGroup) bool {
+		return slices.ContainsFunc(plan.nominations.entries, func(e *entry) bool { return e.call.Pod.UID == uid })
 	})
 }
 
-// callOff ends the evictions that are not under way of the plans that satisfy the condition.
-func (m *Machine) callOff(now time.Time, why string, condition func(*batch) bool) {
+// cancelEvictions ends the evictions that are not under way of the plans that satisfy the condition.
+func (m *Machine) cancelEvictions(now time.Time, why string, condition func(*callGroup) bool) {
 	for _, plan := range slices.Clone(m.plans) {
 		if plan.aborted == "" && condition(plan) {
 			m.abort(now, plan, why)
@@ -84,16 +84,16 @@ func (m *Machine) callOff(now time.Time, why string, condition func(*batch) bool
 	}
 }
 
-// madeOrTakenBack is what a promise that the API server has confirmed amounts to.
-func madeOrTakenBack(e *entry) OutcomeKind {
+// nominationOutcome is what a promise that the API server has confirmed amounts to.
+func nominationOutcome(e *entry) OutcomeKind {
 	if e.call.Node == "" {
-		return Lapsed
+		return NominationReleased
 	}
-	return Promised
+	return Nominated
 }
 
 // promised lets the evictions begin that have waited for the promises of a batch, if all of these are made.
-func (m *Machine) promised(now time.Time, b *batch) {
+func (m *Machine) promised(now time.Time, b *callGroup) {
 	if plan := b.evictions; plan != nil && b.failed == 0 && plan.aborted == "" {
 		m.begin(now, plan)
 	}
@@ -103,14 +103,14 @@ func (m *Machine) promised(now time.Time, b *batch) {
 // taken for that all the same: nobody relies on it any more.
 func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
 	if e.call.Node == "" {
-		outcome.Kind, outcome.Overtaken = Lapsed, e.overtaken
-		m.answer(now, e, outcome)
+		outcome.Kind, outcome.Superseded = NominationReleased, e.superseded
+		m.finalizeDecision(now, e, outcome)
 		return
 	}
-	outcome.Kind, outcome.Refused, outcome.Overtaken = PromiseFailed, e.refused, e.overtaken
+	outcome.Kind, outcome.Refused, outcome.Superseded = NominationFailed, e.refused, e.superseded
 	b := e.batch
-	m.answer(now, e, outcome)
-	for _, rest := range []*batch{b, b.evictions} {
+	m.finalizeDecision(now, e, outcome)
+	for _, rest := range []*callGroup{b, b.evictions} {
 		if rest != nil && rest.open > 0 && rest.aborted == "" {
 			m.abort(now, rest, "no room was promised to pod "+e.call.Pod.Name+": "+outcome.Message)
 		}
@@ -122,14 +122,14 @@ func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
 func (m *Machine) marked(now time.Time, e *entry) {
 	switch b := e.batch; {
 	case e.cancelled:
-		m.giveUp(now, e, "the pod was deleted")
+		m.abandonEntry(now, e, "the pod was deleted")
 	case b.aborted != "":
-		m.giveUp(now, e, b.aborted)
+		m.abandonEntry(now, e, b.aborted)
 	case b.late(now):
 		m.tooLate(now, e)
 	default:
-		m.land(e)
-		e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.maybe = CallDelete, 0, Write{}, "", false
+		m.completeFlight(e)
+		e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.mayHaveTakenEffect = CallDelete, 0, Write{}, "", false
 		m.makeReady(now, e)
 	}
 }
@@ -138,22 +138,22 @@ func (m *Machine) marked(now time.Time, e *entry) {
 // spared, but for those already on their way: they would go in vain.
 func (m *Machine) failEviction(now time.Time, e *entry, gone bool, outcome Outcome) {
 	if gone { // when an attempt was without answer, because of that one
-		m.answer(now, e, Outcome{Kind: Evicted, Gone: !e.maybe})
+		m.finalizeDecision(now, e, Outcome{Kind: Evicted, PodGone: !e.mayHaveTakenEffect})
 		return
 	}
 	outcome.Kind, outcome.Refused = EvictFailed, e.refused
 	b := e.batch
-	m.answer(now, e, outcome)
+	m.finalizeDecision(now, e, outcome)
 	if b.open > 0 && b.aborted == "" && !b.expired {
 		m.abort(now, b, "another victim was refused: "+outcome.Message)
 	}
 }
 
-// cleared ends a plan of which every victim has gone or stays.
-func (m *Machine) cleared(now time.Time, b *batch) {
+// finishPlan ends a plan of which every victim has gone or stays.
+func (m *Machine) finishPlan(now time.Time, b *callGroup) {
 	i := slices.Index(m.plans, b)
 	m.plans = slices.Delete(m.plans, i, i+1)
 	m.report(now, Outcome{
-		Kind: Cleared, Job: b.job, Failed: b.failed, Victims: b.victims, Members: len(b.promises.entries),
+		Kind: VictimsGone, Job: b.job, Failed: b.failed, Victims: b.victims, Members: len(b.nominations.entries),
 	})
 }

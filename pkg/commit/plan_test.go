@@ -108,7 +108,7 @@ func TestDeletedMemberSparesTheVictims(t *testing.T) {
 			p.cancel("m1")
 			for range 3 {
 				for _, call := range p.Calls(p.now) {
-					if call.Kind != CallPromise {
+					if call.Kind != CallNominate {
 						t.Errorf("%s of %s for a pod that is gone", call.Kind, call.Pod)
 					}
 					p.inFlight = append(p.inFlight, call)

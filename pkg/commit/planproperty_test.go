@@ -101,26 +101,26 @@ func (w *world) settlePlan(o Outcome) {
 	switch o.Kind {
 	case Evicted:
 		w.settle(o, "evict")
-		if !o.Gone && !p.evicted[o.Pod.UID] && !w.deleted[o.Pod.UID] {
+		if !o.PodGone && !p.evicted[o.Pod.UID] && !w.deleted[o.Pod.UID] {
 			w.t.Fatalf("reported as evicted, was not: %s", o.Pod)
 		}
 	case EvictFailed:
 		w.settle(o, "evict")
 		p.over[job] = "a victim was refused"
-	case Promised:
+	case Nominated:
 		w.settle(o, "promise")
 		if p.missing[job]--; p.nominated[o.Pod.UID] != o.Node {
 			w.t.Fatalf("room on %s is promised to %s, which says %q", o.Node, o.Pod, p.nominated[o.Pod.UID])
 		}
-	case PromiseFailed:
+	case NominationFailed:
 		w.settle(o, "promise")
 		p.over[job] = "a promise failed"
-	case Lapsed:
+	case NominationReleased:
 		w.settle(o, "lapse")
 		if said := p.nominated[o.Pod.UID]; o.Message == "" && said != "" {
 			w.t.Fatalf("%s was promised nothing more, and says %q", o.Pod, said)
 		}
-	case Cleared:
+	case VictimsGone:
 		if want := p.owed[job]; want == 0 || len(o.Victims)+o.Failed > want || o.Members != len(p.members[job]) {
 			w.t.Fatalf("%+v: want %d evictions for %d", o, want, len(p.members[job]))
 		}

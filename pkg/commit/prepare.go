@@ -11,13 +11,13 @@ import (
 // when there is none.
 
 // prepare begins with what must be ready before the first bind of a batch. It reports false when nothing must.
-func (m *Machine) prepare(now time.Time, b *batch) bool {
+func (m *Machine) prepare(now time.Time, b *callGroup) bool {
 	if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.holds }) {
 		return false
 	}
 	b.unready = len(b.entries)
 	b.deadline = now.Add(m.options.PrepareTimeout)
-	if b.ends(b.deadline) {
+	if b.hasDeadline(b.deadline) {
 		b.deadline = b.until
 	}
 	m.deadlines.add(b.deadline, b)
@@ -27,14 +27,16 @@ func (m *Machine) prepare(now time.Time, b *batch) bool {
 		}
 	}
 	for _, e := range b.entries {
-		m.enter(now, e)
+		m.add(now, e)
 	}
 	return true
 }
 
-// ends tells whether the start that the batch completes has to be complete before that moment: members of it are bound already,
+// hasDeadline tells whether the start that the batch completes has to be complete before that moment: members of it are bound already,
 // and are deleted then.
-func (b *batch) ends(before time.Time) bool { return !b.until.IsZero() && b.until.Before(before) }
+func (b *callGroup) hasDeadline(before time.Time) bool {
+	return !b.until.IsZero() && b.until.Before(before)
+}
 
 // prepared takes the answer to a call that prepares or gives back. Neither is tried again: what is not prepared is placed
 // anew, since another node may do.
@@ -43,41 +45,41 @@ func (m *Machine) prepared(now time.Time, e *entry, err error) {
 	case e.call.Kind == CallRelease:
 		m.released(now, e, err)
 	case e.cancelled:
-		m.giveUp(now, e, "the pod was deleted")
+		m.abandonEntry(now, e, "the pod was deleted")
 	case e.batch.aborted != "":
-		m.giveUp(now, e, e.batch.aborted)
+		m.abandonEntry(now, e, e.batch.aborted)
 	case err != nil:
 		e.refused = true
-		m.giveUp(now, e, e.message)
+		m.abandonEntry(now, e, e.message)
 	default:
-		m.land(e)
+		m.completeFlight(e)
 		e.call.Kind, e.call.Attempt, e.message = CallBind, 0, ""
-		m.park(now, e)
+		m.awaitGroup(now, e)
 	}
 }
 
-// park lets an entry wait for the others of its batch.
-func (m *Machine) park(now time.Time, e *entry) {
-	e.state = parked
+// awaitGroup lets an entry wait for the others of its batch.
+func (m *Machine) awaitGroup(now time.Time, e *entry) {
+	e.state = awaitingGroup
 	e.batch.unready--
 	m.startIfReady(now, e.batch)
 }
 
 // startIfReady begins with the binds when all of the batch that have not failed are prepared.
-func (m *Machine) startIfReady(now time.Time, b *batch) {
+func (m *Machine) startIfReady(now time.Time, b *callGroup) {
 	if b.unready > 0 || b.aborted != "" {
 		return
 	}
 	b.stage = stageCalling
 	m.forgetDeadline(b)
 	for _, e := range b.entries {
-		if e.state == parked {
+		if e.state == awaitingGroup {
 			m.makeReady(now, e)
 		}
 	}
 }
 
-func (m *Machine) forgetDeadline(b *batch) {
+func (m *Machine) forgetDeadline(b *callGroup) {
 	if !b.deadline.IsZero() {
 		m.deadlines.remove(b.deadline, b)
 		b.deadline = time.Time{}
@@ -88,11 +90,11 @@ func (m *Machine) forgetDeadline(b *batch) {
 // being prepared, the others fail with it, unless the job can do without all of them; and as long as none of them was sent, when
 // too few are left.
 func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
-	b, wasParked := e.batch, e.state == parked
+	b, wasParked := e.batch, e.state == awaitingGroup
 	if outcome.Kind == BindFailed && e.holds {
 		m.release(now, e, outcome)
 	} else {
-		m.answer(now, e, outcome)
+		m.finalizeDecision(now, e, outcome)
 	}
 	if b.stage != stagePreBind {
 		m.abortIfHopeless(now, b, e, outcome)
@@ -112,7 +114,7 @@ func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 
 // abortIfHopeless ends a batch of which too many have failed before the first bind was sent, as when pods are deleted while their
 // binds wait for a worker: the rest would start the gang in part.
-func (m *Machine) abortIfHopeless(now time.Time, b *batch, failed *entry, outcome Outcome) {
+func (m *Machine) abortIfHopeless(now time.Time, b *callGroup, failed *entry, outcome Outcome) {
 	if b.needs == 0 || b.aborted != "" || !b.deadline.IsZero() {
 		return
 	}
@@ -129,14 +131,14 @@ func (m *Machine) abortIfHopeless(now time.Time, b *batch, failed *entry, outcom
 
 // abort ends a batch of which nothing is bound, or that evicts nobody any more: what is not in flight fails, what is in flight
 // gets no further attempt.
-func (m *Machine) abort(now time.Time, b *batch, message string) {
+func (m *Machine) abort(now time.Time, b *callGroup, message string) {
 	b.aborted = message
 	m.forgetDeadline(b)
 	for _, e := range b.entries {
 		switch {
-		case e.state == final || e.call.Kind == CallRelease || e.call.Kind == CallRead:
+		case e.state == final || e.call.Kind == CallRelease || e.call.Kind == CallGetPod:
 		case e.state != sent:
-			m.giveUp(now, e, message)
+			m.abandonEntry(now, e, message)
 		case e.call.Kind == CallPrepare:
 			m.interrupt(now, e)
 		}
@@ -145,9 +147,9 @@ func (m *Machine) abort(now time.Time, b *batch, message string) {
 
 // interrupt says of a CallPrepare in flight that it serves nothing any more.
 func (m *Machine) interrupt(now time.Time, e *entry) {
-	if !e.pointless {
-		e.pointless = true
-		m.report(now, Outcome{Kind: Pointless, Job: e.call.Job, Pod: e.call.Pod, Node: e.call.Node})
+	if !e.obsolete {
+		e.obsolete = true
+		m.report(now, Outcome{Kind: Obsolete, Job: e.call.Job, Pod: e.call.Pod, Node: e.call.Node})
 	}
 	if b := e.batch; e.cancelled && b.needs > 0 && b.aborted == "" {
 		m.abort(now, b, "pod "+e.call.Pod.Name+" was deleted")
@@ -156,11 +158,11 @@ func (m *Machine) interrupt(now time.Time, e *entry) {
 
 // release makes an entry give back what is set aside; the outcome follows.
 func (m *Machine) release(now time.Time, e *entry, outcome Outcome) {
-	m.withdraw(e)
+	m.removeFromState(e)
 	e.outcome = outcome
 	e.call.Kind, e.call.Attempt = CallRelease, 0
 	e.state = waiting
-	if m.lines[e.target()][0] == e {
+	if m.targetQueues[e.target()][0] == e {
 		m.makeReady(now, e)
 	}
 }
@@ -176,11 +178,11 @@ func (m *Machine) released(now time.Time, e *entry, err error) {
 	if err != nil {
 		e.outcome.Message += "; what was set aside could not be given back: " + err.Error()
 	}
-	m.answer(now, e, e.outcome)
+	m.finalizeDecision(now, e, e.outcome)
 }
 
 // ReleaseNominations gives back what is set aside for a pod whose bind was uncertain and turned out to have failed. The outcome Released
 // follows.
 func (m *Machine) GiveBack(now time.Time, pod model.PodRef) {
-	m.join(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
+	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
 }

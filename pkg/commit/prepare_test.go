@@ -197,7 +197,7 @@ func TestUncertainBindKeepsWhatIsSetAside(t *testing.T) {
 	p.reply("a", errLost)
 	p.pass(time.Hour)
 	read := p.Calls(p.now)
-	if len(read) != 1 || read[0].Kind != CallRead {
+	if len(read) != 1 || read[0].Kind != CallGetPod {
 		t.Fatalf("calls %+v, want a look at the pod", read)
 	}
 	outcomes := p.Reply(p.now, Reply{ID: read[0].ID, Err: errDenied})
@@ -325,7 +325,7 @@ func TestAGangThatCannotBeCompletedIsNotBegun(t *testing.T) {
 		t.Fatalf("one too many: %+v, want that the other two go on", outcomes)
 	}
 	outcomes := m.Cancel(start, "uid-b")
-	if len(outcomes) != 3 || outcomes[1].Pod.Name != "c" || outcomes[1].Gone || outcomes[1].Message != "pod b could not be bound: the pod was deleted" {
+	if len(outcomes) != 3 || outcomes[1].Pod.Name != "c" || outcomes[1].PodGone || outcomes[1].Message != "pod b could not be bound: the pod was deleted" {
 		t.Errorf("two too few: %+v, want that the last one fails with it", outcomes)
 	}
 	if last := outcomes[len(outcomes)-1]; last.Kind != Committed || last.Failed != 3 {

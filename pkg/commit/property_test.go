@@ -183,11 +183,11 @@ func (w *world) answerPreparer(call Call, err error) {
 func (w *world) carryOut(call Call) error {
 	uid := call.Pod.UID
 	switch {
-	case !call.Kind.decides():
+	case !call.Kind.isDecision():
 		return nil
 	case w.deleted[uid]:
 		return errGone
-	case call.Kind == CallRead:
+	case call.Kind == CallGetPod:
 		switch w.nodes[uid] {
 		case call.Node:
 			return nil
@@ -195,13 +195,13 @@ func (w *world) carryOut(call Call) error {
 			return ErrNotBound
 		}
 		return ErrElsewhere
-	case call.Kind == CallUndo:
+	case call.Kind == CallDeleteStarted:
 		w.deleted[uid] = true
 		return nil
-	case call.Kind == CallPromise:
+	case call.Kind == CallNominate:
 		w.plans.nominated[uid] = call.Node
 		return nil
-	case call.Kind == CallMark:
+	case call.Kind == CallSetCondition:
 		w.plans.marked[uid] = true
 		return nil
 	case call.Kind.evicts():
@@ -300,7 +300,7 @@ func (w *world) judgeUndo(o Outcome) {
 	if w.undoing[o.Pod.UID]--; w.undoing[o.Pod.UID] < 0 {
 		w.t.Fatalf("a second outcome: %+v", o)
 	}
-	if o.Kind == Undone && !w.deleted[o.Pod.UID] {
+	if o.Kind == StartUndone && !w.deleted[o.Pod.UID] {
 		w.t.Fatalf("%s is said to be deleted, and is not", o.Pod)
 	}
 }
@@ -322,15 +322,15 @@ func (w *world) pass() {
 func (w *world) judge(outcomes []Outcome) {
 	for _, o := range outcomes {
 		switch o.Kind {
-		case WriteFailed, Pointless:
-		case Undone, UndoFailed:
+		case WriteFailed, Obsolete:
+		case StartUndone, UndoFailed:
 			w.judgeUndo(o)
 		case Committed:
 			if want, owed := w.committed[o.Job.Name]; !owed || o.Bound+o.Failed+o.Uncertain != want {
 				w.t.Fatalf("%+v: want %d binds, owed %t", o, want, owed)
 			}
 			delete(w.committed, o.Job.Name)
-		case Evicted, EvictFailed, Cleared, Promised, PromiseFailed, Lapsed:
+		case Evicted, EvictFailed, VictimsGone, Nominated, NominationFailed, NominationReleased:
 			w.settlePlan(o)
 		default:
 			w.settle(o, "bind")
@@ -431,7 +431,7 @@ func TestEveryBindHasOneTrueOutcome(t *testing.T) {
 			preparing: rapid.IntRange(1, 4).Draw(t, "preparing"),
 		}
 		w.machine = New(Options{Workers: w.workers, MaxEvents: 3, Preparing: w.preparing, PrepareTimeout: 20 * time.Second,
-			Helping: rapid.IntRange(1, 4).Draw(t, "helping")})
+			Burst: rapid.IntRange(1, 4).Draw(t, "helping")})
 		steps := []func(){w.submit, w.write, w.answer, w.answer, w.answer, w.answer, w.thaw, w.remove, w.pass, w.giveBack, w.undo, w.recheck}
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")]()

@@ -51,26 +51,26 @@ func (q *fifo) remove(e *entry) {
 	q.length--
 }
 
-// schedule is things sorted by a time that does not change while they are in it; equal times keep the order of entry.
-type schedule[T comparable] struct {
-	items []timed[T]
+// timerQueue is things sorted by a time that does not change while they are in it; equal times keep the order of entry.
+type timerQueue[T comparable] struct {
+	items []timerItem[T]
 }
 
-type timed[T comparable] struct {
+type timerItem[T comparable] struct {
 	at   time.Time
 	item T
 }
 
-func (s *schedule[T]) add(at time.Time, item T) {
-	i, _ := slices.BinarySearchFunc(s.items, at, func(t timed[T], at time.Time) int {
+func (s *timerQueue[T]) add(at time.Time, item T) {
+	i, _ := slices.BinarySearchFunc(s.items, at, func(t timerItem[T], at time.Time) int {
 		return cmp.Or(t.at.Compare(at), -1)
 	})
-	s.items = slices.Insert(s.items, i, timed[T]{at, item})
+	s.items = slices.Insert(s.items, i, timerItem[T]{at, item})
 }
 
 // remove takes the item out; at is the time it was added with.
-func (s *schedule[T]) remove(at time.Time, item T) {
-	i, _ := slices.BinarySearchFunc(s.items, at, func(t timed[T], at time.Time) int { return t.at.Compare(at) })
+func (s *timerQueue[T]) remove(at time.Time, item T) {
+	i, _ := slices.BinarySearchFunc(s.items, at, func(t timerItem[T], at time.Time) int { return t.at.Compare(at) })
 	for ; i < len(s.items); i++ {
 		if s.items[i].item == item {
 			s.items = slices.Delete(s.items, i, i+1)
@@ -80,7 +80,7 @@ func (s *schedule[T]) remove(at time.Time, item T) {
 }
 
 // due takes out, in order, what is not later than now.
-func (s *schedule[T]) due(now time.Time) []T {
+func (s *timerQueue[T]) due(now time.Time) []T {
 	var items []T
 	for _, t := range s.items {
 		if t.at.After(now) {
@@ -93,7 +93,7 @@ func (s *schedule[T]) due(now time.Time) []T {
 }
 
 // next returns the earliest time; ok is false when there is none.
-func (s *schedule[T]) next() (at time.Time, ok bool) {
+func (s *timerQueue[T]) next() (at time.Time, ok bool) {
 	if len(s.items) == 0 {
 		return time.Time{}, false
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestScheduleKeepsTimeThenOrder(t *testing.T) {
-	var s schedule[string]
+	var s timerQueue[string]
 	s.add(start.Add(time.Second), "c")
 	s.add(start, "a")
 	s.add(start, "b")

@@ -13,22 +13,22 @@ import (
 // ask makes an entry of a bind that gets no further attempt read its pod; the outcome is what it ends in if the pod was not
 // bound.
 func (m *Machine) ask(now time.Time, e *entry, outcome Outcome) {
-	m.withdraw(e)
+	m.removeFromState(e)
 	e.outcome = outcome
-	e.call.Kind, e.call.Attempt, e.message = CallRead, 0, ""
+	e.call.Kind, e.call.Attempt, e.message = CallGetPod, 0, ""
 	e.state = waiting
-	if m.lines[e.target()][0] == e {
+	if m.targetQueues[e.target()][0] == e {
 		m.makeReady(now, e)
 	}
 }
 
-// read takes the answer to a CallRead.
+// read takes the answer to a CallGetPod.
 func (m *Machine) read(now time.Time, e *entry, err error, v verdict) {
 	switch {
 	case err == nil:
 		m.bound(now, e)
 	case e.cancelled || v.class == gone:
-		e.outcome.Gone = true
+		e.outcome.PodGone = true
 		m.failBind(now, e, e.outcome)
 	case errors.Is(err, ErrElsewhere):
 		e.outcome.Message += "; " + err.Error()
@@ -40,19 +40,19 @@ func (m *Machine) read(now time.Time, e *entry, err error, v verdict) {
 		}
 		m.failBind(now, e, e.outcome)
 	case v.class == refused:
-		e.outcome.Kind, e.outcome.Prepared, e.outcome.Refused, e.outcome.Outdated = BindUncertain, e.holds, false, ""
+		e.outcome.Kind, e.outcome.Prepared, e.outcome.Refused, e.outcome.StaleVersion = BindUncertain, e.holds, false, ""
 		e.outcome.Message += "; " + err.Error()
 		m.failBind(now, e, e.outcome)
 	default:
-		m.readAgain(e, now.Add(max(v.retryAfter, m.rest(e.target().uid, e.call.Attempt))))
+		m.readAgain(e, now.Add(max(v.retryAfter, m.retryDelay(e.target().uid, e.call.Attempt))))
 	}
 }
 
 // readAgain reads once more at that time. Nothing ends it but an answer: as long as there is none, nobody could bind the pod
 // anew either.
 func (m *Machine) readAgain(e *entry, at time.Time) {
-	m.land(e)
-	e.state = resting
+	m.completeFlight(e)
+	e.state = backingOff
 	e.notBefore = at
 	m.resting.add(at, e)
 }

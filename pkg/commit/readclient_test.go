@@ -45,7 +45,7 @@ func TestReadAsksWhatAQuorumKnows(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer client.Close()
-			if err := client.Do(t.Context(), Call{Kind: CallRead, Pod: pod("a"), Node: "n"}); !c.want(err) {
+			if err := client.Do(t.Context(), Call{Kind: CallGetPod, Pod: pod("a"), Node: "n"}); !c.want(err) {
 				t.Errorf("answer %v", err)
 			}
 		})
@@ -54,7 +54,7 @@ func TestReadAsksWhatAQuorumKnows(t *testing.T) {
 
 func TestUndoNamesUID(t *testing.T) {
 	s, client := serve(t, success)
-	if err := client.Do(t.Context(), Call{Kind: CallUndo, Pod: pod("a"), Node: "n"}); err != nil {
+	if err := client.Do(t.Context(), Call{Kind: CallDeleteStarted, Pod: pod("a"), Node: "n"}); err != nil {
 		t.Fatal(err)
 	}
 	r := s.only(t)

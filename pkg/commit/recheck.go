@@ -20,7 +20,7 @@ func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string
 			m.abort(now, b, why)
 		}
 	}
-	return m.take()
+	return m.drainOutcomes()
 }
 
 // Starting tells whether binds of the job have no final answer yet.
@@ -39,17 +39,17 @@ func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
 }
 
 // unsent tells whether no bind of the batch was sent.
-func (b *batch) unsent() bool { return b.stage == stagePreBind || b.deadline.IsZero() }
+func (b *callGroup) unsent() bool { return b.stage == stagePreBind || b.deadline.IsZero() }
 
-// list takes note of the binds of a decision until all of them have an answer.
-func (m *Machine) list(b *batch) {
+// addStart takes note of the binds of a decision until all of them have an answer.
+func (m *Machine) addStart(b *callGroup) {
 	if len(b.entries) > 0 {
 		m.starts[b.job] = append(m.starts[b.job], b)
 	}
 }
 
-func (m *Machine) unlist(b *batch) {
-	left := slices.DeleteFunc(m.starts[b.job], func(other *batch) bool { return other == b })
+func (m *Machine) removeStart(b *callGroup) {
+	left := slices.DeleteFunc(m.starts[b.job], func(other *callGroup) bool { return other == b })
 	if len(left) == 0 {
 		delete(m.starts, b.job)
 		return

@@ -1,6 +1,6 @@
 package commit
 
-// turns are the ready binds, and what takes binds back. Decisions have their turns in the order in which they came, and in a turn
+// fairQueue are the ready binds, and what takes binds back. Decisions have their turns in the order in which they came, and in a turn
 // a helping of their calls goes out: a gang of ten thousand does not keep one of eight waiting for all of its binds, but for a
 // helping.
 //
@@ -9,21 +9,21 @@ package commit
 // times as long. Turns of single binds would be fairer still, and have every gang in part bound all the time.
 //
 // The zero value is empty; helping must be set.
-type turns struct {
-	helping     int
-	first, last *batch
+type fairQueue struct {
+	burst       int
+	first, last *callGroup
 	length      int
 }
 
 // next returns the bind whose turn it is, nil when there is none.
-func (t *turns) next() *entry {
+func (t *fairQueue) next() *entry {
 	if t.first == nil {
 		return nil
 	}
 	return t.first.ready.first
 }
 
-func (t *turns) push(e *entry) {
+func (t *fairQueue) push(e *entry) {
 	e.batch.ready.push(e)
 	t.length++
 	if e.batch.ready.length == 1 {
@@ -32,7 +32,7 @@ func (t *turns) push(e *entry) {
 }
 
 // pushFront puts a bind before the others of its decision, and the decision before others if it had nothing to send.
-func (t *turns) pushFront(e *entry) {
+func (t *fairQueue) pushFront(e *entry) {
 	e.batch.ready.pushFront(e)
 	t.length++
 	if e.batch.ready.length == 1 {
@@ -41,64 +41,64 @@ func (t *turns) pushFront(e *entry) {
 }
 
 // remove takes a bind out that is in there; served tells that it goes out now.
-func (t *turns) remove(e *entry, served bool) {
+func (t *fairQueue) remove(e *entry, served bool) {
 	b := e.batch
 	b.ready.remove(e)
 	t.length--
 	if served {
-		b.served++
+		b.lastSent++
 	}
 	switch {
 	case b.ready.length == 0:
-		b.served = 0
+		b.lastSent = 0
 		t.drop(b)
-	case b.served >= t.helping:
-		b.served = 0
+	case b.lastSent >= t.burst:
+		b.lastSent = 0
 		t.drop(b)
 		t.append(b)
 	}
 }
 
-func (t *turns) append(b *batch) {
-	b.before, b.after = t.last, nil
+func (t *fairQueue) append(b *callGroup) {
+	b.waitsFor, b.blocks = t.last, nil
 	if t.last == nil {
 		t.first = b
 	} else {
-		t.last.after = b
+		t.last.blocks = b
 	}
 	t.last = b
 }
 
-func (t *turns) prepend(b *batch) {
-	b.before, b.after = nil, t.first
+func (t *fairQueue) prepend(b *callGroup) {
+	b.waitsFor, b.blocks = nil, t.first
 	if t.first == nil {
 		t.last = b
 	} else {
-		t.first.before = b
+		t.first.waitsFor = b
 	}
 	t.first = b
 }
 
-func (t *turns) drop(b *batch) {
-	if b.before == nil {
-		t.first = b.after
+func (t *fairQueue) drop(b *callGroup) {
+	if b.waitsFor == nil {
+		t.first = b.blocks
 	} else {
-		b.before.after = b.after
+		b.waitsFor.blocks = b.blocks
 	}
-	if b.after == nil {
-		t.last = b.before
+	if b.blocks == nil {
+		t.last = b.waitsFor
 	} else {
-		b.after.before = b.before
+		b.blocks.waitsFor = b.waitsFor
 	}
-	b.before, b.after = nil, nil
+	b.waitsFor, b.blocks = nil, nil
 }
 
-// takesTurns tells whether calls of this kind go out in turns.
-func (k Kind) takesTurns() bool { return k == CallBind || k == CallUndo }
+// isFair tells whether calls of this kind go out in turns.
+func (k Kind) isFair() bool { return k == CallBind || k == CallDeleteStarted }
 
 // enqueue puts a ready entry where it waits for a worker, enqueueFirst before others of its kind or decision.
 func (m *Machine) enqueue(e *entry) {
-	if e.call.Kind.takesTurns() {
+	if e.call.Kind.isFair() {
 		m.turns.push(e)
 	} else {
 		m.queues[e.call.Kind].push(e)
@@ -106,7 +106,7 @@ func (m *Machine) enqueue(e *entry) {
 }
 
 func (m *Machine) enqueueFirst(e *entry) {
-	if e.call.Kind.takesTurns() {
+	if e.call.Kind.isFair() {
 		m.turns.pushFront(e)
 	} else {
 		m.queues[e.call.Kind].pushFront(e)
@@ -115,7 +115,7 @@ func (m *Machine) enqueueFirst(e *entry) {
 
 // dequeue takes a ready entry out; sent tells that it goes out now.
 func (m *Machine) dequeue(e *entry, sent bool) {
-	if e.call.Kind.takesTurns() {
+	if e.call.Kind.isFair() {
 		m.turns.remove(e, sent)
 	} else {
 		m.queues[e.call.Kind].remove(e)
@@ -124,7 +124,7 @@ func (m *Machine) dequeue(e *entry, sent bool) {
 
 // head returns the entry of a kind whose turn it is, nil when there is none. All kinds that take turns have the same.
 func (m *Machine) head(kind Kind) *entry {
-	if kind.takesTurns() {
+	if kind.isFair() {
 		return m.turns.next()
 	}
 	return m.queues[kind].first

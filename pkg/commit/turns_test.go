@@ -28,7 +28,7 @@ func jobsOf(calls []Call) string {
 }
 
 func TestLargeGangKeepsASmallOneWaitingForAHelpingOnly(t *testing.T) {
-	p := play(t, Options{Workers: 20, Helping: 4})
+	p := play(t, Options{Workers: 20, Burst: 4})
 	p.submit(binds("l", gangOf("l", 10)...))
 	p.submit(binds("s", gangOf("s", 3)...))
 	p.submit(binds("m", gangOf("m", 5)...))
@@ -56,7 +56,7 @@ func TestGangsOfAHelpingAreBoundWithoutABreak(t *testing.T) {
 
 // TestWhatIsSentAgainGoesFirst among those of its gang, and its gang where it was.
 func TestWhatIsSentAgainGoesFirst(t *testing.T) {
-	p := play(t, Options{Workers: 2, Helping: 100})
+	p := play(t, Options{Workers: 2, Burst: 100})
 	p.submit(binds("a", "a0", "a1", "a2"))
 	p.submit(binds("b", "b0"))
 	p.expectCalls("Bind a0, Bind a1")
@@ -74,15 +74,15 @@ func TestWhatIsSentAgainGoesFirst(t *testing.T) {
 // waits for no other longer than a helping of the other's.
 func TestTurnsHoldWhatWasPut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		waiting := turns{helping: rapid.IntRange(1, 4).Draw(t, "helping")}
-		batches := []*batch{{}, {}, {}}
+		waiting := fairQueue{burst: rapid.IntRange(1, 4).Draw(t, "helping")}
+		batches := []*callGroup{{}, {}, {}}
 		var held []*entry
 		out := func(e *entry, served bool) {
 			waiting.remove(e, served)
 			held = slices.DeleteFunc(held, func(other *entry) bool { return other == e })
 		}
 		// waited[b][c] counts the calls of c that went out since b has had something to send and was not served.
-		waited := map[*batch]map[*batch]int{}
+		waited := map[*callGroup]map[*callGroup]int{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0, 1:
@@ -102,8 +102,8 @@ func TestTurnsHoldWhatWasPut(t *testing.T) {
 					continue
 				}
 				for b := range waited {
-					if waited[b][e.batch]++; b != e.batch && waited[b][e.batch] > waiting.helping {
-						t.Fatalf("%d of another went out while a decision waited, a helping is %d", waited[b][e.batch], waiting.helping)
+					if waited[b][e.batch]++; b != e.batch && waited[b][e.batch] > waiting.burst {
+						t.Fatalf("%d of another went out while a decision waited, a helping is %d", waited[b][e.batch], waiting.burst)
 					}
 				}
 				delete(waited, e.batch)
@@ -117,7 +117,7 @@ func TestTurnsHoldWhatWasPut(t *testing.T) {
 				case !has:
 					delete(waited, b)
 				case waited[b] == nil:
-					waited[b] = map[*batch]int{}
+					waited[b] = map[*callGroup]int{}
 				}
 			}
 		}

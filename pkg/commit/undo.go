@@ -13,11 +13,11 @@ import (
 // Undo deletes the pods of a job that were bound, each of them until the API server has answered for good. The outcomes Undone
 // and UndoFailed follow. Pods that are being deleted by an earlier Undo are left out.
 func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Bind) {
-	undo := &batch{kind: CallUndo, job: job, patient: true}
+	undo := &callGroup{kind: CallDeleteStarted, job: job, noDeadline: true}
 	for _, bind := range bound {
-		under := func(e *entry) bool { return e.call.Kind == CallUndo }
-		if !slices.ContainsFunc(m.lines[target{uid: bind.Pod.UID}], under) {
-			undo.add(Call{Kind: CallUndo, Job: job, Pod: bind.Pod, Node: bind.Node})
+		under := func(e *entry) bool { return e.call.Kind == CallDeleteStarted }
+		if !slices.ContainsFunc(m.targetQueues[target{uid: bind.Pod.UID}], under) {
+			undo.add(Call{Kind: CallDeleteStarted, Job: job, Pod: bind.Pod, Node: bind.Node})
 		}
 	}
 	m.begin(now, undo)
@@ -27,7 +27,7 @@ func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Bind) {
 func (m *Machine) failUndo(now time.Time, e *entry, gone bool, outcome Outcome) {
 	outcome.Kind = UndoFailed
 	if gone {
-		outcome = Outcome{Kind: Undone, Gone: true}
+		outcome = Outcome{Kind: StartUndone, PodGone: true}
 	}
-	m.answer(now, e, outcome)
+	m.finalizeDecision(now, e, outcome)
 }

@@ -12,7 +12,7 @@ func (p *player) undo(job string, pods ...string) {
 }
 
 func TestUndoTakesTurnsWithBindsAndEndsWithEachPod(t *testing.T) {
-	p := play(t, Options{Workers: 3, Helping: 2})
+	p := play(t, Options{Workers: 3, Burst: 2})
 	p.undo("j", "a", "b", "gone")
 	p.submit(binds("k", "x", "y"))
 	p.expectCalls("Undo a, Undo b, Bind x")

@@ -24,10 +24,10 @@ func wireCalls() map[Kind]Call {
 	calls := map[Kind]Call{
 		CallGroupStatus:  {Kind: CallGroupStatus, Write: group("a", 1)},
 		CallPodCondition: {Kind: CallPodCondition, Write: condition("a", "x"), Pod: pod("a")},
-		CallMark:         {Kind: CallMark, Write: condition("a", "x"), Pod: pod("a")},
+		CallSetCondition: {Kind: CallSetCondition, Write: condition("a", "x"), Pod: pod("a")},
 		CallEvent:        {Kind: CallEvent, Write: event("a", "R", "x")},
 	}
-	for _, kind := range []Kind{CallRead, CallUndo, CallBind, CallPromise, CallEvict, CallDelete} {
+	for _, kind := range []Kind{CallGetPod, CallDeleteStarted, CallBind, CallNominate, CallEvict, CallDelete} {
 		calls[kind] = Call{Kind: kind, Pod: pod("a"), Node: "n"}
 	}
 	return calls
@@ -164,7 +164,7 @@ func TestEveryFaultOfABeginning(t *testing.T) {
 		}
 	}
 	_, client := serve(t, success)
-	if _, err := carrying(client.core.Post(), make(chan int)); err == nil {
+	if _, err := withJSON(client.core.Post(), make(chan int)); err == nil {
 		t.Error("a body that is no JSON: no error")
 	}
 	no := errors.New("no route")

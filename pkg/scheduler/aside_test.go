@@ -203,10 +203,10 @@ func TestWhatIsPreparedForAStartThatIsInPartEndsWithIt(t *testing.T) {
 		return forbidden(call)
 	}
 	k.gang("mpi", 3, 3)
-	if got := sent(k.play(t.Context(), 29*time.Second), commit.CallUndo); len(got) != 0 || k.keep["mpi-2"].ID == 0 {
+	if got := sent(k.play(t.Context(), 29*time.Second), commit.CallDeleteStarted); len(got) != 0 || k.keep["mpi-2"].ID == 0 {
 		t.Fatalf("undone %q before the deadline; prepared is %+v", got, k.keep["mpi-2"])
 	}
-	if got := sent(k.play(t.Context(), 2*time.Second), commit.CallUndo); len(got) != 2 || !slices.Contains(k.said, "abandon mpi-2") {
+	if got := sent(k.play(t.Context(), 2*time.Second), commit.CallDeleteStarted); len(got) != 2 || !slices.Contains(k.said, "abandon mpi-2") {
 		t.Errorf("undone %q, said %q", got, k.said)
 	}
 }

@@ -125,11 +125,11 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 	w.node("n1", "8")
 	w.refuseTo("mpi-1")
 	w.implicit("mpi", 3, 3)
-	if got := sent(w.play(t.Context(), 29*time.Second), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), 29*time.Second), commit.CallDeleteStarted); len(got) != 0 {
 		t.Fatalf("undone before the deadline: %q", got)
 	}
 	calls := w.play(t.Context(), 2*time.Second)
-	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
+	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
 	for _, call := range calls {
@@ -194,10 +194,10 @@ func TestImplicitGroupsAfterARestart(t *testing.T) {
 					*pod = *cluster.StripPod(pod) // as the watch delivers it
 				})
 			}
-			if got := sent(w.play(t.Context(), 9*time.Second), commit.CallUndo); len(got) != 0 {
+			if got := sent(w.play(t.Context(), 9*time.Second), commit.CallDeleteStarted); len(got) != 0 {
 				t.Errorf("undone %q before a new process could complete it", got)
 			}
-			if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); !slices.Equal(got, c.want) {
+			if got := sent(w.play(t.Context(), time.Minute), commit.CallDeleteStarted); !slices.Equal(got, c.want) {
 				t.Errorf("undone %q, want %q", got, c.want)
 			}
 			if c.want != nil {

@@ -100,16 +100,16 @@ func (w *world) serve(call commit.Call) error {
 			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock.Now()).Rfc3339Copy(),
 		}}
 		w.pod(pod)
-	case commit.CallRead:
+	case commit.CallGetPod:
 		return w.read(call)
-	case commit.CallUndo:
+	case commit.CallDeleteStarted:
 		if w.refuseUndo != nil {
 			if err := w.refuseUndo(call); err != nil {
 				return err
 			}
 		}
 		w.gone(string(call.Pod.UID))
-	case commit.CallPromise, commit.CallEvict, commit.CallMark, commit.CallDelete:
+	case commit.CallNominate, commit.CallEvict, commit.CallSetCondition, commit.CallDelete:
 		return w.servePlan(call)
 	case commit.CallPodCondition:
 		pod := w.pods[call.Pod.UID].DeepCopy()

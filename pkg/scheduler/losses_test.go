@@ -36,7 +36,7 @@ func TestGangThatWaitsForMembersIsLeftAlone(t *testing.T) {
 	w := lossy(t, v1alpha1.MemberLossWait, 0)
 	w.gone("mpi-1")
 	calls := w.playBy(t.Context(), 2*time.Hour, time.Second)
-	if got := sent(calls, commit.CallUndo); len(got) != 0 {
+	if got := sent(calls, commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("deleted %q", got)
 	}
 	status := w.groups["mpi"].Status
@@ -53,12 +53,12 @@ func TestGangThatWaitsForMembersIsLeftAlone(t *testing.T) {
 func TestGangThatCannotBeCompletedIsRestarted(t *testing.T) {
 	w := lossy(t, v1alpha1.MemberLossRestart, 60)
 	w.gone("mpi-1")
-	if got := sent(w.play(t.Context(), 58*time.Second), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), 58*time.Second), commit.CallDeleteStarted); len(got) != 0 {
 		t.Fatalf("deleted %q before its time", got)
 	}
 	w.restart() // since when it is degraded is in its status
 	calls := w.play(t.Context(), 5*time.Second)
-	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
+	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Fatalf("deleted %q, want what was left", got)
 	}
 	if notes := events(calls, reasonRestarted); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3") {
@@ -75,7 +75,7 @@ func TestGangThatCannotBeCompletedIsRestarted(t *testing.T) {
 	if c := w.condition("mpi"); c.Status != metav1.ConditionTrue || status.DegradedSince != nil {
 		t.Errorf("condition %+v, degraded since %v", c, status.DegradedSince)
 	}
-	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("deleted %q of the gang that runs again", got)
 	}
 }
@@ -85,7 +85,7 @@ func TestGangThatIsCompletedInTimeIsNotRestarted(t *testing.T) {
 	w.gone("mpi-1")
 	w.play(t.Context(), 50*time.Second)
 	w.anew("mpi-1")
-	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("deleted %q", got)
 	}
 }
@@ -94,14 +94,14 @@ func TestGangThatIsCompletedInTimeIsNotRestarted(t *testing.T) {
 func TestRaisedMinimumRestartsNobody(t *testing.T) {
 	w := lossy(t, v1alpha1.MemberLossRestart, 60)
 	w.minimum("mpi", 4)
-	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("deleted %q", got)
 	}
 	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded || status.DegradedSince != nil {
 		t.Errorf("phase %s since %v", status.Phase, status.DegradedSince)
 	}
 	w.gone("mpi-1")
-	if got := sent(w.play(t.Context(), 63*time.Second), commit.CallUndo); len(got) != 2 {
+	if got := sent(w.play(t.Context(), 63*time.Second), commit.CallDeleteStarted); len(got) != 2 {
 		t.Errorf("deleted %q after a loss", got)
 	}
 }

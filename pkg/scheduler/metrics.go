@@ -172,7 +172,7 @@ func (m *Metrics) outcome(outcome *commit.Outcome, created, now time.Time) {
 	m.outcomes.WithLabelValues(outcome.Kind.String()).Inc()
 	switch outcome.Kind {
 	case commit.Bound:
-		m.bind.WithLabelValues().Observe(outcome.Took.Seconds())
+		m.bind.WithLabelValues().Observe(outcome.Duration.Seconds())
 		m.oldAttempts.WithLabelValues("scheduled").Inc()
 		if !created.IsZero() {
 			waited := max(0, now.Sub(created))
@@ -182,7 +182,7 @@ func (m *Metrics) outcome(outcome *commit.Outcome, created, now time.Time) {
 	case commit.BindFailed:
 		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
-		if !outcome.Gone {
+		if !outcome.PodGone {
 			m.evicted("preemption", 1)
 		}
 	}

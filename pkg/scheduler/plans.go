@@ -33,7 +33,7 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome commit.Outcom
 	switch outcome.Kind {
 	case commit.Evicted:
 		switch {
-		case outcome.Gone:
+		case outcome.PodGone:
 		case outcome.Why != "":
 			s.machine.Write(now, conflictEnded(outcome, now))
 		default:
@@ -46,7 +46,7 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome commit.Outcom
 			s.spared.add(outcome, now)
 		}
 		s.wake(now)
-	case commit.Cleared:
+	case commit.VictimsGone:
 		if outcome.Job == (model.JobKey{}) {
 			s.emitConflictEvents(outcome.Victims, now)
 			return
@@ -55,8 +55,8 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome commit.Outcom
 		if len(outcome.Victims) > 0 {
 			s.emitPreemptionEvents(outcome, job, now)
 		}
-	case commit.PromiseFailed:
-		if !outcome.Overtaken {
+	case commit.NominationFailed:
+		if !outcome.Superseded {
 			s.state.ForgetPromise(outcome.Pod.UID)
 		}
 		if outcome.Refused && job != nil {
@@ -64,8 +64,8 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome commit.Outcom
 			s.backoff.failed(outcome.Job, job.UID, promiseFailed(outcome), now)
 		}
 		s.wake(now)
-	case commit.Lapsed:
-		if outcome.Message != "" && !outcome.Gone && !outcome.Overtaken {
+	case commit.NominationReleased:
+		if outcome.Message != "" && !outcome.PodGone && !outcome.Superseded {
 			log.Info("Nomination not cleared", "pod", outcome.Pod, "reason", outcome.Message)
 		}
 	}

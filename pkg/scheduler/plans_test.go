@@ -277,7 +277,7 @@ func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
 	w.refusePlan = forbidden
 	w.high("mpi", 2)
 	counts := kinds(w.play(t.Context(), 30*time.Second))
-	if n := counts[commit.CallPromise]; n < 4 || n > 14 || counts[commit.CallEvict] > 0 {
+	if n := counts[commit.CallNominate]; n < 4 || n > 14 || counts[commit.CallEvict] > 0 {
 		t.Errorf("%d promises and %d evictions in half a minute, want a few of the former", n, counts[commit.CallEvict])
 	}
 	if c := w.condition("mpi"); c == nil || c.Reason != "BindFailed" || !strings.Contains(c.Message, "could not be nominated") {
@@ -317,18 +317,18 @@ func ref(pod *corev1.Pod) model.PodRef {
 // TestPromiseOvertakenIsNotForgotten: what is assumed then is the newer one.
 func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 	w := newOustingWorld(t, 1)
-	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallPromise }
+	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallNominate }
 	w.high("mpi", 1)
 	w.play(t.Context(), time.Second)
 	failed := commit.Outcome{
-		Kind: commit.PromiseFailed, Job: model.JobKey{Namespace: "default", Name: "mpi"}, Pod: ref(w.pods["mpi-0"]), Node: "n0", Overtaken: true,
+		Kind: commit.NominationFailed, Job: model.JobKey{Namespace: "default", Name: "mpi"}, Pod: ref(w.pods["mpi-0"]), Node: "n0", Superseded: true,
 	}
 	for _, want := range []int{1, 0} {
 		w.loop.handleOutcomes(t.Context(), []commit.Outcome{failed})
 		if got := len(w.loop.state.Snapshot(w.clock.Now()).Held()); got != want {
-			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Overtaken, got, want)
+			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Superseded, got, want)
 		}
-		failed.Overtaken = false
+		failed.Superseded = false
 	}
 }
 
@@ -364,9 +364,9 @@ func (w *world) servePlan(call commit.Call) error {
 func (w *world) carryOut(call commit.Call) {
 	pod := w.pods[call.Pod.UID].DeepCopy()
 	switch call.Kind {
-	case commit.CallPromise:
+	case commit.CallNominate:
 		pod.Status.NominatedNodeName = call.Node
-	case commit.CallMark:
+	case commit.CallSetCondition:
 		pod.Status.Conditions = append(pod.Status.Conditions, call.Write.Condition.Condition)
 	default:
 		pod.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(time.Hour)}

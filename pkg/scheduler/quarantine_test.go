@@ -187,7 +187,7 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 		t.Errorf("looked at again: %v", over)
 	}
 	broken.Tasks = whole
-	if got := sent(w.play(t.Context(), 31*time.Second), commit.CallUndo); len(got) != 2 {
+	if got := sent(w.play(t.Context(), 31*time.Second), commit.CallDeleteStarted); len(got) != 2 {
 		t.Errorf("undone %q, want the member of each that is bound", got)
 	}
 }
@@ -200,10 +200,10 @@ func TestStartsEndWhileCyclesFail(t *testing.T) {
 	w.play(t.Context(), 17*time.Second)
 	*f.always = true // in cycles from now on, the next ones after 1 s, 3 s, 7 s and 15 s, which is too late
 	w.node("n2", "1")
-	if got := sent(w.play(t.Context(), 12*time.Second), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), 12*time.Second), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("undone %q before the time is over", got)
 	}
-	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallUndo); len(got) != 1 {
+	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallDeleteStarted); len(got) != 1 {
 		t.Errorf("undone %q, %d panics so far", got, *f.times)
 	}
 }

@@ -35,7 +35,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	switch outcome.Kind {
 	case commit.Bound:
 		s.bound(outcome, now)
-	case commit.Pointless:
+	case commit.Obsolete:
 		s.options.Reservations.Abandon(outcome.Pod.UID)
 	case commit.Released:
 		if s.state.Forget(outcome.Pod.UID) {
@@ -58,7 +58,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	case commit.WriteFailed:
 		klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
 		s.reporter.failed(outcome.Write, now)
-	case commit.Undone:
+	case commit.StartUndone:
 	default:
 		s.onEvictionOutcome(ctx, outcome, now)
 	}
@@ -67,13 +67,13 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 
 // onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
 func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
-	if outcome.Gone && s.state.Assumed(outcome.Pod.UID) {
+	if outcome.PodGone && s.state.Assumed(outcome.Pod.UID) {
 		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
 	} else {
 		s.state.Forget(outcome.Pod.UID)
-		if outcome.Outdated != "" { // it is placed anew as soon as it is seen as it is
-			s.state.Outdated(outcome.Pod.UID, outcome.Outdated)
-		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
+		if outcome.StaleVersion != "" { // it is placed anew as soon as it is seen as it is
+			s.state.Outdated(outcome.Pod.UID, outcome.StaleVersion)
+		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.PodGone {
 			s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
 			if outcome.Refused {
 				s.avoided.add(outcome, job.UID, now)

@@ -97,14 +97,14 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	w.refuseTo("mpi-1")
 	w.gang("mpi", 3, 3)
 	before := w.play(t.Context(), 29*time.Second)
-	if got := sent(before, commit.CallUndo); len(got) != 0 {
+	if got := sent(before, commit.CallDeleteStarted); len(got) != 0 {
 		t.Fatalf("undone before the deadline: %q", got)
 	}
 	if n := kinds(before)[commit.CallBind]; n < 6 || n > 9 {
 		t.Errorf("%d binds in 29 s, want some and no storm", n)
 	}
 	calls := w.play(t.Context(), 2*time.Second)
-	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
+	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
 	notes := events(calls, reasonStartUndone)
@@ -162,7 +162,7 @@ func TestDeadlineCountsFromTheFirstBind(t *testing.T) {
 	}
 	w.refuseRead = nil
 	calls := w.play(t.Context(), 15*time.Second)
-	if got := sent(calls, commit.CallUndo); len(got) != 2 || len(sent(calls, commit.CallBind)) != 0 {
+	if got := sent(calls, commit.CallDeleteStarted); len(got) != 2 || len(sent(calls, commit.CallBind)) != 0 {
 		t.Errorf("undone %q, bound %q once it was known that mpi-1 was not bound", got, sent(calls, commit.CallBind))
 	}
 }
@@ -187,7 +187,7 @@ func TestLostAnswerOfABindIsResolvedByReading(t *testing.T) {
 		return assigned(call)
 	}
 	calls := w.play(t.Context(), 5*time.Second)
-	if got := sent(calls, commit.CallRead); !slices.Equal(got, []string{"mpi-1 n1"}) {
+	if got := sent(calls, commit.CallGetPod); !slices.Equal(got, []string{"mpi-1 n1"}) {
 		t.Errorf("read %q", got)
 	}
 	if w.loop.state.Snapshot(w.clock.Now()).Job(jobKey("mpi")).FirstUnmetMinimum(bound) == nil {
@@ -208,7 +208,7 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	w.gang("mpi", 3, 3)
 	w.play(t.Context(), time.Second)
 	w.gone("mpi-1")
-	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("undone %q: it is degraded, not interrupted", got)
 	}
 	w.refuseWrites = nil
@@ -228,7 +228,7 @@ func TestMemberLostBeforeThereWasAnythingToTell(t *testing.T) {
 		t.Fatalf("calls %v, want three binds and no status yet", got)
 	}
 	w.gone("mpi-1")
-	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("undone %q: it is degraded, not interrupted", got)
 	}
 }
@@ -263,10 +263,10 @@ func TestInterruptedStartAfterARestart(t *testing.T) {
 				}
 				return
 			}
-			if got := sent(w.play(t.Context(), c.undone-4*time.Second), commit.CallUndo); len(got) != 0 {
+			if got := sent(w.play(t.Context(), c.undone-4*time.Second), commit.CallDeleteStarted); len(got) != 0 {
 				t.Errorf("undone too early: %q", got)
 			}
-			if got := sent(w.play(t.Context(), 4*time.Second), commit.CallUndo); len(got) != 2 {
+			if got := sent(w.play(t.Context(), 4*time.Second), commit.CallDeleteStarted); len(got) != 2 {
 				t.Errorf("undone %q, want two", got)
 			}
 		})
@@ -281,7 +281,7 @@ func TestDegradedGangAfterARestart(t *testing.T) {
 	w.play(t.Context(), time.Second)
 	w.gone("mpi-2")
 	w.restart()
-	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("undone %q", got)
 	}
 }
@@ -294,7 +294,7 @@ func TestMembersThatWereCreatedOnANodeAreNotUndone(t *testing.T) {
 	pod := w.pods["mpi-0"].DeepCopy()
 	pod.Spec.NodeName, pod.Status.Phase = "n1", corev1.PodRunning
 	w.pod(pod)
-	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("undone %q", got)
 	}
 }
@@ -306,7 +306,7 @@ func TestUndoThatIsRefusedIsTriedAgain(t *testing.T) {
 	w.refuseTo("mpi-1")
 	w.refuseUndo = forbidden
 	w.gang("mpi", 3, 3)
-	if n := kinds(w.play(t.Context(), 3*time.Minute))[commit.CallUndo]; n < 4 || n > 8 {
+	if n := kinds(w.play(t.Context(), 3*time.Minute))[commit.CallDeleteStarted]; n < 4 || n > 8 {
 		t.Errorf("%d deletions in three minutes, want some for each of two pods", n)
 	}
 	if c := w.condition("mpi"); strings.Count(c.Message, "in time") != 1 || !strings.Contains(c.Message, "mpi-1 could not be bound") {
@@ -331,7 +331,7 @@ func TestGangThatLostAllStartsAnew(t *testing.T) {
 	w.anew("mpi-0")
 	w.anew("mpi-1")
 	calls := w.play(t.Context(), 33*time.Second)
-	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1"}) {
+	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1"}) {
 		t.Errorf("undone %q, want the one member of the second start that was bound", got)
 	}
 	if c := w.condition("mpi"); c.Status != metav1.ConditionFalse {
@@ -390,7 +390,7 @@ func TestMemberLostRightAfterTheNextLeaderBegan(t *testing.T) {
 	w.restart()
 	w.play(t.Context(), 50*time.Millisecond) // before there is anything to tell
 	w.gone("mpi-1")
-	if got := sent(w.play(t.Context(), time.Minute), commit.CallUndo); len(got) != 0 {
+	if got := sent(w.play(t.Context(), time.Minute), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("undone %q: it is degraded, not interrupted", got)
 	}
 }

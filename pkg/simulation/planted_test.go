@@ -219,7 +219,7 @@ func TestWhatIsPlantedIsNoBugByItself(t *testing.T) {
 func refuseOneOf(letter string) Sabotage {
 	refused := map[string]string{}
 	return Sabotage{Refuse: func(call commit.Call) error {
-		if call.Kind == commit.CallUndo {
+		if call.Kind == commit.CallDeleteStarted {
 			return refusal(call, conflicts, newDice(1, "undo"))
 		}
 		if call.Kind != commit.CallBind || call.Job.IsPod || !strings.HasPrefix(call.Job.Name, letter) {
@@ -258,7 +258,7 @@ func promiseToOne() Sabotage {
 		return model.Decision{}, false
 	})
 	sabotage.Refuse = func(call commit.Call) error {
-		if call.Kind == commit.CallPromise && call.Node == "" {
+		if call.Kind == commit.CallNominate && call.Node == "" {
 			return apierrors.NewForbidden(corev1.Resource("pods"), call.Pod.Name, nil)
 		}
 		return nil

@@ -26,15 +26,15 @@ func (s *server) serve(call commit.Call) error {
 	switch call.Kind {
 	case commit.CallBind:
 		return s.serveBind(call)
-	case commit.CallRead:
+	case commit.CallGetPod:
 		return s.serveRead(call)
 	case commit.CallEvict:
 		return s.serveEvict(call)
-	case commit.CallDelete, commit.CallUndo:
+	case commit.CallDelete, commit.CallDeleteStarted:
 		return s.serveDelete(call)
-	case commit.CallPromise:
+	case commit.CallNominate:
 		return s.servePromise(call)
-	case commit.CallMark, commit.CallPodCondition:
+	case commit.CallSetCondition, commit.CallPodCondition:
 		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
 	case commit.CallGroupStatus:
 		return s.serveGroupStatus(call.Write.Group)

@@ -36,21 +36,21 @@ const (
 // Change is one thing to do.
 type Change struct {
 	Kind Kind
-	// Members are to be created, for Create, or ungated, for Ungate; OfRoles says how many of those to be created must be of a role,
+	// Members are to be created, for Create, or ungated, for Ungate; PerRole says how many of those to be created must be of a role,
 	// and, for LowerRole, what the minimum of one is to be.
 	Members int
-	OfRoles []model.Role
-	// Like are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the nodes are
+	PerRole []model.Role
+	// Template are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the nodes are
 	// made for.
-	Like []model.PodRef
-	// Proven tells, for Create, that with such members as there are the job would start. Everything else is always proven.
-	Proven bool
-	// Wish is what to drop.
-	Wish *Wish
+	Template []model.PodRef
+	// Verified tells, for Create, that with such members as there are the job would start. Everything else is always proven.
+	Verified bool
+	// Constraint is what to drop.
+	Constraint *PodConstraint
 	// Rooms are what to free, by name of the node.
-	Rooms []Room
-	// Opened are the names of the nodes to uncordon, sorted.
-	Opened []string
+	Rooms []NodeAmount
+	// Uncordoned are the names of the nodes to uncordon, sorted.
+	Uncordoned []string
 	// Nodes are to be added, each with so much room for the job's members.
 	Nodes   int
 	Request model.Resources
@@ -60,8 +60,8 @@ type Change struct {
 	words string
 }
 
-// Room is so much of what a node has.
-type Room struct {
+// NodeAmount is so much of what a node has.
+type NodeAmount struct {
 	Node   string
 	Amount model.Resources
 }
@@ -69,11 +69,11 @@ type Room struct {
 // String says the change in the user's words, in the imperative.
 func (c *Change) String() string { return c.words }
 
-// Remedy is what to do, all of it, for the job to start.
-type Remedy []*Change
+// Suggestion is what to do, all of it, for the job to start.
+type Suggestion []*Change
 
 // String returns "create 2 more pods of the group and free 1 cpu on node n1".
-func (r Remedy) String() string {
+func (r Suggestion) String() string {
 	words := make([]string, len(r))
 	for i, change := range r {
 		words[i] = change.words
@@ -81,11 +81,11 @@ func (r Remedy) String() string {
 	return strings.Join(words, " and ")
 }
 
-// Advice is up to two remedies, each of which will do, the better one first; none when nothing is known to help.
-type Advice []Remedy
+// Suggestions is up to two remedies, each of which will do, the better one first; none when nothing is known to help.
+type Suggestions []Suggestion
 
 // String returns "free 1 cpu on node n1, or lower minMember from 3 to 2", and nothing when there is no advice.
-func (a Advice) String() string {
+func (a Suggestions) String() string {
 	words := make([]string, len(a))
 	for i, remedy := range a {
 		words[i] = remedy.String()

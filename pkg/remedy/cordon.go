@@ -10,21 +10,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// mostAlone is how many cordoned nodes are tried each on its own.
-const mostAlone = 12
+// maxSingleTries is how many cordoned nodes are tried each on its own.
+const maxSingleTries = 12
 
 // uncordon returns the nodes to uncordon: one that will do alone, the first by name, else as many of which none can be left out.
 //
 // That nodes are open is supposed by pods which do not mind cordons, and which may not be on the other cordoned nodes. Where pods are to
 // be spread, nodes that they may not be on would count differently, so nothing is said then.
-func (q *question) uncordon() *Change {
+func (q *search) uncordon() *Change {
 	waiting := q.job.Pending()
-	if slices.ContainsFunc(waiting, func(task *model.Task) bool { return spreads(task.Pod) }) {
+	if slices.ContainsFunc(waiting, func(task *model.Task) bool { return hasSpreadConstraints(task.Pod) }) {
 		return nil
 	}
 	var shut, cordoned []string
 	for _, node := range q.session.Snapshot.Nodes {
-		if node.Object == nil || !isShut(node.Object) {
+		if node.Object == nil || !isCordoned(node.Object) {
 			continue
 		}
 		shut = append(shut, node.Name)
@@ -33,13 +33,13 @@ func (q *question) uncordon() *Change {
 		}
 	}
 	will := func(open []string) bool {
-		return q.left > 0 && q.startsWithout(&Wish{words: uncordoned(open).words, drop: opening(open, shut)}, waiting)
+		return q.left > 0 && q.startsWithout(&PodConstraint{words: uncordoned(open).words, drop: ignoreCordon(open, shut)}, waiting)
 	}
 	if len(cordoned) == 0 || !will(cordoned) {
 		return nil
 	}
 	slices.Sort(cordoned)
-	for _, name := range cordoned[:min(len(cordoned), mostAlone)] {
+	for _, name := range cordoned[:min(len(cordoned), maxSingleTries)] {
 		if will([]string{name}) {
 			return uncordoned([]string{name})
 		}
@@ -53,7 +53,7 @@ func (q *question) uncordon() *Change {
 	return uncordoned(open)
 }
 
-func spreads(pod *corev1.Pod) bool {
+func hasSpreadConstraints(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 		return c.WhenUnsatisfiable == corev1.DoNotSchedule
 	})
@@ -62,13 +62,13 @@ func spreads(pod *corev1.Pod) bool {
 // isCordon tells whether a taint is the one that Kubernetes puts on cordoned nodes.
 func isCordon(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable }
 
-// isShut tells whether the node is cordoned, or was until a moment ago.
-func isShut(node *corev1.Node) bool {
+// isCordoned tells whether the node is cordoned, or was until a moment ago.
+func isCordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, isCordon)
 }
 
-// opening makes a pod not mind cordons, and lets it be on no other node of those that are shut than the open ones.
-func opening(open, shut []string) func(*corev1.PodSpec) {
+// ignoreCordon makes a pod not mind cordons, and lets it be on no other node of those that are shut than the open ones.
+func ignoreCordon(open, shut []string) func(*corev1.PodSpec) {
 	return func(spec *corev1.PodSpec) {
 		spec.Tolerations = append(slices.Clone(spec.Tolerations), corev1.Toleration{
 			Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
@@ -82,13 +82,13 @@ func opening(open, shut []string) func(*corev1.PodSpec) {
 			}
 		}
 		if len(others) > 0 {
-			spec.Affinity = besides(spec.Affinity, others)
+			spec.Affinity = withNodeFields(spec.Affinity, others)
 		}
 	}
 }
 
-// besides returns the affinity with requirements on the node's fields added; affinity may be nil.
-func besides(affinity *corev1.Affinity, more []corev1.NodeSelectorRequirement) *corev1.Affinity {
+// withNodeFields returns the affinity with requirements on the node's fields added; affinity may be nil.
+func withNodeFields(affinity *corev1.Affinity, more []corev1.NodeSelectorRequirement) *corev1.Affinity {
 	affinity = affinity.DeepCopy()
 	if affinity == nil {
 		affinity = &corev1.Affinity{}
@@ -113,7 +113,7 @@ func besides(affinity *corev1.Affinity, more []corev1.NodeSelectorRequirement) *
 
 // uncordoned says "uncordon node n7".
 func uncordoned(names []string) *Change {
-	c := &Change{Kind: Uncordon, Opened: names}
+	c := &Change{Kind: Uncordon, Uncordoned: names}
 	if len(names) == 1 {
 		c.words = "uncordon node " + names[0]
 		return c

@@ -24,8 +24,8 @@ const DefaultBudget = 120_000
 // exactBudget is what exact searches of places may look at for one job.
 const exactBudget = 60_000
 
-// question is the search for one job.
-type question struct {
+// search is the search for one job.
+type search struct {
 	session *framework.Session
 	job     *model.Job
 	options Options
@@ -35,65 +35,65 @@ type question struct {
 	placed int64
 }
 
-// Find returns what would let the job start, which the last cycle has refused; none when nothing small is known to. The session must
+// Suggest returns what would let the job start, which the last cycle has refused; none when nothing small is known to. The session must
 // be open on the snapshot as that cycle left it, and is as before when Find returns. looks is what it has cost, in nodes.
-func Find(session *framework.Session, job *model.Job, refusal *model.Refusal, options Options) (advice Advice, looks int) {
-	q := &question{session: session, job: job, options: options, left: options.Budget, exact: exactBudget}
-	q.suppose(func(statement *framework.Statement) {
+func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal, options Options) (advice Suggestions, looks int) {
+	q := &search{session: session, job: job, options: options, left: options.Budget, exact: exactBudget}
+	q.whatIf(func(statement *framework.Statement) {
 		switch q.evict(statement, q.job.Priority); refusal.Code {
 		case model.NotEnoughMembers, model.SchedulingGated:
 			advice = q.complete()
 		case model.InsufficientResources, model.NodesFiltered:
-			if q.answerable() && !q.starts() {
-				advice = q.place()
+			if q.isApplicable() && !q.isSchedulable() {
+				advice = q.suggestPlacement()
 			}
 		}
 	})
 	return advice, options.Budget - q.left
 }
 
-// answerable tells whether trying to start the job says anything: it waits for its minimum, its members can be placed at all, and
+// isApplicable tells whether trying to start the job says anything: it waits for its minimum, its members can be placed at all, and
 // nobody outside has a part in it, who would have to be asked.
-func (q *question) answerable() bool {
+func (q *search) isApplicable() bool {
 	if q.session.JobReady(q.job, framework.Ready) == nil || q.session.ValidateJob(q.job) != nil {
 		return false
 	}
 	return !slices.ContainsFunc(q.job.Pending(), func(task *model.Task) bool { return task.Invalid != nil || q.session.HasTransientRefusal(task) })
 }
 
-// place returns what would help a job for whose members there is no place. What gives room comes first, since it takes nothing from
+// suggestPlacement returns what would help a job for whose members there is no place. What gives room comes first, since it takes nothing from
 // the job, and before all what takes nothing from anybody; but where no node that is there would do, however empty, a wish that is in
 // the way does.
-func (q *question) place() Advice {
+func (q *search) suggestPlacement() Suggestions {
 	placed := q.placed
-	free := q.proven(q.uncordon)
+	free := q.verified(q.uncordon)
 	if free == nil {
-		free = q.proven(q.free)
+		free = q.verified(q.freeResources)
 	}
-	drop := q.proven(q.drop)
+	drop := q.verified(q.drop)
 	switch {
 	case free == nil && drop != nil:
-		return Advice{{drop}}
+		return Suggestions{{drop}}
 	case free == nil:
-		free = q.proven(q.add(placed))
+		free = q.verified(q.addNodes(placed))
 	}
 	own := drop
 	for _, find := range []func() *Change{q.lowerMinimum(placed), q.lowerRole, q.preemption} {
 		if own == nil {
-			own = q.proven(find)
+			own = q.verified(find)
 		}
 	}
-	var advice Advice
+	var advice Suggestions
 	for _, change := range []*Change{free, own} {
 		if change != nil {
-			advice = append(advice, Remedy{change})
+			advice = append(advice, Suggestion{change})
 		}
 	}
 	return advice
 }
 
-// proven returns what was found, nil when the budget came to an end over it: a try that was not made looks like one that has failed.
-func (q *question) proven(find func() *Change) *Change {
+// verified returns what was found, nil when the budget came to an end over it: a try that was not made looks like one that has failed.
+func (q *search) verified(find func() *Change) *Change {
 	if q.left <= 0 {
 		return nil
 	}
@@ -103,8 +103,8 @@ func (q *question) proven(find func() *Change) *Change {
 	return nil
 }
 
-// suppose does something that is taken back at once, also when somebody panics: before what is supposed of the job is taken back.
-func (q *question) suppose(body func(*framework.Statement)) {
+// whatIf does something that is taken back at once, also when somebody panics: before what is supposed of the job is taken back.
+func (q *search) whatIf(body func(*framework.Statement)) {
 	ended := false
 	defer func() {
 		if !ended {
@@ -118,8 +118,8 @@ func (q *question) suppose(body func(*framework.Statement)) {
 	ended = true
 }
 
-// starts tells whether the job would start, on room that is idle or about to be.
-func (q *question) starts() bool {
+// isSchedulable tells whether the job would start, on room that is idle or about to be.
+func (q *search) isSchedulable() bool {
 	waiting := q.job.Pending()
 	q.left -= 1 + len(waiting)
 	for _, first := range kindsOf(waiting) {
@@ -129,7 +129,7 @@ func (q *question) starts() bool {
 		return false
 	}
 	var refusal *model.Refusal
-	q.suppose(func(*framework.Statement) {
+	q.whatIf(func(*framework.Statement) {
 		before := q.exact
 		refusal = start.New(q.session, q.job, q.options.Largest, &q.exact).Place(model.FutureIdle)
 		q.left -= before - max(0, q.exact)
@@ -163,13 +163,13 @@ func kindsOf(tasks []*model.Task) []*model.Task {
 }
 
 // lowerMinimum returns what finds the largest minimum with which the job would start. It looks first at how many found room before.
-func (q *question) lowerMinimum(placed int64) func() *Change {
+func (q *search) lowerMinimum(placed int64) func() *Change {
 	return func() *Change {
 		job, from := q.job, q.job.MinMember
 		defer func() { job.MinMember = from }()
 		can := func(minimum int32) bool {
 			job.MinMember = minimum
-			return q.starts()
+			return q.isSchedulable()
 		}
 		least := int32(1)
 		for _, role := range job.Roles {

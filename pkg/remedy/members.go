@@ -15,48 +15,48 @@ const mostCreated = 1000
 
 // complete returns what would help a job that lacks members, or whose members are gated: members like those there are, or ungated
 // ones, and room for them where that is lacking; or a lower minimum.
-func (q *question) complete() Advice {
+func (q *search) complete() Suggestions {
 	change, suppose := q.missing()
 	if change == nil {
 		return nil
 	}
-	var advice Advice
+	var advice Suggestions
 	if back := suppose(); back != nil {
 		advice = q.completed(change, back)
 	}
 	if len(advice) == 0 && change.Kind == Create {
 		change.words += ", at least"
-		advice = Advice{{change}}
+		advice = Suggestions{{change}}
 	}
 	if q.job.Count(waits) > 0 && q.membersAnswerable() {
-		if lower := q.proven(q.lowerMinimum(int64(q.job.Count(exists)))); lower != nil {
-			advice = append(advice, Remedy{lower})
+		if lower := q.verified(q.lowerMinimum(int64(q.job.Count(exists)))); lower != nil {
+			advice = append(advice, Suggestion{lower})
 		}
 	}
 	return advice
 }
 
 // completed returns what is to be done when the members are supposed to be there, which back takes back.
-func (q *question) completed(change *Change, back func()) Advice {
+func (q *search) completed(change *Change, back func()) Suggestions {
 	defer back()
-	if !q.answerable() {
+	if !q.isApplicable() {
 		return nil
 	}
-	change.Proven = true
-	if q.starts() {
-		return Advice{{change}}
+	change.Verified = true
+	if q.isSchedulable() {
+		return Suggestions{{change}}
 	}
-	for _, find := range []func() *Change{q.free, q.drop, q.add(q.placed)} {
-		if more := q.proven(find); more != nil {
-			return Advice{{change, more}}
+	for _, find := range []func() *Change{q.freeResources, q.drop, q.addNodes(q.placed)} {
+		if more := q.verified(find); more != nil {
+			return Suggestions{{change, more}}
 		}
 	}
-	change.Proven = false
+	change.Verified = false
 	return nil
 }
 
 // membersAnswerable is answerable for a job that is refused since members are missing.
-func (q *question) membersAnswerable() bool {
+func (q *search) membersAnswerable() bool {
 	return !slices.ContainsFunc(q.job.Pending(), func(task *model.Task) bool { return task.Invalid != nil || q.session.HasTransientRefusal(task) })
 }
 
@@ -67,7 +67,7 @@ func exists(task *model.Task) bool { return task.Status.CountsTowardMinimum() ||
 
 // missing returns which members are missing, and what supposes that they are there and returns how to take that back; nil when that
 // cannot be supposed.
-func (q *question) missing() (*Change, func() (back func())) {
+func (q *search) missing() (*Change, func() (back func())) {
 	job := q.job
 	gated := job.Count(func(task *model.Task) bool { return task.SchedulingGated && task.Status == model.Pending })
 	if job.FirstUnmetMinimum(exists) == nil {
@@ -77,13 +77,13 @@ func (q *question) missing() (*Change, func() (back func())) {
 		return exists(task) || task.SchedulingGated && task.Status == model.Pending
 	}) == nil {
 		change := &Change{Kind: Ungate, Members: gated, words: "take the scheduling gates off " + counted(gated, "pod")}
-		return change, q.ungate
+		return change, q.ungateMembers
 	}
 	create := &Change{Kind: Create}
 	for _, role := range job.Roles {
 		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && (exists(task) || task.SchedulingGated) })
 		if short := role.MinMember - int32(has); short > 0 {
-			create.OfRoles = append(create.OfRoles, model.Role{Name: role.Name, MinMember: short})
+			create.PerRole = append(create.PerRole, model.Role{Name: role.Name, MinMember: short})
 			create.Members += int(short)
 		}
 	}
@@ -91,7 +91,7 @@ func (q *question) missing() (*Change, func() (back func())) {
 	create.Members = max(create.Members, int(job.MinMember)-has)
 	create.words = fmt.Sprintf("create %s of the group", morePods(create.Members, has > 0))
 	var roles []string
-	for _, role := range create.OfRoles {
+	for _, role := range create.PerRole {
 		roles = append(roles, fmt.Sprintf("%d with the role %s", role.MinMember, role.Name))
 	}
 	if len(roles) > 0 {
@@ -100,7 +100,7 @@ func (q *question) missing() (*Change, func() (back func())) {
 	if gated > 0 {
 		create.words += ", and take the scheduling gates off"
 	}
-	return create, func() func() { return q.create(create) }
+	return create, func() func() { return q.createMembers(create) }
 }
 
 func morePods(n int, more bool) string {
@@ -110,8 +110,8 @@ func morePods(n int, more bool) string {
 	return counted(n, "pod")
 }
 
-// ungate supposes that no member is gated.
-func (q *question) ungate() (back func()) {
+// ungateMembers supposes that no member is gated.
+func (q *search) ungateMembers() (back func()) {
 	var gated []*model.Task
 	for _, task := range q.job.Tasks {
 		if task.SchedulingGated {
@@ -126,8 +126,8 @@ func (q *question) ungate() (back func()) {
 	}
 }
 
-// create supposes that missing members are there. They are like those of their role, or like the first there is.
-func (q *question) create(missing *Change) (back func()) {
+// createMembers supposes that missing members are there. They are like those of their role, or like the first there is.
+func (q *search) createMembers(missing *Change) (back func()) {
 	job, before := q.job, q.job.Tasks
 	if missing.Members > mostCreated {
 		return nil
@@ -136,11 +136,11 @@ func (q *question) create(missing *Change) (back func()) {
 	add := func(role string, n int) bool {
 		template := q.template(role)
 		for i := 0; i < n && template != nil; i++ {
-			fresh, missing.Like = append(fresh, another(template, role, len(fresh))), append(missing.Like, template.PodRef)
+			fresh, missing.Template = append(fresh, newMember(template, role, len(fresh))), append(missing.Template, template.PodRef)
 		}
 		return template != nil
 	}
-	for _, role := range missing.OfRoles {
+	for _, role := range missing.PerRole {
 		if !add(role.Name, int(role.MinMember)) {
 			return nil
 		}
@@ -148,10 +148,10 @@ func (q *question) create(missing *Change) (back func()) {
 	if !add("", missing.Members-len(fresh)) {
 		return nil
 	}
-	if like := missing.Like[0]; len(kindsOf(before)) > 1 && len(missing.OfRoles) == 0 {
+	if like := missing.Template[0]; len(kindsOf(before)) > 1 && len(missing.PerRole) == 0 {
 		missing.words += ", like pod " + like.Name
 	}
-	ungated := q.ungate()
+	ungated := q.ungateMembers()
 	job.Tasks = append(slices.Clone(before), fresh...)
 	return func() {
 		job.Tasks = before
@@ -160,7 +160,7 @@ func (q *question) create(missing *Change) (back func()) {
 }
 
 // template returns a member that waits and whose like can be supposed; of the role if that is said.
-func (q *question) template(role string) *model.Task {
+func (q *search) template(role string) *model.Task {
 	for _, task := range q.job.Tasks {
 		if task.Status == model.Pending && task.Invalid == nil && (role == "" || task.Role == role) && ordinary(task.Pod) {
 			return task
@@ -176,8 +176,8 @@ func ordinary(pod *corev1.Pod) bool {
 	})
 }
 
-// another makes another member. Its name is one that no pod has; what is remembered of pods by their UID is not kept for many.
-func another(template *model.Task, role string, number int) *model.Task {
+// newMember makes another member. Its name is one that no pod has; what is remembered of pods by their UID is not kept for many.
+func newMember(template *model.Task, role string, number int) *model.Task {
 	task := *template
 	if role != "" {
 		task.Role = role

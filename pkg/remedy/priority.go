@@ -13,7 +13,7 @@ const highestPriority = 1_000_000_000
 
 // preemption returns what would let the job start at the cost of others: that it may evict at all, or the lowest priority that lets it
 // evict enough of them. It counts on nobody whom a disruption budget covers.
-func (q *question) preemption() *Change {
+func (q *search) preemption() *Change {
 	if !q.options.Preempts {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (q *question) preemption() *Change {
 
 // priorities returns those that stand in the job's way, from low to high: of jobs that could be evicted but for them, and of whom room
 // is kept for.
-func (q *question) priorities() []int32 {
+func (q *search) priorities() []int32 {
 	var values []int32
 	for _, unit := range q.units(highestPriority) {
 		values = append(values, unit.Priority())
@@ -55,7 +55,7 @@ func (q *question) priorities() []int32 {
 }
 
 // units returns the jobs that could be evicted whole for one of that priority.
-func (q *question) units(priority int32) (units []framework.EvictionUnit) {
+func (q *search) units(priority int32) (units []framework.EvictionUnit) {
 	for _, job := range q.session.Snapshot.Jobs {
 		if job == q.job || job.Priority >= priority {
 			continue
@@ -69,7 +69,7 @@ func (q *question) units(priority int32) (units []framework.EvictionUnit) {
 }
 
 // evictable fills in who would be evicted with a job, and tells whether nothing but its priority stands against it.
-func (q *question) evictable(unit *framework.EvictionUnit) bool {
+func (q *search) evictable(unit *framework.EvictionUnit) bool {
 	for _, task := range unit.Job.Tasks {
 		switch {
 		case task.Status == model.Binding:
@@ -84,25 +84,25 @@ func (q *question) evictable(unit *framework.EvictionUnit) bool {
 	return len(unit.Tasks) > 0
 }
 
-func (q *question) covered(task *model.Task) bool {
+func (q *search) covered(task *model.Task) bool {
 	budgets := q.session.Snapshot.Budgets
 	return slices.ContainsFunc(budgets, func(budget model.Budget) bool { return budget.Covers(task) })
 }
 
 // startsAbove tells whether the job would start with such a priority if all were evicted who could be then.
-func (q *question) startsAbove(priority int32) (started bool) {
+func (q *search) startsAbove(priority int32) (started bool) {
 	job, from, patient := q.job, q.job.Priority, q.job.NeverPreempts
 	defer func() { job.Priority, job.NeverPreempts = from, patient }()
 	job.Priority, job.NeverPreempts = priority, false
-	q.suppose(func(statement *framework.Statement) {
+	q.whatIf(func(statement *framework.Statement) {
 		q.evict(statement, priority)
-		started = q.starts()
+		started = q.isSchedulable()
 	})
 	return started
 }
 
 // evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
-func (q *question) evict(statement *framework.Statement, priority int32) {
+func (q *search) evict(statement *framework.Statement, priority int32) {
 	if !q.options.Preempts || q.job.NeverPreempts {
 		return
 	}
@@ -121,7 +121,7 @@ func (q *question) evict(statement *framework.Statement, priority int32) {
 }
 
 // evictUnits evicts those units that may be, as far as they leave their job its minimum, or nothing.
-func (q *question) evictUnits(statement *framework.Statement, units []framework.EvictionUnit) {
+func (q *search) evictUnits(statement *framework.Statement, units []framework.EvictionUnit) {
 	for _, unit := range q.session.Victims(framework.ForPreemption, q.job, units) {
 		for _, task := range unit.Tasks {
 			stays := func(t *model.Task) bool { return t != task && t.Status.CountsTowardMinimum() }
@@ -134,7 +134,7 @@ func (q *question) evictUnits(statement *framework.Statement, units []framework.
 
 // singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority: the least
 // important first.
-func (q *question) singles(job *model.Job, priority int32) (units []framework.EvictionUnit) {
+func (q *search) singles(job *model.Job, priority int32) (units []framework.EvictionUnit) {
 	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) <= int(job.MinMember) {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // lowerRole returns the first role, by name, with a lower minimum of which the job would start: the highest that would do, and with
 // it the highest minMember, which may not be below the roles' minima together. It is for jobs that no lower minMember alone helps.
-func (q *question) lowerRole() *Change {
+func (q *search) lowerRole() *Change {
 	job, roles, from := q.job, q.job.Roles, q.job.MinMember
 	defer func() { job.Roles, job.MinMember = roles, from }()
 	var together int64
@@ -27,7 +27,7 @@ func (q *question) lowerRole() *Change {
 			}
 			job.Roles = slices.Clone(roles)
 			job.Roles[i].MinMember, job.MinMember = minimum, minMember
-			return q.starts()
+			return q.isSchedulable()
 		}
 		if role.MinMember < 2 || !can(1, others+1) {
 			continue
@@ -56,7 +56,7 @@ func highest(low, high int32, will func(int32) bool) int32 {
 
 // loweredRole says "lower minMember of role worker from 8 to 6, and minMember from 9 to 7".
 func loweredRole(role model.Role, was, from, to int32) *Change {
-	c := &Change{Kind: LowerRole, OfRoles: []model.Role{role}, From: from, To: to}
+	c := &Change{Kind: LowerRole, PerRole: []model.Role{role}, From: from, To: to}
 	c.words = fmt.Sprintf("lower minMember of role %s from %d to %d", role.Name, was, role.MinMember)
 	if to < from {
 		c.words += fmt.Sprintf(" and that of the group from %d to %d", from, to)

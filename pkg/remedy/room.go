@@ -11,27 +11,27 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// filling is one attempt to find out what room is lacking, and where there is least of it lacking.
-type filling struct {
-	*question
+// shortageSearch is one attempt to find out what room is lacking, and where there is least of it lacking.
+type shortageSearch struct {
+	*search
 	statement *framework.Statement
 	// rooms are supposed to be free by now; at has the place of a node in them.
-	rooms []Room
+	rooms []NodeAmount
 	at    map[*model.Node]int
 	// missing are the members without room, in their order, offers where each kind of them would lack least.
 	missing []*model.Task
-	offers  map[kind]*offers
-	// could is what could be freed on nodes, as far as somebody asked.
-	could map[*model.Node]model.Resources
+	offers  map[kind]*shortageHeap
+	// freeableCapacity is what could be freed on nodes, as far as somebody asked.
+	freeableCapacity map[*model.Node]model.Resources
 	// plain tells that nothing but shape and room decided.
 	plain bool
 }
 
-// free returns the least of what others use that would have to end, nil when nothing of that kind helps.
+// freeResources returns the least of what others use that would have to end, nil when nothing of that kind helps.
 //
 // Of members that are all alike the least is exact where no node is overdrawn: what a node lacks for one more of them grows with
 // each, so that taking the least each time leads to the least in all. On a node that is overdrawn the first is the dearest. Of others it is such that no amount in it can be lowered.
-func (q *question) free() *Change {
+func (q *search) freeResources() *Change {
 	rooms, exact := q.fill()
 	if len(rooms) == 0 || !q.startsWith(rooms) {
 		return nil
@@ -47,14 +47,14 @@ func (q *question) free() *Change {
 
 // fill places as many members as find room, and then others where the least is lacking until every gate agrees. No rooms tells that
 // there is not enough in use by those who could leave it.
-func (q *question) fill() (rooms []Room, exact bool) {
+func (q *search) fill() (rooms []NodeAmount, exact bool) {
 	waiting := q.job.Pending()
-	q.suppose(func(statement *framework.Statement) {
-		f := &filling{
-			question: q, statement: statement, at: map[*model.Node]int{}, offers: map[kind]*offers{},
-			could: map[*model.Node]model.Resources{}, plain: len(kindsOf(waiting)) == 1,
+	q.whatIf(func(statement *framework.Statement) {
+		f := &shortageSearch{
+			search: q, statement: statement, at: map[*model.Node]int{}, offers: map[kind]*shortageHeap{},
+			freeableCapacity: map[*model.Node]model.Resources{}, plain: len(kindsOf(waiting)) == 1,
 		}
-		defer func() { f.enlarge(f.rooms, -1) }()
+		defer func() { f.addCapacities(f.rooms, -1) }()
 		q.session.ApplyReservations(q.job)
 		f.placeAll(slices.SortedFunc(slices.Values(waiting), q.session.CompareTasks))
 		for q.session.JobReady(q.job, framework.Pipelined) != nil {
@@ -62,13 +62,13 @@ func (q *question) fill() (rooms []Room, exact bool) {
 				return
 			}
 		}
-		rooms, exact = slices.DeleteFunc(clone(f.rooms), func(room Room) bool { return isZero(room.Amount) }), f.plain
+		rooms, exact = slices.DeleteFunc(clone(f.rooms), func(room NodeAmount) bool { return isZero(room.Amount) }), f.plain
 	})
-	slices.SortFunc(rooms, func(a, b Room) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(rooms, func(a, b NodeAmount) int { return cmp.Compare(a.Node, b.Node) })
 	return rooms, exact
 }
 
-func (f *filling) placeAll(waiting []*model.Task) {
+func (f *shortageSearch) placeAll(waiting []*model.Task) {
 	hopeless := map[model.Shape]bool{}
 	for _, task := range waiting {
 		if f.session.JobReady(f.job, framework.Pipelined) == nil {
@@ -89,10 +89,10 @@ func (f *filling) placeAll(waiting []*model.Task) {
 }
 
 // placeNext places the member, of those that are missing, for which the least room is lacking; false when there is none.
-func (f *filling) placeNext() bool {
+func (f *shortageSearch) placeNext() bool {
 	for f.left > 0 {
 		var best *model.Task
-		var offered offer
+		var offered nodeShortage
 		for _, first := range kindsOf(f.missing) {
 			if o, ok := f.offersFor(first).least(f, first); ok && (best == nil || o.cost < offered.cost) {
 				best, offered = first, o
@@ -111,21 +111,21 @@ func (f *filling) placeNext() bool {
 }
 
 // take promises the task room on the node of which some is supposed to be free; false when something else keeps it off.
-func (f *filling) take(task *model.Task, node *model.Node) bool {
+func (f *shortageSearch) take(task *model.Task, node *model.Node) bool {
 	more := rounded(lacking(node, task.Request))
-	f.grant(node, more, 1)
+	f.addCapacity(node, more, 1)
 	if !f.plain {
 		f.left -= 20
 	}
 	if !f.plain && !f.session.FeasibleOn(task, node, model.FutureIdle) || f.statement.Pipeline(task, node) != nil {
-		f.grant(node, more, -1)
+		f.addCapacity(node, more, -1)
 		return false
 	}
 	return true
 }
 
-// grant supposes that more room of a node is free, or takes that back with a sign of -1.
-func (f *filling) grant(node *model.Node, more model.Resources, sign int64) {
+// addCapacity supposes that more room of a node is free, or takes that back with a sign of -1.
+func (f *shortageSearch) addCapacity(node *model.Node, more model.Resources, sign int64) {
 	if isZero(more) {
 		return
 	}
@@ -133,10 +133,10 @@ func (f *filling) grant(node *model.Node, more model.Resources, sign int64) {
 	if !known {
 		i = len(f.rooms)
 		f.at[node] = i
-		f.rooms = append(f.rooms, Room{Node: node.Name})
+		f.rooms = append(f.rooms, NodeAmount{Node: node.Name})
 	}
 	room := &f.rooms[i].Amount
-	f.enlarge([]Room{{Node: node.Name, Amount: more}}, sign)
+	f.addCapacities([]NodeAmount{{Node: node.Name, Amount: more}}, sign)
 	if sign > 0 {
 		room.Add(more)
 	} else {
@@ -155,7 +155,7 @@ func lacking(node *model.Node, request model.Resources) model.Resources {
 
 func isZero(amount model.Resources) bool { return amount.Equal(nil) }
 
-func clone(rooms []Room) []Room {
+func clone(rooms []NodeAmount) []NodeAmount {
 	copied := slices.Clone(rooms)
 	for i := range copied {
 		copied[i].Amount = copied[i].Amount.Clone()
@@ -163,8 +163,8 @@ func clone(rooms []Room) []Room {
 	return copied
 }
 
-// enlarge makes rooms free, or takes that back with a sign of -1.
-func (q *question) enlarge(rooms []Room, sign int64) {
+// addCapacities makes rooms free, or takes that back with a sign of -1.
+func (q *search) addCapacities(rooms []NodeAmount, sign int64) {
 	for _, room := range rooms {
 		by := room.Amount.Clone()
 		for i := range by {
@@ -177,17 +177,17 @@ func (q *question) enlarge(rooms []Room, sign int64) {
 }
 
 // startsWith tells whether the job would start if these rooms were free.
-func (q *question) startsWith(rooms []Room) bool {
-	q.enlarge(rooms, 1)
-	defer q.enlarge(rooms, -1)
-	return q.starts()
+func (q *search) startsWith(rooms []NodeAmount) bool {
+	q.addCapacities(rooms, 1)
+	defer q.addCapacities(rooms, -1)
+	return q.isSchedulable()
 }
 
 // mostTrimmed is up to how many amounts are made as small as they can be.
 const mostTrimmed = 12
 
 // trim makes every amount as small as it can be with the others as they are by then.
-func (q *question) trim(rooms []Room) []Room {
+func (q *search) trim(rooms []NodeAmount) []NodeAmount {
 	amounts := 0
 	for i := range rooms {
 		for _, amount := range rooms[i].Amount {
@@ -199,15 +199,15 @@ func (q *question) trim(rooms []Room) []Room {
 	for i := 0; i < len(rooms) && amounts <= mostTrimmed; i++ {
 		for position, amount := range rooms[i].Amount {
 			if amount > 0 {
-				q.lessen(rooms, &rooms[i].Amount[position], grain(position))
+				q.shrinkAmount(rooms, &rooms[i].Amount[position], granularity(position))
 			}
 		}
 	}
-	return slices.DeleteFunc(rooms, func(room Room) bool { return isZero(room.Amount) })
+	return slices.DeleteFunc(rooms, func(room NodeAmount) bool { return isZero(room.Amount) })
 }
 
-// lessen finds the least of one amount that will do.
-func (q *question) lessen(rooms []Room, amount *int64, unit int64) {
+// shrinkAmount finds the least of one amount that will do.
+func (q *search) shrinkAmount(rooms []NodeAmount, amount *int64, unit int64) {
 	low, high := int64(-1), (*amount+unit-1)/unit // in units: low does not do, high does
 	for guess := high - 1; low+1 < high; guess = low + (high-low)/2 {
 		if *amount = guess * unit; q.startsWith(rooms) {
@@ -221,22 +221,22 @@ func (q *question) lessen(rooms []Room, amount *int64, unit int64) {
 
 // freeable returns what could be freed on a node: all that pods use there but those of the job itself, of the system, of those that
 // belong to the node, and of those that are leaving already.
-func (f *filling) freeable(node *model.Node) model.Resources {
-	if known, ok := f.could[node]; ok {
+func (f *shortageSearch) freeable(node *model.Node) model.Resources {
+	if known, ok := f.freeableCapacity[node]; ok {
 		return known
 	}
 	sum := model.Resources{}
 	f.left -= 1 + len(node.Tasks)/8
 	for _, task := range node.Tasks {
-		if task.Status.Occupies() && !task.ReleasesResources() && (task.Job != f.job.Key || task.Job == model.JobKey{}) && movable(task) {
+		if task.Status.Occupies() && !task.ReleasesResources() && (task.Job != f.job.Key || task.Job == model.JobKey{}) && isEvictable(task) {
 			sum.Add(task.Request)
 		}
 	}
-	f.could[node] = sum
+	f.freeableCapacity[node] = sum
 	return sum
 }
 
-func movable(task *model.Task) bool {
+func isEvictable(task *model.Task) bool {
 	if task.IsSystemCritical() {
 		return false
 	}
@@ -244,35 +244,35 @@ func movable(task *model.Task) bool {
 	return owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node"
 }
 
-// offer is how much a node lacks for one more task of a kind, as a share of the largest node, summed over resources.
-type offer struct {
+// nodeShortage is how much a node lacks for one more task of a kind, as a share of the largest node, summed over resources.
+type nodeShortage struct {
 	cost int64
 	node *model.Node
 }
 
-// offers is a heap, the cheapest first, equal ones by name of the node.
-type offers []offer
+// shortageHeap is a heap, the cheapest first, equal ones by name of the node.
+type shortageHeap []nodeShortage
 
-func (o offers) Len() int           { return len(o) }
-func (o offers) Swap(i, j int)      { o[i], o[j] = o[j], o[i] }
-func (o offers) Less(i, j int) bool { return o[i].compare(o[j]) < 0 }
-func (o *offers) Push(x any)        { *o = append(*o, x.(offer)) }
-func (o *offers) Pop() any {
+func (o shortageHeap) Len() int           { return len(o) }
+func (o shortageHeap) Swap(i, j int)      { o[i], o[j] = o[j], o[i] }
+func (o shortageHeap) Less(i, j int) bool { return o[i].compare(o[j]) < 0 }
+func (o *shortageHeap) Push(x any)        { *o = append(*o, x.(nodeShortage)) }
+func (o *shortageHeap) Pop() any {
 	last := (*o)[len(*o)-1]
 	*o = (*o)[:len(*o)-1]
 	return last
 }
 
-func (o offer) compare(other offer) int {
+func (o nodeShortage) compare(other nodeShortage) int {
 	return cmp.Or(cmp.Compare(o.cost, other.cost), cmp.Compare(o.node.Name, other.node.Name))
 }
 
-func (f *filling) offersFor(task *model.Task) *offers {
+func (f *shortageSearch) offersFor(task *model.Task) *shortageHeap {
 	known := f.offers[kindOf(task)]
 	if known == nil {
-		known = &offers{}
+		known = &shortageHeap{}
 		for _, node := range f.session.EligibleNodes(task) {
-			*known = append(*known, offer{cost: f.cost(node, task), node: node})
+			*known = append(*known, nodeShortage{cost: f.cost(node, task), node: node})
 		}
 		f.left -= len(*known)
 		heap.Init(known)
@@ -283,7 +283,7 @@ func (f *filling) offersFor(task *model.Task) *offers {
 
 // least returns the cheapest offer. One that has become dearer since is put in its place; none becomes cheaper, as nobody is given
 // more room than is taken at once. Those that ask for more than could be freed are dropped.
-func (o *offers) least(f *filling, task *model.Task) (offer, bool) {
+func (o *shortageHeap) least(f *shortageSearch, task *model.Task) (nodeShortage, bool) {
 	for len(*o) > 0 {
 		first := &(*o)[0]
 		if cost := f.cost(first.node, task); cost > first.cost {
@@ -296,13 +296,13 @@ func (o *offers) least(f *filling, task *model.Task) (offer, bool) {
 		}
 		o.drop()
 	}
-	return offer{}, false
+	return nodeShortage{}, false
 }
 
-func (o *offers) drop() { heap.Pop(o) }
+func (o *shortageHeap) drop() { heap.Pop(o) }
 
 // cost is in 4096ths of the largest node, summed over resources and rounded up.
-func (f *filling) cost(node *model.Node, task *model.Task) int64 {
+func (f *shortageSearch) cost(node *model.Node, task *model.Task) int64 {
 	const whole = 12 // bits
 	var sum int64
 	for position, lack := range lacking(node, task.Request) {
@@ -316,7 +316,7 @@ func (f *filling) cost(node *model.Node, task *model.Task) int64 {
 }
 
 // covers tells whether what is lacking for the task, with what is supposed to be free already, is in use by those who could leave.
-func (f *filling) covers(node *model.Node, task *model.Task) bool {
+func (f *shortageSearch) covers(node *model.Node, task *model.Task) bool {
 	needed := lacking(node, task.Request)
 	if i, known := f.at[node]; known {
 		needed.Add(f.rooms[i].Amount)
@@ -330,10 +330,10 @@ func (f *filling) covers(node *model.Node, task *model.Task) bool {
 	return true
 }
 
-// add returns what finds how many nodes would have to be added, for a job of whose members so many have room, and which are all alike
+// addNodes returns what finds how many nodes would have to be added, for a job of whose members so many have room, and which are all alike
 // and ask for nothing but nodes and their room; nothing for others. The nodes are no larger than the largest there is, unless one
 // member is.
-func (q *question) add(placed int64) func() *Change {
+func (q *search) addNodes(placed int64) func() *Change {
 	return func() *Change {
 		waiting := q.job.Pending()
 		short := int64(q.job.MinMember) - placed

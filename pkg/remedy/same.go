@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Same is what two jobs must have in common for one advice to do for both, as long as nothing changes in the cluster.
-type Same struct {
+// ShareKey is what two jobs must have in common for one advice to do for both, as long as nothing changes in the cluster.
+type ShareKey struct {
 	code             model.Code
 	shape            model.Shape
 	role             string
@@ -17,9 +17,9 @@ type Same struct {
 	patient          bool
 }
 
-// Alike returns what the job has in common with others, whose advice is then the same; ok is false when it may be on its own. That is
+// ShareKeyOf returns what the job has in common with others, whose advice is then the same; ok is false when it may be on its own. That is
 // a job whose members differ or ask for more than a node and its room, or that has room kept for it.
-func Alike(session *framework.Session, job *model.Job, code model.Code) (same Same, ok bool) {
+func ShareKeyOf(session *framework.Session, job *model.Job, code model.Code) (same ShareKey, ok bool) {
 	if len(job.Roles) > 0 || len(job.Tasks) == 0 || job.BelowMinimum {
 		return same, false
 	}
@@ -34,7 +34,7 @@ func Alike(session *framework.Session, job *model.Job, code model.Code) (same Sa
 	if slices.ContainsFunc(session.Snapshot.Held(), keeps) {
 		return same, false
 	}
-	return Same{
+	return ShareKey{
 		code: code, shape: first.Shape, role: first.Role, members: len(job.Tasks), minimum: int(job.MinMember),
 		priority: int(job.Priority), patient: job.NeverPreempts,
 	}, true

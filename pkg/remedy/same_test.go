@@ -31,7 +31,7 @@ func TestAlikeAsksEveryMember(t *testing.T) {
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Jobs: []*model.Job{job}}
 		profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: func() framework.Plugin { return picky{picked} }}}}}
 		session := framework.Open(snapshot, profile, framework.Options{})
-		if _, ok := Alike(session, job, model.InsufficientResources); ok != want {
+		if _, ok := ShareKeyOf(session, job, model.InsufficientResources); ok != want {
 			t.Errorf("%s asks for more: alike is %t", picked, ok)
 		}
 	}

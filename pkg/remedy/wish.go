@@ -14,36 +14,36 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Wish is one thing that keeps the members' pods off nodes, and that they could do without.
-type Wish struct {
+// PodConstraint is one thing that keeps the members' pods off nodes, and that they could do without.
+type PodConstraint struct {
 	words string
 	drop  func(*corev1.PodSpec)
 }
 
-// Drop takes the wish back. What the spec shares with others is left as it is.
-func (w *Wish) Drop(spec *corev1.PodSpec) { w.drop(spec) }
+// Remove takes the wish back. What the spec shares with others is left as it is.
+func (w *PodConstraint) Remove(spec *corev1.PodSpec) { w.drop(spec) }
 
 // mostWishes is how many wishes are tried.
 const mostWishes = 12
 
 // drop returns the first wish without which the job would start: of its own, in the order of Kubernetes' API, and then tolerations of
 // what keeps its pods off nodes, the fewest taints first.
-func (q *question) drop() *Change {
+func (q *search) drop() *Change {
 	waiting := q.job.Pending()
-	wishes := q.wishes(kindsOf(waiting))
+	wishes := q.constraints(kindsOf(waiting))
 	for i := range wishes[:min(len(wishes), mostWishes)] {
 		if q.left <= 0 {
 			return nil
 		}
 		if q.startsWithout(&wishes[i], waiting) {
-			return &Change{Kind: Drop, Wish: &wishes[i], words: wishes[i].words}
+			return &Change{Kind: Drop, Constraint: &wishes[i], words: wishes[i].words}
 		}
 	}
 	return nil
 }
 
 // startsWithout tells whether the job would start if its pods had not that wish.
-func (q *question) startsWithout(wish *Wish, waiting []*model.Task) bool {
+func (q *search) startsWithout(wish *PodConstraint, waiting []*model.Task) bool {
 	type was struct {
 		pod   *corev1.Pod
 		shape model.Shape
@@ -62,16 +62,16 @@ func (q *question) startsWithout(wish *Wish, waiting []*model.Task) bool {
 		}
 	}()
 	q.left -= len(q.session.Snapshot.Nodes)
-	return q.starts()
+	return q.isSchedulable()
 }
 
-// wishes lists what the pods could do without, each once.
-func (q *question) wishes(firsts []*model.Task) []Wish {
-	var all []Wish
+// constraints lists what the pods could do without, each once.
+func (q *search) constraints(firsts []*model.Task) []PodConstraint {
+	var all []PodConstraint
 	add := func(words string, drop func(*corev1.PodSpec)) {
-		same := func(wish Wish) bool { return wish.words == words }
+		same := func(wish PodConstraint) bool { return wish.words == words }
 		if !slices.ContainsFunc(all, same) {
-			all = append(all, Wish{words: words, drop: drop})
+			all = append(all, PodConstraint{words: words, drop: drop})
 		}
 	}
 	for _, task := range firsts[:min(len(firsts), mostWishes)] {
@@ -80,8 +80,8 @@ func (q *question) wishes(firsts []*model.Task) []Wish {
 			add(fmt.Sprintf("drop %s=%s from the pods' node selector", key, spec.NodeSelector[key]), withoutSelector(key))
 		}
 		if spec.Affinity != nil {
-			nodeWishes(spec.Affinity.NodeAffinity, add)
-			podWishes(spec.Affinity, add)
+			nodeConstraints(spec.Affinity.NodeAffinity, add)
+			podConstraints(spec.Affinity, add)
 		}
 		for i := range spec.TopologySpreadConstraints {
 			if c := &spec.TopologySpreadConstraints[i]; c.WhenUnsatisfiable == corev1.DoNotSchedule {
@@ -110,8 +110,8 @@ func withoutSpread(key string) func(*corev1.PodSpec) {
 	}
 }
 
-// nodeWishes lists the requirements of required node affinity, each to be dropped from all terms.
-func nodeWishes(affinity *corev1.NodeAffinity, add func(string, func(*corev1.PodSpec))) {
+// nodeConstraints lists the requirements of required node affinity, each to be dropped from all terms.
+func nodeConstraints(affinity *corev1.NodeAffinity, add func(string, func(*corev1.PodSpec))) {
 	if affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return
 	}
@@ -152,8 +152,8 @@ func withoutRequirement(text string) func(*corev1.PodSpec) {
 	}
 }
 
-// podWishes lists the terms of required affinity and anti-affinity to other pods.
-func podWishes(affinity *corev1.Affinity, add func(string, func(*corev1.PodSpec))) {
+// podConstraints lists the terms of required affinity and anti-affinity to other pods.
+func podConstraints(affinity *corev1.Affinity, add func(string, func(*corev1.PodSpec))) {
 	if affinity.PodAffinity != nil {
 		for _, term := range affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 			text := termWords(&term)
@@ -196,7 +196,7 @@ func withoutTerm(text string, terms func(*corev1.Affinity) *[]corev1.PodAffinity
 
 // taints lists the sets of taints that keep one of the pods off nodes and that are no sign of trouble; the fewest taints first, those
 // of most nodes before others.
-func (q *question) taints(firsts []*model.Task) [][]corev1.Taint {
+func (q *search) taints(firsts []*model.Task) [][]corev1.Taint {
 	sets, nodes := map[string][]corev1.Taint{}, map[string]int{}
 	for _, first := range firsts[:min(len(firsts), 2)] {
 		q.left -= len(q.session.Snapshot.Nodes)

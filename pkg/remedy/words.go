@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// grain is in what units an amount to free is given: whole MiB of memory and of disk.
-func grain(position int) int64 {
+// granularity is in what units an amount to free is given: whole MiB of memory and of disk.
+func granularity(position int) int64 {
 	if position == model.Memory || position == model.EphemeralStorage {
 		return 1 << 20
 	}
@@ -19,7 +19,7 @@ func grain(position int) int64 {
 }
 
 func rounding(position int, amount int64) int64 {
-	unit := grain(position)
+	unit := granularity(position)
 	return (amount + unit - 1) / unit * unit
 }
 
@@ -43,9 +43,9 @@ func listed(words []string) string {
 const fewNodes = 3
 
 // freed says "free 3 nvidia.com/gpu on node n7".
-func freed(dimensions *model.ResourceIndex, rooms []Room) *Change {
+func freed(dimensions *model.ResourceIndex, rooms []NodeAmount) *Change {
 	c := &Change{Kind: Free, Rooms: rooms}
-	same := !slices.ContainsFunc(rooms, func(room Room) bool { return !room.Amount.Equal(rooms[0].Amount) })
+	same := !slices.ContainsFunc(rooms, func(room NodeAmount) bool { return !room.Amount.Equal(rooms[0].Amount) })
 	switch {
 	case len(rooms) == 1:
 		c.words = fmt.Sprintf("free %s on node %s", dimensions.Format(rooms[0].Amount), rooms[0].Node)
@@ -68,7 +68,7 @@ func freed(dimensions *model.ResourceIndex, rooms []Room) *Change {
 }
 
 // named names up to a few of the nodes.
-func named(rooms []Room) string {
+func named(rooms []NodeAmount) string {
 	var names []string
 	for _, room := range rooms[:min(len(rooms), fewNodes)] {
 		names = append(names, room.Node)
@@ -81,7 +81,7 @@ func named(rooms []Room) string {
 
 // added says "add 2 nodes with 8 nvidia.com/gpu and 4 cpu each".
 func added(dimensions *model.ResourceIndex, nodes int, each model.Resources, pod *corev1.Pod) *Change {
-	c := &Change{Kind: Add, Nodes: nodes, Request: each, Like: []model.PodRef{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}}
+	c := &Change{Kind: Add, Nodes: nodes, Request: each, Template: []model.PodRef{{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}}}
 	c.words = counted(nodes, "node")
 	if !isZero(each) {
 		c.words += " with " + dimensions.Format(each)

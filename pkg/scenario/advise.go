@@ -16,7 +16,7 @@ import (
 // advise writes what would let each job start that the last cycle has refused.
 func (s *stage) advise() string {
 	var b strings.Builder
-	s.eachAdvice(remedy.DefaultBudget, func(job *model.Job, advice remedy.Advice) {
+	s.eachAdvice(remedy.DefaultBudget, func(job *model.Job, advice remedy.Suggestions) {
 		if len(advice) > 0 {
 			fmt.Fprintf(&b, "advice: %s: %s\n", jobName(job.Key), advice)
 		}
@@ -31,14 +31,14 @@ func (s *stage) advise() string {
 }
 
 // eachAdvice asks for advice about each job that the last cycle has refused, within a budget for each.
-func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Advice)) {
+func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Suggestions)) {
 	snapshot := s.state.Snapshot(s.world.now)
 	snapshot.Budgets, snapshot.EvictionBackoff = s.world.allBudgets(), s.spared
 	options := remedy.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.MaxAllocatable(snapshot)}
-	remedy.Ask(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
+	remedy.OpenSession(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
 		for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {
 			if job := snapshot.Job(key); job != nil {
-				advice, _ := remedy.Find(session, job, s.refusals[key], options)
+				advice, _ := remedy.Suggest(session, job, s.refusals[key], options)
 				tell(job, advice)
 			}
 		}

@@ -37,16 +37,16 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 		settleDown(t, s)
 		type told struct {
 			job    *model.Job
-			advice remedy.Advice
+			advice remedy.Suggestions
 		}
 		var all []told
-		s.eachAdvice(1_000_000, func(job *model.Job, advice remedy.Advice) {
+		s.eachAdvice(1_000_000, func(job *model.Job, advice remedy.Suggestions) {
 			all = append(all, told{job, advice})
 			leastRoom(t, s.state.Snapshot(s.world.now), job, advice)
 		})
 		for _, one := range all {
 			for _, change := range one.advice {
-				if change[0].Kind == remedy.Create && !change[0].Proven {
+				if change[0].Kind == remedy.Create && !change[0].Verified {
 					continue
 				}
 				trial := trial{t: t, newStage: newStage, stage: s, job: one.job.Key, remedy: change}
@@ -120,7 +120,7 @@ func settleDown(t *rapid.T, s *stage) {
 
 // leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many members go where.
 // That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is there to be evicted.
-func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice remedy.Advice) {
+func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice remedy.Suggestions) {
 	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != remedy.Free {
 		return
 	}
@@ -199,7 +199,7 @@ type trial struct {
 	newStage func() *stage
 	stage    *stage
 	job      model.JobKey
-	remedy   remedy.Remedy
+	remedy   remedy.Suggestion
 }
 
 func (c *trial) run() {
@@ -245,8 +245,8 @@ func smaller(change *remedy.Change) (all []*remedy.Change) {
 			}
 		}
 	case remedy.Uncordon:
-		for i := range change.Opened {
-			with(func(less *remedy.Change) { less.Opened = slices.Delete(slices.Clone(change.Opened), i, i+1) })
+		for i := range change.Uncordoned {
+			with(func(less *remedy.Change) { less.Uncordoned = slices.Delete(slices.Clone(change.Uncordoned), i, i+1) })
 		}
 	case remedy.Add:
 		with(func(less *remedy.Change) { less.Nodes-- })
@@ -256,8 +256,8 @@ func smaller(change *remedy.Change) (all []*remedy.Change) {
 		}
 	case remedy.LowerRole:
 		with(func(less *remedy.Change) {
-			less.OfRoles = slices.Clone(change.OfRoles)
-			less.OfRoles[0].MinMember++
+			less.PerRole = slices.Clone(change.PerRole)
+			less.PerRole[0].MinMember++
 		})
 		if change.To < change.From {
 			with(func(less *remedy.Change) { less.To++ })
@@ -330,7 +330,7 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 	case remedy.Ungate:
 		return s.befall("ungate", members, nil)
 	case remedy.Drop:
-		return each(func(pod *corev1.Pod) { change.Wish.Drop(&pod.Spec) })
+		return each(func(pod *corev1.Pod) { change.Constraint.Remove(&pod.Spec) })
 	case remedy.Free:
 		for _, room := range change.Rooms {
 			if err := w.changeNodes([]string{room.Node}, func(node *corev1.Node) { offer(node, dimensions.List(room.Amount)) }); err != nil {
@@ -338,9 +338,9 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 			}
 		}
 	case remedy.Uncordon:
-		return w.cordon(change.Opened, false)
+		return w.cordon(change.Uncordoned, false)
 	case remedy.Add:
-		return s.addNodes(w.pods[key(change.Like[0].Namespace, change.Like[0].Name)], change, dimensions)
+		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change, dimensions)
 	case remedy.LowerMinimum:
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
@@ -355,8 +355,8 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 		group := w.groups[jobName(job)].DeepCopy()
 		group.Spec.MinMember = change.To
 		for i := range group.Spec.Roles {
-			if role := &group.Spec.Roles[i]; role.Name == change.OfRoles[0].Name {
-				role.MinMember = change.OfRoles[0].MinMember
+			if role := &group.Spec.Roles[i]; role.Name == change.PerRole[0].Name {
+				role.MinMember = change.PerRole[0].MinMember
 			}
 		}
 		w.replaceGroup(jobName(job), group)
@@ -410,11 +410,11 @@ func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *mod
 // create makes members like those that are named, of the roles that are said.
 func (s *stage) create(members []string, change *remedy.Change) error {
 	var roles []string
-	for _, role := range change.OfRoles {
+	for _, role := range change.PerRole {
 		roles = append(roles, slices.Repeat([]string{role.Name}, int(role.MinMember))...)
 	}
 	for i := range change.Members {
-		pod := s.world.pods[key(change.Like[i].Namespace, change.Like[i].Name)].DeepCopy()
+		pod := s.world.pods[key(change.Template[i].Namespace, change.Template[i].Name)].DeepCopy()
 		pod.Name = fmt.Sprintf("more%d", i)
 		pod.UID = types.UID(key(pod.Namespace, pod.Name))
 		pod.Spec.SchedulingGates = nil

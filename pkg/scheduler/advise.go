@@ -36,7 +36,7 @@ const (
 type suggester struct {
 	known map[model.JobKey]suggestion
 	// sharedKey are the answers of this round, for jobs that are alike.
-	sharedKey map[remedy.Same]string
+	sharedKey map[remedy.ShareKey]string
 	// round counts the cycles before which something had happened.
 	round uint64
 	// queue are the jobs to ask about, in order. rebuild tells that it is out of date.
@@ -67,7 +67,7 @@ type queryKey struct {
 }
 
 func newAdvisor() *suggester {
-	return &suggester{known: map[model.JobKey]suggestion{}, sharedKey: map[remedy.Same]string{}}
+	return &suggester{known: map[model.JobKey]suggestion{}, sharedKey: map[remedy.ShareKey]string{}}
 }
 
 func askedOf(job *model.Job, refusal *model.Refusal) queryKey {
@@ -207,7 +207,7 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 	}
 	left -= len(snapshot.Nodes) / 4
 	ask := func() {
-		remedy.Ask(snapshot, s.profile, framework.Options{Verify: s.options.Verify, Memory: &s.memory}, func(session *framework.Session) {
+		remedy.OpenSession(snapshot, s.profile, framework.Options{Verify: s.options.Verify, Memory: &s.memory}, func(session *framework.Session) {
 			for left > 0 && len(a.queue) > 0 {
 				job, refusal := snapshot.Job(a.queue[0]), s.refusals[a.queue[0]]
 				a.queue = a.queue[1:]
@@ -232,12 +232,12 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 func (a *suggester) ask(
 	session *framework.Session, job *model.Job, refusal *model.Refusal, options remedy.Options,
 ) (text string, looks int) {
-	same, alike := remedy.Alike(session, job, refusal.Code)
+	same, alike := remedy.ShareKeyOf(session, job, refusal.Code)
 	each := 3 * len(job.Tasks) // of each the filters are asked, in two scopes, whether it is plain
 	if known, ok := a.sharedKey[same]; alike && ok {
 		return known, each
 	}
-	advice, looks := remedy.Find(session, job, refusal, options)
+	advice, looks := remedy.Suggest(session, job, refusal, options)
 	if alike {
 		a.sharedKey[same] = advice.String()
 	}

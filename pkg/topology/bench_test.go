@@ -38,7 +38,7 @@ func benchCluster(nodes, pods int) *model.Snapshot {
 		if i%100 < 50 {
 			requireApart(pod, corev1.LabelHostname) // half of the jobs
 		}
-		place(snapshot, benchTask(pod), snapshot.Nodes[i*7919%nodes])
+		nodeCount(snapshot, benchTask(pod), snapshot.Nodes[i*7919%nodes])
 	}
 	return snapshot
 }
@@ -55,7 +55,7 @@ func benchTask(pod *corev1.Pod) *model.Task {
 	return &model.Task{PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod}
 }
 
-func place(snapshot *model.Snapshot, task *model.Task, node *model.Node) {
+func nodeCount(snapshot *model.Snapshot, task *model.Task, node *model.Node) {
 	snapshot.Move(task, model.Placement{Status: model.Allocated, Node: node.Name})
 }
 
@@ -136,7 +136,7 @@ func decide(index *topology.Index, snapshot *model.Snapshot, task *model.Task, u
 		return false
 	}
 	used[best.Index] = true
-	place(snapshot, task, best)
+	nodeCount(snapshot, task, best)
 	return true
 }
 

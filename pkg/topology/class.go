@@ -17,16 +17,16 @@ type namespace struct {
 	exists, known bool
 }
 
-// class is all pods of one namespace that agree in the labels which some selector names.
-type class struct {
+// labelClass is all pods of one namespace that agree in the labels which some selector names.
+type labelClass struct {
 	namespace *namespace
 	labels    labels.Set
 	// present are its pods on nodes, leaving those of them that are being deleted.
-	present, leaving presence
+	present, leaving podCounts
 }
 
-// choice is what one term says about pods: in which namespaces, with which labels.
-type choice struct {
+// podSelector is what one term says about pods: in which namespaces, with which labels.
+type podSelector struct {
 	namespaces []string
 	// everywhere is all namespaces; byLabels chooses them by their labels, nil chooses none.
 	everywhere bool
@@ -35,12 +35,12 @@ type choice struct {
 }
 
 // newChoice reads a term of a pod in a namespace. A term that names no namespace means its own.
-func newChoice(own string, term *corev1.PodAffinityTerm) (choice, error) {
+func newChoice(own string, term *corev1.PodAffinityTerm) (podSelector, error) {
 	pods, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
 	if err != nil {
-		return choice{}, err
+		return podSelector{}, err
 	}
-	c := choice{namespaces: term.Namespaces, pods: pods}
+	c := podSelector{namespaces: term.Namespaces, pods: pods}
 	if term.NamespaceSelector == nil {
 		if len(term.Namespaces) == 0 {
 			c.namespaces = []string{own}
@@ -49,7 +49,7 @@ func newChoice(own string, term *corev1.PodAffinityTerm) (choice, error) {
 	}
 	byLabels, err := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
 	if err != nil {
-		return choice{}, err
+		return podSelector{}, err
 	}
 	if c.everywhere = byLabels.Empty(); !c.everywhere {
 		c.byLabels = byLabels
@@ -57,19 +57,19 @@ func newChoice(own string, term *corev1.PodAffinityTerm) (choice, error) {
 	return c, nil
 }
 
-// sees tells whether a pod that waits means the class with its term. Its selector of namespaces chooses among those that
+// matches tells whether a pod that waits means the class with its term. Its selector of namespaces chooses among those that
 // exist.
-func (x *Index) sees(c *choice, other *class) bool {
+func (x *Index) matches(c *podSelector, other *labelClass) bool {
 	return x.within(c, other.namespace, true) && c.pods.Matches(other.labels)
 }
 
-// concerns tells whether a pod on a node means the class with its term. A namespace that does not exist has no labels, and is
+// matchesClass tells whether a pod on a node means the class with its term. A namespace that does not exist has no labels, and is
 // chosen by whoever asks for none.
-func (x *Index) concerns(c *choice, other *class) bool {
+func (x *Index) matchesClass(c *podSelector, other *labelClass) bool {
 	return x.within(c, other.namespace, false) && c.pods.Matches(other.labels)
 }
 
-func (x *Index) within(c *choice, space *namespace, existing bool) bool {
+func (x *Index) within(c *podSelector, space *namespace, existing bool) bool {
 	if c.everywhere || slices.Contains(c.namespaces, space.name) {
 		return true
 	}
@@ -156,7 +156,7 @@ func (x *Index) learnSelector(selector *metav1.LabelSelector) {
 }
 
 // classOf returns the class of the pod.
-func (x *Index) classOf(pod *corev1.Pod) *class {
+func (x *Index) classOf(pod *corev1.Pod) *labelClass {
 	id := writeWord(x.scratch[:0], pod.Namespace)
 	for i, name := range x.labels {
 		if value, ok := pod.Labels[name]; ok {
@@ -170,13 +170,13 @@ func (x *Index) classOf(pod *corev1.Pod) *class {
 	return x.newClass(string(id), pod)
 }
 
-func (x *Index) newClass(id string, pod *corev1.Pod) *class {
+func (x *Index) newClass(id string, pod *corev1.Pod) *labelClass {
 	space := x.spaces[pod.Namespace]
 	if space == nil {
 		space = &namespace{name: pod.Namespace}
 		x.spaces[pod.Namespace] = space
 	}
-	c := &class{namespace: space, labels: labels.Set{}}
+	c := &labelClass{namespace: space, labels: labels.Set{}}
 	for _, name := range x.labels {
 		if value, ok := pod.Labels[name]; ok {
 			c.labels[name] = value
@@ -186,65 +186,65 @@ func (x *Index) newClass(id string, pod *corev1.Pod) *class {
 	x.everyClass = append(x.everyClass, c)
 	for _, name := range x.labels {
 		if value, ok := c.labels[name]; ok {
-			label := pair{name, value}
+			label := labelPair{name, value}
 			x.classesWith[label] = append(x.classesWith[label], c)
-			x.admit(c, x.tablesFor[label])
+			x.subscribeClass(c, x.tablesFor[label])
 		}
 	}
-	x.admit(c, x.openTables)
+	x.subscribeClass(c, x.openTables)
 	return c
 }
 
-// admit lets a new class feed those of the tables that count it.
-func (x *Index) admit(c *class, tables []*table) {
+// subscribeClass lets a new class feed those of the tables that count it.
+func (x *Index) subscribeClass(c *labelClass, tables []*domainCounts) {
 	for _, t := range tables {
-		x.offer(c, t)
+		x.subscribeIfMatching(c, t)
 	}
 }
 
-func (x *Index) offer(c *class, t *table) {
-	if !x.counts(t.crowd, c) {
+func (x *Index) subscribeIfMatching(c *labelClass, t *domainCounts) {
+	if !x.contains(t.crowd, c) {
 		return
 	}
-	c.present.feed(t, 1)
+	c.present.subscribe(t, 1)
 	if t.crowd.leaving {
-		c.leaving.feed(t, 1)
+		c.leaving.subscribe(t, 1)
 	}
 }
 
-// pair is a label with its value.
-type pair struct{ name, value string }
+// labelPair is a label with its value.
+type labelPair struct{ name, value string }
 
-// crowd is the pods that all of some choices take.
-type crowd struct {
-	choices []choice
+// podSet is the pods that all of some choices take.
+type podSet struct {
+	choices []podSelector
 	// leaving tells that pods that are being deleted count, too.
 	leaving bool
-	// nobody tells that it has none after all.
-	nobody bool
-	// guards are labels of which every such pod has one; none when there is no such thing.
-	guards []pair
+	// matchesNothing tells that it has none after all.
+	matchesNothing bool
+	// requiredPairs are labels of which every such pod has one; none when there is no such thing.
+	requiredPairs []labelPair
 }
 
-func newCrowd(leaving bool, choices ...choice) *crowd {
-	c := &crowd{choices: choices, leaving: leaving}
+func newPodSet(leaving bool, choices ...podSelector) *podSet {
+	c := &podSet{choices: choices, leaving: leaving}
 	for i := range choices {
-		if c.guards = guardsOf(choices[i].pods); len(c.guards) > 0 {
+		if c.requiredPairs = requiredPairsOf(choices[i].pods); len(c.requiredPairs) > 0 {
 			break
 		}
 	}
 	return c
 }
 
-// guardsOf returns labels of which every pod that the selector takes has exactly one; none when there is no such thing.
-func guardsOf(pods labels.Selector) []pair {
+// requiredPairsOf returns labels of which every pod that the selector takes has exactly one; none when there is no such thing.
+func requiredPairsOf(pods labels.Selector) []labelPair {
 	requirements, _ := pods.Requirements()
 	for i := range requirements {
 		switch r := &requirements[i]; r.Operator() {
 		case selection.In, selection.Equals, selection.DoubleEquals:
-			var guards []pair
+			var guards []labelPair
 			for _, value := range slices.Sorted(maps.Keys(r.Values())) {
-				guards = append(guards, pair{r.Key(), value})
+				guards = append(guards, labelPair{r.Key(), value})
 			}
 			return guards
 		}
@@ -252,40 +252,40 @@ func guardsOf(pods labels.Selector) []pair {
 	return nil
 }
 
-// counts tells whether the crowd has the class in it.
-func (x *Index) counts(c *crowd, of *class) bool {
+// contains tells whether the crowd has the class in it.
+func (x *Index) contains(c *podSet, of *labelClass) bool {
 	for i := range c.choices {
-		if !x.sees(&c.choices[i], of) {
+		if !x.matches(&c.choices[i], of) {
 			return false
 		}
 	}
-	return !c.nobody
+	return !c.matchesNothing
 }
 
-// question is what a table of a crowd answers.
-type question struct {
-	crowd *crowd
+// countsKey is what a table of a crowd answers.
+type countsKey struct {
+	crowd *podSet
 	key   *key
-	among *among
+	among *eligibleNodes
 }
 
 // table returns the crowd's numbers by domain of a key, counted from now on if they were not before.
-func (x *Index) table(c *crowd, k *key, among *among) *table {
-	asked := question{c, k, among}
+func (x *Index) table(c *podSet, k *key, among *eligibleNodes) *domainCounts {
+	asked := countsKey{c, k, among}
 	t := x.tables[asked]
 	if t == nil {
-		t = &table{key: k, crowd: c, among: among, counts: make([]int64, len(k.width))}
+		t = &domainCounts{key: k, crowd: c, among: among, counts: make([]int64, len(k.nodesPerDomain))}
 		x.tables[asked] = t
-		if len(c.guards) == 0 {
+		if len(c.requiredPairs) == 0 {
 			x.openTables = append(x.openTables, t)
 			for _, of := range x.everyClass {
-				x.offer(of, t)
+				x.subscribeIfMatching(of, t)
 			}
 		}
-		for _, guard := range c.guards {
+		for _, guard := range c.requiredPairs {
 			x.tablesFor[guard] = append(x.tablesFor[guard], t)
 			for _, of := range x.classesWith[guard] {
-				x.offer(of, t)
+				x.subscribeIfMatching(of, t)
 			}
 		}
 	}
@@ -294,14 +294,14 @@ func (x *Index) table(c *crowd, k *key, among *among) *table {
 }
 
 // dropTable stops counting what nobody asks for.
-func (x *Index) dropTable(asked question, t *table) {
-	t.unfeed()
+func (x *Index) dropTable(asked countsKey, t *domainCounts) {
+	t.unsubscribeAll()
 	delete(x.tables, asked)
-	is := func(other *table) bool { return other == t }
-	if len(t.crowd.guards) == 0 {
+	is := func(other *domainCounts) bool { return other == t }
+	if len(t.crowd.requiredPairs) == 0 {
 		x.openTables = slices.DeleteFunc(x.openTables, is)
 	}
-	for _, guard := range t.crowd.guards {
+	for _, guard := range t.crowd.requiredPairs {
 		if rest := slices.DeleteFunc(x.tablesFor[guard], is); len(rest) > 0 {
 			x.tablesFor[guard] = rest
 		} else {

@@ -3,12 +3,12 @@ package topology
 // NewTight returns an index that keeps next to nothing, so that all it does to keep little happens all the time.
 func NewTight(namespaces Namespaces) *Index {
 	x := New(namespaces)
-	x.limits = limits{tables: 3, recent: 4, known: 5, idle: 1}
+	x.limits = limits{tables: 3, recent: 4, known: 5, idleSessions: 1}
 	return x
 }
 
 // Counting tells whether labels of pods are looked at.
-func (x *Index) Counting() bool { return x.counting }
+func (x *Index) Counting() bool { return x.indexLabels }
 
 // Tables returns how many tables and receptions are counted.
 func (x *Index) Tables() int { return len(x.tables) + len(x.receptions) }
@@ -29,7 +29,7 @@ func (x *Index) Feeds() int {
 func (x *Index) Kept() int { return x.kept() }
 
 // Begun returns how often all counts were begun anew.
-func (x *Index) Begun() int { return x.begun }
+func (x *Index) Begun() int { return x.resets }
 
 // Recent returns how many pods are recognised by their address.
 func (x *Index) Recent() int { return len(x.recent) }

@@ -15,27 +15,27 @@ const (
 	// Fits: nothing does.
 	Fits Reason = iota
 	// Skewed: the node's domain has too many of the pods already.
-	Skewed
+	MaxSkewExceeded
 	// Unlabelled: the node lacks a label to spread over.
-	Unlabelled
+	LabelMissing
 	// Alone: none of the pods that must be near is near.
-	Alone
+	AffinityUnmatched
 	// Disliked: a pod is near that must not be.
-	Disliked
+	AntiAffinityViolated
 	// Unwelcome: a pod is near that wants none like it.
-	Unwelcome
+	ExistingAntiAffinity
 
 	// LastReason is the last of them.
-	LastReason = Unwelcome
+	LastReason = ExistingAntiAffinity
 )
 
 var reasonTexts = [...]string{
-	Fits:       "",
-	Skewed:     "didn't match pod topology spread constraints",
-	Unlabelled: "didn't match pod topology spread constraints (missing required label)",
-	Alone:      "didn't match pod affinity rules",
-	Disliked:   "didn't match pod anti-affinity rules",
-	Unwelcome:  "didn't satisfy existing pods anti-affinity rules",
+	Fits:                 "",
+	MaxSkewExceeded:      "didn't match pod topology spread constraints",
+	LabelMissing:         "didn't match pod topology spread constraints (missing required label)",
+	AffinityUnmatched:    "didn't match pod affinity rules",
+	AntiAffinityViolated: "didn't match pod anti-affinity rules",
+	ExistingAntiAffinity: "didn't satisfy existing pods anti-affinity rules",
 }
 
 // String returns kube-scheduler's words for it, which go after "node(s)"; empty for Fits.
@@ -43,14 +43,16 @@ func (r Reason) String() string { return reasonTexts[r] }
 
 // Evictable tells whether taking pods away could help, which is when kube-scheduler says Unschedulable and not
 // UnschedulableAndUnresolvable.
-func (r Reason) Evictable() bool { return r == Skewed || r == Disliked || r == Unwelcome }
+func (r Reason) Evictable() bool {
+	return r == MaxSkewExceeded || r == AntiAffinityViolated || r == ExistingAntiAffinity
+}
 
 // SpreadFilter is the hard topology spread constraints of one pod. It is valid until the snapshot changes.
 type SpreadFilter struct{ rules []spreadRule }
 
 type spreadRule struct {
 	key   *key
-	table *table
+	table *domainCounts
 	// most is how many pods the domain may have before the pod comes.
 	most int64
 }
@@ -81,7 +83,7 @@ const everywhere = 1 << 31
 func (x *Index) spreadRule(pod *corev1.Pod, c *constraint) spreadRule {
 	rule := spreadRule{key: x.key(c.key), most: c.maxSkew}
 	t := x.table(c.crowd, rule.key, x.among(&c.ground))
-	t.settle(x.layout)
+	t.computeMin(x.layout)
 	switch {
 	case int64(t.domains) < c.minDomains:
 	case t.domains == 0:
@@ -101,11 +103,11 @@ func (f *SpreadFilter) Check(node *model.Node) Reason {
 	for i := range f.rules {
 		rule := &f.rules[i]
 		domain := rule.key.at[node.Index]
-		if domain == nowhere {
-			return Unlabelled
+		if domain == noDomain {
+			return LabelMissing
 		}
 		if rule.table.count(domain) > rule.most {
-			return Skewed
+			return MaxSkewExceeded
 		}
 	}
 	return Fits
@@ -116,10 +118,10 @@ func (f *SpreadFilter) Check(node *model.Node) Reason {
 type AffinityFilter struct {
 	// with has a table for each term, of the pods that all terms mean; first tells that there are none and that the pod
 	// itself would be one.
-	with  []*table
+	with  []*domainCounts
 	first bool
 	// apart has a table for each term, unwelcome one for each key of the neighbours' terms.
-	apart, unwelcome []*table
+	apart, unwelcome []*domainCounts
 }
 
 // Affinity returns what required inter-pod affinity and anti-affinity keep the pod from, nil when nothing can. An error says
@@ -136,8 +138,8 @@ func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 		return nil, terms.err
 	}
 	self := x.classOf(pod)
-	var unwelcome []*table
-	for _, t := range x.receive(listener{class: self, refusals: true}).tables {
+	var unwelcome []*domainCounts
+	for _, t := range x.countsFor(incomingPod{class: self, refusals: true}).tables {
 		if t.total > 0 {
 			unwelcome = append(unwelcome, t)
 		}
@@ -152,14 +154,14 @@ func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 	return f, nil
 }
 
-func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *class) {
+func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *labelClass) {
 	var anybody int64
 	for _, label := range terms.withKeys {
 		t := x.table(terms.with, x.key(label), nil)
 		anybody += t.total
 		f.with = append(f.with, t)
 	}
-	f.first = len(f.with) > 0 && anybody == 0 && x.counts(terms.with, self)
+	f.first = len(f.with) > 0 && anybody == 0 && x.contains(terms.with, self)
 	for i := range terms.apart {
 		f.apart = append(f.apart, x.table(terms.apart[i].crowd, x.key(terms.apart[i].key), nil))
 	}
@@ -168,16 +170,16 @@ func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *class) {
 // Check returns what keeps the pod from the node, which must be one of the snapshot.
 func (f *AffinityFilter) Check(node *model.Node) Reason {
 	if len(f.with) > 0 && !f.near(node.Index) {
-		return Alone
+		return AffinityUnmatched
 	}
 	for _, t := range f.apart {
 		if t.on(node.Index) > 0 {
-			return Disliked
+			return AntiAffinityViolated
 		}
 	}
 	for _, t := range f.unwelcome {
 		if t.on(node.Index) > 0 {
-			return Unwelcome
+			return ExistingAntiAffinity
 		}
 	}
 	return Fits
@@ -189,7 +191,7 @@ func (f *AffinityFilter) near(node int) bool {
 	all := true
 	for _, t := range f.with {
 		domain := t.key.at[node]
-		if domain == nowhere {
+		if domain == noDomain {
 			return false
 		}
 		all = all && t.count(domain) > 0

@@ -21,8 +21,8 @@ type limits struct {
 	// known is how many more classes, sets of terms and the like may be kept than twice those that there were after the first
 	// session since counting last began; past it, it begins again, with those that the cluster still has use for.
 	known int
-	// idle is after how many sessions in which nobody asked about labels they are looked at no more.
-	idle uint64
+	// idleSessions is after how many sessions in which nobody asked about labels they are looked at no more.
+	idleSessions uint64
 }
 
 // Index keeps the counts of one cluster. The goroutine that owns the snapshot owns it; it lives as long as the process.
@@ -41,47 +41,47 @@ type Index struct {
 
 	// session counts calls of Follow, counted is the last one in which somebody asked about labels; clock counts questions.
 	session, counted, clock uint64
-	// counting tells that pods on nodes are told apart by class; stale that everything must be counted anew first.
-	counting, stale bool
+	// indexLabels tells that pods on nodes are told apart by class; stale that everything must be counted anew first.
+	indexLabels, stale bool
 	// labels are those that some selector names.
 	labels []string
-	// begun is how often all counts were begun anew.
-	begun int
+	// resets is how often all counts were begun anew.
+	resets int
 	// known is how much was kept after the first session since counting last began.
 	known int
 
-	slots []slot
+	slots []nodeEntry
 	free  []int32
 	// at is the slot of each node by its place in the snapshot. layout counts how often nodes changed.
 	at     []int32
 	layout uint64
 
-	keys    map[keyName]*key
-	perNode *key
-	amongs  map[string]*among
+	keys     map[keyName]*key
+	perNode  *key
+	eligible map[string]*eligibleNodes
 
 	spaces      map[string]*namespace
-	classes     map[string]*class
-	everyClass  []*class
-	classesWith map[pair][]*class
-	tables      map[question]*table
-	tablesFor   map[pair][]*table
-	openTables  []*table
+	classes     map[string]*labelClass
+	everyClass  []*labelClass
+	classesWith map[labelPair][]*labelClass
+	tables      map[countsKey]*domainCounts
+	tablesFor   map[labelPair][]*domainCounts
+	openTables  []*domainCounts
 
 	terms          map[string]*terms
-	voicesFor      map[pair][]voice
-	openVoices     []voice
-	receptions     map[listener]*reception
-	everyReception []*reception
+	termsByLabel   map[labelPair][]existingTerm
+	unindexedTerms []existingTerm
+	receptions     map[incomingPod]*existingTermCounts
+	everyReception []*existingTermCounts
 	spreads        map[string]*spreads
 
-	recent  map[*corev1.Pod]profile
+	recent  map[*corev1.Pod]podProfile
 	scratch []byte
 }
 
 // New returns an index that has counted nothing yet.
 func New(namespaces Namespaces) *Index {
-	x := &Index{namespaces: namespaces, limits: limits{tables: 512, recent: 4096, known: 4096, idle: 128}}
+	x := &Index{namespaces: namespaces, limits: limits{tables: 512, recent: 4096, known: 4096, idleSessions: 128}}
 	x.begin()
 	return x
 }
@@ -110,8 +110,8 @@ func (x *Index) Follow(snapshot *model.Snapshot) {
 	if x.known == 0 {
 		x.known = x.kept()
 	}
-	if x.counting && x.session-x.counted > x.limits.idle {
-		x.counting, x.stale = false, true
+	if x.indexLabels && x.session-x.counted > x.limits.idleSessions {
+		x.indexLabels, x.stale = false, true
 	}
 	if kept := x.kept(); x.known > 0 && kept > 2*x.known+x.limits.known {
 		x.labels, x.stale = nil, true
@@ -126,34 +126,34 @@ func (x *Index) Follow(snapshot *model.Snapshot) {
 func (x *Index) ResetCache() { x.ahead, x.stale = nil, true }
 
 func (x *Index) kept() int {
-	return len(x.classes) + len(x.terms) + len(x.spreads) + len(x.keys) + len(x.amongs)
+	return len(x.classes) + len(x.terms) + len(x.spreads) + len(x.keys) + len(x.eligible)
 }
 
 // begin forgets all counts.
 func (x *Index) begin() {
-	x.begun++
+	x.resets++
 	x.mark, x.stale, x.known = model.Cursor{}, false, 0
 	x.slots, x.free, x.at = nil, nil, nil
-	x.keys, x.amongs = map[keyName]*key{}, map[string]*among{}
-	x.perNode = &key{single: true, numbers: map[string]int32{}}
-	x.spaces, x.classes, x.everyClass = map[string]*namespace{}, map[string]*class{}, nil
-	x.classesWith = map[pair][]*class{}
-	x.tables, x.tablesFor, x.openTables = map[question]*table{}, map[pair][]*table{}, nil
+	x.keys, x.eligible = map[keyName]*key{}, map[string]*eligibleNodes{}
+	x.perNode = &key{perNode: true, numbers: map[string]int32{}}
+	x.spaces, x.classes, x.everyClass = map[string]*namespace{}, map[string]*labelClass{}, nil
+	x.classesWith = map[labelPair][]*labelClass{}
+	x.tables, x.tablesFor, x.openTables = map[countsKey]*domainCounts{}, map[labelPair][]*domainCounts{}, nil
 	x.terms = map[string]*terms{}
-	x.voicesFor, x.openVoices = map[pair][]voice{}, nil
-	x.receptions, x.everyReception = map[listener]*reception{}, nil
+	x.termsByLabel, x.unindexedTerms = map[labelPair][]existingTerm{}, nil
+	x.receptions, x.everyReception = map[incomingPod]*existingTermCounts{}, nil
 	x.spreads = map[string]*spreads{}
-	x.recent = map[*corev1.Pod]profile{}
+	x.recent = map[*corev1.Pod]podProfile{}
 }
 
 // ask brings the counts up to date for a question about the pod, and returns what the pod wants. labels tells that the
 // question is about labels, whatever the pod wants.
-func (x *Index) ask(pod *corev1.Pod, labels bool) profile {
+func (x *Index) ask(pod *corev1.Pod, labels bool) podProfile {
 	x.clock++
-	if labels || saysAnything(pod) || len(pod.Spec.TopologySpreadConstraints) > 0 {
+	if labels || hasPodAffinity(pod) || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		x.counted = x.session
-		x.stale = x.stale || !x.counting
-		x.counting = true
+		x.stale = x.stale || !x.indexLabels
+		x.indexLabels = true
 	}
 	for {
 		if x.stale {
@@ -165,7 +165,7 @@ func (x *Index) ask(pod *corev1.Pod, labels bool) profile {
 		if x.stale {
 			continue
 		}
-		x.thin()
+		x.evictUnused()
 		return asked
 	}
 }
@@ -200,9 +200,9 @@ func (x *Index) catchUp() {
 		case change.Pod == nil:
 			x.renew(at)
 		case change.Added:
-			x.stand(at, x.profileOf(change.Pod).kind, 1)
+			x.addTally(at, x.profileOf(change.Pod).kind, 1)
 		default:
-			x.stand(at, x.profileOf(change.Pod).kind, -1)
+			x.addTally(at, x.profileOf(change.Pod).kind, -1)
 		}
 	}
 	x.mark = journal.Cursor()
@@ -212,7 +212,7 @@ func (x *Index) catchUp() {
 // new or have changed are counted anew.
 func (x *Index) compare() {
 	nodes := x.snapshot.Nodes
-	x.at = slices.Repeat([]int32{nowhere}, len(nodes))
+	x.at = slices.Repeat([]int32{noDomain}, len(nodes))
 	for i := range x.slots {
 		node := x.slots[i].node
 		switch {
@@ -223,12 +223,12 @@ func (x *Index) compare() {
 				x.recount(int32(i))
 			}
 		default:
-			x.vacate(int32(i))
+			x.removeNode(int32(i))
 		}
 	}
 	for _, node := range nodes {
-		if x.at[node.Index] == nowhere {
-			x.at[node.Index] = x.occupy(node)
+		if x.at[node.Index] == noDomain {
+			x.at[node.Index] = x.addNode(node)
 		}
 		if x.stale {
 			return // all begins anew, with the labels that are known now
@@ -242,8 +242,8 @@ func (x *Index) compare() {
 func (x *Index) place(k *key) {
 	k.at = make([]int32, len(x.at))
 	for i, at := range x.at {
-		if at == nowhere { // a key that first came up while the slots are compared is placed again behind that
-			k.at[i] = nowhere
+		if at == noDomain { // a key that first came up while the slots are compared is placed again behind that
+			k.at[i] = noDomain
 			continue
 		}
 		k.at[i] = k.of[at]
@@ -266,7 +266,7 @@ func (x *Index) keyOf(name keyName) *key {
 		k = &key{keyName: name, numbers: map[string]int32{}}
 		x.keys[name] = k
 		for i := range x.slots {
-			k.of = append(k.of, nowhere)
+			k.of = append(k.of, noDomain)
 			if x.slots[i].node != nil {
 				k.enter(int32(i), x.slots[i].object)
 			}
@@ -276,40 +276,40 @@ func (x *Index) keyOf(name keyName) *key {
 	return k
 }
 
-// profile is all that matters about a pod: on a node, and as one that waits.
-type profile struct {
-	kind kind
+// podProfile is all that matters about a pod: on a node, and as one that waits.
+type podProfile struct {
+	kind podKind
 	// spreads are nil when the pod has none.
 	spreads *spreads
 }
 
 // profileOf returns what matters about a pod, from memory if it was asked lately: who is placed and taken away in turn is
 // seen again and again.
-func (x *Index) profileOf(pod *corev1.Pod) profile {
-	if !x.counting && !saysAnything(pod) && len(pod.Spec.TopologySpreadConstraints) == 0 {
-		return profile{}
+func (x *Index) profileOf(pod *corev1.Pod) podProfile {
+	if !x.indexLabels && !hasPodAffinity(pod) && len(pod.Spec.TopologySpreadConstraints) == 0 {
+		return podProfile{}
 	}
 	known, ok := x.recent[pod]
 	if !ok {
-		known = profile{kind: x.classify(pod), spreads: x.spreadsOf(pod)}
+		known = podProfile{kind: x.classify(pod), spreads: x.spreadsOf(pod)}
 		if len(x.recent) >= x.limits.recent {
-			x.recent = map[*corev1.Pod]profile{}
+			x.recent = map[*corev1.Pod]podProfile{}
 		}
 		x.recent[pod] = known
 	}
 	return known
 }
 
-func (x *Index) classify(pod *corev1.Pod) kind {
-	k := kind{terms: x.termsOf(pod)}
-	if x.counting {
+func (x *Index) classify(pod *corev1.Pod) podKind {
+	k := podKind{terms: x.termsOf(pod)}
+	if x.indexLabels {
 		k.class, k.leaving = x.classOf(pod), pod.DeletionTimestamp != nil
 	}
 	return k
 }
 
-// thin drops the counts that were not asked for in a while, when there are too many.
-func (x *Index) thin() {
+// evictUnused drops the counts that were not asked for in a while, when there are too many.
+func (x *Index) evictUnused() {
 	if len(x.tables)+len(x.receptions) <= x.limits.tables {
 		return
 	}
@@ -329,8 +329,8 @@ func (x *Index) thin() {
 	}
 	for _, r := range x.receptions {
 		if r.used < latest {
-			x.dropReception(r)
+			x.dropCounts(r)
 		}
 	}
-	x.everyReception = slices.DeleteFunc(x.everyReception, func(r *reception) bool { return r.used < latest })
+	x.everyReception = slices.DeleteFunc(x.everyReception, func(r *existingTermCounts) bool { return r.used < latest })
 }

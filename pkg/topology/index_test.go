@@ -45,9 +45,9 @@ func TestTheLeastDomainFollowsPodsAndNodes(t *testing.T) {
 	}
 	expect("with nobody there", "[0 0]")
 	one, two := benchTask(benchPod("one", "job", 1)), benchTask(benchPod("two", "job", 2))
-	place(snapshot, one, a)
+	nodeCount(snapshot, one, a)
 	expect("with one in zone 1", "[1 0]")
-	place(snapshot, two, b)
+	nodeCount(snapshot, two, b)
 	expect("with one in each zone", "[0 0]")
 	snapshot.SetNodes([]*model.Node{a, b, zonedNode("c", "3")})
 	expect("with an empty zone", "[1 1 0]")
@@ -92,7 +92,7 @@ func TestNothingIsAskedOfAClusterWhereNobodyMinds(t *testing.T) {
 	index.Follow(snapshot)
 	pod := benchPod("plain", "job", 0)
 	task := benchTask(benchPod("other", "job", 1))
-	place(snapshot, task, snapshot.Nodes[0])
+	nodeCount(snapshot, task, snapshot.Nodes[0])
 	allocated := testing.AllocsPerRun(100, func() {
 		if f, err := index.Affinity(pod); f != nil || err != nil || index.AffinityScore(pod, 1) != nil {
 			t.Error("there is something to say")
@@ -113,7 +113,7 @@ func comeAndGo(t *testing.T, index *topology.Index, snapshot *model.Snapshot, fr
 			t.Fatal(err)
 		}
 		task := benchTask(pod)
-		place(snapshot, task, snapshot.Nodes[i%4])
+		nodeCount(snapshot, task, snapshot.Nodes[i%4])
 		snapshot.Move(task, model.Placement{})
 	}
 }

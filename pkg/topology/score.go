@@ -15,11 +15,11 @@ func podLabels(pod *corev1.Pod) labels.Set { return labels.Set(pod.Labels) }
 // is valid until the snapshot changes.
 type AffinityScore struct {
 	own  []weighted
-	said []*table
+	said []*domainCounts
 }
 
 type weighted struct {
-	table  *table
+	table  *domainCounts
 	weight int64
 }
 
@@ -35,8 +35,8 @@ func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 		return nil
 	}
 	var own []weighted
-	var said []*table
-	for _, t := range x.receive(listener{class: x.classOf(pod), needs: required}).tables {
+	var said []*domainCounts
+	for _, t := range x.countsFor(incomingPod{class: x.classOf(pod), needs: required}).tables {
 		if t.total > 0 {
 			said = append(said, t)
 		}
@@ -82,7 +82,7 @@ type softRule struct {
 	// domains is the key by which table counts: every node for itself where the key is the host's name, and a domain of those
 	// without the label where not all labels must be there.
 	domains *key
-	table   *table
+	table   *domainCounts
 	// slack is added for a node that has the label, weight counts for each pod.
 	slack, weight float64
 }
@@ -124,7 +124,7 @@ func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *Spr
 			rule.domains = x.perNode
 			rule.table = x.table(c.crowd, rule.domains, nil) // whatever the ground: a node counts for itself
 		} else {
-			rule.domains = x.keyOf(keyName{label: c.key, lax: !all})
+			rule.domains = x.keyOf(keyName{label: c.key, missingAsEmpty: !all})
 			rule.table = x.table(c.crowd, rule.domains, x.among(&c.ground))
 		}
 		s.rules[i] = rule
@@ -140,7 +140,7 @@ func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *Spr
 func (s *SpreadScore) sizes(candidates []*model.Node) []int {
 	seen, sizes := make([][]bool, len(s.rules)), make([]int, len(s.rules))
 	for i := range s.rules {
-		seen[i] = make([]bool, len(s.rules[i].domains.width))
+		seen[i] = make([]bool, len(s.rules[i].domains.nodesPerDomain))
 	}
 	for _, node := range candidates {
 		if s.ignores(node.Index) {
@@ -174,7 +174,7 @@ func (s *SpreadScore) ignores(node int) bool {
 		return false
 	}
 	for i := range s.rules {
-		if s.rules[i].key.at[node] == nowhere {
+		if s.rules[i].key.at[node] == noDomain {
 			return true
 		}
 	}
@@ -186,7 +186,7 @@ func (s *SpreadScore) number(node int) int64 {
 	var sum float64
 	for i := range s.rules {
 		rule := &s.rules[i]
-		if rule.key.at[node] != nowhere {
+		if rule.key.at[node] != noDomain {
 			sum += float64(rule.table.on(node))*rule.weight + rule.slack
 		}
 	}

@@ -12,41 +12,41 @@ import (
 
 // This file knows which nodes there are and who is on them. It feeds the counts and asks nothing of them.
 
-// slot is one node and who is on it, as far as it matters.
-type slot struct {
+// nodeEntry is one node and who is on it, as far as it matters.
+type nodeEntry struct {
 	node *model.Node
 	// object is the node as it was counted.
 	object *corev1.Node
-	pods   []standing
+	pods   []podTally
 }
 
-// standing is so many pods of one kind.
-type standing struct {
-	kind  kind
+// podTally is so many pods of one kind.
+type podTally struct {
+	kind  podKind
 	count int32
 }
 
-// kind is all that matters about a pod on a node. The zero kind does not matter.
-type kind struct {
+// podKind is all that matters about a pod on a node. The zero kind does not matter.
+type podKind struct {
 	// class is nil while labels do not matter; terms are nil when the pod has none.
-	class   *class
+	class   *labelClass
 	terms   *terms
 	leaving bool
 }
 
-// occupy takes in a node with everybody on it.
-func (x *Index) occupy(node *model.Node) int32 {
+// addNode takes in a node with everybody on it.
+func (x *Index) addNode(node *model.Node) int32 {
 	var at int32
 	if last := len(x.free) - 1; last >= 0 {
 		at = x.free[last]
 		x.free = x.free[:last]
 	} else {
 		at = int32(len(x.slots))
-		x.slots = append(x.slots, slot{})
+		x.slots = append(x.slots, nodeEntry{})
 	}
-	x.slots[at] = slot{node: node, object: objectOf(node)}
+	x.slots[at] = nodeEntry{node: node, object: objectOf(node)}
 	x.enter(at)
-	x.settleIn(at)
+	x.addPods(at)
 	return at
 }
 
@@ -58,42 +58,42 @@ func objectOf(node *model.Node) *corev1.Node {
 	return node.Object
 }
 
-func (x *Index) settleIn(at int32) {
+func (x *Index) addPods(at int32) {
 	for _, task := range x.slots[at].node.Tasks {
 		if task.Pod != nil && !(x.foresees && task.ReleasesResources()) {
-			x.stand(at, x.classify(task.Pod), 1)
+			x.addTally(at, x.classify(task.Pod), 1)
 		}
 	}
 }
 
-// vacate forgets a node with everybody on it.
-func (x *Index) vacate(at int32) {
-	x.everybody(at, -1)
+// removeNode forgets a node with everybody on it.
+func (x *Index) removeNode(at int32) {
+	x.forEachPod(at, -1)
 	x.leave(at)
-	x.slots[at] = slot{}
+	x.slots[at] = nodeEntry{}
 	x.free = append(x.free, at)
 }
 
 // recount takes in a node again, as it is now.
 func (x *Index) recount(at int32) {
-	x.everybody(at, -1)
+	x.forEachPod(at, -1)
 	clear(x.slots[at].pods)
 	x.slots[at].pods = x.slots[at].pods[:0]
 	x.renew(at)
-	x.settleIn(at)
+	x.addPods(at)
 }
 
 // renew takes in a new version of a node; who is on it stays.
 func (x *Index) renew(at int32) {
 	s := &x.slots[at]
 	before := s.object
-	if s.object = objectOf(s.node); sameGround(before, s.object) {
+	if s.object = objectOf(s.node); sameTopologyFields(before, s.object) {
 		return
 	}
-	x.everybody(at, -1)
+	x.forEachPod(at, -1)
 	x.leave(at)
 	x.enter(at)
-	x.everybody(at, 1)
+	x.forEachPod(at, 1)
 	x.layout++
 	x.eachKey(func(k *key) {
 		if i := s.node.Index; i < len(k.at) {
@@ -102,8 +102,8 @@ func (x *Index) renew(at int32) {
 	})
 }
 
-// sameGround tells whether nothing about the node changed that could matter here.
-func sameGround(a, b *corev1.Node) bool {
+// sameTopologyFields tells whether nothing about the node changed that could matter here.
+func sameTopologyFields(a, b *corev1.Node) bool {
 	return a == b || maps.Equal(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
 }
@@ -111,47 +111,47 @@ func sameGround(a, b *corev1.Node) bool {
 func (x *Index) enter(at int32) {
 	node := x.slots[at].object
 	x.eachKey(func(k *key) { k.enter(at, node) })
-	for _, a := range x.amongs {
+	for _, a := range x.eligible {
 		a.enter(at, node)
 	}
 }
 
 func (x *Index) leave(at int32) {
 	x.eachKey(func(k *key) { k.leave(at) })
-	for _, a := range x.amongs {
+	for _, a := range x.eligible {
 		a.has[at] = false
 	}
 }
 
-// everybody counts all pods on a node, or takes them all off the counts, without changing who is there.
-func (x *Index) everybody(at int32, sign int32) {
+// forEachPod counts all pods on a node, or takes them all off the counts, without changing who is there.
+func (x *Index) forEachPod(at int32, sign int32) {
 	for _, s := range x.slots[at].pods {
 		x.move(at, s.kind, sign*s.count)
 	}
 }
 
-// stand puts a pod of a kind on a node, or takes it away.
-func (x *Index) stand(at int32, k kind, n int32) {
-	if k == (kind{}) {
+// addTally puts a pod of a kind on a node, or takes it away.
+func (x *Index) addTally(at int32, k podKind, n int32) {
+	if k == (podKind{}) {
 		return
 	}
 	pods := x.slots[at].pods
-	i := slices.IndexFunc(pods, func(s standing) bool { return s.kind == k })
+	i := slices.IndexFunc(pods, func(s podTally) bool { return s.kind == k })
 	if i < 0 {
-		pods = append(pods, standing{kind: k})
+		pods = append(pods, podTally{kind: k})
 		i = len(pods) - 1
 	}
 	if pods[i].count += n; pods[i].count == 0 {
 		last := len(pods) - 1
 		pods[i] = pods[last]
-		pods[last] = standing{}
+		pods[last] = podTally{}
 		pods = pods[:last]
 	}
 	x.slots[at].pods = pods
 	x.move(at, k, n)
 }
 
-func (x *Index) move(at int32, k kind, n int32) {
+func (x *Index) move(at int32, k podKind, n int32) {
 	switch {
 	case k.class == nil:
 	case k.leaving:

@@ -32,13 +32,13 @@ type constraint struct {
 	// pods are those that are counted, with whatever labels they are found by. Terminating ones are not.
 	pods labels.Selector
 	// crowd is the same for a table. A selector of all pods finds nobody there, as in kube-scheduler.
-	crowd *crowd
+	crowd *podSet
 	// ground are the nodes that count.
-	ground ground
+	ground nodeInclusion
 }
 
-// ground says which nodes a constraint looks at.
-type ground struct {
+// nodeInclusion says which nodes a constraint looks at.
+type nodeInclusion struct {
 	// id is equal exactly for those that say the same.
 	id string
 	// keys are the labels that a node must have.
@@ -50,8 +50,8 @@ type ground struct {
 	fits, tolerated bool
 }
 
-// holds tells whether a node counts.
-func (g *ground) holds(node *corev1.Node) bool {
+// includes tells whether a node counts.
+func (g *nodeInclusion) includes(node *corev1.Node) bool {
 	for _, name := range g.keys {
 		if _, ok := node.Labels[name]; !ok {
 			return false
@@ -73,25 +73,25 @@ func (g *ground) holds(node *corev1.Node) bool {
 	return !repels
 }
 
-// among is a ground, worked out for every slot.
-type among struct {
-	ground ground
+// eligibleNodes is a ground, worked out for every slot.
+type eligibleNodes struct {
+	ground nodeInclusion
 	has    []bool
 }
 
-func (a *among) enter(slot int32, node *corev1.Node) {
+func (a *eligibleNodes) enter(slot int32, node *corev1.Node) {
 	for len(a.has) <= int(slot) {
 		a.has = append(a.has, false)
 	}
-	a.has[slot] = a.ground.holds(node)
+	a.has[slot] = a.ground.includes(node)
 }
 
 // among returns the slots of a ground.
-func (x *Index) among(g *ground) *among {
-	a := x.amongs[g.id]
+func (x *Index) among(g *nodeInclusion) *eligibleNodes {
+	a := x.eligible[g.id]
 	if a == nil {
-		a = &among{ground: *g, has: make([]bool, len(x.slots))}
-		x.amongs[g.id] = a
+		a = &eligibleNodes{ground: *g, has: make([]bool, len(x.slots))}
+		x.eligible[g.id] = a
 		for i := range x.slots {
 			if x.slots[i].node != nil {
 				a.enter(int32(i), x.slots[i].object)
@@ -117,7 +117,7 @@ func (x *Index) spreadsOf(pod *corev1.Pod) *spreads {
 		}
 	}
 	id.WriteByte(0)
-	where := whereabouts(pod)
+	where := encodeNodeConstraints(pod)
 	id.WriteString(where)
 	list := corev1.PodSpec{TopologySpreadConstraints: written}
 	text, err := list.Marshal()
@@ -134,8 +134,8 @@ func (x *Index) spreadsOf(pod *corev1.Pod) *spreads {
 	return s
 }
 
-// whereabouts writes down everything about the pod that a ground may look at.
-func whereabouts(pod *corev1.Pod) string {
+// encodeNodeConstraints writes down everything about the pod that a ground may look at.
+func encodeNodeConstraints(pod *corev1.Pod) string {
 	spec := corev1.PodSpec{NodeSelector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations}
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -180,7 +180,7 @@ func (x *Index) readConstraints(
 func newConstraint(pod *corev1.Pod, written *corev1.TopologySpreadConstraint, pods labels.Selector) constraint {
 	c := constraint{
 		key: written.TopologyKey, maxSkew: int64(written.MaxSkew), minDomains: 1, pods: pods,
-		ground: ground{
+		ground: nodeInclusion{
 			affinity: nodeaffinity.GetRequiredNodeAffinity(pod), tolerations: pod.Spec.Tolerations,
 			fits:      written.NodeAffinityPolicy == nil || *written.NodeAffinityPolicy == corev1.NodeInclusionPolicyHonor,
 			tolerated: written.NodeTaintsPolicy != nil && *written.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
@@ -189,13 +189,13 @@ func newConstraint(pod *corev1.Pod, written *corev1.TopologySpreadConstraint, po
 	if written.MinDomains != nil {
 		c.minDomains = int64(*written.MinDomains)
 	}
-	c.crowd = newCrowd(false, choice{namespaces: []string{pod.Namespace}, pods: pods})
-	c.crowd.nobody = pods.Empty()
+	c.crowd = newPodSet(false, podSelector{namespaces: []string{pod.Namespace}, pods: pods})
+	c.crowd.matchesNothing = pods.Empty()
 	return c
 }
 
 // name writes down what the ground says; where is what the pod does.
-func (g *ground) name(where string) {
+func (g *nodeInclusion) name(where string) {
 	if !g.fits && !g.tolerated {
 		where = ""
 	}
@@ -223,7 +223,7 @@ func spreadPods(pod *corev1.Pod, written *corev1.TopologySpreadConstraint) (labe
 
 // defaultsOf returns the constraints of a pod that is spread by default.
 func (x *Index) defaultsOf(pod *corev1.Pod, pods labels.Selector) constraints {
-	where := whereabouts(pod)
+	where := encodeNodeConstraints(pod)
 	id := fmt.Sprintf("default\x00%s\x00%s\x00%s", pod.Namespace, pods, where)
 	s := x.spreads[id]
 	if s == nil {

@@ -13,55 +13,55 @@ type terms struct {
 	err error
 
 	// with are the pods that all required affinity terms mean, nil when there are none; withKeys are the terms' keys.
-	with     *crowd
+	with     *podSet
 	withKeys []string
 	// apart are the required anti-affinity terms, prefers the preferred ones of both kinds.
 	apart   []term
 	prefers []term
 	// said are the same as the neighbours hear them.
-	said []said
+	said []indexedTerm
 
 	// holders are the pods on nodes that say so.
-	holders presence
+	holders podCounts
 }
 
 // term is one term of a pod that waits.
 type term struct {
-	crowd *crowd
+	crowd *podSet
 	key   string
 	// weight is how much a preferred term adds to a node, negative for anti-affinity.
 	weight int64
 }
 
-// tone is how strongly something is said.
-type tone int8
+// termKind is how strongly something is said.
+type termKind int8
 
 const (
 	// refuses: no such pod may come near.
-	refuses tone = iota
+	requiredAntiAffinity termKind = iota
 	// needs: such a pod must be near.
-	needs
+	requiredAffinity
 	// leans: such a pod had better be near, or had better not.
-	leans
+	preferred
 )
 
-// said is one term of a pod on a node.
-type said struct {
-	choice choice
+// indexedTerm is one term of a pod on a node.
+type indexedTerm struct {
+	choice podSelector
 	key    string
-	tone   tone
+	tone   termKind
 	weight int64
 }
 
-// saysAnything tells whether the pod has a say about its neighbours.
-func saysAnything(pod *corev1.Pod) bool {
+// hasPodAffinity tells whether the pod has a say about its neighbours.
+func hasPodAffinity(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
 }
 
 // termsOf returns what the pod says, nil for nothing.
 func (x *Index) termsOf(pod *corev1.Pod) *terms {
-	if !saysAnything(pod) {
+	if !hasPodAffinity(pod) {
 		return nil
 	}
 	x.scratch = writeAffinity(writeWord(x.scratch[:0], pod.Namespace), pod.Spec.Affinity)
@@ -79,25 +79,25 @@ func (x *Index) newTerms(pod *corev1.Pod) *terms {
 	r := reader{index: x, namespace: pod.Namespace, terms: &terms{}}
 	r.read(pod.Spec.Affinity)
 	for i := range r.terms.said {
-		v := voice{said: &r.terms.said[i], holders: &r.terms.holders}
-		guards := guardsOf(v.said.choice.pods)
+		v := existingTerm{said: &r.terms.said[i], holders: &r.terms.holders}
+		guards := requiredPairsOf(v.said.choice.pods)
 		for _, guard := range guards {
-			x.voicesFor[guard] = append(x.voicesFor[guard], v)
+			x.termsByLabel[guard] = append(x.termsByLabel[guard], v)
 		}
 		if len(guards) == 0 {
-			x.openVoices = append(x.openVoices, v)
+			x.unindexedTerms = append(x.unindexedTerms, v)
 		}
 		for _, one := range x.everyReception {
-			x.hear(one, v)
+			x.subscribeTerm(one, v)
 		}
 	}
 	return r.terms
 }
 
-// voice is one thing said and the pods on nodes that say it.
-type voice struct {
-	said    *said
-	holders *presence
+// existingTerm is one thing said and the pods on nodes that say it.
+type existingTerm struct {
+	said    *indexedTerm
+	holders *podCounts
 }
 
 // reader reads the terms of pods in a namespace.
@@ -138,7 +138,7 @@ func (r *reader) read(affinity *corev1.Affinity) {
 }
 
 // choose reads one term and sees to it that the labels it names are heeded.
-func (r *reader) choose(term *corev1.PodAffinityTerm) (choice, error) {
+func (r *reader) choose(term *corev1.PodAffinityTerm) (podSelector, error) {
 	c, err := newChoice(r.namespace, term)
 	if err == nil {
 		r.index.learn(c.pods)
@@ -147,8 +147,8 @@ func (r *reader) choose(term *corev1.PodAffinityTerm) (choice, error) {
 }
 
 func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
-	var choices []choice
-	var heard []said
+	var choices []podSelector
+	var heard []indexedTerm
 	var keys []string
 	for i := range list {
 		c, err := r.choose(&list[i])
@@ -156,10 +156,10 @@ func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
 			return err
 		}
 		choices, keys = append(choices, c), append(keys, list[i].TopologyKey)
-		heard = append(heard, said{choice: c, key: list[i].TopologyKey, tone: needs})
+		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAffinity})
 	}
 	if len(choices) > 0 {
-		r.terms.with, r.terms.withKeys = newCrowd(true, choices...), keys
+		r.terms.with, r.terms.withKeys = newPodSet(true, choices...), keys
 	}
 	r.terms.said = append(r.terms.said, heard...)
 	return nil
@@ -167,14 +167,14 @@ func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
 
 func (r *reader) readApart(list []corev1.PodAffinityTerm) error {
 	var apart []term
-	var heard []said
+	var heard []indexedTerm
 	for i := range list {
 		c, err := r.choose(&list[i])
 		if err != nil {
 			return err
 		}
-		apart = append(apart, term{crowd: newCrowd(true, c), key: list[i].TopologyKey})
-		heard = append(heard, said{choice: c, key: list[i].TopologyKey, tone: refuses})
+		apart = append(apart, term{crowd: newPodSet(true, c), key: list[i].TopologyKey})
+		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAntiAffinity})
 	}
 	r.terms.apart = apart
 	r.terms.said = append(r.terms.said, heard...)
@@ -183,7 +183,7 @@ func (r *reader) readApart(list []corev1.PodAffinityTerm) error {
 
 func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64) error {
 	var prefers []term
-	var heard []said
+	var heard []indexedTerm
 	for i := range list {
 		weighted := &list[i]
 		c, err := r.choose(&weighted.PodAffinityTerm)
@@ -191,93 +191,93 @@ func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64
 			return err
 		}
 		weight := sign * int64(weighted.Weight)
-		prefers = append(prefers, term{crowd: newCrowd(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
-		heard = append(heard, said{choice: c, key: weighted.PodAffinityTerm.TopologyKey, tone: leans, weight: weight})
+		prefers = append(prefers, term{crowd: newPodSet(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
+		heard = append(heard, indexedTerm{choice: c, key: weighted.PodAffinityTerm.TopologyKey, tone: preferred, weight: weight})
 	}
 	r.terms.prefers = append(r.terms.prefers, prefers...)
 	r.terms.said = append(r.terms.said, heard...)
 	return nil
 }
 
-// listener says whose reception is meant, and in what sense.
-type listener struct {
-	class *class
+// incomingPod says whose reception is meant, and in what sense.
+type incomingPod struct {
+	class *labelClass
 	// refusals tells that what keeps the class away is meant; otherwise what draws or repels it.
 	refusals bool
 	// needs is the weight of a required affinity among what draws it.
 	needs int64
 }
 
-// reception is how the pods on nodes take a pod of one class: a table for every key they name.
-type reception struct {
-	listener
-	tables []*table
+// existingTermCounts is how the pods on nodes take a pod of one class: a table for every key they name.
+type existingTermCounts struct {
+	incomingPod
+	tables []*domainCounts
 	used   uint64
 }
 
 // weight returns how much something said matters to the listener, 0 for not at all.
-func (l *listener) weight(s *said) int64 {
+func (l *incomingPod) weight(s *indexedTerm) int64 {
 	switch {
-	case l.refusals && s.tone == refuses:
+	case l.refusals && s.tone == requiredAntiAffinity:
 		return 1
-	case !l.refusals && s.tone == needs:
+	case !l.refusals && s.tone == requiredAffinity:
 		return l.needs
-	case !l.refusals && s.tone == leans:
+	case !l.refusals && s.tone == preferred:
 		return s.weight
 	default:
 		return 0
 	}
 }
 
-// receive returns the reception of a listener, counted from now on if it was not before.
-func (x *Index) receive(who listener) *reception {
+// countsFor returns the reception of a listener, counted from now on if it was not before.
+func (x *Index) countsFor(who incomingPod) *existingTermCounts {
 	r := x.receptions[who]
 	if r == nil {
-		r = &reception{listener: who}
+		r = &existingTermCounts{incomingPod: who}
 		x.receptions[who] = r
 		x.everyReception = append(x.everyReception, r)
-		x.listen(r)
+		x.subscribe(r)
 	}
 	r.used = x.clock
 	return r
 }
 
-// listen lets everybody feed a new reception who may mean its class: not all, since most mean pods of one label alone.
-func (x *Index) listen(r *reception) {
+// subscribe lets everybody feed a new reception who may mean its class: not all, since most mean pods of one label alone.
+func (x *Index) subscribe(r *existingTermCounts) {
 	for _, name := range x.labels {
 		if value, ok := r.class.labels[name]; ok {
-			for _, v := range x.voicesFor[pair{name, value}] {
-				x.hear(r, v)
+			for _, v := range x.termsByLabel[labelPair{name, value}] {
+				x.subscribeTerm(r, v)
 			}
 		}
 	}
-	for _, v := range x.openVoices {
-		x.hear(r, v)
+	for _, v := range x.unindexedTerms {
+		x.subscribeTerm(r, v)
 	}
 }
 
-// hear lets those who say something feed a reception, if it concerns it.
-func (x *Index) hear(r *reception, v voice) {
-	if weight := r.weight(v.said); weight != 0 && x.concerns(&v.said.choice, r.class) {
-		v.holders.feed(r.table(x.key(v.said.key)), weight)
+// subscribeTerm lets those who say something feed a reception, if it concerns it.
+func (x *Index) subscribeTerm(r *existingTermCounts, v existingTerm) {
+	if weight := r.weight(v.said); weight != 0 && x.matchesClass(&v.said.choice, r.class) {
+		v.holders.subscribe(r.table(x.key(v.said.key)), weight)
 	}
 }
 
-func (r *reception) table(k *key) *table {
+func (r *existingTermCounts) table(k *key) *domainCounts {
 	for _, t := range r.tables {
 		if t.key == k {
 			return t
 		}
 	}
-	t := &table{key: k, counts: make([]int64, len(k.width))}
+	t := &domainCounts{key: k, counts: make([]int64, len(k.nodesPerDomain))}
 	r.tables = append(r.tables, t)
 	return t
 }
 
-// dropReception stops counting what nobody asks for.
-func (x *Index) dropReception(r *reception) {
+// dropCounts stops counting what nobody asks for.
+func (x *Index) dropCounts(r *existingTermCounts) {
 	for _, t := range r.tables {
-		t.unfeed()
+		t.unsubscribeAll()
 	}
-	delete(x.receptions, r.listener)
+	delete(x.receptions, r.incomingPod)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// classless rules out the nodes that have no room for the task unless a device class provides what they do not report, when
+// rejectWithoutDeviceClass rules out the nodes that have no room for the task unless a device class provides what they do not report, when
 // no class does any more: DynamicResources learns it before the snapshot does, and then has nothing against any node.
-func (p *plugin) classless(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	if !task.MayUseDeviceClass {
 		return nil, nil
 	}

@@ -27,8 +27,8 @@ func (p *plugin) spread(task *model.Task) (framework.NodeFilterFunc, *model.Refu
 	}
 }
 
-// neighbours is the filter in place of InterPodAffinity.
-func (p *plugin) neighbours(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+// podTopologyFilter is the filter in place of InterPodAffinity.
+func (p *plugin) podTopologyFilter(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	f, err := p.counts().Affinity(task.Pod)
 	switch {
 	case err != nil:

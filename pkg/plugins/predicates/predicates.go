@@ -113,13 +113,13 @@ func (p *plugin) Name() string { return Name }
 func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	var asked *question
 	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
-		asked, goOn = p.consider(asked, &p.filters[scope][i], task)
+		asked, goOn = p.buildFilters(asked, &p.filters[scope][i], task)
 	}
 	if asked == nil {
 		return nil, nil
 	}
 	if scope == framework.ClusterWide && wantsAny(task) {
-		asked.keep()
+		asked.saveState()
 	}
 	switch {
 	case asked.refused != nil:
@@ -136,23 +136,23 @@ func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	return !wantsDevices(task) && !hasDisks(task.Pod)
 }
 
-// consider adds one filter to the question about a task, which is made when the first has something to say. goOn is false
+// buildFilters adds one filter to the question about a task, which is made when the first has something to say. goOn is false
 // when nothing that other filters say can matter any more.
-func (p *plugin) consider(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
+func (p *plugin) buildFilters(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
 	var ask framework.NodeFilterFunc
 	var refused *model.Refusal
 	if f.own != nil {
 		if ask, refused = f.own(p, task); ask == nil && refused == nil {
 			return asked, true
 		}
-	} else if !f.concerns(task) {
+	} else if !f.appliesTo(task) {
 		return asked, true
 	}
 	if asked == nil {
 		asked = &question{plugin: p, pod: task.Pod, nodes: p.kube.Lister().NodeInfos(), state: p.newState(task)}
 	}
 	if f.own != nil {
-		return asked, asked.take(f, ask, refused)
+		return asked, asked.add(f, ask, refused)
 	}
 	return asked, asked.prepare(f)
 }

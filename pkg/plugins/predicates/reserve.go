@@ -22,7 +22,7 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 	case status.IsError():
 		return false, p.refusals.get("setting volumes and devices aside failed: "+status.Message(), false)
 	default:
-		return false, p.refusals.of(status)
+		return false, p.refusals.intern(status)
 	}
 }
 

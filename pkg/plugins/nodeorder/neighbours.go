@@ -21,8 +21,8 @@ func (p *plugin) neighbourScores(
 	}
 	if weight := p.weights.PodTopologySpread; weight > 0 {
 		s := p.index.SpreadScore(pod, candidates)
-		if p.sameKind != nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
-			s = p.index.DefaultSpreadScore(pod, p.sameKind(pod), candidates)
+		if p.spreadSelector != nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
+			s = p.index.DefaultSpreadScore(pod, p.spreadSelector(pod), candidates)
 		}
 		if s != nil {
 			scores = append(scores, framework.NodeScore{

@@ -97,7 +97,7 @@ func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, 
 		}
 	}
 	return func() framework.Plugin {
-		return &plugin{kube: kube, index: index, weights: weights, scores: scores, sameKind: sameKind}
+		return &plugin{kube: kube, index: index, weights: weights, scores: scores, spreadSelector: sameKind}
 	}, nil
 }
 
@@ -107,13 +107,13 @@ type plugin struct {
 	index   *topology.Index
 	weights Weights
 	scores  []kubeScore
-	// sameKind is for pods that are spread by default; nil when none is.
-	sameKind func(*corev1.Pod) labels.Selector
+	// spreadSelector is for pods that are spread by default; nil when none is.
+	spreadSelector func(*corev1.Pod) labels.Selector
 	// places are where the scored resources stand in vectors, nodes all of the session.
-	places places
+	places resolvedResources
 	nodes  []*model.Node
 	// avoiders are read when somebody first asks.
-	avoiders avoiders
+	avoiders preferAvoidNodes
 }
 
 var (
@@ -128,7 +128,7 @@ func (p *plugin) ResetCache() { p.index.ResetCache() }
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
 	p.kube.SaveFilterState("", nil, nil) // of a session in which filters were asked that are not in this one
-	p.places, p.nodes = placesIn(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
+	p.places, p.nodes = resolve(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
 }
 
 // Name returns "nodeorder".
@@ -141,7 +141,7 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 	}
 	var scores []framework.NodeScore
 	if scope == framework.ClusterWide {
-		if score, ok := p.avoidScore(task.Pod); ok {
+		if score, ok := p.preferAvoidPodsScore(task.Pod); ok {
 			scores = append(scores, score)
 		}
 		scores = p.neighbourScores(scores, task.Pod, candidates)
@@ -149,11 +149,11 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 	nodes := p.kube.Lister().NodeInfos()
 	for i := range p.scores {
 		wanted := &p.scores[i]
-		if wanted.scope != scope || !wanted.concerns(task.Pod) {
+		if wanted.scope != scope || !wanted.appliesTo(task.Pod) {
 			continue
 		}
 		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes}
-		if wanted.builds {
+		if wanted.usesFilterState {
 			asked.state, asked.passes = p.kube.FilterState(task.UID)
 		} else {
 			asked.state = p.kube.NewState()
@@ -192,7 +192,7 @@ func (q *question) prepare() (score framework.NodeScore, ok bool) {
 }
 
 func (q *question) raw(node *model.Node) int64 {
-	if q.nothing != nil && q.nothing(node.Object) || q.passes != nil && !q.passes(node) {
+	if q.isNoop != nil && q.isNoop(node.Object) || q.passes != nil && !q.passes(node) {
 		return 0
 	}
 	info, err := q.nodes.Get(node.Name)

@@ -64,25 +64,25 @@ func ReadOptions(r argument.Reader) Options {
 
 // New returns the maker of the plugin for each session.
 func New(options Options) framework.Factory {
-	seen := &sight{}
-	return func() framework.Plugin { return &plugin{options: options, seen: seen, charged: -1} }
+	seen := &nodeCPUState{}
+	return func() framework.Plugin { return &plugin{options: options, seen: seen, chargedResource: -1} }
 }
 
 // plugin is the plugin of one session.
 type plugin struct {
 	options  Options
 	snapshot *model.Snapshot
-	// charged is the dimension of isolated CPUs; -1 while nobody has asked for any.
-	charged int
-	// overdrawn tells that on some node pods hold more isolated CPUs than it has.
-	overdrawn bool
+	// chargedResource is the dimension of isolated CPUs; -1 while nobody has asked for any.
+	chargedResource int
+	// overcommitted tells that on some node pods hold more isolated CPUs than it has.
+	overcommitted bool
 	// seen is known from session to session.
-	seen     *sight
+	seen     *nodeCPUState
 	refusals refusals
 }
 
-// sight is what there is among the nodes, looked for when these have changed.
-type sight struct {
+// nodeCPUState is what there is among the nodes, looked for when these have changed.
+type nodeCPUState struct {
 	snapshot *model.Snapshot
 	mark     model.Cursor
 	// isolated tells that a node has isolated CPUs, excluded that such a node's allocatable CPU does not count them.
@@ -108,17 +108,17 @@ func (p *plugin) EvictsOnConflict() bool { return !p.options.Report }
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.snapshot = session.Snapshot
 	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
-		p.charged = position
-		p.overdrawn = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
+		p.chargedResource = position
+		p.overcommitted = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
 	}
-	p.seen.look(p.snapshot)
+	p.seen.refresh(p.snapshot)
 }
 
-func (s *sight) look(snapshot *model.Snapshot) {
+func (s *nodeCPUState) refresh(snapshot *model.Snapshot) {
 	if s.snapshot == snapshot && snapshot.Journal.SameNodes(s.mark) {
 		return
 	}
-	*s = sight{snapshot: snapshot, mark: snapshot.Journal.Cursor()}
+	*s = nodeCPUState{snapshot: snapshot, mark: snapshot.Journal.Cursor()}
 	for _, node := range snapshot.Nodes {
 		if node.Isolated != nil {
 			s.isolated = true

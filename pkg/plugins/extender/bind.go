@@ -9,7 +9,7 @@ import (
 )
 
 // podBinder is an extender that binds.
-type podBinder struct{ remote *remote }
+type podBinder struct{ remote *extenderClient }
 
 var _ model.PodBinder = podBinder{}
 

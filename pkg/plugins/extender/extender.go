@@ -40,41 +40,41 @@ const Summary = "what webhooks say about nodes, about victims, and who binds. No
 // New returns what makes the plugin for a session. It connects to nobody; an error says that a file of the TLS settings
 // cannot be used.
 func New(options []Options) (framework.Factory, error) {
-	remotes := make([]*remote, len(options))
+	remotes := make([]*extenderClient, len(options))
 	for i := range options {
 		var err error
 		if remotes[i], err = newRemote(options[i]); err != nil {
 			return nil, err
 		}
 	}
-	behind := &behind{since: map[visit]time.Time{}}
+	behind := &stalePods{since: map[podOnNode]time.Time{}}
 	return func() framework.Plugin {
-		return &plugin{remotes: remotes, behind: behind, answers: map[alike]*answer{}, byPod: map[*corev1.Pod]*answer{}}
+		return &plugin{remotes: remotes, behind: behind, answers: map[requestKey]*extenderResult{}, byPod: map[*corev1.Pod]*extenderResult{}}
 	}, nil
 }
 
 // plugin is one session's. An answer is asked for when somebody needs it, and kept until the session ends.
 type plugin struct {
-	remotes []*remote
-	behind  *behind
-	nodes   nodes
-	sight   sight
+	remotes []*extenderClient
+	behind  *stalePods
+	nodes   nodeSource
+	sight   snapshotView
 	now     time.Time
-	answers map[alike]*answer
+	answers map[requestKey]*extenderResult
 	// byPod finds the answer again without another look at what the pod needs.
-	byPod map[*corev1.Pod]*answer
+	byPod map[*corev1.Pod]*extenderResult
 }
 
-// nodes is what the plugin needs of a session.
-type nodes interface {
+// nodeSource is what the plugin needs of a session.
+type nodeSource interface {
 	// EligibleNodes returns the nodes that pass the task's static filters, by name.
 	EligibleNodes(task *model.Task) []*model.Node
 }
 
-// sight is what the plugin needs of a snapshot.
-type sight interface {
+// snapshotView is what the plugin needs of a snapshot.
+type snapshotView interface {
 	// ExcludesTerminating tells whether pods that are about to leave are not to be seen.
-	LooksAhead() bool
+	ExcludesTerminating() bool
 }
 
 var (
@@ -96,16 +96,16 @@ func (p *plugin) OpenSession(session *framework.Session) {
 	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
 }
 
-// alike is what pods have in common that are the same to every extender.
-type alike struct {
+// requestKey is what pods have in common that are the same to every extender.
+type requestKey struct {
 	shape model.Shape
-	// rest is what a shape does not hold.
-	rest string
+	// spec is what a shape does not hold.
+	spec string
 }
 
-// alike reads it off a task. Resources stand in it in full because a shape has neither limits nor what the extenders alone
+// requestKeyOf reads it off a task. Resources stand in it in full because a shape has neither limits nor what the extenders alone
 // count.
-func (p *plugin) alike(task *model.Task) alike {
+func (p *plugin) requestKeyOf(task *model.Task) requestKey {
 	var b strings.Builder
 	b.WriteString(task.Namespace)
 	for _, containers := range [][]corev1.Container{task.Pod.Spec.Containers, task.Pod.Spec.InitContainers} {
@@ -127,7 +127,7 @@ func (p *plugin) alike(task *model.Task) alike {
 			}
 		}
 	}
-	return alike{shape: task.Shape, rest: b.String()}
+	return requestKey{shape: task.Shape, spec: b.String()}
 }
 
 func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
@@ -145,17 +145,17 @@ func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
 	}
 }
 
-// answerFor returns what is known of the task's kind; nothing was asked yet when it is new.
-func (p *plugin) answerFor(task *model.Task) *answer {
+// resultFor returns what is known of the task's kind; nothing was asked yet when it is new.
+func (p *plugin) resultFor(task *model.Task) *extenderResult {
 	if known := p.byPod[task.Pod]; known != nil {
 		return known
 	}
-	key := p.alike(task)
+	key := p.requestKeyOf(task)
 	known := p.answers[key]
 	if known == nil {
-		known = &answer{kind: key}
+		known = &extenderResult{kind: key}
 		for _, r := range p.remotes {
-			if r.wants(task.Pod) {
+			if r.isInterested(task.Pod) {
 				known.remotes = append(known.remotes, r)
 			}
 		}
@@ -172,10 +172,10 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 	}
 	known := p.filtered(task)
 	switch {
-	case known.refused != nil || known.out == nil:
+	case known.refused != nil || known.rejected == nil:
 		return nil, known.refused
-	case len(known.forNow) > 0 && p.sight.LooksAhead():
-		return []framework.NodeFilterFunc{p.ahead(known, task)}, nil
+	case len(known.transient) > 0 && p.sight.ExcludesTerminating():
+		return []framework.NodeFilterFunc{p.excludeTerminating(known, task)}, nil
 	}
 	return []framework.NodeFilterFunc{known.check}, nil
 }
@@ -184,18 +184,18 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 // keeps it from a node. Nobody is asked for it.
 func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	known := p.byPod[task.Pod]
-	return known == nil || known.refused == nil && known.out == nil
+	return known == nil || known.refused == nil && known.rejected == nil
 }
 
 // IsTransient tells whether an extender keeps such a pod from a node.
 func (p *plugin) IsTransient(task *model.Task) bool {
 	known := p.filtered(task)
-	return known.refused != nil || known.out != nil
+	return known.refused != nil || known.rejected != nil
 }
 
 // filtered returns what is known of the task's kind, what the filters say included.
-func (p *plugin) filtered(task *model.Task) *answer {
-	known := p.answerFor(task)
+func (p *plugin) filtered(task *model.Task) *extenderResult {
+	known := p.resultFor(task)
 	if !known.filtered {
 		known.filter(p.now, task.Pod, p.nodes.EligibleNodes(task))
 	}
@@ -207,7 +207,7 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 	if scope != framework.ClusterWide {
 		return nil
 	}
-	known := p.answerFor(task)
+	known := p.resultFor(task)
 	if !known.scored {
 		known.score(p.now, task.Pod, candidates)
 	}
@@ -216,7 +216,7 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 
 // BinderOf returns the extender that binds such pods.
 func (p *plugin) BinderOf(task *model.Task) string {
-	for _, r := range p.answerFor(task).remotes {
+	for _, r := range p.resultFor(task).remotes {
 		if r.options.BindVerb != "" {
 			return r.name
 		}

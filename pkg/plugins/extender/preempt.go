@@ -21,10 +21,10 @@ import (
 // A node that an extender leaves out is one on which nobody shall be evicted. If it names other pods there, these are whom it
 // would have leave. What it counts of violated budgets is not read: the engine counts itself.
 func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) ([]framework.VictimRejection, *model.Refusal) {
-	if !slices.ContainsFunc(p.remotes, func(r *remote) bool { return r.options.PreemptVerb != "" }) {
+	if !slices.ContainsFunc(p.remotes, func(r *extenderClient) bool { return r.options.PreemptVerb != "" }) {
 		return nil, nil
 	}
-	parts := p.partsOf(proposals)
+	parts := p.splitRequests(proposals)
 	for _, r := range p.remotes {
 		if r.options.PreemptVerb == "" {
 			continue
@@ -43,36 +43,36 @@ func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVicti
 			}
 		}
 		if len(all) > 0 {
-			return oneForANode(all), nil
+			return onePerNode(all), nil
 		}
 	}
 	return nil, nil
 }
 
-// part is what a plan does for members of one kind.
-type part struct {
-	of *answer
+// preemptionRequest is what a plan does for members of one kind.
+type preemptionRequest struct {
+	of *extenderResult
 	// pod is that of the member that stands for all.
 	pod *corev1.Pod
 	// proposals are for the nodes where members of the kind get room, by name.
 	proposals []framework.NodeVictims
 }
 
-// partsOf returns the parts in the order in which their kinds are met first.
-func (p *plugin) partsOf(proposals []framework.NodeVictims) []part {
-	var parts []part
+// splitRequests returns the parts in the order in which their kinds are met first.
+func (p *plugin) splitRequests(proposals []framework.NodeVictims) []preemptionRequest {
+	var parts []preemptionRequest
 	for _, proposal := range proposals {
-		here := map[*answer]bool{}
+		here := map[*extenderResult]bool{}
 		for _, member := range proposal.Members {
-			kind := p.answerFor(member)
+			kind := p.resultFor(member)
 			if here[kind] {
 				continue
 			}
 			here[kind] = true
-			at := slices.IndexFunc(parts, func(known part) bool { return known.of == kind })
+			at := slices.IndexFunc(parts, func(known preemptionRequest) bool { return known.of == kind })
 			if at < 0 {
 				at = len(parts)
-				parts = append(parts, part{of: kind, pod: member.Pod})
+				parts = append(parts, preemptionRequest{of: kind, pod: member.Pod})
 			}
 			parts[at].proposals = append(parts[at].proposals, proposal)
 		}
@@ -80,9 +80,9 @@ func (p *plugin) partsOf(proposals []framework.NodeVictims) []part {
 	return parts
 }
 
-// oneForANode makes one of the objections to a node that are about members of several kinds: if these would have different pods
+// onePerNode makes one of the objections to a node that are about members of several kinds: if these would have different pods
 // leave, nobody shall.
-func oneForANode(all []framework.VictimRejection) []framework.VictimRejection {
+func onePerNode(all []framework.VictimRejection) []framework.VictimRejection {
 	slices.SortStableFunc(all, func(a, b framework.VictimRejection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
 	var one []framework.VictimRejection
 	for _, objection := range all {
@@ -90,20 +90,20 @@ func oneForANode(all []framework.VictimRejection) []framework.VictimRejection {
 		switch {
 		case last < 0 || one[last].Node != objection.Node:
 			one = append(one, objection)
-		case !samePods(one[last].Victims, objection.Victims):
+		case !equalPods(one[last].Victims, objection.Victims):
 			one[last].Victims = nil
 		}
 	}
 	return one
 }
 
-// samePods tells whether both hold the same pods, each once.
-func samePods(a, b []*model.Task) bool {
+// equalPods tells whether both hold the same pods, each once.
+func equalPods(a, b []*model.Task) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(task *model.Task) bool { return !slices.Contains(b, task) })
 }
 
 // review sends the question and reads the answer.
-func (r *remote) review(now time.Time, asked *part) ([]framework.VictimRejection, error) {
+func (r *extenderClient) review(now time.Time, asked *preemptionRequest) ([]framework.VictimRejection, error) {
 	verb := r.options.PreemptVerb
 	result, err := ask[extenderv1.ExtenderPreemptionResult](r, now, asked.of.kind, verb, r.preemption(asked))
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *remote) review(now time.Time, asked *part) ([]framework.VictimRejection
 				return nil, err
 			}
 		}
-		if !samePods(objection.Victims, proposal.Victims) {
+		if !equalPods(objection.Victims, proposal.Victims) {
 			objections = append(objections, objection)
 		}
 	}
@@ -133,7 +133,7 @@ func (r *remote) review(now time.Time, asked *part) ([]framework.VictimRejection
 
 // preemption is what the verb is sent: the pod, and by node either the pods that would leave or, to an extender that knows them,
 // their UIDs.
-func (r *remote) preemption(asked *part) *extenderv1.ExtenderPreemptionArgs {
+func (r *extenderClient) preemption(asked *preemptionRequest) *extenderv1.ExtenderPreemptionArgs {
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: asked.pod}
 	if r.options.NodeCacheCapable {
 		args.NodeNameToMetaVictims = map[string]*extenderv1.MetaVictims{}
@@ -161,7 +161,7 @@ func (r *remote) preemption(asked *part) *extenderv1.ExtenderPreemptionArgs {
 
 // victims returns the pods that the answer names for a node, each once; those that are leaving anyway count for nothing. None at
 // all is an error, unless the extender is ignorable: then the node is as good as left out.
-func (r *remote) victims(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
+func (r *extenderClient) victims(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
 	verb, name := r.options.PreemptVerb, proposal.Node.Name
 	if answer == nil || len(answer.Pods) == 0 {
 		if r.options.Ignorable {

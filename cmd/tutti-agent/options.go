@@ -126,7 +126,7 @@ func (o *options) validateSources() error {
 	return errors.Join(errs...)
 }
 
-func (o *options) overridden() (*isolated.Set, error) {
+func (o *options) overridden() (*isolated.CPUSet, error) {
 	if strings.TrimSpace(o.override) == "" {
 		return nil, nil
 	}

@@ -68,10 +68,10 @@ func ownCPUs(pods []corev1.Pod) string {
 	if err != nil {
 		return err.Error()
 	}
-	var taken isolated.Set
+	var taken isolated.CPUSet
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Spec.NodeName == "" || !isolated.Asks(pod) {
+		if pod.Spec.NodeName == "" || !isolated.WantsIsolated(pod) {
 			continue
 		}
 		held, err := isolated.ParseAssignment(pod.Annotations[isolated.AssignedAnnotation])

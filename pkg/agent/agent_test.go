@@ -159,7 +159,7 @@ func TestFromNothingToOffered(t *testing.T) {
 		t.Errorf("asked %v, want %v", asked, want)
 	}
 	topology := m.topology()
-	if topology.Isolated != isolated.Of(2, 3) || topology.Mode != isolated.Included || topology.Generation != 1 ||
+	if topology.Isolated != isolated.NewCPUSet(2, 3) || topology.Mode != isolated.Included || topology.Generation != 1 ||
 		topology.BootID != "this-boot" || topology.Kubelet.CPUManagerPolicy != "none" || len(topology.Problems) != 0 {
 		t.Errorf("published %+v", topology)
 	}
@@ -236,7 +236,7 @@ func TestLook(t *testing.T) {
 	if closed := local.view().Closed; closed == "" {
 		t.Error("a node with problems is open")
 	}
-	override := isolated.Of(3)
+	override := isolated.NewCPUSet(3)
 	sources.Override, sources.KubeletState = &override, ""
 	if local, _, err = sources.Look(); err != nil || len(local.Problems) != 0 || local.Topology.Isolated != override ||
 		local.view().Closed != "" {

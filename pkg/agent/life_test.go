@@ -17,7 +17,7 @@ type world struct {
 	life *Life
 	now  time.Time
 	// What there is.
-	isolated    isolated.Set
+	isolated    isolated.CPUSet
 	problems    []string
 	allocatable int64
 	annotation  string
@@ -30,7 +30,7 @@ type world struct {
 	leased                  time.Time
 	// seen is what the last look found to be isolated, told what ordinary containers were last kept off: by a synchronization or a
 	// check, of a node that is not closed.
-	seen, told isolated.Set
+	seen, told isolated.CPUSet
 	closed     bool
 }
 
@@ -38,7 +38,7 @@ var errOutOfOrder = errors.New("out of order")
 
 func newWorld() *world {
 	return &world{
-		life: NewLife(""), now: time.Unix(1000, 0).UTC(), isolated: isolated.Of(2, 3), allocatable: 3500, // of 4000
+		life: NewLife(""), now: time.Unix(1000, 0).UTC(), isolated: isolated.NewCPUSet(2, 3), allocatable: 3500, // of 4000
 	}
 }
 
@@ -67,7 +67,7 @@ func (w *world) do(duty Duty) {
 	case Look:
 		if !w.noMachine {
 			if w.seen, w.closed = w.isolated, len(w.problems) > 0; w.closed {
-				w.told = isolated.Set{} // ordinary containers start anywhere now
+				w.told = isolated.CPUSet{} // ordinary containers start anywhere now
 			}
 		}
 		w.life.Looked(w.now, &Local{Topology: w.topology(), Problems: w.problems}, orderly(w.noMachine))
@@ -97,8 +97,8 @@ func (w *world) do(duty Duty) {
 }
 
 func (w *world) topology() *isolated.Topology {
-	return &isolated.Topology{Version: 1, Isolated: w.isolated, Online: isolated.Of(0, 1, 2, 3), ThreadsPerCore: 1,
-		NUMA: []isolated.NUMANode{{CPUs: w.isolated, Cores: []isolated.Set{w.isolated}}}}
+	return &isolated.Topology{Version: 1, Isolated: w.isolated, Online: isolated.NewCPUSet(0, 1, 2, 3), ThreadsPerCore: 1,
+		NUMA: []isolated.NUMANode{{CPUs: w.isolated, Cores: []isolated.CPUSet{w.isolated}}}}
 }
 
 func (w *world) synchronize() {
@@ -111,7 +111,7 @@ func (w *world) synchronize() {
 
 func (w *world) tell() {
 	if w.told = w.seen; w.closed {
-		w.told = isolated.Set{}
+		w.told = isolated.CPUSet{}
 	}
 }
 
@@ -233,7 +233,7 @@ func TestWhatWasReadStandsWhenItCannotBeReadAgain(t *testing.T) {
 	did(t, w.after(5), "look dial read")
 	w.synchronize()
 	w.run()
-	w.noMachine, w.isolated = true, isolated.Of(3)
+	w.noMachine, w.isolated = true, isolated.NewCPUSet(3)
 	did(t, w.after(30), "look read renew check")
 	w.noMachine = false
 	did(t, w.after(5), "look publish")
@@ -246,7 +246,7 @@ func TestNothingIsOfferedThatOthersRunOn(t *testing.T) {
 	w.run()
 	w.synchronize()
 	w.run()
-	w.isolated, w.stuck = isolated.Of(1, 2, 3), true
+	w.isolated, w.stuck = isolated.NewCPUSet(1, 2, 3), true
 	did(t, w.after(30), "look read check")
 	if strings.Contains(w.annotation, `"isolated":"1-3"`) {
 		t.Errorf("published %s, and nobody was moved", w.annotation)
@@ -283,7 +283,7 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 					w.problems = []string{"no"}
 				}
 			case 6:
-				w.isolated = isolated.Of(rapid.IntRange(0, 3).Draw(t, "cpu"), 3)
+				w.isolated = isolated.NewCPUSet(rapid.IntRange(0, 3).Draw(t, "cpu"), 3)
 			case 7:
 				w.allocatable = int64(rapid.SampledFrom([]int{1500, 3500}).Draw(t, "allocatable"))
 			case 8:

@@ -17,7 +17,7 @@ type Sources struct {
 	// Sysfs is /sys; Proc is /proc, for the boot's id and interrupts.
 	Sysfs, Proc fs.FS
 	// Override are the isolated CPUs whatever the kernel says; nil to believe it.
-	Override *isolated.Set
+	Override *isolated.CPUSet
 	// KubeletState is the path of the kubelet's cpu_manager_state or of its configuration file; empty not to look.
 	KubeletState string
 }

@@ -61,7 +61,7 @@ func (c *conflicts) markNodes(before, after *podState) {
 		if r == nil || r.task.Pod.Spec.NodeName == "" {
 			continue
 		}
-		if _, assigned := r.task.Pod.Annotations[isolated.AssignedAnnotation]; assigned || isolated.Asks(r.task.Pod) {
+		if _, assigned := r.task.Pod.Annotations[isolated.AssignedAnnotation]; assigned || isolated.WantsIsolated(r.task.Pod) {
 			c.dirty[r.task.Pod.Spec.NodeName] = struct{}{}
 		}
 	}
@@ -107,7 +107,7 @@ func (s *State) conflictsOn(name string) []Conflict {
 	})
 	owners := map[int]types.UID{}
 	names := map[types.UID]string{}
-	var kept isolated.Set // by those who yield to nobody
+	var kept isolated.CPUSet // by those who yield to nobody
 	var found []Conflict
 	for _, pod := range pods {
 		report := func(kind ConflictKind, detail string) {
@@ -121,13 +121,13 @@ func (s *State) conflictsOn(name string) []Conflict {
 			report(ConflictMismatch, err.Error())
 			continue
 		case held == nil:
-			if isolated.Asks(pod.task.Pod) {
+			if isolated.WantsIsolated(pod.task.Pod) {
 				report(ConflictUnassigned, "it asks for isolated CPUs, and was bound without any")
 			}
 			continue
 		}
 		names[pod.task.UID] = pod.task.PodRef.String()
-		if container, asks := isolated.Outgrown(pod.task.Pod, held); container != "" {
+		if container, asks := isolated.ResizedBeyond(pod.task.Pod, held); container != "" {
 			report(ConflictResized, fmt.Sprintf("its container %s asks for %s, and holds CPUs %s; the rest is ordinary CPU",
 				container, asks, held.Containers[container]))
 		}
@@ -163,23 +163,23 @@ func (s *State) ConflictLosers() []Conflict {
 }
 
 // takeOwnership makes a pod the owner of what nobody owns, and returns the rest, with whom the first of it belongs to.
-func takeOwnership(owners map[int]types.UID, cpus isolated.Set, by types.UID) (taken isolated.Set, owner types.UID) {
+func takeOwnership(owners map[int]types.UID, cpus isolated.CPUSet, by types.UID) (taken isolated.CPUSet, owner types.UID) {
 	for id := cpus.Next(0); id >= 0; id = cpus.Next(id + 1) {
 		switch first, owned := owners[id]; {
 		case !owned:
 			owners[id] = by
 		case taken.Empty():
-			taken, owner = isolated.Of(id), first
+			taken, owner = isolated.NewCPUSet(id), first
 		default:
-			taken = taken.Union(isolated.Of(id))
+			taken = taken.Union(isolated.NewCPUSet(id))
 		}
 	}
 	return taken, owner
 }
 
-func isolatedOn(node *nodeState) isolated.Set {
+func isolatedOn(node *nodeState) isolated.CPUSet {
 	if node.isolated == nil {
-		return isolated.Set{}
+		return isolated.CPUSet{}
 	}
 	return node.isolated.Isolated
 }

@@ -28,13 +28,13 @@ func (r *podState) isolated() *isolated.Assignment {
 // one with a bind on its way is charged for what it is given.
 func sameCPUCharge(before *podState, after *corev1.Pod) bool {
 	_, claims := after.Annotations[isolated.AssignedAnnotation]
-	return !before.chargedAtBind() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.Asks(after) && !claims)
+	return !before.chargedAtBind() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.WantsIsolated(after) && !claims)
 }
 
 // chargedAtBind tells whether a pod with a bind on its way is charged for what it was given then, isolated CPUs or none, whatever it has
 // come to ask for.
 func (r *podState) chargedAtBind() bool {
-	return r.bind != "" && (r.assignedCPUs != nil || isolated.Asks(r.task.Pod))
+	return r.bind != "" && (r.assignedCPUs != nil || isolated.WantsIsolated(r.task.Pod))
 }
 
 // sameCPUs tells whether two versions of a pod hold the same isolated CPUs.

@@ -69,7 +69,7 @@ func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 	s := newState()
 	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
 	s.Apply(Event{Kind: KindPod, Pod: pod("p", revised(2), annotation(isolated.RequestAnnotation, "true"))})
-	given := &isolated.Assignment{Version: 1, Node: "n", UID: "p", CPUs: isolated.Of(8, 9)}
+	given := &isolated.Assignment{Version: 1, Node: "n", UID: "p", CPUs: isolated.NewCPUSet(8, 9)}
 	decision := model.Decision{Binds: []model.Bind{{Pod: model.PodRef{UID: "p"}, Node: "n", Isolated: &model.Isolation{Assignment: given}}}}
 	held := func() string { return s.Snapshot(start).Node("n").HeldCPUs(false).String() }
 	s.Assume(decision)

@@ -24,7 +24,7 @@ func shapeOf(dimensions *model.ResourceIndex, request model.Resources, pod *core
 	b.WriteString(amounts(dimensions, request))
 	supposed := nonZeroDefaultsOf(pod)
 	writePart(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
-	writePart(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.Asks(pod))
+	writePart(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.WantsIsolated(pod))
 	spec := &pod.Spec
 	writePart(&b, "node", spec.NodeName, spec.NodeName != "")
 	writePart(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)

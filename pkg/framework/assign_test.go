@@ -19,7 +19,7 @@ func (dealer) AllocateCPUs(_ *model.Task, node *model.Node) (*isolated.Assignmen
 	held := node.HeldCPUs(false)
 	for id := range 4 {
 		if !held.Has(id) {
-			return &isolated.Assignment{Version: 1, CPUs: isolated.Of(id)}, nil
+			return &isolated.Assignment{Version: 1, CPUs: isolated.NewCPUSet(id)}, nil
 		}
 	}
 	return nil, no("all are held")

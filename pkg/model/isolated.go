@@ -8,8 +8,8 @@ import (
 
 // HeldCPUs returns the isolated CPUs that tasks on the node hold; ahead leaves out those who are about to leave. There are no
 // books of them: they are few, and what is added up anew cannot be wrong.
-func (n *Node) HeldCPUs(ahead bool) isolated.Set {
-	var held isolated.Set
+func (n *Node) HeldCPUs(ahead bool) isolated.CPUSet {
+	var held isolated.CPUSet
 	for _, task := range n.Tasks {
 		if task.Isolated != nil && !(ahead && task.ReleasesResources()) {
 			held = held.Union(task.Isolated.CPUs)

@@ -35,7 +35,7 @@ type nodeState struct {
 	// The vectors are the copy's own.
 	allocatable, idle, releasing model.Resources
 	isolated                     *isolated.Topology
-	held                         isolated.Set
+	held                         isolated.CPUSet
 	stale                        bool
 }
 

@@ -45,7 +45,7 @@ type Container struct {
 
 // View is what is enforced: the node's CPUs as they are published.
 type View struct {
-	Isolated, Online isolated.Set
+	Isolated, Online isolated.CPUSet
 	NUMA             []isolated.NUMANode
 	// Closed is why no container may start on isolated CPUs; empty when they may. A closed node leaves ordinary containers alone.
 	Closed string
@@ -54,11 +54,11 @@ type View struct {
 // Placement is where a container runs.
 type Placement struct {
 	// CPUs are its cpuset; an empty one leaves the container as it is.
-	CPUs isolated.Set
+	CPUs isolated.CPUSet
 	// Isolated tells that they are its own; then no quota may hold it back.
 	Isolated bool
 	// NUMA are the nodes that its own CPUs are of.
-	NUMA isolated.Set
+	NUMA isolated.CPUSet
 }
 
 // Change is a container that should be on other CPUs than it is.
@@ -91,7 +91,7 @@ type Machine struct {
 type sandbox struct {
 	pod Pod
 	// holds are the isolated CPUs that are taken for it, running containers or not.
-	holds isolated.Set
+	holds isolated.CPUSet
 	// live counts its containers that may run.
 	live int
 	// stopped tells that it takes no new containers.
@@ -102,9 +102,9 @@ type container struct {
 	id, name, cgroup string
 	sandbox          *sandbox
 	// own are the isolated CPUs that it runs on; empty for an ordinary container.
-	own isolated.Set
+	own isolated.CPUSet
 	// told is what the runtime was last told, or said itself.
-	told isolated.Set
+	told isolated.CPUSet
 }
 
 // New returns the machine of the node with that name, closed until it is configured.
@@ -141,22 +141,22 @@ func (m *Machine) Create(pod *Pod, c *Container) (Placement, *Refusal) {
 }
 
 // admit returns the isolated CPUs of a container to be, none for an ordinary one.
-func (m *Machine) admit(pod *Pod, name string) (isolated.Set, *Refusal) {
+func (m *Machine) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
 	in := intentOf(m.node, pod)
 	switch {
 	case !in.selects(name):
-		return isolated.Set{}, nil
+		return isolated.CPUSet{}, nil
 	case in.why != nil:
-		return isolated.Set{}, in.why
+		return isolated.CPUSet{}, in.why
 	case m.view.Closed != "":
-		return isolated.Set{}, refuse(Closed, "%s", m.view.Closed)
+		return isolated.CPUSet{}, refuse(Closed, "%s", m.view.Closed)
 	}
 	own, all := in.given.Containers[name], in.given.CPUs
 	if own.Empty() {
-		return isolated.Set{}, refuse(Malformed, "the assignment has no CPUs for container %s", name)
+		return isolated.CPUSet{}, refuse(Malformed, "the assignment has no CPUs for container %s", name)
 	}
 	if !all.Within(m.view.Isolated) {
-		return isolated.Set{}, refuse(Outside, "CPUs %s are not isolated and online here; isolated are %q",
+		return isolated.CPUSet{}, refuse(Outside, "CPUs %s are not isolated and online here; isolated are %q",
 			all.Minus(m.view.Isolated), m.view.Isolated)
 	}
 	return own, m.overlap(pod, all)
@@ -164,7 +164,7 @@ func (m *Machine) admit(pod *Pod, name string) (isolated.Set, *Refusal) {
 
 // overlap returns a refusal if another pod holds one of the CPUs. Two sandboxes of one pod may hold the same: the kubelet makes a
 // new one when the old one has failed.
-func (m *Machine) overlap(pod *Pod, cpus isolated.Set) *Refusal {
+func (m *Machine) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 	var found *sandbox
 	for _, s := range m.sandboxes {
 		if s.pod.UID != pod.UID && !s.holds.Intersect(cpus).Empty() && (found == nil || s.pod.Sandbox < found.pod.Sandbox) {
@@ -185,9 +185,9 @@ func (m *Machine) Update(pod *Pod, c *Container) Placement {
 		// Not created under these eyes, nor there at the last Synchronize. It runs already, so that it cannot be refused.
 		own, refusal := m.admit(pod, c.Name)
 		if refusal != nil {
-			own = isolated.Set{}
+			own = isolated.CPUSet{}
 		}
-		known = m.add(m.sandbox(pod), c, own, isolated.Set{})
+		known = m.add(m.sandbox(pod), c, own, isolated.CPUSet{})
 		if !own.Empty() {
 			known.sandbox.holds = intentOf(m.node, pod).given.CPUs
 		}
@@ -223,7 +223,7 @@ func (m *Machine) StopSandbox(id string) {
 
 func (s *sandbox) release() {
 	if s.stopped && s.live == 0 {
-		s.holds = isolated.Set{}
+		s.holds = isolated.CPUSet{}
 	}
 }
 
@@ -251,7 +251,7 @@ func (m *Machine) sandbox(pod *Pod) *sandbox {
 	return s
 }
 
-func (m *Machine) add(s *sandbox, c *Container, own, told isolated.Set) *container {
+func (m *Machine) add(s *sandbox, c *Container, own, told isolated.CPUSet) *container {
 	if old := m.containers[c.ID]; old != nil {
 		old.sandbox.live--
 	}
@@ -262,8 +262,8 @@ func (m *Machine) add(s *sandbox, c *Container, own, told isolated.Set) *contain
 }
 
 // held returns the CPUs that sandboxes hold.
-func (m *Machine) held() isolated.Set {
-	var all isolated.Set
+func (m *Machine) held() isolated.CPUSet {
+	var all isolated.CPUSet
 	for _, s := range m.sandboxes {
 		all = all.Union(s.holds)
 	}
@@ -272,21 +272,21 @@ func (m *Machine) held() isolated.Set {
 
 // ordinary returns the CPUs of ordinary containers; empty when they are to be left alone. What is held counts as isolated, also
 // when it is not any more, until it is given up. On a node where nothing changes that makes no difference.
-func (m *Machine) ordinary() isolated.Set {
+func (m *Machine) ordinary() isolated.CPUSet {
 	if m.view.Closed != "" || m.view.Isolated.Empty() {
-		return isolated.Set{}
+		return isolated.CPUSet{}
 	}
 	return m.view.Online.Minus(m.view.Isolated).Minus(m.held())
 }
 
-func (m *Machine) placement(own isolated.Set) Placement {
+func (m *Machine) placement(own isolated.CPUSet) Placement {
 	if own.Empty() {
 		return Placement{CPUs: m.ordinary()}
 	}
 	placed := Placement{CPUs: own, Isolated: true}
 	for i := range m.view.NUMA {
 		if node := &m.view.NUMA[i]; !node.CPUs.Intersect(own).Empty() {
-			placed.NUMA = placed.NUMA.Union(isolated.Of(node.ID))
+			placed.NUMA = placed.NUMA.Union(isolated.NewCPUSet(node.ID))
 		}
 	}
 	return placed

@@ -35,7 +35,7 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 	case "configure":
 		s.machine.Configure(View{
 			Isolated: set(t, d, "isolated"), Online: set(t, d, "online"), Closed: word(d, "closed"),
-			NUMA: []isolated.NUMANode{{ID: 0, CPUs: isolated.Of(4, 5)}, {ID: 1, CPUs: isolated.Of(6, 7)}},
+			NUMA: []isolated.NUMANode{{ID: 0, CPUs: isolated.NewCPUSet(4, 5)}, {ID: 1, CPUs: isolated.NewCPUSet(6, 7)}},
 		})
 	case "pods":
 		for line := range strings.Lines(d.Input) {
@@ -146,7 +146,7 @@ func (s *story) pod(t *testing.T, d *datadriven.TestData, line string) *Pod {
 		pod.Annotations[isolated.AssignedAnnotation] = text
 	}
 	if list, is := values["assigned"]; is {
-		a := isolated.Assignment{Version: 1, Node: "n1", UID: pod.UID, Containers: map[string]isolated.Set{}}
+		a := isolated.Assignment{Version: 1, Node: "n1", UID: pod.UID, Containers: map[string]isolated.CPUSet{}}
 		for part := range strings.SplitSeq(list, ";") {
 			name, cpus, _ := strings.Cut(part, ":")
 			own, err := isolated.ParseSet(cpus)
@@ -183,7 +183,7 @@ func containerOf(t *testing.T, d *datadriven.TestData, line string) *Container {
 	return c
 }
 
-func set(t *testing.T, d *datadriven.TestData, key string) isolated.Set {
+func set(t *testing.T, d *datadriven.TestData, key string) isolated.CPUSet {
 	s, err := isolated.ParseSet(word(d, key))
 	if err != nil {
 		d.Fatalf(t, "%v", err)

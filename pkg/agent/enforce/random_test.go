@@ -25,9 +25,9 @@ type runtime struct {
 // containers are, not at what the machine believes.
 func TestNobodySharesAnIsolatedCPU(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		online := isolated.Of(0, 1, 2, 3, 4, 5, 6, 7)
+		online := isolated.NewCPUSet(0, 1, 2, 3, 4, 5, 6, 7)
 		r := &runtime{
-			machine: New("n1"), containers: map[string]*Container{}, view: View{Isolated: isolated.Of(4, 5, 6, 7), Online: online},
+			machine: New("n1"), containers: map[string]*Container{}, view: View{Isolated: isolated.NewCPUSet(4, 5, 6, 7), Online: online},
 		}
 		r.machine.Configure(r.view)
 		for i := range rapid.IntRange(1, 6).Draw(t, "pods") {
@@ -55,8 +55,8 @@ func (r *runtime) drawPod(t *rapid.T, i int) Pod {
 		return pod
 	}
 	low := rapid.IntRange(3, 7).Draw(t, "low")
-	own := isolated.Of(low, min(low+rapid.IntRange(0, 1).Draw(t, "more"), 7))
-	a := isolated.Assignment{Version: 1, Node: "n1", UID: pod.UID, CPUs: own, Containers: map[string]isolated.Set{"main": own}}
+	own := isolated.NewCPUSet(low, min(low+rapid.IntRange(0, 1).Draw(t, "more"), 7))
+	a := isolated.Assignment{Version: 1, Node: "n1", UID: pod.UID, CPUs: own, Containers: map[string]isolated.CPUSet{"main": own}}
 	text, err := a.Text()
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func (r *runtime) step(t *rapid.T) {
 		moves, _ := r.machine.Synchronize(r.pods, all)
 		r.obey(moves)
 	case "shrink":
-		r.view.Isolated = isolated.Of(4, 5, 6, 7)
+		r.view.Isolated = isolated.NewCPUSet(4, 5, 6, 7)
 		if rapid.Bool().Draw(t, "small") {
-			r.view.Isolated = isolated.Of(4, 5, 6)
+			r.view.Isolated = isolated.NewCPUSet(4, 5, 6)
 		}
 		r.machine.Configure(r.view)
 		r.obey(r.machine.Behind(false))

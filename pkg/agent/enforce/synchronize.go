@@ -35,7 +35,7 @@ func (m *Machine) Synchronize(pods []Pod, containers []Container) ([]Change, []C
 		}
 		at, err := isolated.ParseSet(c.CPUs)
 		if known.told = at; err != nil || c.Limited && !known.own.Empty() {
-			known.told = isolated.Set{} // moved, whatever it says
+			known.told = isolated.CPUSet{} // moved, whatever it says
 		}
 	}
 	m.holdIdle(pods)
@@ -55,10 +55,10 @@ func (m *Machine) adopt(pod *Pod, c *Container) (*container, *Conflict) {
 	in := intentOf(m.node, pod)
 	s := m.sandbox(pod)
 	if !in.selects(c.Name) {
-		return m.add(s, c, isolated.Set{}, isolated.Set{}), nil
+		return m.add(s, c, isolated.CPUSet{}, isolated.CPUSet{}), nil
 	}
 	why := in.why
-	var own isolated.Set
+	var own isolated.CPUSet
 	if why == nil {
 		if own = in.given.Containers[c.Name]; own.Empty() {
 			why = refuse(Malformed, "the assignment has no CPUs for container %s", c.Name)
@@ -67,10 +67,10 @@ func (m *Machine) adopt(pod *Pod, c *Container) (*container, *Conflict) {
 		}
 	}
 	if why != nil {
-		return m.add(s, c, isolated.Set{}, isolated.Set{}), &Conflict{Pod: *pod, Container: c.Name, Refusal: why}
+		return m.add(s, c, isolated.CPUSet{}, isolated.CPUSet{}), &Conflict{Pod: *pod, Container: c.Name, Refusal: why}
 	}
 	s.holds = in.given.CPUs
-	return m.add(s, c, own, isolated.Set{}), nil
+	return m.add(s, c, own, isolated.CPUSet{}), nil
 }
 
 // adoptOrphan takes over a container whose sandbox the runtime does not name. Nobody can say what it was assigned; the isolated
@@ -79,14 +79,14 @@ func (m *Machine) adoptOrphan(c *Container) *container {
 	at, err := isolated.ParseSet(c.CPUs)
 	own := at.Intersect(m.view.Isolated)
 	if err != nil || own != at {
-		own = isolated.Set{} // on ordinary CPUs as well: nobody's own
+		own = isolated.CPUSet{} // on ordinary CPUs as well: nobody's own
 	}
 	s := m.sandbox(&Pod{Sandbox: c.Sandbox, UID: "unknown, of sandbox " + c.Sandbox})
 	if !own.Empty() && m.overlap(&s.pod, own) != nil {
-		own = isolated.Set{}
+		own = isolated.CPUSet{}
 	}
 	s.holds = s.holds.Union(own)
-	return m.add(s, c, own, isolated.Set{})
+	return m.add(s, c, own, isolated.CPUSet{})
 }
 
 // holdIdle holds the CPUs of sandboxes in which none of the containers that were assigned them runs: they will start again. Those

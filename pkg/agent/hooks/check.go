@@ -78,10 +78,10 @@ func (h *Hooks) strayed(all []enforce.Change, moving map[string]bool) []enforce.
 
 // effective returns the CPUs that a control group may use. False means that nothing can be said: it is gone, or not there yet, or
 // the tree is not mounted. The path is the runtime's: a path, or SLICE:PREFIX:NAME where systemd keeps the groups.
-func effective(root fs.FS, cgroup string) (isolated.Set, bool) {
+func effective(root fs.FS, cgroup string) (isolated.CPUSet, bool) {
 	directory := directoryOf(cgroup)
 	if directory == "" {
-		return isolated.Set{}, false
+		return isolated.CPUSet{}, false
 	}
 	for _, file := range []string{
 		path.Join(directory, "cpuset.cpus.effective"),           // version 2
@@ -92,7 +92,7 @@ func effective(root fs.FS, cgroup string) (isolated.Set, bool) {
 			return set, err == nil && !set.Empty()
 		}
 	}
-	return isolated.Set{}, false
+	return isolated.CPUSet{}, false
 }
 
 // directoryOf turns what the runtime calls a container's group into a directory below the root. systemd's slices nest by their

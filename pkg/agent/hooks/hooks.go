@@ -271,7 +271,7 @@ func containerOf(c *api.Container, resources *api.LinuxResources) enforce.Contai
 }
 
 // online returns what the machine had when it was last looked at.
-func (h *Hooks) online() isolated.Set {
+func (h *Hooks) online() isolated.CPUSet {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.view.Online

@@ -300,7 +300,7 @@ func TestDrift(t *testing.T) {
 
 	// What is isolated changes: a move, but no drift.
 	grown := view
-	grown.Isolated = isolated.Of(3, 4, 5, 6, 7)
+	grown.Isolated = isolated.NewCPUSet(3, 4, 5, 6, 7)
 	h.Enforce(grown)
 	check(2)
 	isAt(t, r, "c2", "0-2")
@@ -331,7 +331,7 @@ func TestWhereControlGroupsAre(t *testing.T) {
 		}
 	}
 	tree := fstest.MapFS{"cpuset/kubepods/c/cpuset.effective_cpus": {Data: []byte("3\n")}}
-	if at, ok := effective(tree, "/kubepods/c"); !ok || at != isolated.Of(3) {
+	if at, ok := effective(tree, "/kubepods/c"); !ok || at != isolated.NewCPUSet(3) {
 		t.Errorf("version 1: %s, %v", at, ok)
 	}
 }

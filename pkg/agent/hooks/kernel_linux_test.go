@@ -31,7 +31,7 @@ func TestTheKernelKeepsThemThere(t *testing.T) {
 	h.Enforce(here)
 	link := r.connect(h)
 	isolatedPod := pod(t, "s1", "u1", "main:"+own.String())
-	containers := map[string]isolated.Set{"c1": own, "c2": ordinary, "c3": ordinary}
+	containers := map[string]isolated.CPUSet{"c1": own, "c2": ordinary, "c3": ordinary}
 	for id := range containers {
 		k.start(id)
 	}
@@ -99,11 +99,11 @@ func lastIsolated(t *testing.T) enforce.View {
 	for id := last; id >= 0; id = machine.Next(id + 1) {
 		last = id
 	}
-	return enforce.View{Online: machine, Isolated: isolated.Of(last)}
+	return enforce.View{Online: machine, Isolated: isolated.NewCPUSet(last)}
 }
 
 // allowed returns where the kernel lets a process run.
-func allowed(t *testing.T, pid int) isolated.Set {
+func allowed(t *testing.T, pid int) isolated.CPUSet {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -121,7 +121,7 @@ func allowed(t *testing.T, pid int) isolated.Set {
 		}
 	}
 	t.Fatalf("process %d has no Cpus_allowed_list", pid)
-	return isolated.Set{}
+	return isolated.CPUSet{}
 }
 
 // kernel runs a process per container.

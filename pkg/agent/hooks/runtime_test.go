@@ -263,8 +263,8 @@ func newHooks(t *testing.T, change func(*Options)) (*Hooks, *reports) {
 const required = isolated.RequiredPluginsAnnotation
 
 var view = enforce.View{
-	Online: isolated.Of(0, 1, 2, 3, 4, 5, 6, 7), Isolated: isolated.Of(4, 5, 6, 7),
-	NUMA: []isolated.NUMANode{{ID: 0, CPUs: isolated.Of(4, 5)}, {ID: 1, CPUs: isolated.Of(6, 7)}},
+	Online: isolated.NewCPUSet(0, 1, 2, 3, 4, 5, 6, 7), Isolated: isolated.NewCPUSet(4, 5, 6, 7),
+	NUMA: []isolated.NUMANode{{ID: 0, CPUs: isolated.NewCPUSet(4, 5)}, {ID: 1, CPUs: isolated.NewCPUSet(6, 7)}},
 }
 
 // pod returns a sandbox; given are its containers with isolated CPUs, as name:list.
@@ -274,7 +274,7 @@ func pod(t *testing.T, sandbox, uid string, given ...string) *api.PodSandbox {
 	if len(given) == 0 {
 		return p
 	}
-	a := isolated.Assignment{Version: 1, Node: "n1", UID: uid, Containers: map[string]isolated.Set{}}
+	a := isolated.Assignment{Version: 1, Node: "n1", UID: uid, Containers: map[string]isolated.CPUSet{}}
 	for _, one := range given {
 		name, list, _ := strings.Cut(one, ":")
 		cpus, err := isolated.ParseSet(list)

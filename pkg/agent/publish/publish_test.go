@@ -18,10 +18,10 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func topology(cpus isolated.Set) *isolated.Topology {
+func topology(cpus isolated.CPUSet) *isolated.Topology {
 	return &isolated.Topology{
-		Version: 1, Source: "isolcpus", Isolated: cpus, Online: isolated.Of(0, 1, 2, 3), Mode: isolated.Included, ThreadsPerCore: 1,
-		NUMA: []isolated.NUMANode{{CPUs: cpus, Cores: []isolated.Set{cpus}}},
+		Version: 1, Source: "isolcpus", Isolated: cpus, Online: isolated.NewCPUSet(0, 1, 2, 3), Mode: isolated.Included, ThreadsPerCore: 1,
+		NUMA: []isolated.NUMANode{{CPUs: cpus, Cores: []isolated.CPUSet{cpus}}},
 	}
 }
 
@@ -80,14 +80,14 @@ func TestTheAnnotationIsWrittenOnChange(t *testing.T) {
 			t.Errorf("%s, %v: want generation %d", published, err, generation)
 		}
 	}
-	write(topology(isolated.Of(2, 3)), 1)
+	write(topology(isolated.NewCPUSet(2, 3)), 1)
 	want(t, client, "get nodes", "patch nodes", "get nodes")
-	write(topology(isolated.Of(2, 3)), 1)
+	write(topology(isolated.NewCPUSet(2, 3)), 1)
 	want(t, client, "get nodes")
-	write(topology(isolated.Of(3)), 2)
+	write(topology(isolated.NewCPUSet(3)), 2)
 	want(t, client, "patch nodes", "get nodes")
 	published = "{}" // somebody else's
-	write(topology(isolated.Of(3)), 1)
+	write(topology(isolated.NewCPUSet(3)), 1)
 	kept, err := client.CoreV1().Nodes().Get(t.Context(), "n1", meta.GetOptions{})
 	if err != nil || kept.Annotations["another"] != "stays" {
 		t.Errorf("%v, %v", kept.Annotations, err)

@@ -31,28 +31,28 @@ const (
 
 // Machine is what was found. All sets hold ids of CPUs that are online, but Named.
 type Machine struct {
-	Online, Isolated, NoHzFull isolated.Set
+	Online, Isolated, NoHzFull isolated.CPUSet
 	// Named are the ids that the kernel, or the override, calls isolated, online or not.
-	Named isolated.Set
+	Named isolated.CPUSet
 	// Source is FromKernel or FromOverride.
 	Source string
 	// Nodes are the NUMA nodes with CPUs, by id; a machine that names none has one, 0.
 	Nodes []Node
 	// Cores are the threads of each physical core, by their lowest id.
-	Cores []isolated.Set
+	Cores []isolated.CPUSet
 	// Caches are groups that share a last-level cache, by their lowest id; empty where the machine does not say.
-	Caches []isolated.Set
+	Caches []isolated.CPUSet
 }
 
 // Node is one NUMA node.
 type Node struct {
 	ID   int
-	CPUs isolated.Set
+	CPUs isolated.CPUSet
 }
 
 // Read looks at the tree below root, which is /sys on a machine. With an override, its ids are the isolated ones, whatever the
 // kernel says.
-func Read(root fs.FS, override *isolated.Set) (*Machine, error) {
+func Read(root fs.FS, override *isolated.CPUSet) (*Machine, error) {
 	m := &Machine{Source: FromKernel}
 	var err error
 	if m.Online, err = readSet(root, path.Join(cpuDirectory, "online")); err != nil {
@@ -88,14 +88,14 @@ func Read(root fs.FS, override *isolated.Set) (*Machine, error) {
 // groups returns the sets of CPUs that belong together by what the first readable one of the files says for each online CPU; one
 // without any of the files is alone. Ids of cores, dies and clusters are not looked at: they are unique within their package only,
 // and some kernels print 65535 or 0 for "none"; lists of siblings mean the same everywhere.
-func (m *Machine) groups(root fs.FS, files ...string) ([]isolated.Set, error) {
-	var groups []isolated.Set
-	var seen isolated.Set
+func (m *Machine) groups(root fs.FS, files ...string) ([]isolated.CPUSet, error) {
+	var groups []isolated.CPUSet
+	var seen isolated.CPUSet
 	for id := m.Online.Next(0); id >= 0; id = m.Online.Next(id + 1) {
 		if seen.Has(id) {
 			continue
 		}
-		group := isolated.Of(id)
+		group := isolated.NewCPUSet(id)
 		for _, file := range files {
 			named, err := optionalSet(root, path.Join(cpuDirectory, "cpu"+strconv.Itoa(id), file))
 			if err != nil {
@@ -127,7 +127,7 @@ func (m *Machine) dropCaches() {
 }
 
 // readNodes returns the NUMA nodes. CPUs that none of them names, all of them on a machine without the directory, are of node 0.
-func readNodes(root fs.FS, online isolated.Set) ([]Node, error) {
+func readNodes(root fs.FS, online isolated.CPUSet) ([]Node, error) {
 	entries, err := fs.ReadDir(root, nodeDirectory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -164,26 +164,26 @@ func readNodes(root fs.FS, online isolated.Set) ([]Node, error) {
 }
 
 // optionalSet is readSet for a file that need not be there; then the set is empty.
-func optionalSet(root fs.FS, name string) (isolated.Set, error) {
+func optionalSet(root fs.FS, name string) (isolated.CPUSet, error) {
 	set, err := readSet(root, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return isolated.Set{}, nil
+		return isolated.CPUSet{}, nil
 	}
 	return set, err
 }
 
-func readSet(root fs.FS, name string) (isolated.Set, error) {
+func readSet(root fs.FS, name string) (isolated.CPUSet, error) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
-		return isolated.Set{}, err
+		return isolated.CPUSet{}, err
 	}
 	list := strings.TrimSpace(string(text))
 	if list == "(null)" { // what kernels without a tickless CPU print for nohz_full
-		return isolated.Set{}, nil
+		return isolated.CPUSet{}, nil
 	}
 	set, err := isolated.ParseSet(list)
 	if err != nil {
-		return isolated.Set{}, fmt.Errorf("%s: %w", name, err)
+		return isolated.CPUSet{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return set, nil
 }

@@ -68,33 +68,33 @@ func regular(t *testing.T, tree fstest.MapFS, d *datadriven.TestData) {
 	d.MaybeScanArgs(t, "llc", &caches)
 	cores := cpus / threads
 	put := func(name, text string) { tree["devices/system/"+name] = &fstest.MapFile{Data: []byte(text + "\n")} }
-	byNode := make([]isolated.Set, nodes)
-	byCache := make([]isolated.Set, nodes*caches)
+	byNode := make([]isolated.CPUSet, nodes)
+	byCache := make([]isolated.CPUSet, nodes*caches)
 	for core := range cores {
-		var group isolated.Set
+		var group isolated.CPUSet
 		for thread := range threads {
-			group = group.Union(isolated.Of(thread*cores + core))
+			group = group.Union(isolated.NewCPUSet(thread*cores + core))
 		}
 		byNode[core*nodes/cores] = byNode[core*nodes/cores].Union(group)
 		byCache[core*nodes*caches/cores] = byCache[core*nodes*caches/cores].Union(group)
 		for id := group.Next(0); id >= 0; id = group.Next(id + 1) {
-			put("cpu/cpu"+isolated.Of(id).String()+"/topology/core_cpus_list", group.String())
-			put("cpu/cpu"+isolated.Of(id).String()+"/topology/thread_siblings_list", group.String())
+			put("cpu/cpu"+isolated.NewCPUSet(id).String()+"/topology/core_cpus_list", group.String())
+			put("cpu/cpu"+isolated.NewCPUSet(id).String()+"/topology/thread_siblings_list", group.String())
 		}
 	}
 	for _, group := range byCache {
 		for id := group.Next(0); id >= 0; id = group.Next(id + 1) {
-			put("cpu/cpu"+isolated.Of(id).String()+"/cache/index3/shared_cpu_list", group.String())
+			put("cpu/cpu"+isolated.NewCPUSet(id).String()+"/cache/index3/shared_cpu_list", group.String())
 		}
 	}
 	for i, group := range byNode {
-		put("node/node"+isolated.Of(i).String()+"/cpulist", group.String())
+		put("node/node"+isolated.NewCPUSet(i).String()+"/cpulist", group.String())
 	}
-	put("cpu/online", "0-"+isolated.Of(cpus-1).String())
+	put("cpu/online", "0-"+isolated.NewCPUSet(cpus-1).String())
 }
 
 func publish(t *testing.T, tree, proc fstest.MapFS, d *datadriven.TestData) string {
-	var override *isolated.Set
+	var override *isolated.CPUSet
 	if d.HasArg("override") {
 		var list string
 		d.ScanArgs(t, "override", &list)

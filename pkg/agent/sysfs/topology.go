@@ -32,8 +32,8 @@ func (m *Machine) Topology() *isolated.Topology {
 }
 
 // within returns what of the groups is in the set, in the order of their lowest id there.
-func within(groups []isolated.Set, set isolated.Set) []isolated.Set {
-	var in []isolated.Set
+func within(groups []isolated.CPUSet, set isolated.CPUSet) []isolated.CPUSet {
+	var in []isolated.CPUSet
 	for id := set.Next(0); id >= 0; id = set.Next(id + 1) {
 		for _, group := range groups {
 			if part := group.Intersect(set); part.Next(0) == id {
@@ -72,13 +72,13 @@ func (m *Machine) Warnings(proc fs.FS) []string {
 }
 
 // parseMask reads the kernel's masks: groups of 32 bits in hexadecimal, the highest first.
-func parseMask(text string) (isolated.Set, error) {
-	var set isolated.Set
+func parseMask(text string) (isolated.CPUSet, error) {
+	var set isolated.CPUSet
 	groups := strings.Split(strings.TrimSpace(text), ",")
 	for i, group := range groups {
 		bits, err := strconv.ParseUint(group, 16, 32)
 		if err != nil {
-			return isolated.Set{}, fmt.Errorf("mask %q: %w", text, err)
+			return isolated.CPUSet{}, fmt.Errorf("mask %q: %w", text, err)
 		}
 		first := 32 * (len(groups) - 1 - i)
 		if first >= isolated.Limit {

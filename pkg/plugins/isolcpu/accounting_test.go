@@ -72,9 +72,9 @@ func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 		numa := isolated.NUMANode{ID: id, CPUs: h.set(list)}
 		for cpu := numa.CPUs.Next(0); cpu >= 0; cpu = numa.CPUs.Next(cpu + 1) {
 			if cpu%2 == 0 {
-				numa.Cores = append(numa.Cores, isolated.Of(cpu, cpu+1).Intersect(numa.CPUs))
+				numa.Cores = append(numa.Cores, isolated.NewCPUSet(cpu, cpu+1).Intersect(numa.CPUs))
 			} else if !numa.CPUs.Has(cpu - 1) {
-				numa.Cores = append(numa.Cores, isolated.Of(cpu))
+				numa.Cores = append(numa.Cores, isolated.NewCPUSet(cpu))
 			}
 		}
 		topology.NUMA, topology.Isolated = append(topology.NUMA, numa), topology.Isolated.Union(numa.CPUs)
@@ -95,7 +95,7 @@ func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 	}})
 }
 
-func (h *house) set(list string) isolated.Set {
+func (h *house) set(list string) isolated.CPUSet {
 	set, err := isolated.ParseSet(list)
 	if err != nil {
 		h.t.Fatal(err)
@@ -191,7 +191,7 @@ func (h *house) confirm(uid types.UID) {
 }
 
 // idle returns what is idle of both pools, and which CPUs are held.
-func (h *house) idle() (ordinary, count int64, held isolated.Set) {
+func (h *house) idle() (ordinary, count int64, held isolated.CPUSet) {
 	snapshot := h.state.Snapshot(h.now)
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
 	node := snapshot.Node("a")

@@ -256,8 +256,8 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 	pod := newPod("p", "4", isolated.RequestAnnotation, "true", isolated.NUMAAnnotation, string(isolated.NUMARequired))
 	pod.Spec.Priority = &high
 	h.tell(pod)
-	who := func() map[types.UID]isolated.Set {
-		held := map[types.UID]isolated.Set{}
+	who := func() map[types.UID]isolated.CPUSet {
+		held := map[types.UID]isolated.CPUSet{}
 		for _, task := range h.state.Snapshot(h.now).Node("a").Tasks {
 			held[task.UID] = task.Isolated.CPUs
 		}

@@ -15,14 +15,14 @@ func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Ass
 	if refusal := q.allocatable(node); refusal != nil {
 		return nil, refusal
 	}
-	asked, err := isolated.Split(task.Pod)
+	asked, err := isolated.ParseRequest(task.Pod)
 	if err != nil {
 		return nil, &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: err.Error()}
 	}
 	free := p.available(node)
 	ids, ok := isolated.Pick(node.Isolated, free, q.count, q.Policies)
 	if !ok {
-		return nil, q.isFragmented(node, isolated.Most(node.Isolated, free, q.Policies))
+		return nil, q.isFragmented(node, isolated.MaxCPUs(node.Isolated, free, q.Policies))
 	}
 	return &isolated.Assignment{
 		Version: 1, Node: node.Name, UID: string(task.UID), CPUs: ids, NUMA: node.Isolated.NUMAOf(ids),

@@ -30,7 +30,7 @@ func (p *plugin) ask(task *model.Task) (q question, ok bool) {
 		return question{}, false // the task is refused
 	}
 	charge := int(task.Request.At(p.chargedResource))
-	return question{plugin: p, task: task, Policies: policies, count: charge / policies.PerCPU(), charge: charge}, true
+	return question{plugin: p, task: task, Policies: policies, count: charge / policies.ThreadsPerCPU(), charge: charge}, true
 }
 
 // PreFilter returns, for a task that asks for isolated CPUs, whether nodes have any to give and whether they are the right ones;
@@ -63,8 +63,8 @@ func (q *question) allocatable(node *model.Node) *model.Refusal {
 		return say("isolcpu agent reports: " + topology.Problems[0])
 	case node.AgentExpired:
 		return say("isolcpu agent not ready")
-	case q.SMT == isolated.OnePerCore && topology.ThreadsPerCore != q.PerCPU():
-		return say(fmt.Sprintf("one-per-core is for cores of %d threads, not %d", q.PerCPU(), topology.ThreadsPerCore))
+	case q.SMT == isolated.OnePerCore && topology.ThreadsPerCore != q.ThreadsPerCPU():
+		return say(fmt.Sprintf("one-per-core is for cores of %d threads, not %d", q.ThreadsPerCPU(), topology.ThreadsPerCore))
 	case q.SMT == isolated.RequireFullCore && q.count%topology.ThreadsPerCore != 0:
 		return say(fmt.Sprintf("cpu request not of full cores (need %d, %d threads each)", q.count, topology.ThreadsPerCore))
 	}
@@ -76,12 +76,12 @@ func (q *question) fits(node *model.Node) *model.Refusal {
 	if refusal := q.isAllowed(node); refusal != nil || node.Isolated == nil {
 		return refusal
 	}
-	claimed, unmet := q.plugin.heldByNominations(node, isolated.Set{})
+	claimed, unmet := q.plugin.heldByNominations(node, isolated.CPUSet{})
 	free := q.plugin.free(node).Minus(claimed)
 	if claimed.Empty() && !q.Strict() && free.Len() >= q.count {
 		return nil
 	}
-	if most := isolated.Most(node.Isolated, free, q.Policies); most < q.count {
+	if most := isolated.MaxCPUs(node.Isolated, free, q.Policies); most < q.count {
 		return q.isFragmented(node, most)
 	}
 	if claimed.Empty() || q.plugin.reservedForJob(node) {
@@ -104,7 +104,7 @@ func (q *question) isFragmented(node *model.Node, most int) *model.Refusal {
 	case q.Strict():
 		where = "in full cores"
 	}
-	ever := isolated.Most(node.Isolated, node.Isolated.Isolated, q.Policies) >= q.count
+	ever := isolated.MaxCPUs(node.Isolated, node.Isolated.Isolated, q.Policies) >= q.count
 	return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d %s, max %d)", q.count, where, most), ever)
 }
 
@@ -154,13 +154,13 @@ func (p *plugin) freeCPUsExcluding(task *model.Task) int64 {
 }
 
 // available returns the ids on a node that nobody holds, nor is promised.
-func (p *plugin) available(node *model.Node) isolated.Set {
-	claimed, _ := p.heldByNominations(node, isolated.Set{})
+func (p *plugin) available(node *model.Node) isolated.CPUSet {
+	claimed, _ := p.heldByNominations(node, isolated.CPUSet{})
 	return p.free(node).Minus(claimed)
 }
 
 // free returns the ids on a node that nobody holds.
-func (p *plugin) free(node *model.Node) isolated.Set {
+func (p *plugin) free(node *model.Node) isolated.CPUSet {
 	return node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.ExcludesTerminating()))
 }
 
@@ -175,7 +175,7 @@ func (p *plugin) reservedForJob(node *model.Node) bool {
 // heldByNominations returns ids for those who are promised some on a node and for whom not any will do: the others must leave them as many of
 // the right ones. It is what they would be given, in a fixed order, if all who are about to leave were gone and these ids were taken;
 // unmet is how many of them there is nothing for.
-func (p *plugin) heldByNominations(node *model.Node, taken isolated.Set) (claimed isolated.Set, unmet int) {
+func (p *plugin) heldByNominations(node *model.Node, taken isolated.CPUSet) (claimed isolated.CPUSet, unmet int) {
 	left := node.Isolated.Isolated
 	first := true
 	claim := func(task *model.Task) {

@@ -132,16 +132,16 @@ func (s *nodeCPUState) refresh(snapshot *model.Snapshot) {
 func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
 	if pod.Spec.NodeName != "" {
 		if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
-			charge(dimensions, request, held.CPUs.Len(), isolated.OrdinaryBeside(pod, held))
+			charge(dimensions, request, held.CPUs.Len(), isolated.SharedPoolRequest(pod, held))
 		}
 		return nil
 	}
-	asked, err := isolated.Split(pod)
+	asked, err := isolated.ParseRequest(pod)
 	switch {
 	case err != nil:
 		return &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: "pod " + pod.Name + ": " + err.Error()}
 	case asked != nil:
-		charge(dimensions, request, asked.Charge(), asked.Ordinary)
+		charge(dimensions, request, asked.CPUsHeld(), asked.SharedCPU)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ type Agent struct {
 	warned []string
 
 	mu   sync.Mutex
-	life *Life
+	life *State
 	// link is the connection to the runtime; nil without one. Run's goroutine alone sets it.
 	link *hooks.Link
 	// busy is when the duty under way began; zero while it rests.
@@ -81,11 +81,11 @@ func (a *Agent) report(report hooks.Report) {
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.close()
 	for ctx.Err() == nil {
-		a.hear()
+		a.pollLink()
 		duty, wait := a.next()
-		if duty == Rest {
-			a.tellOf(ctx)
-			a.rest(ctx, wait)
+		if duty == Idle {
+			a.emitWarnings(ctx)
+			a.wait(ctx, wait)
 			continue
 		}
 		if err := a.do(ctx, duty); err != nil {
@@ -101,32 +101,32 @@ func (a *Agent) close() {
 	}
 }
 
-func (a *Agent) next() (Duty, time.Duration) {
+func (a *Agent) next() (Task, time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.options.Clock.Now()
 	duty, wait := a.life.Next(now)
-	if a.busy = now; duty == Rest {
+	if a.busy = now; duty == Idle {
 		a.busy = time.Time{}
 	}
 	return duty, wait
 }
 
-// tell lets the state take something in.
-func (a *Agent) tell(what func(life *Life, now time.Time)) {
+// update lets the state take something in.
+func (a *Agent) update(what func(life *State, now time.Time)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	what(a.life, a.options.Clock.Now())
 }
 
-// hear takes in what the connection has become.
-func (a *Agent) hear() {
+// pollLink takes in what the connection has become.
+func (a *Agent) pollLink() {
 	if a.link == nil {
 		return
 	}
 	select {
 	case <-a.link.Lost():
-		a.tell(func(l *Life, now time.Time) {
+		a.update(func(l *State, now time.Time) {
 			a.link = nil
 			l.Lost(now)
 		})
@@ -135,13 +135,13 @@ func (a *Agent) hear() {
 	}
 	select {
 	case <-a.link.Synchronized():
-		a.tell(func(l *Life, now time.Time) { l.Synchronized(now) })
+		a.update(func(l *State, now time.Time) { l.Synchronized(now) })
 	default:
 	}
 }
 
-// rest waits until something is due, or something happens.
-func (a *Agent) rest(ctx context.Context, wait time.Duration) {
+// wait waits until something is due, or something happens.
+func (a *Agent) wait(ctx context.Context, wait time.Duration) {
 	timer := a.options.Clock.NewTimer(wait)
 	defer timer.Stop()
 	var synchronized, lost <-chan struct{}
@@ -166,8 +166,8 @@ func (a *Agent) rest(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// tellOf writes events about what there is to tell of so far.
-func (a *Agent) tellOf(ctx context.Context) {
+// emitWarnings writes events about what there is to tell of so far.
+func (a *Agent) emitWarnings(ctx context.Context) {
 	for {
 		select {
 		case report := <-a.reports:
@@ -188,13 +188,13 @@ func (a *Agent) event(ctx context.Context, note *publish.Note) {
 	}
 }
 
-func (a *Agent) do(ctx context.Context, duty Duty) error {
+func (a *Agent) do(ctx context.Context, duty Task) error {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var err error
 	switch duty {
-	case Look:
-		err = a.look(ctx)
+	case Discover:
+		err = a.discover(ctx)
 	case Dial:
 		if err = a.dial(ctx); errors.Is(err, hooks.ErrStuck) {
 			return err
@@ -202,17 +202,17 @@ func (a *Agent) do(ctx context.Context, duty Duty) error {
 	case Read:
 		var node *publish.Node
 		node, err = a.options.Publisher.Node(bounded)
-		a.tell(func(l *Life, now time.Time) { l.ReadNode(now, node, err) })
+		a.update(func(l *State, now time.Time) { l.ReadNode(now, node, err) })
 	case Publish:
 		err = a.publish(bounded, ctx)
 	case Renew:
 		// The time is taken before the request: a Lease must not look younger than what it vouches for.
 		now := a.options.Clock.Now()
 		err = a.options.Publisher.Renew(bounded, now)
-		a.tell(func(l *Life, _ time.Time) { l.Renewed(now, err) })
+		a.update(func(l *State, _ time.Time) { l.Renewed(now, err) })
 	case Check:
 		_, err = a.hooks.Check(a.link)
-		a.tell(func(l *Life, now time.Time) { l.Checked(now, err) })
+		a.update(func(l *State, now time.Time) { l.Checked(now, err) })
 	}
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed, and will be tried again", "duty", duty)
@@ -220,9 +220,9 @@ func (a *Agent) do(ctx context.Context, duty Duty) error {
 	return nil
 }
 
-func (a *Agent) look(ctx context.Context) error {
+func (a *Agent) discover(ctx context.Context) error {
 	local, warnings, err := a.options.Sources.Look()
-	a.tell(func(l *Life, now time.Time) { l.Looked(now, local, err) })
+	a.update(func(l *State, now time.Time) { l.OnDiscovered(now, local, err) })
 	if err != nil {
 		return err
 	}
@@ -239,10 +239,10 @@ func (a *Agent) look(ctx context.Context) error {
 func (a *Agent) dial(ctx context.Context) error {
 	link, err := a.hooks.Connect(ctx, a.options.Socket, a.options.Clock, connectTimeout)
 	var struggling bool
-	a.tell(func(l *Life, now time.Time) {
+	a.update(func(l *State, now time.Time) {
 		a.link = link
 		l.Dialed(now, err)
-		struggling = l.Struggling()
+		struggling = l.ConnectFailing()
 	})
 	if err == nil {
 		return nil
@@ -259,7 +259,7 @@ func (a *Agent) publish(bounded, ctx context.Context) error {
 	wanted, published := a.life.Wanted()
 	a.mu.Unlock()
 	text, err := a.options.Publisher.Topology(bounded, published, wanted)
-	a.tell(func(l *Life, now time.Time) { l.Published(now, text, err) })
+	a.update(func(l *State, now time.Time) { l.Published(now, text, err) })
 	if err != nil {
 		return err
 	}

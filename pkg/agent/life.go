@@ -21,15 +21,15 @@ const (
 	lastRedial  = 15 * time.Second
 )
 
-// Duty is what the agent has to do next.
-type Duty int
+// Task is what the agent has to do next.
+type Task int
 
 // The duties, the most urgent first.
 const (
-	// Rest is nothing, for a while.
-	Rest Duty = iota
-	// Look is to read the machine and the kubelet's policy.
-	Look
+	// Idle is nothing, for a while.
+	Idle Task = iota
+	// Discover is to read the machine and the kubelet's policy.
+	Discover
 	// Dial is to connect to the runtime.
 	Dial
 	// Read is to read the node.
@@ -43,7 +43,7 @@ const (
 )
 
 // String is the duty's name, in logs.
-func (d Duty) String() string {
+func (d Task) String() string {
 	return [...]string{"rest", "look", "dial", "read", "publish", "renew", "check"}[d]
 }
 
@@ -55,11 +55,11 @@ type Local struct {
 	Problems []string
 }
 
-// Life is the agent's state: what it knows, and when each duty is due. It does no I/O and reads no clock. One goroutine drives it.
+// State is the agent's state: what it knows, and when each duty is due. It does no I/O and reads no clock. One goroutine drives it.
 //
 // Invariant: Renew is due only while synchronized, with what is published being what was found last, and without a problem.
 // Invariant: a CPU is published as isolated only after the runtime was told to keep ordinary containers off it.
-type Life struct {
+type State struct {
 	// asked is the mode that the operator asked for; empty to find out.
 	asked isolated.Mode
 	local *Local
@@ -80,14 +80,14 @@ type Life struct {
 }
 
 // NewLife returns a life in which everything is still to be done.
-func NewLife(asked isolated.Mode) *Life {
-	return &Life{asked: asked, redial: firstRedial}
+func NewLife(asked isolated.Mode) *State {
+	return &State{asked: asked, redial: firstRedial}
 }
 
 // Next returns what is due, or Rest and how long until something is.
-func (l *Life) Next(now time.Time) (Duty, time.Duration) {
+func (l *State) Next(now time.Time) (Task, time.Duration) {
 	wait := lookPeriod
-	for duty := Look; duty <= Check; duty++ {
+	for duty := Discover; duty <= Check; duty++ {
 		if !l.has(duty) {
 			continue
 		}
@@ -97,13 +97,13 @@ func (l *Life) Next(now time.Time) (Duty, time.Duration) {
 		}
 		wait = min(wait, left)
 	}
-	return Rest, wait
+	return Idle, wait
 }
 
 // has tells whether a duty is one in this state, now or later.
-func (l *Life) has(duty Duty) bool {
+func (l *State) has(duty Task) bool {
 	switch duty {
-	case Look:
+	case Discover:
 		return true
 	case Read:
 		return l.local != nil
@@ -120,25 +120,25 @@ func (l *Life) has(duty Duty) bool {
 	return false
 }
 
-// Struggling tells whether connecting to the runtime has failed for some time.
-func (l *Life) Struggling() bool { return !l.linked && l.redial == lastRedial }
+// ConnectFailing tells whether connecting to the runtime has failed for some time.
+func (l *State) ConnectFailing() bool { return !l.linked && l.redial == lastRedial }
 
-// Looked takes in what the machine is. After an error what was known before stands, and it is tried again soon.
-func (l *Life) Looked(now time.Time, local *Local, err error) {
+// OnDiscovered takes in what the machine is. After an error what was known before stands, and it is tried again soon.
+func (l *State) OnDiscovered(now time.Time, local *Local, err error) {
 	if err != nil {
-		l.due[Look] = now.Add(retryPeriod)
+		l.due[Discover] = now.Add(retryPeriod)
 		return
 	}
-	l.due[Look] = now.Add(lookPeriod)
-	if l.linked && grows(l.local, local) {
+	l.due[Discover] = now.Add(lookPeriod)
+	if l.linked && widensIsolation(l.local, local) {
 		l.behind, l.due[Check] = true, time.Time{}
 	}
 	l.local = local
-	l.want()
+	l.computeTopology()
 }
 
-// grows tells whether ordinary containers are to be kept off more CPUs than they were. On a node with problems they are kept off none.
-func grows(before, after *Local) bool {
+// widensIsolation tells whether ordinary containers are to be kept off more CPUs than they were. On a node with problems they are kept off none.
+func widensIsolation(before, after *Local) bool {
 	switch {
 	case len(after.Problems) > 0:
 		return false
@@ -149,7 +149,7 @@ func grows(before, after *Local) bool {
 }
 
 // ReadNode takes in what the node is.
-func (l *Life) ReadNode(now time.Time, node *publish.Node, err error) {
+func (l *State) ReadNode(now time.Time, node *publish.Node, err error) {
 	if err != nil {
 		l.due[Read] = now.Add(retryPeriod)
 		return
@@ -159,11 +159,11 @@ func (l *Life) ReadNode(now time.Time, node *publish.Node, err error) {
 		l.written = false // whether it is what is wanted, Publish finds out
 	}
 	l.node = node
-	l.want()
+	l.computeTopology()
 }
 
-// want works out what should be published.
-func (l *Life) want() {
+// computeTopology works out what should be published.
+func (l *State) computeTopology() {
 	if l.local == nil || l.node == nil {
 		return
 	}
@@ -187,12 +187,12 @@ func same(a, b *isolated.Topology) bool {
 }
 
 // Wanted returns what should be published, and what stands there.
-func (l *Life) Wanted() (topology *isolated.Topology, published string) {
+func (l *State) Wanted() (topology *isolated.Topology, published string) {
 	return l.wanted, l.node.Published
 }
 
 // Published takes in that the annotation stands there as text now.
-func (l *Life) Published(now time.Time, text string, err error) {
+func (l *State) Published(now time.Time, text string, err error) {
 	if err != nil {
 		l.due[Publish] = now.Add(retryPeriod)
 		return
@@ -201,7 +201,7 @@ func (l *Life) Published(now time.Time, text string, err error) {
 }
 
 // Dialed takes in whether the runtime can be spoken with.
-func (l *Life) Dialed(now time.Time, err error) {
+func (l *State) Dialed(now time.Time, err error) {
 	if err != nil {
 		l.due[Dial] = now.Add(l.redial)
 		l.redial = min(2*l.redial, lastRedial)
@@ -211,7 +211,7 @@ func (l *Life) Dialed(now time.Time, err error) {
 }
 
 // Synchronized takes in that the runtime has told of all that runs. To hear it again changes nothing.
-func (l *Life) Synchronized(now time.Time) {
+func (l *State) Synchronized(now time.Time) {
 	if !l.linked || l.synchronized {
 		return
 	}
@@ -223,14 +223,14 @@ func (l *Life) Synchronized(now time.Time) {
 }
 
 // Lost takes in that the connection to the runtime is.
-func (l *Life) Lost(now time.Time) {
+func (l *State) Lost(now time.Time) {
 	l.linked, l.synchronized = false, false
 	l.due[Dial] = now.Add(l.redial)
 	l.redial = min(2*l.redial, lastRedial)
 }
 
 // Renewed takes in whether the Lease is.
-func (l *Life) Renewed(now time.Time, err error) {
+func (l *State) Renewed(now time.Time, err error) {
 	if err != nil {
 		l.due[Renew] = now.Add(retryPeriod)
 		return
@@ -240,7 +240,7 @@ func (l *Life) Renewed(now time.Time, err error) {
 }
 
 // Checked takes in whether containers were compared, and the runtime told to move those that are not where they belong.
-func (l *Life) Checked(now time.Time, err error) {
+func (l *State) Checked(now time.Time, err error) {
 	if err != nil {
 		l.due[Check] = now.Add(retryPeriod)
 		return
@@ -249,7 +249,7 @@ func (l *Life) Checked(now time.Time, err error) {
 }
 
 // Ready returns why the node's isolated CPUs cannot be used, or nil.
-func (l *Life) Ready(now time.Time) error {
+func (l *State) Ready(now time.Time) error {
 	switch {
 	case l.local == nil:
 		return errors.New("the machine's CPUs could not be read")

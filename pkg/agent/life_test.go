@@ -14,7 +14,7 @@ import (
 
 // world is what a Life lives in: it carries every duty out at once, with the outcome that the world has in stock.
 type world struct {
-	life *Life
+	life *State
 	now  time.Time
 	// What there is.
 	isolated    isolated.CPUSet
@@ -54,7 +54,7 @@ func (w *world) run() string {
 	var done []string
 	for {
 		duty, _ := w.life.Next(w.now)
-		if duty == Rest || len(done) > 20 {
+		if duty == Idle || len(done) > 20 {
 			return strings.Join(done, " ")
 		}
 		done = append(done, duty.String())
@@ -62,15 +62,15 @@ func (w *world) run() string {
 	}
 }
 
-func (w *world) do(duty Duty) {
+func (w *world) do(duty Task) {
 	switch duty {
-	case Look:
+	case Discover:
 		if !w.noMachine {
 			if w.seen, w.closed = w.isolated, len(w.problems) > 0; w.closed {
 				w.told = isolated.CPUSet{} // ordinary containers start anywhere now
 			}
 		}
-		w.life.Looked(w.now, &Local{Topology: w.topology(), Problems: w.problems}, orderly(w.noMachine))
+		w.life.OnDiscovered(w.now, &Local{Topology: w.topology(), Problems: w.problems}, orderly(w.noMachine))
 	case Dial:
 		w.connected = !w.noRuntime
 		w.life.Dialed(w.now, orderly(w.noRuntime))
@@ -293,7 +293,7 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 			}
 			for i := 0; ; i++ {
 				duty, _ := w.life.Next(w.now)
-				if duty == Rest {
+				if duty == Idle {
 					break
 				}
 				if i > 20 {
@@ -306,7 +306,7 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 	})
 }
 
-func (w *world) check(t *rapid.T, duty Duty) {
+func (w *world) check(t *rapid.T, duty Task) {
 	switch duty {
 	case Renew, Check:
 		if !w.synchronized {

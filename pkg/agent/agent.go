@@ -48,8 +48,8 @@ type Options struct {
 // Agent drives a Life. Make it with New.
 type Agent struct {
 	options Options
-	hooks   *hooks.Hooks
-	reports chan hooks.Report
+	hooks   *hooks.Plugin
+	reports chan hooks.PodProblem
 	// warned are the warnings that were logged last.
 	warned []string
 
@@ -63,14 +63,14 @@ type Agent struct {
 
 // New returns an agent that has done nothing yet. The hooks' options are completed with where reports go.
 func New(options Options, hooked hooks.Options) *Agent {
-	a := &Agent{options: options, reports: make(chan hooks.Report, 256), life: NewLife(options.Mode)}
+	a := &Agent{options: options, reports: make(chan hooks.PodProblem, 256), life: NewLife(options.Mode)}
 	hooked.Report = a.report
 	a.hooks = hooks.New(hooked)
 	return a
 }
 
 // report takes a report from a handler. One more than can be kept is dropped: it must not wait, and the metric counts it.
-func (a *Agent) report(report hooks.Report) {
+func (a *Agent) report(report hooks.PodProblem) {
 	select {
 	case a.reports <- report:
 	default:

@@ -23,7 +23,7 @@ type Updater interface {
 //
 // It waits for the runtime and must not be called by a handler; the machine's lock is free meanwhile, since the runtime may be
 // waiting for a handler itself.
-func (h *Hooks) Check(runtime Updater) (int, error) {
+func (h *Plugin) Check(runtime Updater) (int, error) {
 	h.mu.Lock()
 	moves, all := h.machine.Behind(false), h.machine.Behind(true)
 	h.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *Hooks) Check(runtime Updater) (int, error) {
 	for _, change := range moves {
 		told[change.Container] = true
 	}
-	moves = append(moves, h.strayed(all, told)...)
+	moves = append(moves, h.driftedContainers(all, told)...)
 	if len(moves) == 0 {
 		return 0, nil
 	}
@@ -53,8 +53,8 @@ func (h *Hooks) Check(runtime Updater) (int, error) {
 	return len(moves), nil
 }
 
-// strayed returns the containers that the kernel shows on other CPUs than theirs, without those that are about to be moved.
-func (h *Hooks) strayed(all []enforce.Change, moving map[string]bool) []enforce.Change {
+// driftedContainers returns the containers that the kernel shows on other CPUs than theirs, without those that are about to be moved.
+func (h *Plugin) driftedContainers(all []enforce.Change, moving map[string]bool) []enforce.Change {
 	if h.options.Cgroups == nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (h *Hooks) strayed(all []enforce.Change, moving map[string]bool) []enforce.
 			continue
 		}
 		h.options.Metrics.drift.WithLabelValues().Inc()
-		h.options.Report(Report{
+		h.options.Report(PodProblem{
 			Namespace: change.Pod.Namespace, Pod: change.Pod.Name, UID: change.Pod.UID, Reason: Drifted,
 			Message: fmt.Sprintf("container %s was on CPUs %s instead of %s; it is put back", change.Name, at, want),
 		})

@@ -26,17 +26,17 @@ type Link struct {
 	heard, gone        sync.Once
 }
 
-// session is the plugin as one connection sees it: the hooks, and whether the runtime has told of everything over it.
-type session struct {
-	*Hooks
+// stubPlugin is the plugin as one connection sees it: the hooks, and whether the runtime has told of everything over it.
+type stubPlugin struct {
+	*Plugin
 	link *Link
 }
 
 // Synchronize passes on what runs, and remembers that it was said.
-func (s *session) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) (
+func (s *stubPlugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) (
 	[]*api.ContainerUpdate, error,
 ) {
-	updates, err := s.Hooks.Synchronize(ctx, pods, containers)
+	updates, err := s.Plugin.Synchronize(ctx, pods, containers)
 	if err == nil {
 		s.link.heard.Do(func() { close(s.link.synchronized) })
 	}
@@ -49,13 +49,13 @@ func (s *session) Synchronize(ctx context.Context, pods []*api.PodSandbox, conta
 // A request that the plugin does not answer, or that finds its connection broken, fails: a container does not start without its
 // CPUs. A plugin that was slow stays connected, so that the next request fails or succeeds by what it says. Runtimes older than
 // the policy ignore it; then the runtime's validator is what is left.
-func (h *Hooks) Connect(ctx context.Context, socket string, timer clock.Clock, limit time.Duration) (*Link, error) {
+func (h *Plugin) Connect(ctx context.Context, socket string, timer clock.Clock, limit time.Duration) (*Link, error) {
 	conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("NRI: %w", err)
 	}
 	link := &Link{synchronized: make(chan struct{}), lost: make(chan struct{})}
-	link.stub, err = stub.New(&session{Hooks: h, link: link},
+	link.stub, err = stub.New(&stubPlugin{Plugin: h, link: link},
 		stub.WithPluginName(Name), stub.WithPluginIdx(Index), stub.WithConnection(conn), stub.WithLogger(logger{h.options.Log}),
 		stub.WithOnClose(link.close), stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true, KeepConnected: true}),
 	)

@@ -37,8 +37,8 @@ const (
 	NUMAVariable = "ISOLATED_NUMA"
 )
 
-// Report is something about a pod that people should read.
-type Report struct {
+// PodProblem is something about a pod that people should read.
+type PodProblem struct {
 	Namespace, Pod, UID string
 	// Reason is an event's, one word; Message its text.
 	Reason, Message string
@@ -61,14 +61,14 @@ type Options struct {
 	// Cgroups is the tree of control groups, to see where containers are; nil to believe the runtime.
 	Cgroups fs.FS
 	// Report is told of what people should read; it must not wait.
-	Report  func(Report)
+	Report  func(PodProblem)
 	Metrics *Metrics
 	Log     klog.Logger
 	Clock   clock.PassiveClock
 }
 
-// Hooks are the plugin. Make it with New.
-type Hooks struct {
+// Plugin are the plugin. Make it with New.
+type Plugin struct {
 	options Options
 
 	mu      sync.Mutex
@@ -77,23 +77,23 @@ type Hooks struct {
 }
 
 var (
-	_ stub.ConfigureInterface       = (*Hooks)(nil)
-	_ stub.SynchronizeInterface     = (*Hooks)(nil)
-	_ stub.CreateContainerInterface = (*Hooks)(nil)
-	_ stub.UpdateContainerInterface = (*Hooks)(nil)
-	_ stub.StopContainerInterface   = (*Hooks)(nil)
-	_ stub.RemoveContainerInterface = (*Hooks)(nil)
-	_ stub.StopPodInterface         = (*Hooks)(nil)
-	_ stub.RemovePodInterface       = (*Hooks)(nil)
+	_ stub.ConfigureInterface       = (*Plugin)(nil)
+	_ stub.SynchronizeInterface     = (*Plugin)(nil)
+	_ stub.CreateContainerInterface = (*Plugin)(nil)
+	_ stub.UpdateContainerInterface = (*Plugin)(nil)
+	_ stub.StopContainerInterface   = (*Plugin)(nil)
+	_ stub.RemoveContainerInterface = (*Plugin)(nil)
+	_ stub.StopPodInterface         = (*Plugin)(nil)
+	_ stub.RemovePodInterface       = (*Plugin)(nil)
 )
 
 // New returns hooks that start nothing isolated before Enforce was called.
-func New(options Options) *Hooks {
-	return &Hooks{options: options, machine: enforce.New(options.Node)}
+func New(options Options) *Plugin {
+	return &Plugin{options: options, machine: enforce.New(options.Node)}
 }
 
 // Enforce sets what holds from now on. Containers that must move for it are moved by the next Check.
-func (h *Hooks) Enforce(view enforce.View) {
+func (h *Plugin) Enforce(view enforce.View) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.view = view
@@ -101,15 +101,15 @@ func (h *Hooks) Enforce(view enforce.View) {
 }
 
 // Configure is the runtime's greeting. Its answer, zero, asks for all events that there is a handler for.
-func (h *Hooks) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
+func (h *Plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	h.options.Log.Info("Connected to the container runtime", "runtime", runtime, "version", version)
 	return 0, nil
 }
 
 // Synchronize takes over all that runs, and answers with the containers that must move. Whether the runtime could, it does not
 // say: the next Check asks for the same once more, and hears what failed.
-func (h *Hooks) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
-	defer h.took("Synchronize", h.options.Clock.Now())
+func (h *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	defer h.observeLatency("Synchronize", h.options.Clock.Now())
 	known := make([]enforce.Pod, len(pods))
 	for i, pod := range pods {
 		known[i] = podOf(pod)
@@ -127,7 +127,7 @@ func (h *Hooks) Synchronize(_ context.Context, pods []*api.PodSandbox, container
 	return h.updates(moves), nil
 }
 
-func (h *Hooks) synchronize(pods []enforce.Pod, containers []enforce.Container) ([]enforce.Change, []enforce.Conflict) {
+func (h *Plugin) synchronize(pods []enforce.Pod, containers []enforce.Container) ([]enforce.Change, []enforce.Conflict) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.count()
@@ -135,10 +135,10 @@ func (h *Hooks) synchronize(pods []enforce.Pod, containers []enforce.Container) 
 }
 
 // CreateContainer answers with the CPUs of a container to be, or with an error, which keeps it from being created.
-func (h *Hooks) CreateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container) (
+func (h *Plugin) CreateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container) (
 	*api.ContainerAdjustment, []*api.ContainerUpdate, error,
 ) {
-	defer h.took("CreateContainer", h.options.Clock.Now())
+	defer h.observeLatency("CreateContainer", h.options.Clock.Now())
 	pod, c := podOf(sandbox), containerOf(container, container.GetLinux().GetResources())
 	placed, refusal := h.create(&pod, &c)
 	if refusal != nil {
@@ -161,7 +161,7 @@ func (h *Hooks) CreateContainer(_ context.Context, sandbox *api.PodSandbox, cont
 	return adjust, nil, nil
 }
 
-func (h *Hooks) create(pod *enforce.Pod, c *enforce.Container) (enforce.Placement, *enforce.Refusal) {
+func (h *Plugin) create(pod *enforce.Pod, c *enforce.Container) (enforce.Placement, *enforce.Refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.count()
@@ -169,10 +169,10 @@ func (h *Hooks) create(pod *enforce.Pod, c *enforce.Container) (enforce.Placemen
 }
 
 // UpdateContainer answers what the kubelet wants of a running container with the CPUs that it keeps; all else is as it wants.
-func (h *Hooks) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container, asked *api.LinuxResources) (
+func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container, asked *api.LinuxResources) (
 	[]*api.ContainerUpdate, error,
 ) {
-	defer h.took("UpdateContainer", h.options.Clock.Now())
+	defer h.observeLatency("UpdateContainer", h.options.Clock.Now())
 	pod, c := podOf(sandbox), containerOf(container, asked)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,31 +185,31 @@ func (h *Hooks) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, cont
 }
 
 // StopContainer hears that a container has ended.
-func (h *Hooks) StopContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
-	h.end("StopContainer", func(m *enforce.Machine) { m.Stop(container.GetId()) })
+func (h *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
+	h.containerEnded("StopContainer", func(m *enforce.Machine) { m.Stop(container.GetId()) })
 	return nil, nil
 }
 
 // RemoveContainer hears that a container is gone, whether or not its end was heard of.
-func (h *Hooks) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
-	h.end("RemoveContainer", func(m *enforce.Machine) { m.Stop(container.GetId()) })
+func (h *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
+	h.containerEnded("RemoveContainer", func(m *enforce.Machine) { m.Stop(container.GetId()) })
 	return nil
 }
 
 // StopPodSandbox hears that a sandbox has ended.
-func (h *Hooks) StopPodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
-	h.end("StopPodSandbox", func(m *enforce.Machine) { m.StopSandbox(sandbox.GetId()) })
+func (h *Plugin) StopPodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
+	h.containerEnded("StopPodSandbox", func(m *enforce.Machine) { m.StopSandbox(sandbox.GetId()) })
 	return nil
 }
 
 // RemovePodSandbox hears that a sandbox is gone.
-func (h *Hooks) RemovePodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
-	h.end("RemovePodSandbox", func(m *enforce.Machine) { m.RemoveSandbox(sandbox.GetId()) })
+func (h *Plugin) RemovePodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
+	h.containerEnded("RemovePodSandbox", func(m *enforce.Machine) { m.RemoveSandbox(sandbox.GetId()) })
 	return nil
 }
 
-func (h *Hooks) end(call string, tell func(*enforce.Machine)) {
-	defer h.took(call, h.options.Clock.Now())
+func (h *Plugin) containerEnded(call string, tell func(*enforce.Machine)) {
+	defer h.observeLatency(call, h.options.Clock.Now())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	tell(h.machine)
@@ -218,7 +218,7 @@ func (h *Hooks) end(call string, tell func(*enforce.Machine)) {
 
 // updates are the changes as the runtime reads them. A change without its container's id would be applied to nothing. Ordinary
 // containers may fail to move; it is their own affair, and not worth failing others.
-func (h *Hooks) updates(changes []enforce.Change) []*api.ContainerUpdate {
+func (h *Plugin) updates(changes []enforce.Change) []*api.ContainerUpdate {
 	updates := make([]*api.ContainerUpdate, len(changes))
 	for i, change := range changes {
 		u := &api.ContainerUpdate{}
@@ -237,20 +237,20 @@ func (h *Hooks) updates(changes []enforce.Change) []*api.ContainerUpdate {
 	return updates
 }
 
-func (h *Hooks) refused(pod *enforce.Pod, container string, refusal *enforce.Refusal) {
+func (h *Plugin) refused(pod *enforce.Pod, container string, refusal *enforce.Refusal) {
 	h.options.Metrics.refused.WithLabelValues(refusal.Reason).Inc()
-	h.options.Report(Report{
+	h.options.Report(PodProblem{
 		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Reason: Refused,
 		Message: fmt.Sprintf("container %s: %s", container, refusal.Error()),
 	})
 }
 
-func (h *Hooks) took(call string, since time.Time) {
+func (h *Plugin) observeLatency(call string, since time.Time) {
 	h.options.Metrics.handler.WithLabelValues(call).Observe(h.options.Clock.Since(since).Seconds())
 }
 
 // count shows what is known; the caller holds the lock.
-func (h *Hooks) count() {
+func (h *Plugin) count() {
 	containers, held := h.machine.Counts()
 	h.options.Metrics.containers.WithLabelValues().Set(float64(containers))
 	h.options.Metrics.held.WithLabelValues().Set(float64(held))
@@ -271,7 +271,7 @@ func containerOf(c *api.Container, resources *api.LinuxResources) enforce.Contai
 }
 
 // online returns what the machine had when it was last looked at.
-func (h *Hooks) online() isolated.CPUSet {
+func (h *Plugin) online() isolated.CPUSet {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.view.Online

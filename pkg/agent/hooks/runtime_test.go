@@ -207,7 +207,7 @@ func (r *runtime) cpus(id string) *api.LinuxCPU {
 }
 
 // connect joins hooks to the runtime and waits until the runtime counts them in.
-func (r *runtime) connect(h *Hooks) *Link {
+func (r *runtime) connect(h *Plugin) *Link {
 	r.t.Helper()
 	link, err := h.Connect(context.Background(), r.socket, clock.RealClock{}, 10*time.Second)
 	if err != nil {
@@ -222,10 +222,10 @@ func (r *runtime) connect(h *Hooks) *Link {
 // reports collects what people would read.
 type reports struct {
 	mu  sync.Mutex
-	all []Report
+	all []PodProblem
 }
 
-func (r *reports) add(report Report) {
+func (r *reports) add(report PodProblem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, report)
@@ -242,7 +242,7 @@ func (r *reports) String() string {
 }
 
 // newHooks are hooks on a node with eight CPUs on two NUMA nodes, of which 4-7 are isolated.
-func newHooks(t *testing.T, change func(*Options)) (*Hooks, *reports) {
+func newHooks(t *testing.T, change func(*Options)) (*Plugin, *reports) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry)

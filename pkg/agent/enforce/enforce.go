@@ -79,8 +79,8 @@ type Conflict struct {
 	Refusal   *Refusal
 }
 
-// Machine is the state. The zero Machine is of no use; see New.
-type Machine struct {
+// Enforcer is the state. The zero Machine is of no use; see New.
+type Enforcer struct {
 	node      string
 	view      View
 	sandboxes map[string]*sandbox
@@ -101,31 +101,31 @@ type sandbox struct {
 type container struct {
 	id, name, cgroup string
 	sandbox          *sandbox
-	// own are the isolated CPUs that it runs on; empty for an ordinary container.
-	own isolated.CPUSet
-	// told is what the runtime was last told, or said itself.
-	told isolated.CPUSet
+	// assigned are the isolated CPUs that it runs on; empty for an ordinary container.
+	assigned isolated.CPUSet
+	// applied is what the runtime was last told, or said itself.
+	applied isolated.CPUSet
 }
 
 // New returns the machine of the node with that name, closed until it is configured.
-func New(node string) *Machine {
-	m := &Machine{node: node, view: View{Closed: "the agent has not read the machine's CPUs yet"}}
+func New(node string) *Enforcer {
+	m := &Enforcer{node: node, view: View{Closed: "the agent has not read the machine's CPUs yet"}}
 	m.forget()
 	return m
 }
 
-func (m *Machine) forget() {
+func (m *Enforcer) forget() {
 	m.sandboxes, m.containers = map[string]*sandbox{}, map[string]*container{}
 }
 
 // Configure sets what is enforced from now on. Containers keep the CPUs they hold, also such as are not isolated any more; Behind
 // tells which ones must move.
-func (m *Machine) Configure(view View) {
+func (m *Enforcer) Configure(view View) {
 	m.view = view
 }
 
 // Create decides about a container before it exists. A refusal means that it must not start.
-func (m *Machine) Create(pod *Pod, c *Container) (Placement, *Refusal) {
+func (m *Enforcer) Create(pod *Pod, c *Container) (Placement, *Refusal) {
 	own, refusal := m.admit(pod, c.Name)
 	if refusal != nil {
 		return Placement{}, refusal
@@ -141,10 +141,10 @@ func (m *Machine) Create(pod *Pod, c *Container) (Placement, *Refusal) {
 }
 
 // admit returns the isolated CPUs of a container to be, none for an ordinary one.
-func (m *Machine) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
+func (m *Enforcer) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
 	in := intentOf(m.node, pod)
 	switch {
-	case !in.selects(name):
+	case !in.selectsContainer(name):
 		return isolated.CPUSet{}, nil
 	case in.why != nil:
 		return isolated.CPUSet{}, in.why
@@ -164,7 +164,7 @@ func (m *Machine) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
 
 // overlap returns a refusal if another pod holds one of the CPUs. Two sandboxes of one pod may hold the same: the kubelet makes a
 // new one when the old one has failed.
-func (m *Machine) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
+func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 	var found *sandbox
 	for _, s := range m.sandboxes {
 		if s.pod.UID != pod.UID && !s.holds.Intersect(cpus).Empty() && (found == nil || s.pod.Sandbox < found.pod.Sandbox) {
@@ -179,7 +179,7 @@ func (m *Machine) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 }
 
 // Update decides about a container whose resources the kubelet changes: it stays where it is.
-func (m *Machine) Update(pod *Pod, c *Container) Placement {
+func (m *Enforcer) Update(pod *Pod, c *Container) Placement {
 	known := m.containers[c.ID]
 	if known == nil {
 		// Not created under these eyes, nor there at the last Synchronize. It runs already, so that it cannot be refused.
@@ -192,17 +192,17 @@ func (m *Machine) Update(pod *Pod, c *Container) Placement {
 			known.sandbox.holds = intentOf(m.node, pod).given.CPUs
 		}
 	}
-	placed := m.placement(known.own)
+	placed := m.placement(known.assigned)
 	if placed.CPUs.Empty() {
-		known.told, _ = isolated.ParseSet(c.CPUs)
+		known.applied, _ = isolated.ParseSet(c.CPUs)
 	} else {
-		known.told = placed.CPUs
+		known.applied = placed.CPUs
 	}
 	return placed
 }
 
 // Stop is the end of a container. Its pod keeps its CPUs, for the next one of that name, unless the sandbox has stopped before.
-func (m *Machine) Stop(id string) {
+func (m *Enforcer) Stop(id string) {
 	c := m.containers[id]
 	if c == nil {
 		return
@@ -214,7 +214,7 @@ func (m *Machine) Stop(id string) {
 
 // StopSandbox is the end of what runs in a sandbox. Its CPUs are free when none of its containers runs; that of one which the
 // runtime has not reported as stopped may.
-func (m *Machine) StopSandbox(id string) {
+func (m *Enforcer) StopSandbox(id string) {
 	if s := m.sandboxes[id]; s != nil {
 		s.stopped = true
 		s.release()
@@ -228,7 +228,7 @@ func (s *sandbox) release() {
 }
 
 // RemoveSandbox forgets a sandbox and all in it.
-func (m *Machine) RemoveSandbox(id string) {
+func (m *Enforcer) RemoveSandbox(id string) {
 	for _, c := range m.containers {
 		if c.sandbox.pod.Sandbox == id {
 			delete(m.containers, c.id)
@@ -238,11 +238,11 @@ func (m *Machine) RemoveSandbox(id string) {
 }
 
 // Counts returns how many containers are known to run, and how many isolated CPUs are held.
-func (m *Machine) Counts() (containers, held int) {
+func (m *Enforcer) Counts() (containers, held int) {
 	return len(m.containers), m.held().Len()
 }
 
-func (m *Machine) sandbox(pod *Pod) *sandbox {
+func (m *Enforcer) sandbox(pod *Pod) *sandbox {
 	s := m.sandboxes[pod.Sandbox]
 	if s == nil {
 		s = &sandbox{pod: *pod}
@@ -251,18 +251,18 @@ func (m *Machine) sandbox(pod *Pod) *sandbox {
 	return s
 }
 
-func (m *Machine) add(s *sandbox, c *Container, own, told isolated.CPUSet) *container {
+func (m *Enforcer) add(s *sandbox, c *Container, own, told isolated.CPUSet) *container {
 	if old := m.containers[c.ID]; old != nil {
 		old.sandbox.live--
 	}
-	added := &container{id: c.ID, name: c.Name, cgroup: c.Cgroup, sandbox: s, own: own, told: told}
+	added := &container{id: c.ID, name: c.Name, cgroup: c.Cgroup, sandbox: s, assigned: own, applied: told}
 	m.containers[c.ID] = added
 	s.live++
 	return added
 }
 
 // held returns the CPUs that sandboxes hold.
-func (m *Machine) held() isolated.CPUSet {
+func (m *Enforcer) held() isolated.CPUSet {
 	var all isolated.CPUSet
 	for _, s := range m.sandboxes {
 		all = all.Union(s.holds)
@@ -272,14 +272,14 @@ func (m *Machine) held() isolated.CPUSet {
 
 // ordinary returns the CPUs of ordinary containers; empty when they are to be left alone. What is held counts as isolated, also
 // when it is not any more, until it is given up. On a node where nothing changes that makes no difference.
-func (m *Machine) ordinary() isolated.CPUSet {
+func (m *Enforcer) ordinary() isolated.CPUSet {
 	if m.view.Closed != "" || m.view.Isolated.Empty() {
 		return isolated.CPUSet{}
 	}
 	return m.view.Online.Minus(m.view.Isolated).Minus(m.held())
 }
 
-func (m *Machine) placement(own isolated.CPUSet) Placement {
+func (m *Enforcer) placement(own isolated.CPUSet) Placement {
 	if own.Empty() {
 		return Placement{CPUs: m.ordinary()}
 	}

@@ -25,7 +25,7 @@ func TestStories(t *testing.T) {
 }
 
 type story struct {
-	machine *Machine
+	machine *Enforcer
 	pods    map[string]*Pod
 }
 
@@ -66,10 +66,10 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 	case "remove-sandbox":
 		s.machine.RemoveSandbox(d.CmdArgs[0].Key)
 	case "behind":
-		for _, change := range s.machine.Behind(d.HasArg("all")) {
+		for _, change := range s.machine.Outdated(d.HasArg("all")) {
 			fmt.Fprintf(&out, "%s: %s\n", change.Container, said(change.Placement))
 			if d.HasArg("told") {
-				s.machine.Told(&change)
+				s.machine.Applied(&change)
 			}
 		}
 	default:

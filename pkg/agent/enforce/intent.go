@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// intent is what a pod's annotations mean on this node.
-type intent struct {
+// assignmentIntent is what a pod's annotations mean on this node.
+type assignmentIntent struct {
 	// given is the assignment; nil when there is none, or none that counts here.
 	given *isolated.Assignment
 	// why is the reason that none counts.
@@ -18,18 +18,20 @@ type intent struct {
 	all   bool
 }
 
-func (i *intent) selects(container string) bool { return i.all || i.names[container] }
+func (i *assignmentIntent) selectsContainer(container string) bool {
+	return i.all || i.names[container]
+}
 
 // intentOf reads the annotations of a pod. One without any is ordinary. What asks for isolated CPUs, or claims to have them, and
 // cannot be believed is never ordinary: which containers are meant is read as widely as it may be, and as all of them where no
 // name can be made out.
-func intentOf(node string, pod *Pod) intent {
+func intentOf(node string, pod *Pod) assignmentIntent {
 	asked, asks := pod.Annotations[isolated.RequestAnnotation]
 	text, assigned := pod.Annotations[isolated.AssignedAnnotation]
 	if !asks && !assigned {
-		return intent{}
+		return assignmentIntent{}
 	}
-	in := intent{names: map[string]bool{}}
+	in := assignmentIntent{names: map[string]bool{}}
 	if asked = strings.TrimSpace(asked); asked != "true" {
 		for name := range strings.SplitSeq(asked, ",") {
 			if name = strings.TrimSpace(name); name != "" {

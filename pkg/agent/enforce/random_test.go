@@ -13,7 +13,7 @@ import (
 
 // runtime is a runtime that obeys: what it was told is where its containers are.
 type runtime struct {
-	machine    *Machine
+	machine    *Enforcer
 	pods       []Pod
 	containers map[string]*Container
 	view       View
@@ -112,7 +112,7 @@ func (r *runtime) step(t *rapid.T) {
 			r.view.Isolated = isolated.NewCPUSet(4, 5, 6)
 		}
 		r.machine.Configure(r.view)
-		r.obey(r.machine.Behind(false))
+		r.obey(r.machine.Outdated(false))
 	}
 }
 
@@ -131,7 +131,7 @@ func (r *runtime) podOf(c *Container) *Pod {
 func (r *runtime) obey(changes []Change) {
 	for i := range changes {
 		r.containers[changes[i].Container].put(changes[i].Placement)
-		r.machine.Told(&changes[i])
+		r.machine.Applied(&changes[i])
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // cannot be refused any more, but must disturb nobody. Containers that have stopped are left out of both.
 //
 // Where two pods run on the same CPU, which no agent allowed, the one that was there first has it.
-func (m *Machine) Synchronize(pods []Pod, containers []Container) ([]Change, []Conflict) {
+func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []Conflict) {
 	m.forget()
 	byID := make(map[string]*Pod, len(pods))
 	for i := range pods {
@@ -29,32 +29,32 @@ func (m *Machine) Synchronize(pods []Pod, containers []Container) ([]Change, []C
 	})
 	var conflicts []Conflict
 	for _, c := range running {
-		known, conflict := m.takeOver(byID[c.Sandbox], c)
+		known, conflict := m.restoreSandbox(byID[c.Sandbox], c)
 		if conflict != nil {
 			conflicts = append(conflicts, *conflict)
 		}
 		at, err := isolated.ParseSet(c.CPUs)
-		if known.told = at; err != nil || c.Limited && !known.own.Empty() {
-			known.told = isolated.CPUSet{} // moved, whatever it says
+		if known.applied = at; err != nil || c.Limited && !known.assigned.Empty() {
+			known.applied = isolated.CPUSet{} // moved, whatever it says
 		}
 	}
-	m.holdIdle(pods)
-	return m.Behind(false), conflicts
+	m.reserveForRestart(pods)
+	return m.Outdated(false), conflicts
 }
 
-func (m *Machine) takeOver(pod *Pod, c *Container) (*container, *Conflict) {
+func (m *Enforcer) restoreSandbox(pod *Pod, c *Container) (*container, *Conflict) {
 	if pod == nil {
-		return m.adoptOrphan(c), nil
+		return m.restoreOrphan(c), nil
 	}
-	return m.adopt(pod, c)
+	return m.restore(pod, c)
 }
 
-// adopt takes over a running container. Unlike one to be, it keeps CPUs that are not isolated any more, and those on a closed
+// restore takes over a running container. Unlike one to be, it keeps CPUs that are not isolated any more, and those on a closed
 // node: its process is there, and it holds them.
-func (m *Machine) adopt(pod *Pod, c *Container) (*container, *Conflict) {
+func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
 	in := intentOf(m.node, pod)
 	s := m.sandbox(pod)
-	if !in.selects(c.Name) {
+	if !in.selectsContainer(c.Name) {
 		return m.add(s, c, isolated.CPUSet{}, isolated.CPUSet{}), nil
 	}
 	why := in.why
@@ -73,9 +73,9 @@ func (m *Machine) adopt(pod *Pod, c *Container) (*container, *Conflict) {
 	return m.add(s, c, own, isolated.CPUSet{}), nil
 }
 
-// adoptOrphan takes over a container whose sandbox the runtime does not name. Nobody can say what it was assigned; the isolated
+// restoreOrphan takes over a container whose sandbox the runtime does not name. Nobody can say what it was assigned; the isolated
 // CPUs that it was put on are held for it, and it stays there.
-func (m *Machine) adoptOrphan(c *Container) *container {
+func (m *Enforcer) restoreOrphan(c *Container) *container {
 	at, err := isolated.ParseSet(c.CPUs)
 	own := at.Intersect(m.view.Isolated)
 	if err != nil || own != at {
@@ -89,9 +89,9 @@ func (m *Machine) adoptOrphan(c *Container) *container {
 	return m.add(s, c, own, isolated.CPUSet{})
 }
 
-// holdIdle holds the CPUs of sandboxes in which none of the containers that were assigned them runs: they will start again. Those
+// reserveForRestart holds the CPUs of sandboxes in which none of the containers that were assigned them runs: they will start again. Those
 // whose CPUs somebody runs on get nothing.
-func (m *Machine) holdIdle(pods []Pod) {
+func (m *Enforcer) reserveForRestart(pods []Pod) {
 	sorted := make([]*Pod, 0, len(pods))
 	for i := range pods {
 		sorted = append(sorted, &pods[i])
@@ -108,13 +108,13 @@ func (m *Machine) holdIdle(pods []Pod) {
 	}
 }
 
-// Behind returns the containers that the runtime was not told to put where they belong, or all of them: what to compare with
+// Outdated returns the containers that the runtime was not told to put where they belong, or all of them: what to compare with
 // what the kernel says. They are in the order of their ids; a container that is to be left alone is not among them.
-func (m *Machine) Behind(all bool) []Change {
+func (m *Enforcer) Outdated(all bool) []Change {
 	var changes []Change
 	for _, c := range m.containers {
-		placed := m.placement(c.own)
-		if !placed.CPUs.Empty() && (all || c.told != placed.CPUs) {
+		placed := m.placement(c.assigned)
+		if !placed.CPUs.Empty() && (all || c.applied != placed.CPUs) {
 			changes = append(changes, c.change(placed))
 		}
 	}
@@ -122,10 +122,10 @@ func (m *Machine) Behind(all bool) []Change {
 	return changes
 }
 
-// Told records that the runtime carried a change out.
-func (m *Machine) Told(change *Change) {
+// Applied records that the runtime carried a change out.
+func (m *Enforcer) Applied(change *Change) {
 	if c := m.containers[change.Container]; c != nil {
-		c.told = change.Placement.CPUs
+		c.applied = change.Placement.CPUs
 	}
 }
 

@@ -25,7 +25,7 @@ type Updater interface {
 // waiting for a handler itself.
 func (h *Plugin) Check(runtime Updater) (int, error) {
 	h.mu.Lock()
-	moves, all := h.machine.Behind(false), h.machine.Behind(true)
+	moves, all := h.machine.Outdated(false), h.machine.Outdated(true)
 	h.mu.Unlock()
 	told := map[string]bool{}
 	for _, change := range moves {
@@ -47,7 +47,7 @@ func (h *Plugin) Check(runtime Updater) (int, error) {
 	defer h.mu.Unlock()
 	for i := range moves {
 		if told[moves[i].Container] {
-			h.machine.Told(&moves[i])
+			h.machine.Applied(&moves[i])
 		}
 	}
 	return len(moves), nil

@@ -72,7 +72,7 @@ type Plugin struct {
 	options Options
 
 	mu      sync.Mutex
-	machine *enforce.Machine
+	machine *enforce.Enforcer
 	view    enforce.View
 }
 
@@ -186,29 +186,29 @@ func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, con
 
 // StopContainer hears that a container has ended.
 func (h *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
-	h.containerEnded("StopContainer", func(m *enforce.Machine) { m.Stop(container.GetId()) })
+	h.containerEnded("StopContainer", func(m *enforce.Enforcer) { m.Stop(container.GetId()) })
 	return nil, nil
 }
 
 // RemoveContainer hears that a container is gone, whether or not its end was heard of.
 func (h *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
-	h.containerEnded("RemoveContainer", func(m *enforce.Machine) { m.Stop(container.GetId()) })
+	h.containerEnded("RemoveContainer", func(m *enforce.Enforcer) { m.Stop(container.GetId()) })
 	return nil
 }
 
 // StopPodSandbox hears that a sandbox has ended.
 func (h *Plugin) StopPodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
-	h.containerEnded("StopPodSandbox", func(m *enforce.Machine) { m.StopSandbox(sandbox.GetId()) })
+	h.containerEnded("StopPodSandbox", func(m *enforce.Enforcer) { m.StopSandbox(sandbox.GetId()) })
 	return nil
 }
 
 // RemovePodSandbox hears that a sandbox is gone.
 func (h *Plugin) RemovePodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
-	h.containerEnded("RemovePodSandbox", func(m *enforce.Machine) { m.RemoveSandbox(sandbox.GetId()) })
+	h.containerEnded("RemovePodSandbox", func(m *enforce.Enforcer) { m.RemoveSandbox(sandbox.GetId()) })
 	return nil
 }
 
-func (h *Plugin) containerEnded(call string, tell func(*enforce.Machine)) {
+func (h *Plugin) containerEnded(call string, tell func(*enforce.Enforcer)) {
 	defer h.observeLatency(call, h.options.Clock.Now())
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -158,7 +158,7 @@ func playAgent(t *testing.T, lab *harness.Env) {
 	meanwhile(func() error {
 		return waitsWith(t, lab, "third", "insufficient isolated cpu (need 1, free 0)")
 	})
-	for _, note := range []publish.Note{
+	for _, note := range []publish.PodEvent{
 		{Reason: "IsolatedCPUsProblem", Message: "for the test"},
 		{Namespace: "quiet", Pod: "first", Reason: "IsolatedCPUsRefused", Message: "for the test"},
 	} {

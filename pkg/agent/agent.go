@@ -159,7 +159,7 @@ func (a *Agent) wait(ctx context.Context, wait time.Duration) {
 	case <-lost:
 		klog.FromContext(ctx).Info("The connection to the container runtime is lost")
 	case report := <-a.reports:
-		a.event(ctx, &publish.Note{
+		a.event(ctx, &publish.PodEvent{
 			Namespace: report.Namespace, Pod: report.Pod, UID: report.UID, Reason: report.Reason, Message: report.Message,
 		})
 	case <-ctx.Done():
@@ -171,7 +171,7 @@ func (a *Agent) emitWarnings(ctx context.Context) {
 	for {
 		select {
 		case report := <-a.reports:
-			a.event(ctx, &publish.Note{
+			a.event(ctx, &publish.PodEvent{
 				Namespace: report.Namespace, Pod: report.Pod, UID: report.UID, Reason: report.Reason, Message: report.Message,
 			})
 		default:
@@ -180,7 +180,7 @@ func (a *Agent) emitWarnings(ctx context.Context) {
 	}
 }
 
-func (a *Agent) event(ctx context.Context, note *publish.Note) {
+func (a *Agent) event(ctx context.Context, note *publish.PodEvent) {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := a.options.Publisher.Event(bounded, note, a.options.Clock.Now()); err != nil {
@@ -248,7 +248,7 @@ func (a *Agent) dial(ctx context.Context) error {
 		return nil
 	}
 	if struggling {
-		a.event(ctx, &publish.Note{Reason: Unreachable, Message: fmt.Sprintf(
+		a.event(ctx, &publish.PodEvent{Reason: Unreachable, Message: fmt.Sprintf(
 			"isolated CPUs are not offered: %v; is NRI enabled in the container runtime?", err)})
 	}
 	return err
@@ -267,7 +267,7 @@ func (a *Agent) publish(bounded, ctx context.Context) error {
 		klog.FromContext(ctx).Info("Published the node's CPUs", "topology", text)
 	}
 	for _, problem := range wanted.Problems {
-		a.event(ctx, &publish.Note{Reason: Problem, Message: "isolated CPUs are not offered: " + problem})
+		a.event(ctx, &publish.PodEvent{Reason: Problem, Message: "isolated CPUs are not offered: " + problem})
 	}
 	return nil
 }

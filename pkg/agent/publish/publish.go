@@ -44,9 +44,9 @@ type Publisher struct {
 	uid types.UID
 	// lease is as last written; nil when it is to be read first.
 	lease *coordination.Lease
-	// noted are the events of this hour, by name.
-	noted map[string]bool
-	hour  string
+	// emitted are the events of this hour, by name.
+	emitted   map[string]bool
+	dedupHour string
 }
 
 // New returns a publisher for the node, with Leases in the namespace, under the name of one instance of the agent.
@@ -152,8 +152,8 @@ func (p *Publisher) renew(lease *coordination.Lease, now time.Time) {
 	}
 }
 
-// Note is something that people should read about a pod, or about the node where the pod's name is empty.
-type Note struct {
+// PodEvent is something that people should read about a pod, or about the node where the pod's name is empty.
+type PodEvent struct {
 	Namespace, Pod string
 	UID            string
 	// Reason is one word, Message a sentence.
@@ -161,7 +161,7 @@ type Note struct {
 }
 
 // Event writes a note as an event. The same note makes no second one within an hour, also after a restart.
-func (p *Publisher) Event(ctx context.Context, note *Note, now time.Time) error {
+func (p *Publisher) Event(ctx context.Context, note *PodEvent, now time.Time) error {
 	about := core.ObjectReference{APIVersion: "v1", Kind: "Node", Name: p.node, UID: types.UID(p.node)}
 	namespace := meta.NamespaceDefault
 	if note.Pod != "" {
@@ -170,11 +170,11 @@ func (p *Publisher) Event(ctx context.Context, note *Note, now time.Time) error 
 		}
 		namespace = note.Namespace
 	}
-	if hour := now.UTC().Format("2006010215"); hour != p.hour {
-		p.hour, p.noted = hour, map[string]bool{}
+	if hour := now.UTC().Format("2006010215"); hour != p.dedupHour {
+		p.dedupHour, p.emitted = hour, map[string]bool{}
 	}
-	name := eventName(about.Name, note, p.hour)
-	if p.noted[name] {
+	name := eventName(about.Name, note, p.dedupHour)
+	if p.emitted[name] {
 		return nil
 	}
 	at := meta.NewTime(now)
@@ -188,12 +188,12 @@ func (p *Publisher) Event(ctx context.Context, note *Note, now time.Time) error 
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("event about %s: %w", about.Name, err)
 	}
-	p.noted[name] = true
+	p.emitted[name] = true
 	return nil
 }
 
 // eventName is the same for the same note within the hour.
-func eventName(object string, note *Note, hour string) string {
+func eventName(object string, note *PodEvent, hour string) string {
 	sum := sha256.Sum256([]byte(note.UID + "\x00" + note.Reason + "\x00" + note.Message + "\x00" + hour))
 	name := object
 	if len(name) > 200 {

@@ -158,8 +158,8 @@ func TestALeaseThatCouldNotBeWrittenIsReadAgain(t *testing.T) {
 func TestEventsAreNotRepeated(t *testing.T) {
 	client := fake.NewClientset(node())
 	p := New(client, "n1", "ns", "me")
-	note := &Note{Namespace: "jobs", Pod: "worker-0", UID: "u", Reason: "IsolatedCPUsRefused", Message: "container main: no"}
-	tell := func(p *Publisher, note *Note, at time.Time) {
+	note := &PodEvent{Namespace: "jobs", Pod: "worker-0", UID: "u", Reason: "IsolatedCPUsRefused", Message: "container main: no"}
+	tell := func(p *Publisher, note *PodEvent, at time.Time) {
 		t.Helper()
 		if err := p.Event(t.Context(), note, at); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestEventsAreNotRepeated(t *testing.T) {
 	tell(New(client, "n1", "ns", "again"), note, start.Add(time.Minute)) // after a restart: the same name
 	want(t, client, "create events")
 	tell(p, note, start.Add(time.Hour))
-	tell(p, &Note{Reason: "IsolatedCPUsProblem", Message: "static"}, start.Add(time.Hour))
+	tell(p, &PodEvent{Reason: "IsolatedCPUsProblem", Message: "static"}, start.Add(time.Hour))
 	want(t, client, "create events", "create events")
 	pods, err := client.CoreV1().Events("jobs").List(t.Context(), meta.ListOptions{})
 	if err != nil || len(pods.Items) != 2 {

@@ -80,7 +80,7 @@ func standing(a argument.Argument, def, required, nothing string) string {
 	switch {
 	case a.Required:
 		return required
-	case a.Default == "" || a.Idle != "":
+	case a.Default == "" || a.IgnoredReason != "":
 		return nothing
 	default:
 		return fmt.Sprintf(def, a.Default)
@@ -99,7 +99,7 @@ func flat(list argument.List, prefix string) []line {
 	for _, a := range list {
 		path := prefix + a.Name
 		all = append(all, line{a, path})
-		if a.Type == argument.ManyMappings {
+		if a.Type == argument.MapListType {
 			path += "[]"
 		}
 		all = append(all, flat(a.Fields, path+".")...)

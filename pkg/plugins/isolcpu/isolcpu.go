@@ -39,10 +39,10 @@ type Options struct {
 func Arguments() argument.List {
 	const most = 10_000
 	return argument.List{
-		argument.Int("bestfit.weight", 10, 0, most).Says("prefers, for pods that ask for isolated CPUs, nodes on which the fewest are " +
+		argument.Int("bestfit.weight", 10, 0, most).WithHelp("prefers, for pods that ask for isolated CPUs, nodes on which the fewest are " +
 			"left over beside theirs, of one NUMA node first; 0 turns it off"),
-		argument.Int("avoid.weight", 1, 0, most).Says("prefers, for all others, nodes that have none; 0 turns it off"),
-		argument.OneOf("onConflict", conflictEvict, conflictEvict, conflictReport).Says("`evict` evicts a pod of Tutti's which can " +
+		argument.Int("avoid.weight", 1, 0, most).WithHelp("prefers, for all others, nodes that have none; 0 turns it off"),
+		argument.OneOf("onConflict", conflictEvict, conflictEvict, conflictReport).WithHelp("`evict` evicts a pod of Tutti's which can " +
 			"never run, since a pod that was bound before it holds some of the same CPUs, as may happen while two schedulers are " +
 			"active; `report` only says so"),
 	}

@@ -96,20 +96,20 @@ func Arguments() argument.List {
 	def := DefaultWeights()
 	var all argument.List
 	for _, score := range def.scores() {
-		all = append(all, argument.Int(score.name+".weight", *score.target, 0, maxWeight).Says("prefers nodes "+score.prefers))
+		all = append(all, argument.Int(score.name+".weight", *score.target, 0, maxWeight).WithHelp("prefers nodes "+score.prefers))
 	}
 	for _, score := range []string{"leastrequested", "mostrequested", "requestedtocapacityratio"} {
-		all = append(all, argument.Text(score+".resources", weightedResources).Shaped("`NAME=WEIGHT` between commas, weights 1 to 100").
-			Says("the resources that `"+score+"` looks at, and how much each counts among them"))
+		all = append(all, argument.Text(score+".resources", weightedResources).WithFormat("`NAME=WEIGHT` between commas, weights 1 to 100").
+			WithHelp("the resources that `"+score+"` looks at, and how much each counts among them"))
 	}
 	return append(all,
-		argument.Text("balancedresource.resources", plainResources).Shaped("names between commas").
-			Says("the resources that `balancedresource` looks at; they have no weights"),
-		argument.Text(ratioShape, defaultShape).Shaped("points `UTILIZATION:SCORE` between commas, in percent and 0 to 10").
-			Says("what `requestedtocapacityratio` makes of the share in use, with straight lines between the points"),
+		argument.Text("balancedresource.resources", plainResources).WithFormat("names between commas").
+			WithHelp("the resources that `balancedresource` looks at; they have no weights"),
+		argument.Text(ratioShape, defaultShape).WithFormat("points `UTILIZATION:SCORE` between commas, in percent and 0 to 10").
+			WithHelp("what `requestedtocapacityratio` makes of the share in use, with straight lines between the points"),
 		argument.Int(hardWeight, def.PodAffinityHard, 0, maxHardWeight).
-			Says("how much it counts in `podaffinity` that a pod near the node must be near the pod, beside preferences of 1 to 100"),
-		argument.OneOf(defaulting, "none", "none", systemDefaulting).Says("with `system`, pods without spread constraints of their own are "+
+			WithHelp("how much it counts in `podaffinity` that a pod near the node must be near the pod, beside preferences of 1 to 100"),
+		argument.OneOf(defaulting, "none", "none", systemDefaulting).WithHelp("with `system`, pods without spread constraints of their own are "+
 			"spread over hosts and zones among the pods of their Services and controllers, which pulls the members of a gang apart. "+
 			"Turning it on needs a restart, and the right to watch these kinds"),
 	)

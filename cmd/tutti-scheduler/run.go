@@ -89,7 +89,7 @@ type process struct {
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
 	// live is the configuration, which follows its source.
-	live *configuration.Live
+	live *configuration.Watcher
 
 	// pods reads pods and the like, client PodGroups.
 	pods    *kubernetes.Clientset

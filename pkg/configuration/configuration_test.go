@@ -52,7 +52,7 @@ func TestCheck(t *testing.T) {
 // every is each argument of the list, and what stands inside it.
 func every(list argument.List) argument.List {
 	var all argument.List
-	for _, l := range flat(list, "") {
+	for _, l := range flatten(list, "") {
 		all = append(all, l.Argument)
 	}
 	return all

@@ -64,19 +64,19 @@ func overview(entries []Entry) string {
 func (e Entry) Explain() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s.\n", e.Kind, e.Name, e.Summary)
-	lines := flat(e.Arguments, "")
+	lines := flatten(e.Arguments, "")
 	if len(lines) == 0 {
 		b.WriteString("\nIt takes no arguments.\n")
 	}
 	for _, l := range lines {
-		fmt.Fprintf(&b, "\n%s\n    %s%s\n%s", l.path, l.Range(), standing(l.Argument, ", unless given: %s", ", must be given", ""),
-			wrapped(strings.ReplaceAll(l.Help, "`", ""), "    "))
+		fmt.Fprintf(&b, "\n%s\n    %s%s\n%s", l.path, l.Range(), defaultText(l.Argument, ", unless given: %s", ", must be given", ""),
+			wrap(strings.ReplaceAll(l.Help, "`", ""), "    "))
 	}
 	return b.String()
 }
 
-// standing says what holds when an argument is not given.
-func standing(a argument.Argument, def, required, nothing string) string {
+// defaultText says what holds when an argument is not given.
+func defaultText(a argument.Argument, def, required, nothing string) string {
 	switch {
 	case a.Required:
 		return required
@@ -93,8 +93,8 @@ type line struct {
 	path string
 }
 
-// flat lists arguments, each followed by what stands inside it.
-func flat(list argument.List, prefix string) []line {
+// flatten lists arguments, each followed by what stands inside it.
+func flatten(list argument.List, prefix string) []line {
 	var all []line
 	for _, a := range list {
 		path := prefix + a.Name
@@ -102,13 +102,13 @@ func flat(list argument.List, prefix string) []line {
 		if a.Type == argument.MapListType {
 			path += "[]"
 		}
-		all = append(all, flat(a.Fields, path+".")...)
+		all = append(all, flatten(a.Fields, path+".")...)
 	}
 	return all
 }
 
-// wrapped breaks a text into lines of at most 100 letters.
-func wrapped(text, indent string) string {
+// wrap breaks a text into lines of at most 100 letters.
+func wrap(text, indent string) string {
 	var b strings.Builder
 	width := 0
 	for _, word := range strings.Fields(text) {

@@ -54,46 +54,46 @@ type Options struct {
 	Clock     clock.WithTicker
 	// Client reads the ConfigMap, and writes events about it; it may be nil for another source.
 	Client kubernetes.Interface
-	// Adopt is told of each profile but the first before the loop has it, on the loop's goroutine. nil tells nobody.
-	Adopt func(*framework.Profile)
-	// Swap has make called between two cycles, on the loop's goroutine, after those that were handed over before. What it returns is
+	// OnActive is told of each profile but the first before the loop has it, on the loop's goroutine. nil tells nobody.
+	OnActive func(*framework.Profile)
+	// Handover has make called between two cycles, on the loop's goroutine, after those that were handed over before. What it returns is
 	// the profile from then on; with nil nothing changes.
-	Swap func(make func() *framework.Profile)
+	Handover func(make func() *framework.Profile)
 	// Controller and Instance say in events who writes them.
 	Controller, Instance string
 	// Registry is where the measurements are registered; nil registers nothing.
 	Registry prometheus.Registerer
 }
 
-// Live is the configuration of a running scheduler. It follows its source, and keeps the last version that was good.
+// Watcher is the configuration of a running scheduler. It follows its source, and keeps the last version that was good.
 //
 // New, Start and Run are called once each, in this order. Report and HasSynced may be called on any goroutine.
 //
 // Invariant: what is active was built without an error, and stays so until the loop has its successor in hand.
-type Live struct {
+type Watcher struct {
 	source  Source
 	options Options
 	log     logr.Logger
-	metrics *measured
+	metrics *collectors
 	watch   *watch
-	teller  *teller
+	teller  *eventWriter
 	shown   atomic.Pointer[Report]
 }
 
 // New returns the configuration of that source; nothing is read yet. It fails when a name of its metrics is taken.
-func New(source Source, options Options) (*Live, error) {
-	if options.Adopt == nil {
-		options.Adopt = func(*framework.Profile) {}
+func New(source Source, options Options) (*Watcher, error) {
+	if options.OnActive == nil {
+		options.OnActive = func(*framework.Profile) {}
 	}
 	metrics, err := newMeasured(options.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics of the configuration: %w", err)
 	}
-	l := &Live{source: source, options: options, metrics: metrics, log: logr.Discard()}
+	l := &Watcher{source: source, options: options, metrics: metrics, log: logr.Discard()}
 	l.shown.Store(&Report{})
 	l.teller = newTeller(options)
 	if source.Name != "" {
-		l.watch, err = newWatch(source, options.Client, l.offer)
+		l.watch, err = newWatch(source, options.Client, l.onVersion)
 	}
 	return l, err
 }
@@ -103,7 +103,7 @@ const startTimeout = 15 * time.Second
 
 // Start reads the source and returns the first profile. Everything that is wrong with it is in the error: there is no last good
 // version yet. The logger of the context is used from then on.
-func (l *Live) Start(ctx context.Context) (*framework.Profile, error) {
+func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
 	l.log = klog.FromContext(ctx)
 	reading, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -120,7 +120,7 @@ func (l *Live) Start(ctx context.Context) (*framework.Profile, error) {
 }
 
 // Run follows the source until the context ends. It never fails.
-func (l *Live) Run(ctx context.Context) error {
+func (l *Watcher) Run(ctx context.Context) error {
 	var telling sync.WaitGroup
 	telling.Go(func() { l.teller.run(ctx) })
 	defer telling.Wait()
@@ -136,18 +136,18 @@ func (l *Live) Run(ctx context.Context) error {
 }
 
 // HasSynced tells whether the source has been looked at since Run.
-func (l *Live) HasSynced() bool { return l.watch == nil || l.watch.synced() }
+func (l *Watcher) HasSynced() bool { return l.watch == nil || l.watch.synced() }
 
 // Report returns what is active and what was refused. It is never changed once returned.
-func (l *Live) Report() Report { return *l.shown.Load() }
+func (l *Watcher) Report() Report { return *l.shown.Load() }
 
-// offer hands over what the source holds by now. The source's goroutine calls it.
-func (l *Live) offer(f found) {
-	l.options.Swap(func() *framework.Profile { return l.take(f) })
+// onVersion hands over what the source holds by now. The source's goroutine calls it.
+func (l *Watcher) onVersion(f sourceContent) {
+	l.options.Handover(func() *framework.Profile { return l.apply(f) })
 }
 
-// take returns the profile of a version if it is to be the active one from now on, else nil. It is called on the loop's goroutine.
-func (l *Live) take(f found) *framework.Profile {
+// apply returns the profile of a version if it is to be the active one from now on, else nil. It is called on the loop's goroutine.
+func (l *Watcher) apply(f sourceContent) *framework.Profile {
 	report := l.Report()
 	switch {
 	case f.missing != nil:
@@ -159,7 +159,7 @@ func (l *Live) take(f found) *framework.Profile {
 			l.teller.active(f)
 		}
 		report.Active, report.Refused = f.version, nil
-		l.show(report)
+		l.publish(report)
 		return nil
 	case report.Refused != nil && report.Refused.Hash == f.version.Hash: // another line of the ConfigMap has changed
 		return nil
@@ -169,14 +169,14 @@ func (l *Live) take(f found) *framework.Profile {
 		l.refuse(f, err)
 		return nil
 	}
-	l.options.Adopt(profile)
+	l.options.OnActive(profile)
 	l.activate(f.version, profile)
 	l.teller.active(f)
 	return profile
 }
 
 // build makes the profile of a version. What a plugin does not expect costs that version, not the scheduler.
-func (l *Live) build(version Version) (profile *framework.Profile, err error) {
+func (l *Watcher) build(version Version) (profile *framework.Profile, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
 			profile, err = nil, fmt.Errorf("%s: reading it ended in a panic, which is a bug: %v", l.source.file(), caught)
@@ -189,28 +189,28 @@ func (l *Live) build(version Version) (profile *framework.Profile, err error) {
 	return profile, err
 }
 
-func (l *Live) activate(version Version, profile *framework.Profile) {
-	l.show(Report{Active: version, Since: l.options.Clock.Now(), Explanation: profile.Explain()})
+func (l *Watcher) activate(version Version, profile *framework.Profile) {
+	l.publish(Report{Active: version, Since: l.options.Clock.Now(), Explanation: profile.Explain()})
 	l.metrics.count(outcomeActive)
 	l.log.Info("Configuration is active", "source", version.Source, "resourceVersion", version.ResourceVersion, "hash", version.Hash)
 }
 
 // refuse keeps what is active and says why.
-func (l *Live) refuse(f found, err error) {
+func (l *Watcher) refuse(f sourceContent, err error) {
 	report := l.Report()
 	problems := strings.Split(err.Error(), "\n")
 	if before := report.Refused; before != nil && before.Hash == f.version.Hash && strings.Join(before.Problems, "\n") == err.Error() {
 		return // said already
 	}
 	report.Refused = &Refused{Version: f.version, At: l.options.Clock.Now(), Problems: problems}
-	l.show(report)
+	l.publish(report)
 	l.metrics.count(outcomeRefused)
 	l.log.Error(errors.New(strings.Join(problems, "; ")), "Configuration is refused, and the last good one kept",
 		"source", f.version.Source, "resourceVersion", f.version.ResourceVersion, "kept", report.Active.Hash)
 	l.teller.refused(f, report.Active, problems)
 }
 
-func (l *Live) show(report Report) {
+func (l *Watcher) publish(report Report) {
 	l.shown.Store(&report)
 	l.metrics.show(report)
 }

@@ -36,7 +36,7 @@ const (
 // stand is a Live on a ConfigMap or a file, and the test in place of the loop.
 type stand struct {
 	t      *testing.T
-	live   *Live
+	live   *Watcher
 	client *fake.Clientset
 	// swaps are what the loop has been handed, written the events that were.
 	swaps   chan func() *framework.Profile
@@ -64,8 +64,8 @@ func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *fr
 	})
 	live, err := New(source, Options{
 		Catalogue: catalogue, Clock: timer, Client: s.client, Controller: "tutti", Instance: "tutti-0", Registry: s.metrics,
-		Swap:  func(make func() *framework.Profile) { s.swaps <- make },
-		Adopt: func(profile *framework.Profile) { s.adopted = append(s.adopted, profile) },
+		Handover: func(make func() *framework.Profile) { s.swaps <- make },
+		OnActive: func(profile *framework.Profile) { s.adopted = append(s.adopted, profile) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestLiveFollowsTheFile(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		s.swaps, s.live.options.Clock = make(chan func() *framework.Profile, 10), clock.RealClock{}
-		s.live.options.Swap = func(make func() *framework.Profile) { s.swaps <- make }
+		s.live.options.Handover = func(make func() *framework.Profile) { s.swaps <- make }
 		ctx, cancel := context.WithCancel(t.Context())
 		go s.live.poll(ctx)
 		looks := func(n int) (offered int) {
@@ -419,7 +419,7 @@ func TestAPanicWhileReadingCostsTheVersion(t *testing.T) {
 	}
 	s.live.options.Catalogue = nil
 	f := source.inside(configMap(withoutGang))
-	if s.live.take(f) != nil || s.live.Report().Refused == nil || !strings.Contains(s.live.Report().Refused.Problems[0], "panic") {
+	if s.live.apply(f) != nil || s.live.Report().Refused == nil || !strings.Contains(s.live.Report().Refused.Problems[0], "panic") {
 		t.Errorf("report %+v", s.live.Report())
 	}
 }

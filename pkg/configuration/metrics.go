@@ -12,18 +12,18 @@ const (
 	outcomeRefused = "refused"
 )
 
-// measured are the measurements of the configuration; nil drops them.
-type measured struct {
+// collectors are the measurements of the configuration; nil drops them.
+type collectors struct {
 	active, since, refused *prometheus.GaugeVec
 	versions               *prometheus.CounterVec
 }
 
 // newMeasured registers the measurements, none when there is no registry. It fails when a name is taken.
-func newMeasured(registry prometheus.Registerer) (*measured, error) {
+func newMeasured(registry prometheus.Registerer) (*collectors, error) {
 	if registry == nil {
 		return nil, nil
 	}
-	m := &measured{
+	m := &collectors{
 		active: metrics.NewGauge(metrics.ConfigurationActive), since: metrics.NewGauge(metrics.ConfigurationSince),
 		refused: metrics.NewGauge(metrics.ConfigurationRefused), versions: metrics.NewCounter(metrics.ConfigurationVersions),
 	}
@@ -35,7 +35,7 @@ func newMeasured(registry prometheus.Registerer) (*measured, error) {
 	return m, nil
 }
 
-func (m *measured) show(report Report) {
+func (m *collectors) show(report Report) {
 	if m == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (m *measured) show(report Report) {
 	}
 }
 
-func (m *measured) count(outcome string) {
+func (m *collectors) count(outcome string) {
 	if m != nil {
 		m.versions.WithLabelValues(outcome).Inc()
 	}

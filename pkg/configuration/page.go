@@ -79,8 +79,8 @@ func (e Entry) markdown() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "| argument of `%s` | default | takes | |\n|---|---|---|---|\n", e.Name)
-	for _, l := range flat(e.Arguments, "") {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.path, standing(l.Argument, "`%s`", "must be given", ""), l.Range(), l.Help)
+	for _, l := range flatten(e.Arguments, "") {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.path, defaultText(l.Argument, "`%s`", "must be given", ""), l.Range(), l.Help)
 	}
 	return b.String()
 }

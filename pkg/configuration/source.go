@@ -63,8 +63,8 @@ func (s Source) file() string {
 	}
 }
 
-// found is what a source held when it was looked at.
-type found struct {
+// sourceContent is what a source held when it was looked at.
+type sourceContent struct {
 	version Version
 	// missing says that there is no text, and why; nil when there is.
 	missing error
@@ -73,8 +73,8 @@ type found struct {
 }
 
 // read looks at the source once. The error is that of missing.
-func (s Source) read(ctx context.Context, client kubernetes.Interface) (found, error) {
-	var f found
+func (s Source) read(ctx context.Context, client kubernetes.Interface) (sourceContent, error) {
+	var f sourceContent
 	switch {
 	case s.Name != "":
 		object, err := client.CoreV1().ConfigMaps(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
@@ -91,16 +91,16 @@ func (s Source) read(ctx context.Context, client kubernetes.Interface) (found, e
 }
 
 // onDisk reads the file.
-func (s Source) onDisk() found {
+func (s Source) onDisk() sourceContent {
 	text, err := os.ReadFile(s.File)
 	if err != nil {
-		return found{version: Version{Source: s.String()}, missing: fmt.Errorf("configuration: %w", err)}
+		return sourceContent{version: Version{Source: s.String()}, missing: fmt.Errorf("configuration: %w", err)}
 	}
 	return s.holding(string(text), "")
 }
 
 // inside takes the text out of the ConfigMap.
-func (s Source) inside(object *corev1.ConfigMap) found {
+func (s Source) inside(object *corev1.ConfigMap) sourceContent {
 	text, there := object.Data[s.Key]
 	f := s.holding(text, object.ResourceVersion)
 	f.object = &corev1.ObjectReference{
@@ -119,13 +119,13 @@ func (s Source) inside(object *corev1.ConfigMap) found {
 }
 
 // gone is what there is when the ConfigMap was deleted.
-func (s Source) gone() found {
-	return found{version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap is gone")}
+func (s Source) gone() sourceContent {
+	return sourceContent{version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap is gone")}
 }
 
-func (s Source) holding(text, resourceVersion string) found {
+func (s Source) holding(text, resourceVersion string) sourceContent {
 	sum := sha256.Sum256([]byte(text))
-	return found{version: Version{
+	return sourceContent{version: Version{
 		Source: s.String(), ResourceVersion: resourceVersion, Hash: hex.EncodeToString(sum[:6]), Text: text,
 	}}
 }

@@ -25,9 +25,9 @@ const (
 // longestNote is what the API server takes.
 const longestNote = 1024
 
-// teller writes events on a goroutine of its own, so that the loop never waits for the API server. Of several that wait the last
+// eventWriter writes events on a goroutine of its own, so that the loop never waits for the API server. Of several that wait the last
 // is written: it is about the newest version.
-type teller struct {
+type eventWriter struct {
 	options Options
 	mu      sync.Mutex
 	waiting *eventsv1.Event
@@ -35,27 +35,27 @@ type teller struct {
 	ready chan struct{}
 }
 
-func newTeller(options Options) *teller {
-	return &teller{options: options, ready: make(chan struct{}, 1)}
+func newTeller(options Options) *eventWriter {
+	return &eventWriter{options: options, ready: make(chan struct{}, 1)}
 }
 
 // refused says that a version is refused.
-func (t *teller) refused(f found, active Version, problems []string) {
+func (t *eventWriter) refused(f sourceContent, active Version, problems []string) {
 	kept := fmt.Sprintf(" (the version with the hash %s is kept)", active.Hash)
 	note := strings.Join(problems, "; ")
 	if len(note)+len(kept) > longestNote {
 		note = strings.ToValidUTF8(note[:longestNote-len(kept)-3], "") + "..."
 	}
-	t.tell(f, corev1.EventTypeWarning, EventReason, note+kept)
+	t.enqueue(f, corev1.EventTypeWarning, EventReason, note+kept)
 }
 
 // active says that a version decides from now on, so that who has changed it need not ask elsewhere, nor take an old warning for new.
-func (t *teller) active(f found) {
-	t.tell(f, corev1.EventTypeNormal, EventReasonActive, fmt.Sprintf("the version with the hash %s is in use", f.version.Hash))
+func (t *eventWriter) active(f sourceContent) {
+	t.enqueue(f, corev1.EventTypeNormal, EventReasonActive, fmt.Sprintf("the version with the hash %s is in use", f.version.Hash))
 }
 
-// tell hands an event over. All replicas give it the same name, so that it is there once.
-func (t *teller) tell(f found, kind, reason, note string) {
+// enqueue hands an event over. All replicas give it the same name, so that it is there once.
+func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 	if f.object == nil {
 		return
 	}
@@ -85,7 +85,7 @@ func (t *teller) tell(f found, kind, reason, note string) {
 func cutTo(text string, most int) string { return text[:min(len(text), most)] }
 
 // run writes what is there to tell, until the context ends.
-func (t *teller) run(ctx context.Context) {
+func (t *eventWriter) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,7 +102,7 @@ func (t *teller) run(ctx context.Context) {
 }
 
 // write sends one event, and again when that fails.
-func (t *teller) write(ctx context.Context, event *eventsv1.Event) error {
+func (t *eventWriter) write(ctx context.Context, event *eventsv1.Event) error {
 	var last error
 	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5}
 	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {

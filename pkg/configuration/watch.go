@@ -20,7 +20,7 @@ type watch struct {
 }
 
 // newWatch returns a watch that tells offer of each version, one after another, the first included.
-func newWatch(source Source, client kubernetes.Interface, offer func(found)) (*watch, error) {
+func newWatch(source Source, client kubernetes.Interface, offer func(sourceContent)) (*watch, error) {
 	w := &watch{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(source.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
 			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, source.Name).String()
@@ -53,7 +53,7 @@ func (w *watch) run(ctx context.Context) {
 const lookEvery = 500 * time.Millisecond
 
 // poll follows the file until the context ends.
-func (l *Live) poll(ctx context.Context) {
+func (l *Watcher) poll(ctx context.Context) {
 	ticker := l.options.Clock.NewTicker(lookEvery)
 	defer ticker.Stop()
 	before := l.Report().Active.Hash
@@ -67,7 +67,7 @@ func (l *Live) poll(ctx context.Context) {
 		f := l.source.onDisk()
 		now := f.version.Hash // empty when it cannot be read
 		if now == before && now != offered {
-			l.offer(f)
+			l.onVersion(f)
 			offered = now
 		}
 		before = now

@@ -80,7 +80,7 @@ func writeCycles(p *paper.Paper, cycles *inspect.Cycles, wide bool) {
 	for i := len(cycles.Cycles) - 1; i >= 0; i-- {
 		cycle := cycles.Cycles[i]
 		row := paper.Cells(strconv.FormatUint(cycle.Number, 10), cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration),
-			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Promises),
+			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Nominations),
 			count(cycle.Reservations), parts(cycle))
 		if cycle.Decided > 0 {
 			row[0].Style = paper.Strong
@@ -119,8 +119,8 @@ func decisions(cycle *inspect.Cycle) [][]paper.Cell {
 			n    int
 			text string
 		}{
-			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Promises, "%d promised room"},
-			{decision.GivenBack, "%d lost what they were promised"},
+			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Nominations, "%d promised room"},
+			{decision.ReleasedNominations, "%d lost what they were promised"},
 		} {
 			if what.n > 0 {
 				did = append(did, fmt.Sprintf(what.text, what.n))

@@ -211,7 +211,7 @@ func isolatedCell(node *inspect.Node) paper.Cell {
 }
 
 // keptText says for whom room is kept; how much of what only when there is space for it.
-func keptText(kept []inspect.Kept, wide bool) string {
+func keptText(kept []inspect.HeldCapacity, wide bool) string {
 	if len(kept) == 0 {
 		return "-"
 	}
@@ -224,8 +224,8 @@ func keptText(kept []inspect.Kept, wide bool) string {
 		if wide {
 			text += ": " + amounts(kept[i].Resources)
 		}
-		if wide && kept[i].LentUntil != nil {
-			text += ", lent until " + kept[i].LentUntil.UTC().Format(time.RFC3339)
+		if wide && kept[i].AvailableUntil != nil {
+			text += ", lent until " + kept[i].AvailableUntil.UTC().Format(time.RFC3339)
 		}
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)

@@ -33,21 +33,21 @@ type Node struct {
 	// Releasing is what pods use that are being deleted and will be gone soon.
 	Releasing corev1.ResourceList `json:"releasing,omitempty"`
 	// Promised is room, idle or releasing, for pods for whom others were evicted; Reserved is room for gangs that have waited long.
-	Promised []Kept `json:"promised,omitempty"`
-	Reserved []Kept `json:"reserved,omitempty"`
+	Promised []HeldCapacity `json:"promised,omitempty"`
+	Reserved []HeldCapacity `json:"reserved,omitempty"`
 	// Isolated are the isolated CPUs; nil when the node has none.
 	Isolated *Isolated `json:"isolated,omitempty"`
 }
 
-// Kept is room on a node that is kept for a job.
-type Kept struct {
+// HeldCapacity is room on a node that is kept for a job.
+type HeldCapacity struct {
 	// Job is the job's namespace and name.
 	Job string `json:"job"`
 	// Pod is the name of the pod that was promised the room; empty when it is reserved.
 	Pod       string              `json:"pod,omitempty"`
 	Resources corev1.ResourceList `json:"resources"`
-	// LentUntil is up to when reserved room is lent to others; nil when it is not.
-	LentUntil *time.Time `json:"lentUntil,omitempty"`
+	// AvailableUntil is up to when reserved room is lent to others; nil when it is not.
+	AvailableUntil *time.Time `json:"lentUntil,omitempty"`
 }
 
 // Isolated are the isolated CPUs of a node. Sets are in the kernel's list format, such as 0-3,8.
@@ -82,11 +82,11 @@ type Cycle struct {
 	// Waiting is how many jobs the cycle refused.
 	Waiting int `json:"waiting"`
 	// The numbers of pods that were bound, evicted, promised room, and lost what they were promised; and of reservations.
-	Binds        int `json:"binds,omitempty"`
-	Evictions    int `json:"evictions,omitempty"`
-	Promises     int `json:"promises,omitempty"`
-	GivenBack    int `json:"givenBack,omitempty"`
-	Reservations int `json:"reservations,omitempty"`
+	Binds               int `json:"binds,omitempty"`
+	Evictions           int `json:"evictions,omitempty"`
+	Nominations         int `json:"promises,omitempty"`
+	ReleasedNominations int `json:"givenBack,omitempty"`
+	Reservations        int `json:"reservations,omitempty"`
 	// Panics is how many panics of plugins and actions were caught.
 	Panics int `json:"panics,omitempty"`
 	// Decisions are the first of them, job by job; Decided is how many there were.
@@ -103,11 +103,11 @@ type Part struct {
 // Decision is what a cycle decided for one job; the numbers count pods.
 type Decision struct {
 	// Job is the job's namespace and name.
-	Job       string `json:"job"`
-	Binds     int    `json:"binds,omitempty"`
-	Evictions int    `json:"evictions,omitempty"`
-	Promises  int    `json:"promises,omitempty"`
-	GivenBack int    `json:"givenBack,omitempty"`
+	Job                 string `json:"job"`
+	Binds               int    `json:"binds,omitempty"`
+	Evictions           int    `json:"evictions,omitempty"`
+	Nominations         int    `json:"promises,omitempty"`
+	ReleasedNominations int    `json:"givenBack,omitempty"`
 	// Reserved names the nodes on which room was reserved, up to a few; empty when none was.
 	Reserved string `json:"reserved,omitempty"`
 }

@@ -15,7 +15,7 @@ type HeldCapacity struct {
 	// Pod is the member that the room was promised to; zero when the room is reserved.
 	Pod     PodRef
 	Request Resources
-	// LentUntil is up to when reserved room is lent, in seconds since 1970: its owner is not expected to start before. Zero lends
+	// AvailableUntil is up to when reserved room is lent, in seconds since 1970: its owner is not expected to start before. Zero lends
 	// nothing.
 	LentUntil int64
 }

@@ -132,7 +132,7 @@ func (b *nodeReport) document() *inspect.Nodes {
 		if !known {
 			continue
 		}
-		node, kept := &document.Nodes[at], inspect.Kept{
+		node, kept := &document.Nodes[at], inspect.HeldCapacity{
 			Job: hold.Job.String(), Pod: hold.Pod.Name, Resources: b.dimensions.List(hold.Request),
 		}
 		if !hold.Reserved() {
@@ -140,7 +140,7 @@ func (b *nodeReport) document() *inspect.Nodes {
 			continue
 		}
 		if hold.LentUntil > 0 {
-			kept.LentUntil = new(time.Unix(hold.LentUntil, 0).UTC())
+			kept.AvailableUntil = new(time.Unix(hold.LentUntil, 0).UTC())
 		}
 		node.Reserved = append(node.Reserved, kept)
 	}

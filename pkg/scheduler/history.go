@@ -112,9 +112,9 @@ func (w *stopwatch) record(decision *model.Decision) {
 	line := inspect.Decision{Job: decision.Job.String(), Binds: len(decision.Binds), Evictions: len(decision.Evictions)}
 	for _, promise := range decision.Nominations {
 		if takesBack(promise) {
-			line.GivenBack++
+			line.ReleasedNominations++
 		} else {
-			line.Promises++
+			line.Nominations++
 		}
 	}
 	c := w.cycle
@@ -124,7 +124,7 @@ func (w *stopwatch) record(decision *model.Decision) {
 	}
 	c.Decided++
 	c.Binds, c.Evictions = c.Binds+line.Binds, c.Evictions+line.Evictions
-	c.Promises, c.GivenBack = c.Promises+line.Promises, c.GivenBack+line.GivenBack
+	c.Nominations, c.ReleasedNominations = c.Nominations+line.Nominations, c.ReleasedNominations+line.ReleasedNominations
 	if len(c.Decisions) < rememberedDecisions {
 		c.Decisions = append(c.Decisions, line)
 	}

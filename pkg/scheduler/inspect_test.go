@@ -139,7 +139,7 @@ func TestBooksShowWhatIsReserved(t *testing.T) {
 		t.Fatalf("%+v", nodes.Nodes)
 	}
 	kept := nodes.Nodes[0].Reserved[0]
-	if kept.Job != "default/big" || kept.Resources.Cpu().String() != "1" || kept.LentUntil == nil || !kept.LentUntil.Equal(ends) {
+	if kept.Job != "default/big" || kept.Resources.Cpu().String() != "1" || kept.AvailableUntil == nil || !kept.AvailableUntil.Equal(ends) {
 		t.Errorf("%+v, want room of default/big that is lent until %s", kept, ends)
 	}
 	reservations := 0

@@ -243,7 +243,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.transientRetryAt(s.echo, s.echo.After(now))
 	s.scheduleRetry(now)
 	s.cycle.atMost(s.last.expires)
-	if watch.cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
+	if watch.cycle.ReleasedNominations > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
 	}
 	s.handleOutcomes(ctx, outcomes)

@@ -42,7 +42,7 @@ func (o *options) endpoint(source inspect.Source) server.Options {
 	return server.Options{
 		BindAddress:    o.metricsAddress,
 		SecureServing:  true,
-		FilterProvider: guard,
+		FilterProvider: newAuthHandler,
 		ExtraHandlers:  source.Handlers(),
 		CertDir:        o.certificates,
 		CertName:       certificateFile,
@@ -54,8 +54,8 @@ func (o *options) endpoint(source inspect.Source) server.Options {
 	}
 }
 
-// shownConfig is what is shown of the configuration.
-func shownConfig(report configuration.Report) *inspect.Config {
+// configView is what is shown of the configuration.
+func configView(report configuration.Report) *inspect.Config {
 	shown := &inspect.Config{
 		Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
 	}
@@ -80,6 +80,6 @@ func (p *process) documents() inspect.Source {
 	return inspect.Source{
 		Nodes:  scheduler.NewBookkeeper(p.loop).Nodes,
 		Cycles: p.loop.Cycles,
-		Config: func() *inspect.Config { return shownConfig(p.live.Report()) },
+		Config: func() *inspect.Config { return configView(p.live.Report()) },
 	}
 }

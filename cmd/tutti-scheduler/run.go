@@ -275,7 +275,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 		func(ctx context.Context) error { return p.follow(ctx, mgr.Elected()) },
 	}
 	for _, part := range everywhere {
-		if err := mgr.Add(onEveryReplica(part)); err != nil {
+		if err := mgr.Add(nonLeaderRunnable(part)); err != nil {
 			return fmt.Errorf("manager: %w", err)
 		}
 	}
@@ -286,7 +286,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	read := make(chan struct{})
-	go tendMemory(ctx, read)
+	go tuneGC(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	if p.leases != nil {
@@ -303,7 +303,7 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	close(read)
 	select {
 	case <-elected:
-		if p.inherit(ctx) == nil {
+		if p.waitForTakeover(ctx) == nil {
 			p.mailbox.Lead()
 		}
 	case <-ctx.Done():
@@ -312,14 +312,14 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	return nil
 }
 
-// inherit returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
+// waitForTakeover returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
 // written is known. Only the end of ctx makes it fail.
-func (p *process) inherit(ctx context.Context) error {
+func (p *process) waitForTakeover(ctx context.Context) error {
 	if p.lease == nil {
 		return nil
 	}
 	log := klog.FromContext(ctx)
-	pause, inherited := p.lease.takeOver()
+	pause, inherited := p.lease.takeoverDelay()
 	if pause > 0 {
 		log.Info("The last leader's Lease has expired: waiting for what it may have sent", "pause", pause)
 		timer := p.lease.clock.NewTimer(pause)
@@ -360,13 +360,13 @@ func (p *process) checkCRD() error {
 	return nil
 }
 
-// onEveryReplica is a part that also runs without the Lease.
-type onEveryReplica func(context.Context) error
+// nonLeaderRunnable is a part that also runs without the Lease.
+type nonLeaderRunnable func(context.Context) error
 
-var _ manager.LeaderElectionRunnable = onEveryReplica(nil)
+var _ manager.LeaderElectionRunnable = nonLeaderRunnable(nil)
 
 // Start runs the part.
-func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
+func (f nonLeaderRunnable) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection returns false.
-func (onEveryReplica) NeedLeaderElection() bool { return false }
+func (nonLeaderRunnable) NeedLeaderElection() bool { return false }

@@ -13,10 +13,10 @@ import (
 
 // newCommand returns the command with all that it can do.
 func newCommand() *cobra.Command {
-	return commandOf(&access{environment: os.Getenv, now: time.Now})
+	return newSubcommand(&clientFlags{environment: os.Getenv, now: time.Now})
 }
 
-func commandOf(a *access) *cobra.Command {
+func newSubcommand(a *clientFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-tutti",
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
@@ -42,8 +42,8 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 	return command
 }
 
-// sheet returns what a command prints on.
-func (a *access) sheet(command *cobra.Command) *paper.Paper {
+// command returns what a command prints on.
+func (a *clientFlags) command(command *cobra.Command) *paper.Paper {
 	return paper.New(command.OutOrStdout(), a.environment)
 }
 

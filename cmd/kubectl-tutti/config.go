@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/inspect"
 )
 
-func newConfig(a *access) *cobra.Command {
+func newConfig(a *clientFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config",
 		Short: "Show, check and explain the scheduler's configuration",
@@ -28,7 +28,7 @@ func newConfig(a *access) *cobra.Command {
 	return command
 }
 
-func newConfigLint(a *access) *cobra.Command {
+func newConfigLint(a *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint FILE",
 		Short: "Check a configuration as the scheduler would, without a cluster",
@@ -55,7 +55,7 @@ when the scheduler would.`,
 			} else if printed {
 				return nil
 			}
-			p := a.sheet(command)
+			p := a.command(command)
 			for _, warning := range warnings {
 				p.Printf("%s %s\n", p.Paint(paper.Warning, "warning:"), warning.String())
 			}
@@ -127,8 +127,8 @@ it lists all of them.`,
 	}
 }
 
-func newConfigShow(a *access) *cobra.Command {
-	k := &asker{access: a}
+func newConfigShow(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	command := &cobra.Command{
 		Use:   "show",
 		Short: "Show the configuration that the scheduler runs with",
@@ -144,13 +144,13 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return err
 			}
 			var shown inspect.Config
-			if err := k.ask(command.Context(), inspect.PathConfig, &shown); err != nil {
+			if err := k.get(command.Context(), inspect.PathConfig, &shown); err != nil {
 				return err
 			}
 			if printed, err := k.structured(command.OutOrStdout(), shown); printed {
 				return err
 			}
-			writeConfig(k.sheet(command), &shown)
+			writeConfig(k.command(command), &shown)
 			return nil
 		},
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/inspect"
 )
 
-func newCycle(a *access) *cobra.Command {
-	k := &asker{access: a}
+func newCycle(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	var last int
 	var deciding bool
 	command := &cobra.Command{
@@ -38,14 +38,14 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return fmt.Errorf("--last %d: must be at least 1", last)
 			}
 			var cycles inspect.Cycles
-			if err := k.ask(command.Context(), inspect.PathCycles, &cycles); err != nil {
+			if err := k.get(command.Context(), inspect.PathCycles, &cycles); err != nil {
 				return err
 			}
 			latest(&cycles, last, deciding)
 			if printed, err := k.structured(command.OutOrStdout(), cycles); printed {
 				return err
 			}
-			writeCycles(k.sheet(command), &cycles, k.output == outputWide)
+			writeCycles(k.command(command), &cycles, k.output == outputWide)
 			return nil
 		},
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// asker asks the scheduler itself.
-type asker struct {
-	*access
+// endpointFlags asks the scheduler itself.
+type endpointFlags struct {
+	*clientFlags
 	options reach.Options
 }
 
-func (k *asker) addFlags(flags *pflag.FlagSet) {
+func (k *endpointFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.options.Server, "server", "",
 		"address of the scheduler's endpoint, such as https://10.0.0.7:8443; without it, a port-forward to the pod that leads")
 	flags.StringVar(&k.options.Authority, "certificate-authority", "", "file with the certificates that may have signed that of --server")
@@ -37,8 +37,8 @@ func (k *asker) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.options.Lease, "lease", "tutti-scheduler", "name of the scheduler's Lease")
 }
 
-// ask gets the document at a path.
-func (k *asker) ask(ctx context.Context, path string, into any) error {
+// get gets the document at a path.
+func (k *endpointFlags) get(ctx context.Context, path string, into any) error {
 	config, _, err := k.load()
 	if err != nil {
 		return err
@@ -51,8 +51,8 @@ func (k *asker) ask(ctx context.Context, path string, into any) error {
 	return endpoint.Get(ctx, path, into)
 }
 
-func newNodes(a *access) *cobra.Command {
-	k := &asker{access: a}
+func newNodes(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	command := &cobra.Command{
 		Use:   "nodes [NAME...]",
 		Short: "Show the room on nodes as the scheduler sees it",
@@ -69,16 +69,16 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return err
 			}
 			var nodes inspect.Nodes
-			if err := k.ask(command.Context(), inspect.PathNodes, &nodes); err != nil {
+			if err := k.get(command.Context(), inspect.PathNodes, &nodes); err != nil {
 				return err
 			}
-			if err := pick(&nodes, names); err != nil {
+			if err := selectNodes(&nodes, names); err != nil {
 				return err
 			}
 			if printed, err := k.structured(command.OutOrStdout(), nodes); printed {
 				return err
 			}
-			writeNodes(k.sheet(command), &nodes, k.output == outputWide)
+			writeNodes(k.command(command), &nodes, k.output == outputWide)
 			return nil
 		},
 	}
@@ -86,8 +86,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 	return command
 }
 
-// pick leaves the nodes of these names, all when there are none.
-func pick(nodes *inspect.Nodes, names []string) error {
+// selectNodes leaves the nodes of these names, all when there are none.
+func selectNodes(nodes *inspect.Nodes, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -130,9 +130,9 @@ func writeNodes(p *paper.Paper, nodes *inspect.Nodes, wide bool) {
 		if isolatedAny {
 			row = append(row, isolatedCell(node))
 		}
-		row = append(row, paper.Cell{Text: keptText(node.Promised, wide)}, paper.Cell{Text: keptText(node.Reserved, wide)})
+		row = append(row, paper.Cell{Text: reservedText(node.Promised, wide)}, paper.Cell{Text: reservedText(node.Reserved, wide)})
 		if wide {
-			row = append(row, paper.Cells(amounts(node.Releasing), freeCPUs(node), remark(node))...)
+			row = append(row, paper.Cells(amounts(node.Releasing), freeCPUs(node), nodeRemark(node))...)
 		}
 		rows = append(rows, row)
 	}
@@ -210,8 +210,8 @@ func isolatedCell(node *inspect.Node) paper.Cell {
 	return paper.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
 }
 
-// keptText says for whom room is kept; how much of what only when there is space for it.
-func keptText(kept []inspect.HeldCapacity, wide bool) string {
+// reservedText says for whom room is kept; how much of what only when there is space for it.
+func reservedText(kept []inspect.HeldCapacity, wide bool) string {
 	if len(kept) == 0 {
 		return "-"
 	}
@@ -270,7 +270,7 @@ func freeCPUs(node *inspect.Node) string {
 	return "-"
 }
 
-func remark(node *inspect.Node) string {
+func nodeRemark(node *inspect.Node) string {
 	var remarks []string
 	if node.Unschedulable {
 		remarks = append(remarks, "cordoned")

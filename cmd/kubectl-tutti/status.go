@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
 )
 
-func newStatus(a *access) *cobra.Command {
+func newStatus(a *clientFlags) *cobra.Command {
 	var everywhere bool
 	var schedulers []string
 	command := &cobra.Command{
@@ -50,7 +50,7 @@ those that exist, of those that are needed; WAITS is since when a job has had al
 			if printed, err := a.structured(command.OutOrStdout(), overview); printed {
 				return err
 			}
-			writeOverview(a.sheet(command), overview, statusLook{
+			writeOverview(a.command(command), overview, statusView{
 				namespace: namespace, wide: a.output == outputWide, now: a.now(),
 			})
 			return nil
@@ -61,15 +61,15 @@ those that exist, of those that are needed; WAITS is since when a job has had al
 	return command
 }
 
-// statusLook is how the overview is shown.
-type statusLook struct {
+// statusView is how the overview is shown.
+type statusView struct {
 	// namespace is empty when all are shown.
 	namespace string
 	wide      bool
 	now       time.Time
 }
 
-func writeOverview(p *paper.Paper, overview *answer.Overview, look statusLook) {
+func writeOverview(p *paper.Paper, overview *answer.Overview, look statusView) {
 	if len(overview.Jobs) == 0 {
 		if look.namespace == "" {
 			p.Printf("No jobs found.\n")
@@ -96,7 +96,7 @@ func writeOverview(p *paper.Paper, overview *answer.Overview, look statusLook) {
 	}
 }
 
-func (look statusLook) row(job *answer.Job) []paper.Cell {
+func (look statusView) row(job *answer.Job) []paper.Cell {
 	name, phase := job.Name, paper.Cell{Text: cmp.Or(job.Phase, "-")}
 	if job.Kind == "Pod" {
 		name = "pod/" + name

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
 )
 
-func newWhy(a *access) *cobra.Command {
+func newWhy(a *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why NAME",
 		Short: "Say why a PodGroup or a pod waits, and what would let it start",
@@ -36,14 +36,14 @@ needs the right to list the PodGroups and the pods of the namespace.`,
 			if printed, err := a.structured(command.OutOrStdout(), found); printed {
 				return err
 			}
-			found.Write(a.sheet(command), a.now())
+			found.Write(a.command(command), a.now())
 			return nil
 		},
 	}
 }
 
 // why reads the namespace and answers.
-func (a *access) why(ctx context.Context, what string) (*answer.Answer, error) {
+func (a *clientFlags) why(ctx context.Context, what string) (*answer.Answer, error) {
 	kind, name, err := kindAndName(what)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ those that exist, of those that are needed; WAITS is since when a job has had al
 			if err != nil {
 				return err
 			}
-			overview := answer.Look(groups, pods, schedulers)
+			overview := answer.Collect(groups, pods, schedulers)
 			if printed, err := a.structured(command.OutOrStdout(), overview); printed {
 				return err
 			}

@@ -43,7 +43,7 @@ needs the right to list the PodGroups and the pods of the namespace.`,
 }
 
 // why reads the namespace and answers.
-func (a *clientFlags) why(ctx context.Context, what string) (*answer.Answer, error) {
+func (a *clientFlags) why(ctx context.Context, what string) (*answer.Diagnosis, error) {
 	kind, name, err := kindAndName(what)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (a *clientFlags) why(ctx context.Context, what string) (*answer.Answer, err
 	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
 		return nil, err
 	}
-	return answer.Of(known, kind, name)
+	return answer.Diagnose(known, kind, name)
 }
 
 // kindAndName takes "train", "podgroup/train" or "pod/train-0" apart; the first has no kind.

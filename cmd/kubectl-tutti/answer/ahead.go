@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// ahead names the jobs of the namespace that wait too and that the order prefers as far as their pods show it: for their priority,
+// queuePosition names the jobs of the namespace that wait too and that the order prefers as far as their pods show it: for their priority,
 // else for their age. Room that gets free is offered to them first. Single pods are left out, and jobs that lack members.
-func ahead(namespace *Namespace, g *gang) []string {
+func queuePosition(namespace *Namespace, g *gang) []string {
 	mine := g.priority()
 	var higher, older []string
 	for _, name := range namespace.named() {

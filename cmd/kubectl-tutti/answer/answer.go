@@ -23,9 +23,9 @@ const (
 	// Ended: no member lives any more.
 	Ended State = "Ended"
 	// Unheard: the scheduler has not said anything yet.
-	Unheard State = "Unheard"
+	Unprocessed State = "Unheard"
 	// Foreign: another scheduler's affair.
-	Foreign State = "Foreign"
+	OtherScheduler State = "Foreign"
 )
 
 // What is answered for, and shown.
@@ -35,8 +35,8 @@ const (
 	kindPod      = "Pod"
 )
 
-// Answer is what there is to say about a PodGroup or a pod.
-type Answer struct {
+// Diagnosis is what there is to say about a PodGroup or a pod.
+type Diagnosis struct {
 	// Kind is PodGroup, ImplicitGroup or Pod.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -60,7 +60,7 @@ type Answer struct {
 	// Reservation is the room that is kept for it; nil when there is none.
 	Reservation *v1alpha1.Reservation `json:"reservation,omitempty"`
 	// Group is the answer for the PodGroup of a pod, nil when it has none.
-	Group *Answer `json:"group,omitempty"`
+	Group *Diagnosis `json:"group,omitempty"`
 }
 
 // Members are the members of a group.

@@ -29,7 +29,7 @@ func TestAnswers(t *testing.T) {
 				var kind string
 				d.MaybeScanArgs(t, "kind", &kind)
 				name := d.CmdArgs[len(d.CmdArgs)-1].Key
-				found, err := Of(namespace, Kind(kind), name)
+				found, err := Diagnose(namespace, Kind(kind), name)
 				if err != nil {
 					return "error: " + err.Error()
 				}
@@ -118,7 +118,7 @@ func TestOverview(t *testing.T) {
 {kind: Pod, metadata: {namespace: ml, name: other}, spec: {schedulerName: default-scheduler, containers: []}}
 ---
 {kind: PodGroup, metadata: {namespace: a, name: done}, spec: {minMember: 1}, status: {phase: Succeeded, members: 1, placed: 1, running: 0, succeeded: 1, failed: 0}}`)
-	o := Look(namespace.Groups, namespace.Pods, []string{"tutti"})
+	o := Collect(namespace.Groups, namespace.Pods, []string{"tutti"})
 	var got []string
 	for _, job := range o.Jobs {
 		got = append(got, strings.Join([]string{job.Namespace, job.Kind, job.Name, job.Phase, job.Reason, job.SmallestChange}, " "))

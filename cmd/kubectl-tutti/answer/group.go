@@ -21,17 +21,17 @@ const (
 	degraded      = "Degraded"
 )
 
-// OfGroup answers for the PodGroup of that name; without one, for the pods that are a group of that name all the same, those that wait
+// DiagnoseGroup answers for the PodGroup of that name; without one, for the pods that are a group of that name all the same, those that wait
 // first; else for the pods that wait for such a PodGroup. It returns nil when there is none of all that.
-func OfGroup(namespace *Namespace, name string) *Answer {
+func DiagnoseGroup(namespace *Namespace, name string) *Diagnosis {
 	gangs := namespace.gangs(name)
 	if len(gangs) == 0 {
 		return nil
 	}
-	var first *Answer
+	var first *Diagnosis
 	var others []string
 	for i := range gangs {
-		switch a := answerFor(namespace, &gangs[i]); {
+		switch a := newDiagnosis(namespace, &gangs[i]); {
 		case first == nil:
 			first = a
 		case first.State == Started || first.State == Ended:
@@ -49,7 +49,7 @@ func OfGroup(namespace *Namespace, name string) *Answer {
 }
 
 // label tells gangs of one name apart.
-func (a *Answer) label() string {
+func (a *Diagnosis) label() string {
 	switch {
 	case a.Kind == kindPodGroup:
 		return "pods that wait for a PodGroup"
@@ -59,36 +59,36 @@ func (a *Answer) label() string {
 	return "the pods of " + a.Owner
 }
 
-// answerFor answers for one gang.
-func answerFor(namespace *Namespace, g *gang) *Answer {
-	a := &Answer{Kind: kindPodGroup, Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
+// newDiagnosis answers for one gang.
+func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
+	a := &Diagnosis{Kind: kindPodGroup, Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
 	switch {
 	case g.group != nil:
 		status := &g.group.Status
 		a.SmallestChange, a.Reservation = status.SmallestChange, status.Reservation
 		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
-		a.judge(g.group)
+		a.diagnose(g.group)
 	case g.implicit:
 		a.Kind, a.Owner = kindImplicit, g.owner
-		a.judgeImplicit(g)
+		a.diagnoseImplicit(g)
 	default:
-		a.judgeLost(namespace, g)
+		a.diagnoseDegraded(namespace, g)
 		return a
 	}
 	if a.State == Waiting || a.State == Degraded || a.State == Started {
 		a.Notes = append(a.Notes, ownReasons(g)...)
 	}
-	if a.State == Waiting || a.State == Unheard {
-		a.Notes = append(a.Notes, a.strays(namespace)...)
+	if a.State == Waiting || a.State == Unprocessed {
+		a.Notes = append(a.Notes, a.mislabelledPods(namespace)...)
 	}
 	if a.State == Waiting && a.Members.Exist >= a.Members.Needs {
-		a.Notes = append(a.Notes, ahead(namespace, g)...)
+		a.Notes = append(a.Notes, queuePosition(namespace, g)...)
 	}
 	return a
 }
 
-// judge reads the PodGroup's status.
-func (a *Answer) judge(group *v1alpha1.PodGroup) {
+// diagnose reads the PodGroup's status.
+func (a *Diagnosis) diagnose(group *v1alpha1.PodGroup) {
 	condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
 	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
 	switch {
@@ -97,7 +97,7 @@ func (a *Answer) judge(group *v1alpha1.PodGroup) {
 		a.Details = []string{fmt.Sprintf("%d members have succeeded, %d have failed", group.Status.Succeeded, group.Status.Failed)}
 		return
 	case condition == nil:
-		a.State = Unheard
+		a.State = Unprocessed
 		a.Details = []string{"the scheduler has not said anything about it yet"}
 		a.Notes = append(a.Notes, "if this does not change within seconds, no scheduler runs: see who holds the Lease tutti-scheduler "+
 			"in its namespace, and the log of that pod")
@@ -109,14 +109,14 @@ func (a *Answer) judge(group *v1alpha1.PodGroup) {
 	default:
 		a.State = Waiting
 	}
-	a.Reason, a.Details = condition.Reason, findings(condition.Message)
+	a.Reason, a.Details = condition.Reason, conditions(condition.Message)
 	if condition.ObservedGeneration < group.Generation {
 		a.Notes = append(a.Notes, "the PodGroup has been changed since; the scheduler has not looked at it again yet")
 	}
 }
 
-// findings takes the scheduler's sentence apart, since a line each is easier to read.
-func findings(message string) []string {
+// conditions takes the scheduler's sentence apart, since a line each is easier to read.
+func conditions(message string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(message, "; ") {
 		if line = strings.TrimSpace(line); line != "" {
@@ -126,8 +126,8 @@ func findings(message string) []string {
 	return lines
 }
 
-// judgeLost answers for pods that name a PodGroup which does not exist.
-func (a *Answer) judgeLost(namespace *Namespace, g *gang) {
+// diagnoseDegraded answers for pods that name a PodGroup which does not exist.
+func (a *Diagnosis) diagnoseDegraded(namespace *Namespace, g *gang) {
 	if len(a.Members.Waiting) == 0 && a.Members.Bound > 0 {
 		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", a.Members.Bound)}
 		a.Notes = append(a.Notes, "there is no PodGroup of this name")
@@ -160,12 +160,12 @@ func waits(pod *corev1.Pod) *corev1.PodCondition {
 // ownReasons are what single members are told beside what the group is told.
 func ownReasons(g *gang) []string {
 	byText := map[string][]string{}
-	speaker := g.speaker()
+	speaker := g.reportingPod()
 	for _, pod := range g.pods {
 		if foreign(pod) || pod == speaker || len(pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if condition := waits(pod); condition != nil && !repeats(g, condition) {
+		if condition := waits(pod); condition != nil && !isRepeated(g, condition) {
 			text := condition.Reason + ": " + condition.Message
 			byText[text] = append(byText[text], pod.Name)
 		}
@@ -179,14 +179,14 @@ func ownReasons(g *gang) []string {
 	return notes
 }
 
-// strays are pods that were probably meant for the group: those that another scheduler is asked to place, and those that name a
+// mislabelledPods are pods that were probably meant for the group: those that another scheduler is asked to place, and those that name a
 // group which is written much like this one and does not exist.
-func (a *Answer) strays(namespace *Namespace) []string {
+func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	var notes []string
 	if names := a.Members.Foreign; len(names) > 0 {
 		notes = append(notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(names), corev1.DefaultSchedulerName))
 	}
-	notes = append(notes, a.unheard(namespace)...)
+	notes = append(notes, a.explainUnprocessed(namespace)...)
 	if a.Members.Exist >= a.Members.Needs {
 		return notes
 	}
@@ -210,17 +210,17 @@ func (a *Answer) strays(namespace *Namespace) []string {
 	return notes
 }
 
-// usual is the name that the scheduler serves unless it is told otherwise.
-const usual = "tutti"
+// usualReasons is the name that the scheduler serves unless it is told otherwise.
+const usualReasons = "tutti"
 
-// unheard are pods of the group that nobody has said anything about, by the name of the scheduler that they are left to: it may be
+// explainUnprocessed are pods of the group that nobody has said anything about, by the name of the scheduler that they are left to: it may be
 // misspelt. Nothing is known here of the names that are served.
-func (a *Answer) unheard(namespace *Namespace) []string {
+func (a *Diagnosis) explainUnprocessed(namespace *Namespace) []string {
 	byScheduler := map[string][]string{}
 	for i := range namespace.Pods {
 		pod := &namespace.Pods[i]
 		name := pod.Spec.SchedulerName
-		if !slices.Contains(a.Members.Waiting, pod.Name) || name == "" || name == usual || spokenOf(pod) {
+		if !slices.Contains(a.Members.Waiting, pod.Name) || name == "" || name == usualReasons || mentioned(pod) {
 			continue
 		}
 		byScheduler[name] = append(byScheduler[name], pod.Name)
@@ -235,8 +235,8 @@ func (a *Answer) unheard(namespace *Namespace) []string {
 	return notes
 }
 
-// spokenOf tells whether a scheduler has said anything about a pod.
-func spokenOf(pod *corev1.Pod) bool {
+// mentioned tells whether a scheduler has said anything about a pod.
+func mentioned(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 

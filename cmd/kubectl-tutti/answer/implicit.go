@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 )
 
-// speaker is the pod on which the scheduler tells why an implicit group waits, with all its numbers: the oldest that waits and has no
+// reportingPod is the pod on which the scheduler tells why an implicit group waits, with all its numbers: the oldest that waits and has no
 // reason of its own. It is nil when there is none, or it has been told nothing yet; a PodGroup speaks for itself.
-func (g *gang) speaker() *corev1.Pod {
+func (g *gang) reportingPod() *corev1.Pod {
 	if !g.implicit {
 		return nil
 	}
@@ -19,26 +19,26 @@ func (g *gang) speaker() *corev1.Pod {
 		if foreign(pod) || len(pod.Spec.SchedulingGates) > 0 || groups.Of(pod).Malformed != nil {
 			continue
 		}
-		if condition := waits(pod); condition != nil && !repeats(g, condition) {
+		if condition := waits(pod); condition != nil && !isRepeated(g, condition) {
 			return pod
 		}
 	}
 	return nil
 }
 
-// repeats tells whether a pod is only told that it waits with its group.
-func repeats(g *gang, condition *corev1.PodCondition) bool {
+// isRepeated tells whether a pod is only told that it waits with its group.
+func isRepeated(g *gang, condition *corev1.PodCondition) bool {
 	return strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its PodGroup %q", g.name)) ||
 		g.implicit && strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its group %q", g.name))
 }
 
-// judgeImplicit reads from its pods how a group without an object stands.
-func (a *Answer) judgeImplicit(g *gang) {
+// diagnoseImplicit reads from its pods how a group without an object stands.
+func (a *Diagnosis) diagnoseImplicit(g *gang) {
 	m := a.Members
 	var said []string
-	if speaker := g.speaker(); speaker != nil {
+	if speaker := g.reportingPod(); speaker != nil {
 		condition := waits(speaker)
-		a.Reason, said = condition.Reason, findings(condition.Message)
+		a.Reason, said = condition.Reason, conditions(condition.Message)
 	}
 	whole := m.Bound >= m.Needs
 	switch {
@@ -59,6 +59,6 @@ func (a *Answer) judgeImplicit(g *gang) {
 	case m.Exist < m.Needs:
 		a.State, a.Details = Waiting, []string{fmt.Sprintf("needs %d, %d exist", m.Needs, m.Exist)}
 	default:
-		a.State, a.Details = Unheard, []string{"the scheduler has not said anything about it yet"}
+		a.State, a.Details = Unprocessed, []string{"the scheduler has not said anything about it yet"}
 	}
 }

@@ -15,15 +15,15 @@ const (
 	Pod      Kind = "pod"
 )
 
-// Of answers for what has that name in the namespace. The error says that there is no such thing, and what is written most like it.
-func Of(namespace *Namespace, kind Kind, name string) (*Answer, error) {
+// Diagnose answers for what has that name in the namespace. The error says that there is no such thing, and what is written most like it.
+func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) {
 	if kind != Pod {
-		if a := OfGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || namespace.pod(name) == nil) {
+		if a := DiagnoseGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || namespace.pod(name) == nil) {
 			return a, nil
 		}
 	}
 	if kind != PodGroup {
-		if a := OfPod(namespace, name); a != nil {
+		if a := DiagnosePod(namespace, name); a != nil {
 			return a, nil
 		}
 	}

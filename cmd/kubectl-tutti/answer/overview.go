@@ -51,9 +51,9 @@ type Job struct {
 	Created        time.Time  `json:"created"`
 }
 
-// Look counts PodGroups; groups without an object; and the pods without a node that have none: those of schedulers of the given names.
+// Collect counts PodGroups; groups without an object; and the pods without a node that have none: those of schedulers of the given names.
 // Of pods it needs those that wait and those that name a group without an object; more do no harm.
-func Look(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *Overview {
+func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *Overview {
 	o := &Overview{Namespaces: []Totals{}, Jobs: []Job{}}
 	for i := range podGroups {
 		o.Jobs = append(o.Jobs, jobOf(&podGroups[i]))
@@ -110,13 +110,13 @@ func (n *Namespace) withoutObjects() []Job {
 }
 
 func jobOfGang(namespace *Namespace, g *gang) Job {
-	a := answerFor(namespace, g)
+	a := newDiagnosis(namespace, g)
 	job := Job{
 		Namespace: namespace.Name, Name: g.name, Kind: a.Kind, Owner: a.Owner, Needs: a.Members.Needs, Members: a.Members.Exist,
 		Bound: a.Members.Bound, Running: a.Members.Running, Created: g.created().UTC(),
 	}
 	for _, pod := range g.pods {
-		if condition := waits(pod); condition != nil && (!g.implicit || pod == g.speaker()) {
+		if condition := waits(pod); condition != nil && (!g.implicit || pod == g.reportingPod()) {
 			job.Reason, job.Message = condition.Reason, condition.Message
 			break
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // Write prints the answer for people. now is what ages are counted up to.
-func (a *Answer) Write(p *paper.Paper, now time.Time) {
-	if a.Group != nil && (a.State == Waiting || a.State == Unheard) && len(a.Details) == 0 {
+func (a *Diagnosis) Write(p *paper.Paper, now time.Time) {
+	if a.Group != nil && (a.State == Waiting || a.State == Unprocessed) && len(a.Details) == 0 {
 		p.Printf("Pod %s/%s is of %s %s.\n", a.Namespace, a.Name, a.Group.noun(), a.Group.Name)
 		a.Group.Write(p, now)
 		return
@@ -34,14 +34,14 @@ func (a *Answer) Write(p *paper.Paper, now time.Time) {
 }
 
 // noun is what the answer is about, within a sentence.
-func (a *Answer) noun() string {
+func (a *Diagnosis) noun() string {
 	if a.Kind == kindImplicit {
 		return "implicit group"
 	}
 	return a.Kind
 }
 
-func (a *Answer) of() string {
+func (a *Diagnosis) of() string {
 	if a.Owner == "" {
 		return ""
 	}
@@ -58,15 +58,15 @@ func (s State) verb() string {
 		return "has started"
 	case Ended:
 		return "has ended"
-	case Foreign:
+	case OtherScheduler:
 		return "is not for Tutti to place"
 	}
 	return "has not been looked at"
 }
 
-func (a *Answer) style() paper.Style {
+func (a *Diagnosis) style() paper.Style {
 	switch a.State {
-	case Waiting, Degraded, Unheard:
+	case Waiting, Degraded, Unprocessed:
 		return paper.Bad
 	case Started:
 		return paper.Good
@@ -74,7 +74,7 @@ func (a *Answer) style() paper.Style {
 	return paper.Plain
 }
 
-func (a *Answer) reason(p *paper.Paper) string {
+func (a *Diagnosis) reason(p *paper.Paper) string {
 	if a.Reason == "" || string(a.State) == a.Reason || a.State == Started {
 		return ""
 	}
@@ -82,7 +82,7 @@ func (a *Answer) reason(p *paper.Paper) string {
 }
 
 // rows are names and what they are.
-func (a *Answer) rows(now time.Time) [][]paper.Cell {
+func (a *Diagnosis) rows(now time.Time) [][]paper.Cell {
 	var rows [][]paper.Cell
 	add := func(name, text string) { rows = append(rows, paper.Cells(name, text)) }
 	if a.SmallestChange != "" {

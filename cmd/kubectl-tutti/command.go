@@ -43,7 +43,7 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 }
 
 // command returns what a command prints on.
-func (a *clientFlags) command(command *cobra.Command) *paper.Paper {
+func (a *clientFlags) command(command *cobra.Command) *paper.Printer {
 	return paper.New(command.OutOrStdout(), a.environment)
 }
 

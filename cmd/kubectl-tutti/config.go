@@ -57,12 +57,12 @@ when the scheduler would.`,
 			}
 			p := a.command(command)
 			for _, warning := range warnings {
-				p.Printf("%s %s\n", p.Paint(paper.Warning, "warning:"), warning.String())
+				p.Printf("%s %s\n", p.Colorize(paper.Warning, "warning:"), warning.String())
 			}
 			if err != nil {
 				return fmt.Errorf("the scheduler would refuse it:\n%w", err)
 			}
-			p.Printf("%s\n", p.Paint(paper.Good, file+" is fine"))
+			p.Printf("%s\n", p.Colorize(paper.Green, file+" is fine"))
 			return nil
 		},
 	}
@@ -159,25 +159,25 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // writeConfig prints the configuration as a file that could be used again: all else is in comments.
-func writeConfig(p *paper.Paper, shown *inspect.Config) {
+func writeConfig(p *paper.Printer, shown *inspect.Config) {
 	comment := func(style paper.Style, text string) {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			p.Printf("%s\n", p.Paint(style, strings.TrimRight("# "+line, " ")))
+			p.Printf("%s\n", p.Colorize(style, strings.TrimRight("# "+line, " ")))
 		}
 	}
 	revision := ""
 	if shown.Revision != "" {
 		revision = ", revision " + shown.Revision
 	}
-	comment(paper.Faint, "From: "+shown.Source+revision)
-	comment(paper.Faint, "In use since "+shown.Since.UTC().Format(time.RFC3339))
+	comment(paper.Dim, "From: "+shown.Source+revision)
+	comment(paper.Dim, "In use since "+shown.Since.UTC().Format(time.RFC3339))
 	if shown.Refused != nil {
 		what := "A newer one"
 		if shown.Refused.Revision != "" {
 			what += ", revision " + shown.Refused.Revision + ","
 		}
-		comment(paper.Bad, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
-		comment(paper.Bad, shown.Refused.Error)
+		comment(paper.Red, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
+		comment(paper.Red, shown.Refused.Error)
 	}
 	p.Printf("%s\n", strings.TrimRight(shown.Text, "\n"))
 }

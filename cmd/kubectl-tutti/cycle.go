@@ -66,7 +66,7 @@ func latest(cycles *inspect.Cycles, last int, deciding bool) {
 	cycles.Cycles = left
 }
 
-func writeCycles(p *paper.Paper, cycles *inspect.Cycles, wide bool) {
+func writeCycles(p *paper.Printer, cycles *inspect.Cycles, wide bool) {
 	if len(cycles.Cycles) == 0 {
 		if !cycles.Leading {
 			p.Printf("This scheduler does not lead: it runs no cycles.\n")
@@ -83,10 +83,10 @@ func writeCycles(p *paper.Paper, cycles *inspect.Cycles, wide bool) {
 			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Nominations),
 			count(cycle.Reservations), parts(cycle))
 		if cycle.Decided > 0 {
-			row[0].Style = paper.Strong
+			row[0].Style = paper.Bold
 		}
 		if cycle.Panics > 0 {
-			row[0] = paper.Cell{Text: row[0].Text + " !", Style: paper.Bad}
+			row[0] = paper.Cell{Text: row[0].Text + " !", Style: paper.Red}
 		}
 		rows = append(rows, row)
 		if wide {
@@ -111,7 +111,7 @@ func parts(cycle *inspect.Cycle) string {
 func decisions(cycle *inspect.Cycle) [][]paper.Cell {
 	var rows [][]paper.Cell
 	say := func(text string) {
-		rows = append(rows, []paper.Cell{{}, {}, {}, {}, {}, {}, {}, {}, {}, {Text: text, Style: paper.Faint}})
+		rows = append(rows, []paper.Cell{{}, {}, {}, {}, {}, {}, {}, {}, {}, {Text: text, Style: paper.Dim}})
 	}
 	for _, decision := range cycle.Decisions {
 		var did []string

@@ -103,7 +103,7 @@ func selectNodes(nodes *inspect.Nodes, names []string) error {
 	return nil
 }
 
-func writeNodes(p *paper.Paper, nodes *inspect.Nodes, wide bool) {
+func writeNodes(p *paper.Printer, nodes *inspect.Nodes, wide bool) {
 	if len(nodes.Nodes) == 0 {
 		p.Printf("The scheduler knows no nodes.\n")
 		return
@@ -177,15 +177,15 @@ func nameCell(node *inspect.Node) paper.Cell {
 func roomCell(node *inspect.Node, name corev1.ResourceName) paper.Cell {
 	all, has := node.Allocatable[name]
 	if !has {
-		return paper.Cell{Text: "-", Style: paper.Faint}
+		return paper.Cell{Text: "-", Style: paper.Dim}
 	}
 	idle := node.Idle[name]
 	cell := paper.Cell{Text: amount(name, idle) + "/" + amount(name, all)}
 	switch {
 	case idle.Sign() < 0:
-		cell.Style = paper.Bad
+		cell.Style = paper.Red
 	case idle.Sign() == 0:
-		cell.Style = paper.Faint
+		cell.Style = paper.Dim
 	}
 	return cell
 }
@@ -203,9 +203,9 @@ func amount(name corev1.ResourceName, quantity resource.Quantity) string {
 func isolatedCell(node *inspect.Node) paper.Cell {
 	switch {
 	case node.Isolated == nil:
-		return paper.Cell{Text: "-", Style: paper.Faint}
+		return paper.Cell{Text: "-", Style: paper.Dim}
 	case node.Isolated.Stale:
-		return paper.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: paper.Bad}
+		return paper.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: paper.Red}
 	}
 	return paper.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
 }

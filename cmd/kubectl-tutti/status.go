@@ -69,7 +69,7 @@ type statusView struct {
 	now       time.Time
 }
 
-func writeOverview(p *paper.Paper, overview *answer.Overview, look statusView) {
+func writeOverview(p *paper.Printer, overview *answer.Overview, look statusView) {
 	if len(overview.Jobs) == 0 {
 		if look.namespace == "" {
 			p.Printf("No jobs found.\n")
@@ -106,11 +106,11 @@ func (look statusView) row(job *answer.Job) []paper.Cell {
 	}
 	switch v1alpha1.PodGroupPhase(job.Phase) {
 	case v1alpha1.PodGroupRunning, v1alpha1.PodGroupStarting:
-		phase.Style = paper.Good
+		phase.Style = paper.Green
 	case v1alpha1.PodGroupPending:
 		phase.Style = paper.Warning
 	case v1alpha1.PodGroupDegraded, v1alpha1.PodGroupFailed, "":
-		phase.Style = paper.Bad
+		phase.Style = paper.Red
 	}
 	needs := "?"
 	if job.Needs > 0 {

@@ -12,14 +12,14 @@ import (
 )
 
 // Write prints the answer for people. now is what ages are counted up to.
-func (a *Diagnosis) Write(p *paper.Paper, now time.Time) {
+func (a *Diagnosis) Write(p *paper.Printer, now time.Time) {
 	if a.Group != nil && (a.State == Waiting || a.State == Unprocessed) && len(a.Details) == 0 {
 		p.Printf("Pod %s/%s is of %s %s.\n", a.Namespace, a.Name, a.Group.noun(), a.Group.Name)
 		a.Group.Write(p, now)
 		return
 	}
 	noun := a.noun()
-	p.Printf("%s %s/%s%s %s%s\n", strings.ToUpper(noun[:1])+noun[1:], a.Namespace, a.Name, a.of(), p.Paint(a.style(), a.State.verb()), a.reason(p))
+	p.Printf("%s %s/%s%s %s%s\n", strings.ToUpper(noun[:1])+noun[1:], a.Namespace, a.Name, a.of(), p.Colorize(a.style(), a.State.verb()), a.reason(p))
 	for _, detail := range a.Details {
 		p.Printf("  %s\n", detail)
 	}
@@ -67,18 +67,18 @@ func (s State) verb() string {
 func (a *Diagnosis) style() paper.Style {
 	switch a.State {
 	case Waiting, Degraded, Unprocessed:
-		return paper.Bad
+		return paper.Red
 	case Started:
-		return paper.Good
+		return paper.Green
 	}
 	return paper.Plain
 }
 
-func (a *Diagnosis) reason(p *paper.Paper) string {
+func (a *Diagnosis) reason(p *paper.Printer) string {
 	if a.Reason == "" || string(a.State) == a.Reason || a.State == Started {
 		return ""
 	}
-	return ": " + p.Paint(paper.Strong, a.Reason)
+	return ": " + p.Colorize(paper.Bold, a.Reason)
 }
 
 // rows are names and what they are.
@@ -86,7 +86,7 @@ func (a *Diagnosis) rows(now time.Time) [][]paper.Cell {
 	var rows [][]paper.Cell
 	add := func(name, text string) { rows = append(rows, paper.Cells(name, text)) }
 	if a.SmallestChange != "" {
-		rows = append(rows, []paper.Cell{{Text: "Smallest change"}, {Text: a.SmallestChange, Style: paper.Strong}})
+		rows = append(rows, []paper.Cell{{Text: "Smallest change"}, {Text: a.SmallestChange, Style: paper.Bold}})
 	}
 	if a.WaitingSince != nil {
 		add("Waiting since", since(*a.WaitingSince, now)+", with all the members it needs")

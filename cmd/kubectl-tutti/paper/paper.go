@@ -18,32 +18,32 @@ type Style string
 // The styles, as a terminal is told of them.
 const (
 	Plain   Style = ""
-	Strong  Style = "1"
-	Faint   Style = "2"
-	Good    Style = "32"
+	Bold    Style = "1"
+	Dim     Style = "2"
+	Green   Style = "32"
 	Warning Style = "33"
-	Bad     Style = "31"
+	Red     Style = "31"
 )
 
-// Paper is where text goes. It is not safe for concurrent use. What cannot be written, since a pipe is closed, is lost.
-type Paper struct {
+// Printer is where text goes. It is not safe for concurrent use. What cannot be written, since a pipe is closed, is lost.
+type Printer struct {
 	out     io.Writer
 	colours bool
 }
 
 // New returns paper in front of a writer. There are colours on a terminal only, and none when the environment says NO_COLOR, or
 // that the terminal is dumb.
-func New(out io.Writer, environment func(string) string) *Paper {
+func New(out io.Writer, environment func(string) string) *Printer {
 	file, isFile := out.(*os.File)
-	return &Paper{out: out, colours: isFile && term.IsTerminal(int(file.Fd())) &&
+	return &Printer{out: out, colours: isFile && term.IsTerminal(int(file.Fd())) &&
 		environment("NO_COLOR") == "" && environment("TERM") != "dumb"}
 }
 
 // InColour returns paper with colours, whatever it goes to.
-func InColour(out io.Writer) *Paper { return &Paper{out: out, colours: true} }
+func InColour(out io.Writer) *Printer { return &Printer{out: out, colours: true} }
 
-// Paint returns the text in a style.
-func (p *Paper) Paint(style Style, text string) string {
+// Colorize returns the text in a style.
+func (p *Printer) Colorize(style Style, text string) string {
 	if !p.colours || style == Plain || text == "" {
 		return text
 	}
@@ -51,7 +51,7 @@ func (p *Paper) Paint(style Style, text string) string {
 }
 
 // Printf prints as fmt does.
-func (p *Paper) Printf(format string, arguments ...any) {
+func (p *Printer) Printf(format string, arguments ...any) {
 	_, _ = fmt.Fprintf(p.out, format, arguments...)
 }
 
@@ -74,14 +74,14 @@ func Cells(texts ...string) []Cell {
 const gap = 3
 
 // Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
-func (p *Paper) Table(header []string, rows [][]Cell) {
+func (p *Printer) Table(header []string, rows [][]Cell) {
 	p.lines("", append([][]Cell{Cells(header...)}, rows...))
 }
 
 // Pairs prints names and what they are, with an indent. A row has two cells; an empty name goes on with the one above.
-func (p *Paper) Pairs(rows [][]Cell) { p.lines("  ", rows) }
+func (p *Printer) Pairs(rows [][]Cell) { p.lines("  ", rows) }
 
-func (p *Paper) lines(indent string, rows [][]Cell) {
+func (p *Printer) lines(indent string, rows [][]Cell) {
 	var widths []int
 	for _, row := range rows {
 		for i, cell := range row {
@@ -95,7 +95,7 @@ func (p *Paper) lines(indent string, rows [][]Cell) {
 		var line strings.Builder
 		line.WriteString(indent)
 		for i, cell := range row {
-			line.WriteString(p.Paint(cell.Style, cell.Text))
+			line.WriteString(p.Colorize(cell.Style, cell.Text))
 			if i < len(row)-1 {
 				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text)+gap))
 			}

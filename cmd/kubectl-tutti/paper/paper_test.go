@@ -6,17 +6,17 @@ import (
 )
 
 func TestTable(t *testing.T) {
-	rows := [][]Cell{{{Text: "a"}, {Text: "waits", Style: Bad}, {Text: "x"}}, {{Text: "größer"}, {Text: "runs", Style: Good}}}
+	rows := [][]Cell{{{Text: "a"}, {Text: "waits", Style: Red}, {Text: "x"}}, {{Text: "größer"}, {Text: "runs", Style: Green}}}
 	for name, c := range map[string]struct {
-		paper func(*bytes.Buffer) *Paper
+		paper func(*bytes.Buffer) *Printer
 		want  string
 	}{
 		"a pipe": {
-			func(b *bytes.Buffer) *Paper { return New(b, func(string) string { return "" }) },
+			func(b *bytes.Buffer) *Printer { return New(b, func(string) string { return "" }) },
 			"NAME     STATE   MORE\na        waits   x\ngrößer   runs\n",
 		},
 		"a terminal": {
-			func(b *bytes.Buffer) *Paper { return InColour(b) },
+			func(b *bytes.Buffer) *Printer { return InColour(b) },
 			"NAME     STATE   MORE\na        \x1b[31mwaits\x1b[0m   x\ngrößer   \x1b[32mruns\x1b[0m\n",
 		},
 	} {

@@ -43,7 +43,7 @@ func (k *endpointFlags) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	endpoint, err := reach.Open(ctx, config, k.options)
+	endpoint, err := reach.Connect(ctx, config, k.options)
 	if err != nil {
 		return err
 	}

@@ -37,16 +37,16 @@ type Options struct {
 // tokenSeconds is for how long a token is asked for: the least that the API server gives.
 const tokenSeconds = 600
 
-// Endpoint is a way to the scheduler that is open. Close ends it.
-type Endpoint struct {
+// Client is a way to the scheduler that is open. Close ends it.
+type Client struct {
 	url    string
 	what   string
 	client *http.Client
 	close  func()
 }
 
-// Open finds the way. config is the user's access to the API server, and is not changed.
-func Open(ctx context.Context, config *rest.Config, options Options) (*Endpoint, error) {
+// Connect finds the way. config is the user's access to the API server, and is not changed.
+func Connect(ctx context.Context, config *rest.Config, options Options) (*Client, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -58,7 +58,7 @@ func Open(ctx context.Context, config *rest.Config, options Options) (*Endpoint,
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{url: strings.TrimRight(options.Server, "/"), what: options.Server, close: func() {}}
+	e := &Client{url: strings.TrimRight(options.Server, "/"), what: options.Server, close: func() {}}
 	if options.Server == "" {
 		// The way goes through the API server to the pod that the Lease names, whose certificate nobody has signed.
 		access.TLSClientConfig = rest.TLSClientConfig{Insecure: true}
@@ -77,7 +77,7 @@ func Open(ctx context.Context, config *rest.Config, options Options) (*Endpoint,
 }
 
 // Close ends the port-forward.
-func (e *Endpoint) Close() {
+func (e *Client) Close() {
 	e.client.CloseIdleConnections()
 	e.close()
 }
@@ -124,14 +124,14 @@ func tokenOf(ctx context.Context, client kubernetes.Interface, account string) (
 }
 
 // Get reads the document at a path into one of the types of pkg/inspect.
-func (e *Endpoint) Get(ctx context.Context, path string, into any) error {
+func (e *Client) Get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
 	if err != nil {
 		return fmt.Errorf("ask the scheduler: %w", err)
 	}
 	answer, err := e.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, hint(err))
+		return fmt.Errorf("ask the scheduler (%s): %w%s", e.what, err, connectHint(err))
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -156,8 +156,8 @@ func (e *Endpoint) Get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// hint says what helps against an error of TLS.
-func hint(err error) string {
+// connectHint says what helps against an error of TLS.
+func connectHint(err error) string {
 	if strings.Contains(err.Error(), "x509:") {
 		return "; its certificate is not signed by anybody known: say --certificate-authority, or --insecure-skip-tls-verify"
 	}

@@ -142,7 +142,7 @@ func join(stream httpstream.Stream, address string) {
 func TestAsksThePodThatLeads(t *testing.T) {
 	address := scheduler(t).Listener.Addr().String()
 	config := apiServer(t, "scheduler-1_4711", address, 9443)
-	endpoint, err := Open(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"})
+	endpoint, err := Connect(t.Context(), config, Options{Namespace: "tutti-system", Lease: "tutti-scheduler"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestSaysWhyThereIsNoWay(t *testing.T) {
 			if c.config != nil {
 				c.config(config)
 			}
-			_, err := Open(t.Context(), config, c.options)
+			_, err := Connect(t.Context(), config, c.options)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -214,7 +214,7 @@ func TestAsksAServerThatIsGiven(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.Server = s.URL
-			endpoint, err := Open(t.Context(), apiServer(t, "", "", 1), c.options)
+			endpoint, err := Connect(t.Context(), apiServer(t, "", "", 1), c.options)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func TestTheOrderOfAMapIsSeen(t *testing.T) {
 	filters := open(t)
 	first := ""
 	for range 20 {
-		trace := traceOf(t, filters, Config{Seed: 1, Plan: calmPlan(1), Faults: &Faults{}, Replicas: 1, Sabotage: Sabotage{Rogue: whimsical}})
+		trace := traceOf(t, filters, Config{Seed: 1, Plan: calmPlan(1), Faults: &Faults{}, Replicas: 1, Sabotage: FaultInjection{Rogue: whimsical}})
 		if first == "" {
 			first = trace
 		}

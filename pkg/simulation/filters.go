@@ -24,12 +24,12 @@ import (
 // besides pods and nodes never changes. One goroutine owns them and the simulations that use them.
 type Filters struct {
 	kube *kubeframework.Plugins
-	lens *lens
+	lens *switchableLister
 	stop func()
 }
 
-// lens is a lister whose view is replaced: that of the process that is at work.
-type lens struct{ fwk.SharedLister }
+// switchableLister is a lister whose view is replaced: that of the process that is at work.
+type switchableLister struct{ fwk.SharedLister }
 
 // The namespaces in which simulated pods are.
 const (
@@ -49,7 +49,7 @@ func OpenFilters() (*Filters, error) {
 		cancel()
 		factory.Shutdown()
 	}
-	lens := &lens{SharedLister: cluster.New(cluster.Options{}).View()}
+	lens := &switchableLister{SharedLister: cluster.New(cluster.Options{}).View()}
 	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: lens, Informers: factory, Client: client})
 	if err != nil {
 		stop()

@@ -41,7 +41,7 @@ const kinds = cluster.KindBudget + 1
 // Invariant: an object that was stored is never changed, only replaced.
 type server struct {
 	queue   *queue
-	dice    dice
+	dice    rng
 	objects [kinds]map[string]object
 	log     [kinds][]change
 	version uint64

@@ -14,7 +14,7 @@ import (
 )
 
 // advise writes what would let each job start that the last cycle has refused.
-func (s *stage) advise() string {
+func (s *environment) advise() string {
 	var b strings.Builder
 	s.eachAdvice(remedy.DefaultBudget, func(job *model.Job, advice remedy.Suggestions) {
 		if len(advice) > 0 {
@@ -31,7 +31,7 @@ func (s *stage) advise() string {
 }
 
 // eachAdvice asks for advice about each job that the last cycle has refused, within a budget for each.
-func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Suggestions)) {
+func (s *environment) eachAdvice(budget int, tell func(*model.Job, remedy.Suggestions)) {
 	snapshot := s.state.Snapshot(s.world.now)
 	snapshot.Budgets, snapshot.EvictionBackoff = s.world.allBudgets(), s.spared
 	options := remedy.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.MaxAllocatable(snapshot)}
@@ -45,6 +45,6 @@ func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Suggestions)
 	})
 }
 
-func (s *stage) preempts() bool {
+func (s *environment) preempts() bool {
 	return slices.ContainsFunc(s.profile.Actions, func(action framework.Action) bool { return action.Name() == preempt.Name })
 }

@@ -63,7 +63,7 @@ func TestPlayerSeesBrokenInvariants(t *testing.T) {
 				o.refusals[job] = why
 			}
 			got := ""
-			if err := s.takeAll(o); err != nil {
+			if err := s.applyDecisions(o); err != nil {
 				got = err.Error()
 			}
 			if want == "" && got != "" || !strings.Contains(got, want) {

@@ -35,7 +35,7 @@ func (o *outcome) written() string {
 }
 
 // replay gives the events to a new scheduler, on so many processors, and returns what its first two cycles decide.
-func replay(t *rapid.T, s *stage, told *world, events []cluster.Event, processors int) string {
+func replay(t *rapid.T, s *environment, told *world, events []cluster.Event, processors int) string {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 	s.world = told
 	for _, event := range events {
@@ -75,7 +75,7 @@ func TestSameInputSameDecision(t *testing.T) {
 				}
 			}
 		}
-		events := s.world.told
+		events := s.world.events
 		want := replay(t, configured(newStage(), s), s.world, events, 1)
 		for processors := 1; processors <= 4; processors++ {
 			shuffled := rapid.Permutation(events).Draw(t, "order")

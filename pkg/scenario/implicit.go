@@ -13,7 +13,7 @@ import (
 // This file counts implicit groups on the player's own account, from the pods alone.
 
 // jobOf is the job of a pod as the objects are now.
-func (s *stage) jobOf(pod *corev1.Pod) model.JobKey {
+func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
 	name := groupOf(pod)
 	if name == "" {
 		return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}
@@ -30,7 +30,7 @@ func (s *stage) jobOf(pod *corev1.Pod) model.JobKey {
 }
 
 // groupOfJob is the PodGroup of a job, or what its pods say in the place of one; nil when nobody says anything.
-func (s *stage) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
+func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 	if !job.WithoutPodGroup {
 		return s.world.groups[jobName(job)]
 	}

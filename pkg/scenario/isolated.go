@@ -109,7 +109,7 @@ func assign(pod *corev1.Pod) error {
 }
 
 // heldBy returns the CPUs that stand on a pod or that it is being bound with.
-func (s *stage) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
+func (s *environment) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
 	text := pod.Annotations[isolated.AssignedAnnotation]
 	if given := s.given[pod.UID]; given != nil {
 		text = given[isolated.AssignedAnnotation]
@@ -126,7 +126,7 @@ func (s *stage) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
 
 // checkIsolated sees that the pods which a cycle has bound hold CPUs that the node isolates and that nobody else there holds, as
 // many as they ask for, and that who asks for none holds none.
-func (s *stage) checkIsolated(name string, fresh map[types.UID]bool) error {
+func (s *environment) checkIsolated(name string, fresh map[types.UID]bool) error {
 	topology, err := isolated.ParseTopology(s.world.nodes[name].Annotations[isolated.TopologyAnnotation])
 	if err != nil {
 		topology = &isolated.Topology{}

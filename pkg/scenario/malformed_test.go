@@ -34,8 +34,8 @@ pod fine/fine-2 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostn
 
 // suffer plays three cycles of a cluster with odd objects in it, and returns who was caught panicking, and what could not be
 // read. It is an error when any of it hurts somebody else.
-func (o *odd) suffer(s *stage) (complaints []string, err error) {
-	s.world.hear = func(event cluster.Event) {
+func (o *odd) suffer(s *environment) (complaints []string, err error) {
+	s.world.onEvent = func(event cluster.Event) {
 		if effect := s.state.Apply(event); effect.Malformed != "" {
 			complaints = append(complaints, effect.Malformed)
 		}

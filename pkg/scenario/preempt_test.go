@@ -18,7 +18,7 @@ import (
 // can be told in a page.
 type fight struct {
 	*dice
-	stage *stage
+	stage *environment
 	// budgets tells that some pods are protected.
 	budgets bool
 }
@@ -98,7 +98,7 @@ func (f *fight) happen() error {
 	case 6:
 		bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil })
 		if len(bound) > 0 {
-			return f.stage.befall("finish", []string{f.one(bound...)}, nil)
+			return f.stage.applyEvents("finish", []string{f.one(bound...)}, nil)
 		}
 	case 7:
 		return f.shake()
@@ -157,7 +157,7 @@ func TestPreemption(t *testing.T) {
 			if err := f.stage.confirm(); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.stage.befall("leave", nil, nil); err != nil {
+			if err := f.stage.applyEvents("leave", nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestPreemption(t *testing.T) {
 
 // sight is a cluster as a solver sees it: what each pod wants and where it is, and who is gone.
 type sight struct {
-	stage *stage
+	stage *environment
 	where map[string]string // of each pod
 	kept  map[string]string // where a pod was promised to be in this cycle
 	gone  map[string]bool
@@ -181,7 +181,7 @@ type sight struct {
 	turns bool
 }
 
-func (s *stage) sight() *sight {
+func (s *environment) sight() *sight {
 	v := &sight{stage: s, where: map[string]string{}, kept: map[string]string{}, gone: map[string]bool{}, paid: map[model.JobKey]bool{}}
 	for name, pod := range s.world.pods {
 		v.where[name] = pod.Spec.NodeName

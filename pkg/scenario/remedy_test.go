@@ -56,7 +56,7 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 				}
 			}
 		}
-		s.aim()
+		s.focus()
 	})
 	total := 0
 	for _, times := range said {
@@ -100,7 +100,7 @@ func (d *dice) crowd() string {
 }
 
 // settleDown plays cycles until nothing is decided.
-func settleDown(t *rapid.T, s *stage) {
+func settleDown(t *rapid.T, s *environment) {
 	for range 12 {
 		o, err := s.cycle()
 		if err != nil {
@@ -109,7 +109,7 @@ func settleDown(t *rapid.T, s *stage) {
 		if err := s.confirm(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.befall("leave", nil, nil); err != nil {
+		if err := s.applyEvents("leave", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if len(o.decisions) == 0 {
@@ -196,8 +196,8 @@ func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amo
 // trial is a remedy that is applied, and smaller ones that must not do.
 type trial struct {
 	t        *rapid.T
-	newStage func() *stage
-	stage    *stage
+	newStage func() *environment
+	stage    *environment
 	job      model.JobKey
 	remedy   remedy.Suggestion
 }
@@ -306,7 +306,7 @@ func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
 // copied returns the same world for another scheduler.
 func (w *world) copied(hear func(cluster.Event)) *world {
 	other := *w
-	other.hear, other.told = hear, nil
+	other.onEvent, other.events = hear, nil
 	other.now = w.now.Add(time.Second)
 	other.lives, other.nodes, other.pods = maps.Clone(w.lives), maps.Clone(w.nodes), maps.Clone(w.pods)
 	other.groups, other.classes = maps.Clone(w.groups), maps.Clone(w.classes)
@@ -315,7 +315,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 }
 
 // apply does to the objects what the change says.
-func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model.ResourceIndex) error {
+func (s *environment) apply(job model.JobKey, change *remedy.Change, dimensions *model.ResourceIndex) error {
 	w := s.world
 	members := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job && pod.Spec.NodeName == "" })
 	each := func(alter func(*corev1.Pod)) error {
@@ -328,7 +328,7 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 	case remedy.Create:
 		return s.create(members, change)
 	case remedy.Ungate:
-		return s.befall("ungate", members, nil)
+		return s.applyEvents("ungate", members, nil)
 	case remedy.Drop:
 		return each(func(pod *corev1.Pod) { change.Constraint.Remove(&pod.Spec) })
 	case remedy.Free:
@@ -390,7 +390,7 @@ func offer(node *corev1.Node, more corev1.ResourceList) {
 	node.Status.Allocatable = offered
 }
 
-func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *model.ResourceIndex) error {
+func (s *environment) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *model.ResourceIndex) error {
 	for i := range change.Nodes {
 		name := fmt.Sprintf("fresh%d", i)
 		if err := s.world.apply("node " + name + " pods=100"); err != nil {
@@ -408,7 +408,7 @@ func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *mod
 }
 
 // create makes members like those that are named, of the roles that are said.
-func (s *stage) create(members []string, change *remedy.Change) error {
+func (s *environment) create(members []string, change *remedy.Change) error {
 	var roles []string
 	for _, role := range change.PerRole {
 		roles = append(roles, slices.Repeat([]string{role.Name}, int(role.MinMember))...)
@@ -424,5 +424,5 @@ func (s *stage) create(members []string, change *remedy.Change) error {
 		s.world.pods[key(pod.Namespace, pod.Name)] = pod
 		s.world.tellPod(pod)
 	}
-	return s.befall("ungate", members, nil)
+	return s.applyEvents("ungate", members, nil)
 }

@@ -121,12 +121,12 @@ func (w *world) arrive() {
 func (w *world) renewPending() {
 	for i, group := range w.pending.Groups {
 		next := *group
-		w.renew(&next.ObjectMeta)
+		w.reset(&next.ObjectMeta)
 		w.pending.Groups[i] = &next
 	}
 	for i, pod := range w.pending.Pods {
 		next := *pod
-		w.renew(&next.ObjectMeta)
+		w.reset(&next.ObjectMeta)
 		w.pending.Pods[i] = &next
 	}
 }
@@ -141,8 +141,8 @@ func (w *world) leave() {
 	w.state.Snapshot(w.now)
 }
 
-// renew makes an object another one of the same name.
-func (w *world) renew(meta *metav1.ObjectMeta) {
+// reset makes an object another one of the same name.
+func (w *world) reset(meta *metav1.ObjectMeta) {
 	w.change(meta)
 	meta.UID = types.UID(strconv.Itoa(w.serial))
 }
@@ -171,8 +171,8 @@ func (w *world) churn(oneIn int) {
 	}
 }
 
-// nudge tells of a changed label of the first pod that waits.
-func (w *world) nudge() {
+// touch tells of a changed label of the first pod that waits.
+func (w *world) touch() {
 	pod := *w.pending.Pods[0]
 	pod.Labels = relabel(pod.Labels, w.serial)
 	w.change(&pod.ObjectMeta)

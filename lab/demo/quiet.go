@@ -12,7 +12,7 @@ import (
 )
 
 // playIsolated shows isolated CPUs: a job that gets its own, and one for which there are enough, but not on one NUMA node.
-func (s *show) playIsolated(ctx context.Context) error {
+func (s *demo) playIsolated(ctx context.Context) error {
 	if err := s.startAgent(ctx); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *show) playIsolated(ctx context.Context) error {
 }
 
 // startAgent lets the agent's code speak for the node with isolated CPUs, until the context ends.
-func (s *show) startAgent(ctx context.Context) error {
+func (s *demo) startAgent(ctx context.Context) error {
 	machine, err := topology()
 	if err != nil {
 		return err

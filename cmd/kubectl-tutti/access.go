@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 )
 
@@ -176,7 +176,7 @@ func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1al
 	for i := range groups {
 		held[key{groups[i].Namespace, groups[i].Name}] = true
 	}
-	unheld := func(pod *corev1.Pod) bool { return !held[key{pod.Namespace, answer.GroupName(pod)}] }
+	unheld := func(pod *corev1.Pod) bool { return !held[key{pod.Namespace, diagnose.GroupName(pod)}] }
 	pods, err := r.listPods(ctx, namespace, metav1.ListOptions{LabelSelector: v1alpha1.LabelPodGroup}, unheld)
 	if err != nil {
 		return nil, err

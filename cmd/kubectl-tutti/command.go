@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
-	"github.com/tutti-sched/tutti/pkg/release"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/version"
 )
 
 // newCommand returns the command with all that it can do.
@@ -32,7 +32,7 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 
   # is this configuration right?
   kubectl tutti config lint scheduler.yaml`,
-		Version:       release.Version(),
+		Version:       version.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
@@ -43,8 +43,8 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 }
 
 // command returns what a command prints on.
-func (a *clientFlags) command(command *cobra.Command) *paper.Printer {
-	return paper.New(command.OutOrStdout(), a.environment)
+func (a *clientFlags) command(command *cobra.Command) *printer.Printer {
+	return printer.New(command.OutOrStdout(), a.environment)
 }
 
 // oneOf wants exactly one argument, and says what it is.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
-	"github.com/tutti-sched/tutti/pkg/configuration"
-	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 func newConfig(a *clientFlags) *cobra.Command {
@@ -57,12 +57,12 @@ when the scheduler would.`,
 			}
 			p := a.command(command)
 			for _, warning := range warnings {
-				p.Printf("%s %s\n", p.Colorize(paper.Warning, "warning:"), warning.String())
+				p.Printf("%s %s\n", p.Colorize(printer.Warning, "warning:"), warning.String())
 			}
 			if err != nil {
 				return fmt.Errorf("the scheduler would refuse it:\n%w", err)
 			}
-			p.Printf("%s\n", p.Colorize(paper.Green, file+" is fine"))
+			p.Printf("%s\n", p.Colorize(printer.Green, file+" is fine"))
 			return nil
 		},
 	}
@@ -143,8 +143,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := k.checkOutput(); err != nil {
 				return err
 			}
-			var shown inspect.Config
-			if err := k.get(command.Context(), inspect.PathConfig, &shown); err != nil {
+			var shown debugapi.Config
+			if err := k.get(command.Context(), debugapi.PathConfig, &shown); err != nil {
 				return err
 			}
 			if printed, err := k.structured(command.OutOrStdout(), shown); printed {
@@ -159,8 +159,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // writeConfig prints the configuration as a file that could be used again: all else is in comments.
-func writeConfig(p *paper.Printer, shown *inspect.Config) {
-	comment := func(style paper.Style, text string) {
+func writeConfig(p *printer.Printer, shown *debugapi.Config) {
+	comment := func(style printer.Style, text string) {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 			p.Printf("%s\n", p.Colorize(style, strings.TrimRight("# "+line, " ")))
 		}
@@ -169,15 +169,15 @@ func writeConfig(p *paper.Printer, shown *inspect.Config) {
 	if shown.Revision != "" {
 		revision = ", revision " + shown.Revision
 	}
-	comment(paper.Dim, "From: "+shown.Source+revision)
-	comment(paper.Dim, "In use since "+shown.Since.UTC().Format(time.RFC3339))
+	comment(printer.Dim, "From: "+shown.Source+revision)
+	comment(printer.Dim, "In use since "+shown.Since.UTC().Format(time.RFC3339))
 	if shown.Refused != nil {
 		what := "A newer one"
 		if shown.Refused.Revision != "" {
 			what += ", revision " + shown.Refused.Revision + ","
 		}
-		comment(paper.Red, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
-		comment(paper.Red, shown.Refused.Error)
+		comment(printer.Red, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
+		comment(printer.Red, shown.Refused.Error)
 	}
 	p.Printf("%s\n", strings.TrimRight(shown.Text, "\n"))
 }

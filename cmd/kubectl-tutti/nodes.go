@@ -13,16 +13,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/reach"
-	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
 // endpointFlags asks the scheduler itself.
 type endpointFlags struct {
 	*clientFlags
-	options reach.Options
+	options connect.Options
 }
 
 func (k *endpointFlags) addFlags(flags *pflag.FlagSet) {
@@ -43,7 +43,7 @@ func (k *endpointFlags) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	endpoint, err := reach.Connect(ctx, config, k.options)
+	endpoint, err := connect.Connect(ctx, config, k.options)
 	if err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := k.checkOutput(outputWide); err != nil {
 				return err
 			}
-			var nodes inspect.Nodes
-			if err := k.get(command.Context(), inspect.PathNodes, &nodes); err != nil {
+			var nodes debugapi.Nodes
+			if err := k.get(command.Context(), debugapi.PathNodes, &nodes); err != nil {
 				return err
 			}
 			if err := selectNodes(&nodes, names); err != nil {
@@ -87,13 +87,13 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // selectNodes leaves the nodes of these names, all when there are none.
-func selectNodes(nodes *inspect.Nodes, names []string) error {
+func selectNodes(nodes *debugapi.Nodes, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	var picked []inspect.Node
+	var picked []debugapi.Node
 	for _, name := range names {
-		i := slices.IndexFunc(nodes.Nodes, func(n inspect.Node) bool { return n.Name == name })
+		i := slices.IndexFunc(nodes.Nodes, func(n debugapi.Node) bool { return n.Name == name })
 		if i < 0 {
 			return fmt.Errorf("the scheduler knows no node %q", name)
 		}
@@ -103,7 +103,7 @@ func selectNodes(nodes *inspect.Nodes, names []string) error {
 	return nil
 }
 
-func writeNodes(p *paper.Printer, nodes *inspect.Nodes, wide bool) {
+func writeNodes(p *printer.Printer, nodes *debugapi.Nodes, wide bool) {
 	if len(nodes.Nodes) == 0 {
 		p.Printf("The scheduler knows no nodes.\n")
 		return
@@ -120,19 +120,19 @@ func writeNodes(p *paper.Printer, nodes *inspect.Nodes, wide bool) {
 	if wide {
 		header = append(header, "RELEASING", "FREE CPUS", "REMARK")
 	}
-	var rows [][]paper.Cell
+	var rows [][]printer.Cell
 	for i := range nodes.Nodes {
 		node := &nodes.Nodes[i]
-		row := []paper.Cell{nameCell(node), {Text: fmt.Sprint(node.Pods)}}
+		row := []printer.Cell{nameCell(node), {Text: fmt.Sprint(node.Pods)}}
 		for _, name := range resources {
 			row = append(row, roomCell(node, name))
 		}
 		if isolatedAny {
 			row = append(row, isolatedCell(node))
 		}
-		row = append(row, paper.Cell{Text: reservedText(node.Promised, wide)}, paper.Cell{Text: reservedText(node.Reserved, wide)})
+		row = append(row, printer.Cell{Text: reservedText(node.Promised, wide)}, printer.Cell{Text: reservedText(node.Reserved, wide)})
 		if wide {
-			row = append(row, paper.Cells(amounts(node.Releasing), freeCPUs(node), nodeRemark(node))...)
+			row = append(row, printer.Cells(amounts(node.Releasing), freeCPUs(node), nodeRemark(node))...)
 		}
 		rows = append(rows, row)
 	}
@@ -143,7 +143,7 @@ func writeNodes(p *paper.Printer, nodes *inspect.Nodes, wide bool) {
 }
 
 // columns returns the resources that are shown: the usual two, and those that not every node has.
-func columns(nodes *inspect.Nodes, wide bool) (names []corev1.ResourceName, isolatedAny bool) {
+func columns(nodes *debugapi.Nodes, wide bool) (names []corev1.ResourceName, isolatedAny bool) {
 	names = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	hidden := []corev1.ResourceName{corev1.ResourcePods, isolated.Resource}
 	if !wide {
@@ -167,25 +167,25 @@ func shortName(name corev1.ResourceName) string {
 	return text[strings.LastIndex(text, "/")+1:]
 }
 
-func nameCell(node *inspect.Node) paper.Cell {
+func nameCell(node *debugapi.Node) printer.Cell {
 	if node.Unschedulable || node.Refused != "" {
-		return paper.Cell{Text: node.Name + " !", Style: paper.Warning}
+		return printer.Cell{Text: node.Name + " !", Style: printer.Warning}
 	}
-	return paper.Cell{Text: node.Name}
+	return printer.Cell{Text: node.Name}
 }
 
-func roomCell(node *inspect.Node, name corev1.ResourceName) paper.Cell {
+func roomCell(node *debugapi.Node, name corev1.ResourceName) printer.Cell {
 	all, has := node.Allocatable[name]
 	if !has {
-		return paper.Cell{Text: "-", Style: paper.Dim}
+		return printer.Cell{Text: "-", Style: printer.Dim}
 	}
 	idle := node.Idle[name]
-	cell := paper.Cell{Text: amount(name, idle) + "/" + amount(name, all)}
+	cell := printer.Cell{Text: amount(name, idle) + "/" + amount(name, all)}
 	switch {
 	case idle.Sign() < 0:
-		cell.Style = paper.Red
+		cell.Style = printer.Red
 	case idle.Sign() == 0:
-		cell.Style = paper.Dim
+		cell.Style = printer.Dim
 	}
 	return cell
 }
@@ -200,18 +200,18 @@ func amount(name corev1.ResourceName, quantity resource.Quantity) string {
 	return quantity.String()
 }
 
-func isolatedCell(node *inspect.Node) paper.Cell {
+func isolatedCell(node *debugapi.Node) printer.Cell {
 	switch {
 	case node.Isolated == nil:
-		return paper.Cell{Text: "-", Style: paper.Dim}
+		return printer.Cell{Text: "-", Style: printer.Dim}
 	case node.Isolated.Stale:
-		return paper.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: paper.Red}
+		return printer.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: printer.Red}
 	}
-	return paper.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
+	return printer.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
 }
 
 // reservedText says for whom room is kept; how much of what only when there is space for it.
-func reservedText(kept []inspect.HeldCapacity, wide bool) string {
+func reservedText(kept []debugapi.HeldCapacity, wide bool) string {
 	if len(kept) == 0 {
 		return "-"
 	}
@@ -252,7 +252,7 @@ func amounts(list corev1.ResourceList) string {
 	return strings.Join(texts, " ")
 }
 
-func freeCPUs(node *inspect.Node) string {
+func freeCPUs(node *debugapi.Node) string {
 	if node.Isolated == nil {
 		return "-"
 	}
@@ -270,7 +270,7 @@ func freeCPUs(node *inspect.Node) string {
 	return "-"
 }
 
-func nodeRemark(node *inspect.Node) string {
+func nodeRemark(node *debugapi.Node) string {
 	var remarks []string
 	if node.Unschedulable {
 		remarks = append(remarks, "cordoned")

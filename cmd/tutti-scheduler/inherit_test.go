@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // lists answers what a new leader asks for, and takes down what that was. The first so many of its answers are failures.

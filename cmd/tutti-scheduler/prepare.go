@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 )
 
 // preparers is how many requests about volumes and claims are under way at most, however many pods are being prepared: those

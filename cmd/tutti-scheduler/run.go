@@ -25,21 +25,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
-	"github.com/tutti-sched/tutti/pkg/commit"
-	"github.com/tutti-sched/tutti/pkg/configuration"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/scheduler"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/release"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // run wires the scheduler and runs it until the context ends.
 func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
-	klog.FromContext(ctx).Info("Starting", "version", release.Version())
+	klog.FromContext(ctx).Info("Starting", "version", version.Version())
 	restConfig, err := o.restConfig()
 	if err != nil {
 		return err
@@ -166,12 +166,12 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
 	ctx context.Context, state *cluster.State, preparing kubernetes.Interface,
-) (*kubeframework.Plugins, error) {
-	taintRules, err := kubeframework.ServesDeviceTaintRules(ctx, p.pods)
+) (*kubeplugins.Plugins, error) {
+	taintRules, err := kubeplugins.ServesDeviceTaintRules(ctx, p.pods)
 	if err != nil {
 		return nil, err
 	}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !taintRules,
 	})

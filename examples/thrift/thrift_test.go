@@ -13,8 +13,8 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/examples/thrift"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tutti-sched/tutti/internal/agent/sysfs"
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/pkg/agent/sysfs"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 

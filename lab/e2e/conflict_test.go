@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 
+	"github.com/tutti-sched/tutti/internal/agent/enforce"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/agent/enforce"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
 )
 

@@ -117,15 +117,15 @@ const (
 	closeSession config.ExtensionPoint = "closeSession"
 )
 
-// pointInfo is one extension point, how its answers combine, and who is asked.
-type pointInfo struct {
+// pointDescription is one extension point, how its answers combine, and who is asked.
+type pointDescription struct {
 	point       config.ExtensionPoint
 	combination string
 	plugins     []string
 }
 
-func (s *extensionPoints) pointInfos() []pointInfo {
-	return []pointInfo{
+func (s *extensionPoints) pointDescriptions() []pointDescription {
+	return []pointDescription{
 		{config.QueueOrder, "first non-zero, then creation time, then UID", names(s.queueOrder)},
 		{config.JobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
 		{config.TaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
@@ -173,7 +173,7 @@ func (p *Profile) Names() []string {
 func (p *Profile) UnusedPlugins() []string {
 	filled := p.resolvePoints()
 	asked := map[string]bool{}
-	for _, question := range filled.pointInfos() {
+	for _, question := range filled.pointDescriptions() {
 		if question.point == openSession || question.point == closeSession {
 			continue
 		}
@@ -201,7 +201,7 @@ func (p *Profile) Explain() string {
 	filled := p.resolvePoints()
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "QUESTION\tASKED, IN ORDER\tCOMBINED")
-	for _, question := range filled.pointInfos() {
+	for _, question := range filled.pointDescriptions() {
 		asked := strings.Join(question.plugins, ", ")
 		if asked == "" {
 			asked = "-"

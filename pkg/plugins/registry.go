@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/extender"
@@ -13,7 +14,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Kube is what the plugins together need of kube-scheduler's own.

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 )
 
 // isBoundOnce is I5: of all binds of a pod one takes effect.

@@ -13,9 +13,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
@@ -23,7 +23,7 @@ import (
 // Filters are kube-scheduler's own plugins, which take long to make and so serve one simulation after the other. What they read
 // besides pods and nodes never changes. One goroutine owns them and the simulations that use them.
 type Filters struct {
-	kube *kubeframework.Plugins
+	kube *kubeplugins.Plugins
 	lens *switchableLister
 	stop func()
 }
@@ -50,7 +50,7 @@ func OpenFilters() (*Filters, error) {
 		factory.Shutdown()
 	}
 	lens := &switchableLister{SharedLister: cluster.New(cluster.Options{}).View()}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: lens, Informers: factory, Client: client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: lens, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("kube-scheduler's plugins: %w", err)

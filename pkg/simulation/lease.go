@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // The numbers of the election, client-go's own.

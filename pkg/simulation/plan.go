@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // Step is one thing that happens to the cluster or to a scheduler, from outside. What exactly depends on its own dice and on

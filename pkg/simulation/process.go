@@ -16,10 +16,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // process is one life of one replica of the scheduler: the real state, machine and loop, put together as the program does it,

@@ -9,7 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // watchStream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost for too

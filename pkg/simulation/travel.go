@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 )
 
 // This file is what happens to a call between the process and the server, there and back. It stands in the place of commit.Driver

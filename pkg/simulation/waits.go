@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 

@@ -19,9 +19,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 )
 
 const (

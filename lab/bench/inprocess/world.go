@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -80,7 +80,7 @@ func (w *world) open() error {
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: w.state.View(), Informers: factory, Client: client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		return fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/pkg/agent/publish"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 

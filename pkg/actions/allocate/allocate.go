@@ -8,9 +8,9 @@ package allocate
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // Name is the action's name in the configuration.
@@ -18,7 +18,7 @@ const Name = "allocate"
 
 // New returns the action. It keeps nothing between sessions but why jobs failed while nothing has changed since, and takes
 // no arguments.
-func New() framework.Action { return &action{budget: start.Budget} }
+func New() framework.Action { return &action{budget: placement.Budget} }
 
 type action struct {
 	failures unschedulableCache
@@ -41,7 +41,7 @@ func (a *action) Execute(session *framework.Session) {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
-		case belowMinimum(session, job) && job.Count(start.IsSettledOnNode) > 0:
+		case belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
 			promised = append(promised, job)
@@ -50,7 +50,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &cycle{
-		session: session, largest: start.MaxAllocatable(session.Snapshot), budget: a.budget, failures: &a.failures,
+		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget, failures: &a.failures,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, hasReleasing),
 	}
 	for job := range jobsInOrder(session, begun) {
@@ -154,7 +154,7 @@ func (r *cycle) tryMinimum(job *model.Job) {
 		session.Refuse(job, explainReserved(session, job, refusal))
 		return
 	}
-	trial := start.New(session, job, r.largest, &r.budget)
+	trial := placement.New(session, job, r.largest, &r.budget)
 	refusal := trial.Place(model.Idle)
 	if refusal == nil {
 		return

@@ -3,8 +3,8 @@ package allocate
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // allocateNominated starts a job for which others were evicted, as soon as there is idle room for it, there or elsewhere. Until then the
@@ -16,7 +16,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		session.ReleaseNominations(job)
 		return true
 	}
-	trial := start.New(session, job, r.largest, &r.budget)
+	trial := placement.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
 		// A job that is left alone for a moment, since a bind has failed, has paid for its room all the same.
 		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.NominationsSuffice() {
@@ -30,7 +30,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		return true
 	}
 	if trial.NominationsSuffice() {
-		waits := start.WaitingForVictims(session.Snapshot, job)
+		waits := placement.WaitingForVictims(session.Snapshot, job)
 		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) { // whoever it is may agree without a sign, and be the only one in the way
 			waits.Transient, waits.Note = true, refusal.String()
 		}

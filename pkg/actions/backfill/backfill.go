@@ -10,9 +10,9 @@
 package backfill
 
 import (
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // Name is the action's name in the configuration.
@@ -56,7 +56,7 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	r := &run{
 		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
-		work: a.budget, searches: start.Budget, places: map[model.Shape]int64{},
+		work: a.budget, searches: placement.Budget, places: map[model.Shape]int64{},
 	}
 	r.reviewReservations(holders)
 	r.reserveForOverdueGangs(waiting)
@@ -119,9 +119,9 @@ func (h *reservedJob) explain(session *framework.Session) {
 	}
 }
 
-func (r *run) trial(job *model.Job) *start.Placer {
+func (r *run) trial(job *model.Job) *placement.Placer {
 	if r.largest == nil {
-		r.largest = start.MaxAllocatable(r.session.Snapshot)
+		r.largest = placement.MaxAllocatable(r.session.Snapshot)
 	}
-	return start.New(r.session, job, r.largest, &r.searches)
+	return placement.New(r.session, job, r.largest, &r.searches)
 }

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // unknown is the end of a task that nobody knows; it comes after all that are known.
@@ -192,7 +192,7 @@ func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, r
 	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
 		return false
 	}
-	if !start.IsSettledOnNode(leaving.task) {
+	if !placement.IsSettledOnNode(leaving.task) {
 		return false
 	}
 	expected := int64(unknown)

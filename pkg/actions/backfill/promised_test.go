@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // TestWhoOthersWereEvictedForNeedsNoReservation: it has its room already, and would keep other room from others besides.

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 func profileOf(action framework.Action) *framework.Profile {
@@ -28,11 +28,11 @@ type placing struct{}
 func (placing) Name() string { return "placing" }
 
 func (placing) Execute(session *framework.Session) {
-	largest := start.MaxAllocatable(session.Snapshot)
+	largest := placement.MaxAllocatable(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
-		budget := start.Budget
+		budget := placement.Budget
 		if session.JobReady(job, framework.Ready) != nil {
-			if refusal := start.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
+			if refusal := placement.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
 				session.Refuse(job, refusal)
 			}
 		}

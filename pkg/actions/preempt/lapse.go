@@ -3,9 +3,9 @@ package preempt
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // reclaimFreeNominations takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that nobody is evicted
@@ -47,7 +47,7 @@ func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined 
 
 // renominate promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
 func (r *run) renominate(job *model.Job) bool {
-	refusal := start.New(r.session, job, r.largest, &r.exhaustiveBudget).Place(model.FutureIdle)
+	refusal := placement.New(r.session, job, r.largest, &r.exhaustiveBudget).Place(model.FutureIdle)
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}

@@ -3,7 +3,7 @@
 //
 // A plan is made as a whole, over all nodes, on idle room, on room that is being released and on that of victims together.
 // What is freed stays promised to whom it was freed for. The package decides whom to evict for whom; whether a job fits is for
-// pkg/start to say, who may be evicted at all for the engine and the victim pickers.
+// internal/placement to say, who may be evicted at all for the engine and the victim pickers.
 package preempt
 
 import (
@@ -13,9 +13,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // Name is the action's name in the configuration.
@@ -50,8 +50,8 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	stuck := terminationOverdue(session.Snapshot)
 	run := &run{
-		session: session, options: a.options, exhaustiveLimit: a.tiny, tieBreakSeed: a.past.seed, largest: start.MaxAllocatable(session.Snapshot),
-		exhaustiveBudget: start.Budget, budget: a.options.Budget, guard: newPDBBudget(session.Snapshot, !a.options.Delete),
+		session: session, options: a.options, exhaustiveLimit: a.tiny, tieBreakSeed: a.past.seed, largest: placement.MaxAllocatable(session.Snapshot),
+		exhaustiveBudget: placement.Budget, budget: a.options.Budget, guard: newPDBBudget(session.Snapshot, !a.options.Delete),
 		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*candidateVictims{}, boards: map[heapKey]*nodeCostHeap{},
 		hopeless: map[infeasibleKey]*unplanned{}, evicted: map[model.JobKey]bool{},
 	}

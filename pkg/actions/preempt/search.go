@@ -3,9 +3,9 @@ package preempt
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // search looks for the victims of one job.
@@ -13,7 +13,7 @@ type search struct {
 	*run
 	job   *model.Job
 	pool  *candidateVictims
-	trial *start.Placer
+	trial *placement.Placer
 	// hearing is what reviewers have said about plans for the job.
 	hearing *extenderRound
 	// boards are the run's, or this search's own when its pool is.
@@ -43,7 +43,7 @@ func undone() *model.Refusal { return &model.Refusal{} }
 
 func (r *run) newSearch(job *model.Job, pool *candidateVictims) *search {
 	s := &search{
-		run: r, job: job, pool: pool, trial: start.New(r.session, job, r.largest, &r.exhaustiveBudget), hearing: &extenderRound{}, boards: r.boards,
+		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.exhaustiveBudget), hearing: &extenderRound{}, boards: r.boards,
 	}
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
@@ -128,7 +128,7 @@ func (s *search) decide(p *plan) bool {
 		s.plans++
 	}
 	s.toggleNomination()
-	waits := start.WaitingForVictims(s.session.Snapshot, s.job)
+	waits := placement.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left room over since it was refused
 		waits.Detail = "starts on room that is being released, once it is free; " + s.session.Refusal(s.job).String()
 	}

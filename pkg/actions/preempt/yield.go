@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // This file is about equals: jobs of one priority that all hold room which is not enough for them any more. Each plans around what
@@ -105,7 +105,7 @@ func (a *action) dryRunEquals(r *run, holders, lapsed []*model.Job) (without int
 // dryRunJob plays the turn of one job within the statement; lapsed tells that its room was taken back a moment ago, and may not be
 // there any more.
 func (a *action) dryRunJob(stage *run, statement *framework.Statement, job *model.Job, lapsed bool) dryRunResult {
-	if lapsed && start.New(stage.session, job, stage.largest, &stage.exhaustiveBudget).Place(model.FutureIdle) == nil {
+	if lapsed && placement.New(stage.session, job, stage.largest, &stage.exhaustiveBudget).Place(model.FutureIdle) == nil {
 		stage.seen = false
 		return feasible
 	}

@@ -17,7 +17,7 @@
 // since it has its say again when the plan is made; and for some seconds more for whom they have left, since its books may be
 // behind.
 //
-// It is not the place to carry out binds (see pkg/commit, which asks the PodBinder of this package).
+// It is not the place to carry out binds (see internal/commit, which asks the PodBinder of this package).
 package extender
 
 import (

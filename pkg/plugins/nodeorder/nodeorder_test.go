@@ -14,11 +14,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // counterpart says whose score must equal whose, and by how much it may differ, which the package's paragraph explains.

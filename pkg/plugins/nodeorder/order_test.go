@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	live "github.com/tutti-sched/tutti/pkg/cluster"
+	live "github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"

@@ -28,12 +28,12 @@ import (
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces.
@@ -43,7 +43,7 @@ type view struct{ fwk.SharedLister }
 // objects of the API server.
 type world struct {
 	view      *view
-	kube      *kubeframework.Plugins
+	kube      *kubeplugins.Plugins
 	index     *topology.Index
 	filters   framework.Factory
 	reference kube.Framework
@@ -73,7 +73,7 @@ func newWorldOf(t testing.TB, change func(*config.KubeSchedulerProfile), objects
 		factory.Shutdown()
 	})
 	var err error
-	w.kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: w.view, Informers: factory, Client: client})
+	w.kube, err = kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.view, Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,12 +24,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // The counts that make the test worth something: so many pairs of a pod and a node, and so many refusals of each filter.
@@ -91,7 +91,7 @@ type contest struct {
 
 	client    *fake.Clientset
 	factories []informers.SharedInformerFactory
-	kube      *kubeframework.Plugins
+	kube      *kubeplugins.Plugins
 	reference *reference
 	state     *cluster.State
 	profile   *framework.Profile
@@ -124,7 +124,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 		factory.Shutdown()
 	})
 	c.factories = []informers.SharedInformerFactory{factory, c.reference.factory}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: c.state.View(), Informers: factory, Client: client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: c.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}

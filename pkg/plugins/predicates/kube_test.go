@@ -14,11 +14,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces, as the live one's changes under a session.
@@ -47,7 +47,7 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 		cancel()
 		w.informers.Shutdown()
 	})
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: w.view, Informers: w.informers, Client: w.client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.view, Informers: w.informers, Client: w.client})
 	if err != nil {
 		t.Fatal(err)
 	}

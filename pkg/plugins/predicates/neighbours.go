@@ -1,9 +1,9 @@
 package predicates
 
 import (
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // counts returns the index that sees what the session looks at: all pods, or those that stay.

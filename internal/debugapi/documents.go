@@ -1,0 +1,135 @@
+package debugapi
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Nodes are the books of all nodes at one moment.
+type Nodes struct {
+	// At is when they were read.
+	At time.Time `json:"at"`
+	// Leading tells whether the scheduler that was asked decides; another replica knows all that is written, but not what the
+	// leader is about to write.
+	Leading bool `json:"leading"`
+	// Nodes are sorted by name.
+	Nodes []Node `json:"nodes"`
+}
+
+// Node is one node and the room on it. Amounts that are zero are left out.
+type Node struct {
+	Name string `json:"name"`
+	// Unschedulable tells that the node is cordoned.
+	Unschedulable bool `json:"unschedulable,omitempty"`
+	// Refused says why the node takes no pod at all; empty when it may.
+	Refused string `json:"refused,omitempty"`
+	// Pods is how many pods are on the node, of all schedulers.
+	Pods        int                 `json:"pods"`
+	Allocatable corev1.ResourceList `json:"allocatable"`
+	// Idle is what nobody uses, promised and reserved room included. It is negative where more runs than the node offers.
+	Idle corev1.ResourceList `json:"idle"`
+	// Releasing is what pods use that are being deleted and will be gone soon.
+	Releasing corev1.ResourceList `json:"releasing,omitempty"`
+	// Promised is room, idle or releasing, for pods for whom others were evicted; Reserved is room for gangs that have waited long.
+	Promised []HeldCapacity `json:"promised,omitempty"`
+	Reserved []HeldCapacity `json:"reserved,omitempty"`
+	// Isolated are the isolated CPUs; nil when the node has none.
+	Isolated *Isolated `json:"isolated,omitempty"`
+}
+
+// HeldCapacity is room on a node that is kept for a job.
+type HeldCapacity struct {
+	// Job is the job's namespace and name.
+	Job string `json:"job"`
+	// Pod is the name of the pod that was promised the room; empty when it is reserved.
+	Pod       string              `json:"pod,omitempty"`
+	Resources corev1.ResourceList `json:"resources"`
+	// AvailableUntil is up to when reserved room is lent to others; nil when it is not.
+	AvailableUntil *time.Time `json:"lentUntil,omitempty"`
+}
+
+// Isolated are the isolated CPUs of a node. Sets are in the kernel's list format, such as 0-3,8.
+type Isolated struct {
+	CPUs  string `json:"cpus"`
+	Held  string `json:"held"`
+	Total int    `json:"total"`
+	Free  int    `json:"free"`
+	// Stale tells that the node's agent is not heard of, so that none of them is given to anybody.
+	Stale bool `json:"stale,omitempty"`
+}
+
+// Cycles are the last cycles of a scheduler.
+type Cycles struct {
+	Leading bool `json:"leading"`
+	// Total is how many cycles there were since the process began.
+	Total uint64 `json:"total"`
+	// Cycles are the last of them, the latest first.
+	Cycles []*Cycle `json:"cycles"`
+}
+
+// Cycle is what one cycle did, and how long each part of it took.
+type Cycle struct {
+	// Number counts from 1.
+	Number uint64          `json:"number"`
+	Start  time.Time       `json:"start"`
+	Took   metav1.Duration `json:"took"`
+	// Parts are in the order in which they began. Together they take as long as the cycle.
+	Parts []Part `json:"parts"`
+	Jobs  int    `json:"jobs"`
+	Nodes int    `json:"nodes"`
+	// Waiting is how many jobs the cycle refused.
+	Waiting int `json:"waiting"`
+	// The numbers of pods that were bound, evicted, promised room, and lost what they were promised; and of reservations.
+	Binds               int `json:"binds,omitempty"`
+	Evictions           int `json:"evictions,omitempty"`
+	Nominations         int `json:"promises,omitempty"`
+	ReleasedNominations int `json:"givenBack,omitempty"`
+	Reservations        int `json:"reservations,omitempty"`
+	// Panics is how many panics of plugins and actions were caught.
+	Panics int `json:"panics,omitempty"`
+	// Decisions are the first of them, job by job; Decided is how many there were.
+	Decisions []Decision `json:"decisions,omitempty"`
+	Decided   int        `json:"decided,omitempty"`
+}
+
+// Part is a part of a cycle.
+type Part struct {
+	Name string          `json:"name"`
+	Took metav1.Duration `json:"took"`
+}
+
+// Decision is what a cycle decided for one job; the numbers count pods.
+type Decision struct {
+	// Job is the job's namespace and name.
+	Job                 string `json:"job"`
+	Binds               int    `json:"binds,omitempty"`
+	Evictions           int    `json:"evictions,omitempty"`
+	Nominations         int    `json:"promises,omitempty"`
+	ReleasedNominations int    `json:"givenBack,omitempty"`
+	// Reserved names the nodes on which room was reserved, up to a few; empty when none was.
+	Reserved string `json:"reserved,omitempty"`
+}
+
+// Config is the configuration that a scheduler runs with.
+type Config struct {
+	// Source is where it came from: "built in", the name of a file, or that of a ConfigMap.
+	Source string `json:"source"`
+	// Revision tells two contents of one source apart; empty when there is only one.
+	Revision string `json:"revision,omitempty"`
+	// Since is from when on it has been in use.
+	Since time.Time `json:"since"`
+	// Text is what was read, as it was written.
+	Text string `json:"text"`
+	// Refused is the last newer content that is not in use, since it is wrong; nil when there is none.
+	Refused *RefusedConfig `json:"refused,omitempty"`
+}
+
+// RefusedConfig is a configuration that was not taken.
+type RefusedConfig struct {
+	Revision string    `json:"revision,omitempty"`
+	At       time.Time `json:"at"`
+	// Error says everything that is wrong with it, a line each.
+	Error string `json:"error"`
+}

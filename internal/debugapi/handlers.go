@@ -1,0 +1,63 @@
+package debugapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// The paths of the documents. They are what roles name under nonResourceURLs.
+const (
+	PathNodes  = "/debug/nodes"
+	PathCycles = "/debug/cycles"
+	PathConfig = "/debug/config"
+)
+
+// patience is how long whoever asks waits for a loop that is busy.
+const patience = 10 * time.Second
+
+// Source answers with documents. Its functions are called by many goroutines at once and must not be nil; what they return is
+// never changed.
+type Source struct {
+	// Nodes returns an error when the context ends before the loop has had time.
+	Nodes  func(context.Context) (*Nodes, error)
+	Cycles func() *Cycles
+	Config func() *Config
+}
+
+// Handlers returns what serves the documents, by path.
+func (s Source) Handlers() map[string]http.Handler {
+	return map[string]http.Handler{
+		PathNodes: document(func(ctx context.Context) (*Nodes, error) {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return s.Nodes(ctx)
+		}),
+		PathCycles: document(func(context.Context) (*Cycles, error) { return s.Cycles(), nil }),
+		PathConfig: document(func(context.Context) (*Config, error) { return s.Config(), nil }),
+	}
+}
+
+func document[T any](get func(context.Context) (*T, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
+			return
+		}
+		answer, err := get(request.Context())
+		if err != nil {
+			http.Error(w, "the scheduler is busy: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(text) // whoever asked may have gone
+	})
+}

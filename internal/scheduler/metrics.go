@@ -1,0 +1,231 @@
+package scheduler
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/metrics"
+	"github.com/tutti-sched/tutti/internal/version"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Metrics are the loop's measurements; see internal/metrics for what they mean. A nil *Metrics drops them. They belong to the loop's
+// goroutine, and nothing is decided by them.
+type Metrics struct {
+	cycle, action, plugin, bind, gangWait, podWait      *prometheus.HistogramVec
+	waiting, failing, leading, build                    *prometheus.GaugeVec
+	refusals, decisions, outcomes, evictions, conflicts *prometheus.CounterVec
+	panics                                              *prometheus.CounterVec
+	oldCycle, oldAction, oldTask                        *prometheus.HistogramVec
+	oldAttempts, oldPreemptions                         *prometheus.CounterVec
+	oldVictims, oldWaiting                              *prometheus.GaugeVec
+
+	// cycles counts the cycles, for what is measured in some of them only. last is the address of the refusals that were counted
+	// last: a cycle that had nothing to look for gives the same ones again.
+	cycles uint64
+	last   uintptr
+}
+
+// sampled is in one cycle of how many plugins are measured, which costs two looks at the clock for each look at a node.
+const sampled = 16
+
+// NewMetrics makes the measurements and registers them. It returns an error when a name is taken.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		cycle: metrics.NewHistogram(metrics.CycleSeconds), action: metrics.NewHistogram(metrics.ActionSeconds),
+		plugin: metrics.NewHistogram(metrics.PluginSeconds), bind: metrics.NewHistogram(metrics.BindSeconds),
+		gangWait: metrics.NewHistogram(metrics.GangWaitSeconds), podWait: metrics.NewHistogram(metrics.PodWaitSeconds),
+		waiting: metrics.NewGauge(metrics.WaitingJobs), failing: metrics.NewGauge(metrics.CycleFailing),
+		leading: metrics.NewGauge(metrics.Leading), build: metrics.NewGauge(metrics.Build),
+		refusals: metrics.NewCounter(metrics.Refusals), decisions: metrics.NewCounter(metrics.Decisions),
+		outcomes: metrics.NewCounter(metrics.Outcomes), evictions: metrics.NewCounter(metrics.Evictions),
+		conflicts: metrics.NewCounter(metrics.Conflicts), panics: metrics.NewCounter(metrics.Quarantined),
+		oldCycle: metrics.NewHistogram(metrics.OldCycleMilliseconds), oldAction: metrics.NewHistogram(metrics.OldActionMicroseconds),
+		oldTask:     metrics.NewHistogram(metrics.OldTaskMicroseconds),
+		oldAttempts: metrics.NewCounter(metrics.OldAttempts), oldPreemptions: metrics.NewCounter(metrics.OldPreemptions),
+		oldVictims: metrics.NewGauge(metrics.OldVictims), oldWaiting: metrics.NewGauge(metrics.OldWaitingJobs),
+	}
+	for _, collector := range m.all() {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.oldVictims, m.oldWaiting} { // there from the start
+		gauge.WithLabelValues().Set(0)
+	}
+	m.build.WithLabelValues(version.Number()).Set(1)
+	return m, nil
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.cycle, m.action, m.plugin, m.bind, m.gangWait, m.podWait, m.waiting, m.failing, m.leading, m.build, m.refusals, m.decisions,
+		m.outcomes, m.evictions, m.conflicts, m.panics, m.oldCycle, m.oldAction, m.oldTask, m.oldAttempts, m.oldPreemptions,
+		m.oldVictims, m.oldWaiting,
+	}
+}
+
+// expect makes the counts of panics of a profile's actions and plugins, at zero: else nobody could be alerted to the first.
+func (m *Metrics) expect(profile *framework.Profile) {
+	if m == nil {
+		return
+	}
+	for _, name := range profile.Names() {
+		m.panics.WithLabelValues(name)
+	}
+}
+
+// stopwatch returns what measures the next cycle, nil when nothing does.
+func (m *Metrics) stopwatch(now func() time.Time) *framework.PluginTimer {
+	if m == nil {
+		return nil
+	}
+	watch := &framework.PluginTimer{Now: now}
+	if m.cycles%sampled == 0 {
+		watch.Plugin = func(name, point string, took time.Duration) {
+			m.plugin.WithLabelValues(name, point).Observe(took.Seconds())
+		}
+	}
+	m.cycles++
+	return watch
+}
+
+// cycled counts a cycle, its actions and what it came to.
+func (m *Metrics) cycled(cycle *debugapi.Cycle, actions []framework.Action, refusals map[model.JobKey]*model.Refusal) {
+	if m == nil {
+		return
+	}
+	took := cycle.Took.Duration
+	m.cycle.WithLabelValues().Observe(took.Seconds())
+	m.oldCycle.WithLabelValues().Observe(float64(took) / float64(time.Millisecond))
+	for _, part := range cycle.Parts {
+		if slices.ContainsFunc(actions, func(action framework.Action) bool { return action.Name() == part.Name }) {
+			m.action.WithLabelValues(part.Name).Observe(part.Took.Seconds())
+			m.oldAction.WithLabelValues(part.Name).Observe(float64(part.Took.Duration) / float64(time.Microsecond))
+		}
+	}
+	address := reflect.ValueOf(refusals).Pointer()
+	if address == m.last {
+		return
+	}
+	m.last = address
+	counts := map[model.Code]int{}
+	for _, refusal := range refusals {
+		counts[refusal.Code]++
+	}
+	m.waiting.Reset()
+	for code, n := range counts {
+		m.waiting.WithLabelValues(string(code)).Set(float64(n))
+		m.refusals.WithLabelValues(string(code)).Add(float64(n))
+	}
+	m.oldWaiting.WithLabelValues().Set(float64(len(refusals)))
+	m.oldAttempts.WithLabelValues("unschedulable").Add(float64(len(refusals)))
+}
+
+// decided counts what a decision consists of.
+func (m *Metrics) decided(decision *model.Decision) {
+	if m == nil {
+		return
+	}
+	count := func(kind string, n int) {
+		if n > 0 {
+			m.decisions.WithLabelValues(kind).Add(float64(n))
+		}
+	}
+	back := 0
+	for _, promise := range decision.Nominations {
+		if takesBack(promise) {
+			back++
+		}
+	}
+	count("bind", len(decision.Binds))
+	count("evict", len(decision.Evictions))
+	count("promise", len(decision.Nominations)-back)
+	count("give-back", back)
+	if decision.Reservation != nil {
+		count("reserve", 1)
+	}
+	if len(decision.Evictions) > 0 {
+		m.oldPreemptions.WithLabelValues().Inc()
+		m.oldVictims.WithLabelValues().Set(float64(len(decision.Evictions)))
+	}
+}
+
+func (m *Metrics) conflict(kind string) {
+	if m == nil {
+		return
+	}
+	m.conflicts.WithLabelValues(kind).Inc()
+}
+
+// outcome counts what has become final; created is when the pod was created that it is about, zero when that is not known.
+func (m *Metrics) outcome(outcome *commit.Outcome, created, now time.Time) {
+	if m == nil {
+		return
+	}
+	m.outcomes.WithLabelValues(outcome.Kind.String()).Inc()
+	switch outcome.Kind {
+	case commit.Bound:
+		m.bind.WithLabelValues().Observe(outcome.Duration.Seconds())
+		m.oldAttempts.WithLabelValues("scheduled").Inc()
+		if !created.IsZero() {
+			waited := max(0, now.Sub(created))
+			m.podWait.WithLabelValues().Observe(waited.Seconds())
+			m.oldTask.WithLabelValues().Observe(float64(waited) / float64(time.Microsecond))
+		}
+	case commit.BindFailed:
+		m.oldAttempts.WithLabelValues("error").Inc()
+	case commit.Evicted:
+		if !outcome.PodGone {
+			m.evicted("preemption", 1)
+		}
+	}
+}
+
+// evicted counts pods that go.
+func (m *Metrics) evicted(cause string, pods int) {
+	if m != nil {
+		m.evictions.WithLabelValues(cause).Add(float64(pods))
+	}
+}
+
+// started counts a gang whose minimum is bound.
+func (m *Metrics) started(job *model.Job, now time.Time) {
+	if m == nil {
+		return
+	}
+	since := job.Created
+	if needed := int(job.MinMember) - 1; needed >= 0 && needed < len(job.Tasks) && job.Tasks[needed].Created.After(since) {
+		since = job.Tasks[needed].Created // tasks are in the order in which they were created
+	}
+	m.gangWait.WithLabelValues().Observe(max(0, now.Sub(since)).Seconds())
+}
+
+func (m *Metrics) panicked(where string) {
+	if m != nil {
+		m.panics.WithLabelValues(where).Inc()
+	}
+}
+
+// lead tells that this replica leads.
+func (m *Metrics) lead() {
+	if m != nil {
+		m.leading.WithLabelValues().Set(1)
+	}
+}
+
+func (m *Metrics) failed(failing bool) {
+	switch {
+	case m == nil:
+	case failing:
+		m.failing.WithLabelValues().Set(1)
+	default:
+		m.failing.WithLabelValues().Set(0)
+	}
+}

@@ -1,0 +1,164 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file acts on what has become final of binds and of what was set aside for them; see plans.go for promises and evictions,
+// starts.go for starts that are undone.
+
+// handleOutcomes acts on what has become final. Whoever panics over an outcome costs the job that it is about.
+func (s *Scheduler) handleOutcomes(ctx context.Context, outcomes []commit.Outcome) {
+	now := s.options.Clock.Now()
+	for _, outcome := range outcomes {
+		why := s.quarantineOnPanic(ctx, partOutcomes, outcome.Job, now, func() { s.handleOutcome(ctx, outcome, now) })
+		if why == nil {
+			continue
+		}
+		if outcome.Kind == commit.Bound || s.state.Assumed(outcome.Pod.UID) { // what is assumed, or set aside, would be so for ever
+			s.doubts.add(outcome, now)
+		}
+		s.wake(now)
+	}
+}
+
+func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	switch outcome.Kind {
+	case commit.Bound:
+		s.bound(outcome, now)
+	case commit.Obsolete:
+		s.options.Reservations.Abandon(outcome.Pod.UID)
+	case commit.Released:
+		if s.state.Forget(outcome.Pod.UID) {
+			s.wake(now)
+		}
+	case commit.BindFailed:
+		s.onBindFailed(ctx, outcome, now)
+	case commit.BindUncertain:
+		klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+		s.doubts.add(outcome, now)
+	case commit.Committed:
+		if outcome.Failed == 0 {
+			s.backoff.succeeded(outcome.Job)
+		}
+		s.onCommitted(outcome, now)
+	case commit.UndoFailed:
+		s.state.ForgetEviction(outcome.Pod.UID)
+		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+		s.wake(now)
+	case commit.WriteFailed:
+		klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
+		s.reporter.failed(outcome.Write, now)
+	case commit.StartUndone:
+	default:
+		s.onEvictionOutcome(ctx, outcome, now)
+	}
+	s.options.Metrics.outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
+}
+
+// onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
+func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	if outcome.PodGone && s.state.Assumed(outcome.Pod.UID) {
+		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
+	} else {
+		s.state.Forget(outcome.Pod.UID)
+		if outcome.StaleVersion != "" { // it is placed anew as soon as it is seen as it is
+			s.state.Outdated(outcome.Pod.UID, outcome.StaleVersion)
+		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.PodGone {
+			s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
+			if outcome.Refused {
+				s.avoided.add(outcome, job.UID, now)
+				s.faulty.hold(outcome.Pod.UID, bindFailed(outcome), now)
+			}
+		}
+		s.wake(now)
+	}
+	klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+}
+
+// createdAt returns when a pod was created; zero when it is not known any more.
+func (s *Scheduler) createdAt(pod types.UID) (at time.Time) {
+	if known := s.state.Pod(pod); known != nil {
+		at = known.CreationTimestamp.Time
+	}
+	return at
+}
+
+// bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.
+func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
+	if outcome.Binder == "" {
+		s.options.Reservations.Confirm(outcome.Pod.UID)
+	} else {
+		s.doubts.add(outcome, now)
+	}
+	s.machine.Write(now, scheduledEvent(outcome, now))
+}
+
+// resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
+func (s *Scheduler) resolve(ctx context.Context, doubt uncertainBind, now time.Time) {
+	why := s.quarantineOnPanic(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
+	if why != nil {
+		s.doubts.renew(doubt, now)
+	}
+}
+
+func (s *Scheduler) resolveOne(doubt uncertainBind, now time.Time) {
+	switch {
+	case !s.state.Assumed(doubt.pod.UID):
+		s.options.Reservations.Confirm(doubt.pod.UID)
+	case doubt.holds:
+		s.machine.GiveBack(now, doubt.pod) // until then it stays assumed
+	case s.state.Forget(doubt.pod.UID):
+		s.wake(now)
+	}
+}
+
+// releaseOrphanedClaims frees the devices that members of jobs without room hold since a start that came to no end.
+func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
+	for _, job := range snapshot.Jobs {
+		refusal := s.refusals[job.Key]
+		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
+			continue
+		}
+		holds := func(task *model.Task) bool { return task.MayUseDeviceClass || len(task.Pod.Spec.ResourceClaims) > 0 }
+		waiting := job.Pending()
+		if !slices.ContainsFunc(waiting, holds) {
+			continue
+		}
+		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
+			for _, task := range waiting {
+				if holds(task) && s.options.Reservations.IsOrphaned(task.Pod) {
+					s.machine.GiveBack(now, task.PodRef)
+				}
+			}
+		})
+	}
+}
+
+// noReservations is where nothing ever is.
+type noReservations struct{}
+
+func (noReservations) Confirm(types.UID) {}
+func (noReservations) Abandon(types.UID) {}
+
+func (noReservations) IsOrphaned(*corev1.Pod) bool { return false }
+
+func bindFailed(outcome commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.BindFailed,
+		Detail: "pod " + outcome.Pod.Name + " could not be bound to " + outcome.Node + ": " + outcome.Message,
+	}
+}
+
+func scheduledEvent(outcome commit.Outcome, now time.Time) commit.Write {
+	return podEvent(outcome.Pod, "Normal", reasonScheduled, "Bound to "+outcome.Node, now)
+}

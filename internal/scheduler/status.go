@@ -1,0 +1,193 @@
+package scheduler
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when
+// nobody refused it) and what would let it start, of the status it has, or is about to have, and of whether it was whole: had its
+// minimum bound, and has had members left since.
+func groupStatus(
+	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, advice string, now metav1.Time,
+) v1alpha1.PodGroupStatus {
+	status := *current.DeepCopy()
+	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
+	status.ObservedGeneration = job.Group.Generation
+	status.Members = int32(len(job.Tasks))
+	status.Placed = count(job, bound)
+	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
+	status.Succeeded = count(job, succeeded)
+	status.Failed = count(job, failed)
+	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
+	status.Reservation = groups.Reservation(job).DeepCopy()
+	if status.SmallestChange = ""; refusal != nil && job.FirstUnmetMinimum(bound) != nil {
+		status.SmallestChange = advice
+	}
+
+	condition := scheduled(job, refusal, wasWhole)
+	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
+		condition = &metav1.Condition{
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonStartsAgain,
+			Message: "of the members that were bound none is left; it starts anew",
+		}
+	}
+	if condition != nil && !job.Finished() { // what was said of a job that has ended stays true
+		condition.ObservedGeneration = job.Group.Generation
+		if job.Warning != "" {
+			condition.Message += "; " + job.Warning
+		}
+		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
+		meta.SetStatusCondition(&status.Conditions, *condition)
+	}
+	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
+	status.Phase = phase(job, isScheduled, status.Phase)
+	if job.Finished() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
+		meta.SetStatusCondition(&status.Conditions, messageFinishedBelowMinimum(job, now))
+	}
+	return status
+}
+
+// messageFinishedBelowMinimum is what is said of a group whose members have all ended, too few of them, before anybody said anything: it waits for
+// members of which nobody knows whether they come.
+func messageFinishedBelowMinimum(job *model.Job, now metav1.Time) metav1.Condition {
+	return metav1.Condition{
+		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
+		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
+		ObservedGeneration: job.Group.Generation, LastTransitionTime: now,
+	}
+}
+
+func count(job *model.Job, condition func(*model.Task) bool) int32 {
+	return int32(job.Count(condition))
+}
+
+func succeeded(t *model.Task) bool { return t.Status == model.Succeeded }
+
+func failed(t *model.Task) bool { return t.Status == model.Failed }
+
+// bound tells whether the API server knows the task to be on a node, or done.
+func bound(t *model.Task) bool {
+	return t.Status == model.Bound || t.Status == model.Running || t.Status == model.Succeeded
+}
+
+func running(t *model.Task) bool { return t.Status == model.Running || t.Status == model.Succeeded }
+
+// phase returns where the job stands; before is the phase it had, which a job keeps while the pods it ended with are cleaned
+// up.
+func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
+	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
+	switch {
+	case job.Finished() && len(job.Tasks) > 0 && job.FirstUnmetMinimum(succeeded) == nil:
+		return v1alpha1.PodGroupSucceeded
+	case job.Finished() && hadEnded:
+		return before
+	case job.Finished() && job.Count(failed) > 0:
+		return v1alpha1.PodGroupFailed
+	case job.FirstUnmetMinimum(running) == nil:
+		return v1alpha1.PodGroupRunning
+	case job.FirstUnmetMinimum(bound) == nil:
+		return v1alpha1.PodGroupStarting
+	case isScheduled && job.Count(bound) > 0:
+		return v1alpha1.PodGroupDegraded
+	default:
+		return v1alpha1.PodGroupPending
+	}
+}
+
+// The reasons of a True condition; those of a False one are the codes of refusals, but for reasonStartsAgain.
+const (
+	reasonScheduled   = "Scheduled"
+	reasonDegraded    = "Degraded"
+	reasonStartsAgain = "StartsAnew"
+)
+
+// scheduled returns the condition Scheduled, or nil while there is nothing new to say, as between a decision and its
+// binds. It turns True when the minimum is bound and False again only when no member is bound any more.
+func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Condition {
+	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
+	anyLeft := job.Count(func(t *model.Task) bool { return bound(t) || t.Status == model.Binding }) > 0
+	switch {
+	case job.FirstUnmetMinimum(bound) == nil:
+		condition.Reason = reasonScheduled
+		condition.Message = fmt.Sprintf("the minimum of %d is bound", job.MinMember)
+		if refusal != nil {
+			condition.Message += "; " + refusal.String()
+		}
+	case was && anyLeft:
+		condition.Reason = reasonDegraded
+		condition.Message = "below its minimum: " + degraded(job, refusal)
+	case refusal != nil:
+		condition.Status = metav1.ConditionFalse
+		condition.Reason = string(refusal.Code)
+		condition.Message = refusal.String()
+		if n := job.Count(bound); n > 0 {
+			condition.Message += fmt.Sprintf("; %d of %d are bound and keep their room", n, job.MinMember)
+		}
+	default:
+		return nil
+	}
+	return condition
+}
+
+func degraded(job *model.Job, refusal *model.Refusal) string {
+	if refusal != nil {
+		return refusal.String()
+	}
+	short := job.FirstUnmetMinimum(bound)
+	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
+}
+
+// podCondition returns the condition PodScheduled=False of a pod that waits. Autoscalers act on the reason
+// Unschedulable, so only a refusal about room has it. A member's message names its group and leaves the numbers to the
+// group's condition, so that it does not go stale with each node that changes; where no group shows them, one pod speaks for all.
+func podCondition(
+	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, speaks bool, now metav1.Time,
+) corev1.PodCondition {
+	if task.Invalid != nil {
+		refusal = task.Invalid
+	}
+	condition := corev1.PodCondition{
+		Type:               corev1.PodScheduled,
+		Status:             corev1.ConditionFalse,
+		Reason:             podReason(refusal),
+		Message:            refusal.String(),
+		LastTransitionTime: now,
+	}
+	switch {
+	case task.Invalid != nil || speaks:
+	case job.Group != nil:
+		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
+	default:
+		condition.Message = fmt.Sprintf("waits with its group %q: %s; the oldest of its pods that wait says more", job.Key.Name, refusal.Code)
+	}
+	if current != nil && current.Status == condition.Status {
+		condition.LastTransitionTime = current.LastTransitionTime
+	}
+	return condition
+}
+
+func podReason(refusal *model.Refusal) string {
+	switch refusal.Code {
+	case model.InsufficientResources, model.NodesFiltered:
+		return corev1.PodReasonUnschedulable
+	default:
+		return string(refusal.Code)
+	}
+}
+
+func podScheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -19,8 +19,8 @@ func inquire(profile *Profile) {
 	session.ValidateJob(job)
 	session.Victims(job, nil)
 	session.Try(func(statement *Statement) *model.Refusal {
-		node, _ := session.Choose(job.Tasks[0], model.IdleRoom, nil)
-		return statement.Place(job.Tasks[0], node)
+		node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
+		return statement.Allocate(job.Tasks[0], node)
 	})
 	session.Close()
 }
@@ -74,7 +74,7 @@ func TestSessionEnds(t *testing.T) {
 // TestPluginsAreMadeAnew: fields of a plugin are state of one session.
 func TestPluginsAreMadeAnew(t *testing.T) {
 	made := 0
-	profile := &Profile{Tiers: []Tier{{{New: func() Plugin { made++; return minimum{"gang"} }}}}}
+	profile := &Profile{Tiers: []Tier{{{Factory: func() Plugin { made++; return minimum{"gang"} }}}}}
 	Run(house(), profile, Options{})
 	Run(house(), profile, Options{})
 	if made != 2 {
@@ -86,9 +86,9 @@ func TestIdle(t *testing.T) {
 	var asked []string
 	profile := profileOf(named("lazy"), everything{"busy", &asked}, minimum{"gang"})
 	profile.Tiers = append(profile.Tiers, Tier{{
-		New: func() Plugin { return minimum{"silenced"} }, Disabled: []config.ExtensionPoint{config.JobGate},
+		Factory: func() Plugin { return minimum{"silenced"} }, Disabled: []config.ExtensionPoint{config.JobGate},
 	}})
-	if got, want := profile.Idle(), []string{"lazy", "silenced"}; !slices.Equal(got, want) {
+	if got, want := profile.UnusedPlugins(), []string{"lazy", "silenced"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(asked) != 0 {
@@ -106,7 +106,7 @@ func TestExplain(t *testing.T) {
 	profile := profileOf(minimum{"gang"}, opinion{"priority", nil})
 	profile.Actions = []Action{step("allocate"), step("backfill")}
 	profile.Tiers = append(profile.Tiers, Tier{{
-		New:      func() Plugin { return everything{"all", &asked} },
+		Factory:  func() Plugin { return everything{"all", &asked} },
 		Disabled: []config.ExtensionPoint{config.JobOrder, config.Victims},
 	}})
 	const want = `

@@ -27,7 +27,7 @@ type plugin struct{}
 var (
 	_ framework.JobOrderer   = plugin{}
 	_ framework.TaskOrderer  = plugin{}
-	_ framework.VictimPicker = plugin{}
+	_ framework.VictimFilter = plugin{}
 )
 
 // Name returns "priority".
@@ -39,7 +39,7 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// PickVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods.
-func (plugin) PickVictims(preemptor *model.Job, units []framework.Unit) (picked []framework.Unit, decided bool) {
-	return slices.DeleteFunc(units, func(unit framework.Unit) bool { return unit.Priority() >= preemptor.Priority }), true
+// FilterVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods.
+func (plugin) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) (picked []framework.EvictionUnit, decided bool) {
+	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return unit.Priority() >= preemptor.Priority }), true
 }

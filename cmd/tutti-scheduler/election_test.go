@@ -111,7 +111,8 @@ func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 				began := time.Now()
 				err = e.whileHeld(t.Context(), func(ctx context.Context, elected <-chan struct{}) error {
 					<-elected
-					return p.inherit(ctx)
+					_, err := p.inherit(ctx)
+					return err
 				})
 				if err != nil || !slices.Equal(api.asked, c.asks) || len(api.at) > 0 && api.at[0].Sub(began) < c.pause {
 					t.Errorf("asked for %q at %v, having begun at %v; want %q after %s: %v", api.asked, api.at, began, c.asks, c.pause, err)

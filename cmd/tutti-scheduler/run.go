@@ -288,8 +288,10 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	close(read)
 	select {
 	case <-elected:
-		if p.inherit(ctx) == nil {
+		inherited, err := p.inherit(ctx)
+		if err == nil {
 			p.mailbox.Lead()
+			p.forget(ctx, inherited)
 		}
 	case <-ctx.Done():
 	}
@@ -298,10 +300,10 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 }
 
 // inherit returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
-// written is known. Only the end of ctx makes it fail.
-func (p *process) inherit(ctx context.Context) error {
+// written is known, which it returns. Only the end of ctx makes it fail.
+func (p *process) inherit(ctx context.Context) (read *cluster.Inherited, err error) {
 	if p.election == nil {
-		return nil
+		return nil, nil
 	}
 	log := klog.FromContext(ctx)
 	pause, inherited := p.election.TakeOver()
@@ -312,18 +314,33 @@ func (p *process) inherit(ctx context.Context) error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	if !inherited {
-		return nil
+		return nil, nil
 	}
-	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		err := cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		read, err = cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
 		if err != nil {
 			log.Info("Reading what the last leader wrote has failed", "reason", err.Error())
 		}
 		return err == nil, nil
+	})
+	return read, err
+}
+
+// forget deletes what was read past the informers and is gone, once they have come as far; they are heard of at least once a minute.
+func (p *process) forget(ctx context.Context, read *cluster.Inherited) {
+	if read == nil {
+		return
+	}
+	_ = wait.PollUntilContextCancel(ctx, 5*time.Second, false, func(context.Context) (bool, error) { // only the end of ctx makes it fail
+		gone, done := read.Gone(p.informers, p.groups)
+		for _, event := range gone {
+			p.mailbox.Event(event)
+		}
+		return done, nil
 	})
 }
 

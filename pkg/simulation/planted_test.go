@@ -167,7 +167,7 @@ func plantedBugs() []planted {
 // freezes lets a scheduler that has just decided something stand still for longer than the Lease lasts.
 func freezes(p *process, _ model.Decision) {
 	if !p.calm {
-		p.freeze(20 * time.Second)
+		p.freeze(20*time.Second, false)
 	}
 }
 

@@ -86,7 +86,7 @@ func (p *process) elect() {
 	case err != nil:
 		p.end(err.Error())
 	case request == nil:
-		p.after(wait, "lease", func() { p.whenThawed(p.elect) })
+		p.after(max(wait, time.Millisecond), "lease", func() { p.whenThawed(p.elect) })
 	default:
 		p.ask(request, func(stored *coordinationv1.Lease, err error) {
 			_ = p.election.Answer(request, stored, err)
@@ -163,7 +163,7 @@ func (p *process) giveUp() {
 func (p *process) inherit() {
 	wait, inherited := p.election.TakeOver()
 	if wait > 0 {
-		p.after(wait, "the last leader's requests have ended", func() { p.whenThawed(p.inherit) })
+		p.after(max(wait, time.Millisecond), "the last leader's requests have ended", func() { p.whenThawed(p.inherit) })
 		return
 	}
 	if !inherited || p.config.Sabotage.Heedless {

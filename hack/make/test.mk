@@ -6,9 +6,9 @@ test: verify lint unit chart lab ## Run every test: generated files, lint, unit,
 
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
 unit: ## Run the tests of the root module, with the race detector and verify mode.
-	TUTTI_VERIFY=1 go test -race -timeout 30m $$(go list ./... | grep -v /pkg/simulation)
-	TUTTI_VERIFY=1 go test -race -run '^TestSameSeedSameTrace$$' ./pkg/simulation
-	TUTTI_VERIFY=1 go test -timeout 30m ./pkg/simulation # all of it: with the race detector it takes many minutes
+	TUTTI_VERIFY=1 go test -race -timeout 30m $$(go list ./... | grep -v /test/simulation)
+	TUTTI_VERIFY=1 go test -race -run '^TestSameSeedSameTrace$$' ./test/simulation
+	TUTTI_VERIFY=1 go test -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
 	hack/commit-coverage.sh
 
 .PHONY: coverage

@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -134,59 +132,27 @@ func (c *Client) Bind(ctx context.Context, pods []*corev1.Pod, nodes []string) (
 	return answered, err
 }
 
-// ListAndBind does what every scheduler has to do, and decides nothing: it lists nodes and pods, watches the pods, binds those of the
-// namespace without a node to any, and returns when the watch has shown every bind.
-func (c *Client) ListAndBind(ctx context.Context, namespace string) error {
+// List lists nodes and pods, both in full, and returns the namespace's pods without a node, with any node for each.
+func (c *Client) List(ctx context.Context, namespace string) (unbound []*corev1.Pod, targets []string, err error) {
 	var nodes *corev1.NodeList
 	var pods *corev1.PodList
-	lists, listing := errgroup.WithContext(ctx)
+	lists, ctx := errgroup.WithContext(ctx)
 	lists.Go(func() (err error) {
-		nodes, err = c.Core.CoreV1().Nodes().List(listing, metav1.ListOptions{})
+		nodes, err = c.Core.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		return err
 	})
 	lists.Go(func() (err error) {
-		pods, err = c.Core.CoreV1().Pods("").List(listing, metav1.ListOptions{})
+		pods, err = c.Core.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 		return err
 	})
 	if err := lists.Wait(); err != nil {
-		return fmt.Errorf("list: %w", err)
+		return nil, nil, fmt.Errorf("list: %w", err)
 	}
-	events, err := c.Core.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{ResourceVersion: pods.ResourceVersion})
-	if err != nil {
-		return fmt.Errorf("watch pods: %w", err)
-	}
-	defer events.Stop()
-	var unbound []*corev1.Pod
-	var targets []string
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.Namespace == namespace && pod.Spec.NodeName == "" {
 			targets = append(targets, nodes.Items[len(unbound)%len(nodes.Items)].Name)
 			unbound = append(unbound, pod)
 		}
 	}
-	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return seeBound(ctx, events, len(unbound)) })
-	both.Go(func() error {
-		_, err := c.Bind(ctx, unbound, targets)
-		return err
-	})
-	return both.Wait()
-}
-
-// seeBound returns when a watch has shown so many pods with a node.
-func seeBound(ctx context.Context, events watch.Interface, count int) error {
-	for bound := map[types.UID]struct{}{}; len(bound) < count; {
-		select {
-		case event, open := <-events.ResultChan():
-			if !open {
-				return fmt.Errorf("the watch of pods has ended after %d of %d binds", len(bound), count)
-			}
-			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
-				bound[pod.UID] = struct{}{}
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return unbound, targets, nil
 }

@@ -220,8 +220,8 @@ func (o *Options) alone(ctx context.Context, s *stage.Stage, pods []*corev1.Pod,
 	return err
 }
 
-// floor measures the binds with what comes before and after them, seen as a scheduler's are. It is no process of its own: starting one is
-// part of what a scheduler costs.
+// floor measures the binds with what comes before and after them, seen as a scheduler's are: it has a watch of all pods of its own, beside
+// the one that measures. It is no process of its own: starting one is part of what a scheduler costs.
 func (o *Options) floor(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, run *Run) error {
 	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
 	if err != nil {
@@ -236,10 +236,18 @@ func (o *Options) floor(ctx context.Context, s *stage.Stage, pods []*corev1.Pod,
 		return err
 	}
 	start := time.Now()
-	if err := client.ListAndBind(ctx, stage.Namespace); err != nil {
+	unbound, targets, err := client.List(ctx, stage.Namespace)
+	if err != nil {
 		return err
 	}
-	if err := watched.WaitBound(ctx, len(pods)); err != nil {
+	seen, err := observe.Start(ctx, client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum(), Thorough: true})
+	if err != nil {
+		return err
+	}
+	if _, err := client.Bind(ctx, unbound, targets); err != nil {
+		return err
+	}
+	if err := errors.Join(seen.WaitBound(ctx, len(pods)), watched.WaitBound(ctx, len(pods))); err != nil {
 		return err
 	}
 	run.times(watched.Times(), start)

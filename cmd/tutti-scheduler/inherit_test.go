@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // lists answers what a new leader asks for, and takes down what that was. The first so many of its answers are failures.
@@ -77,7 +77,7 @@ func heir(t *testing.T, before *resourcelock.LeaderElectionRecord) (*process, *t
 func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 	p, table, lists := heir(t, &resourcelock.LeaderElectionRecord{HolderIdentity: "other"})
 	ended := make(chan error, 1)
-	go func() { ended <- p.inherit(t.Context()) }()
+	go func() { ended <- p.waitForTakeover(t.Context()) }()
 	for !table.clock.HasWaiters() && len(ended) == 0 {
 		runtime.Gosched()
 	}
@@ -98,11 +98,11 @@ func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 
 func TestWhoInheritsFromNobodyBeginsAtOnce(t *testing.T) {
 	p, _, lists := heir(t, nil)
-	if err := p.inherit(t.Context()); err != nil || len(lists.seen()) > 0 {
+	if err := p.waitForTakeover(t.Context()); err != nil || len(lists.seen()) > 0 {
 		t.Errorf("asked for %q, %v", lists.seen(), err)
 	}
 	p, _, lists = heir(t, &resourcelock.LeaderElectionRecord{}) // which was given up
-	if err := p.inherit(t.Context()); err != nil || len(lists.seen()) != 2 {
+	if err := p.waitForTakeover(t.Context()); err != nil || len(lists.seen()) != 2 {
 		t.Errorf("asked for %q, %v", lists.seen(), err)
 	}
 }

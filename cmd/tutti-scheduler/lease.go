@@ -47,18 +47,18 @@ type lease struct {
 	renewed time.Time
 	// holder is who held the Lease when it was last read or written, empty when nobody did. left tells that it was somebody else's
 	// before, and not given up: also once this process has read that it is its own, of which no reply may have told it.
-	holder string
-	left   bool
-	// led tells that this process has held the Lease, lost that it was not its own at some time after that.
-	led, lost bool
+	holder   string
+	released bool
+	// hasLed tells that this process has held the Lease, lost that it was not its own at some time after that.
+	hasLed, lost bool
 	// seen is when the last renewal of somebody else was first read, and shown when that one says it was. Its requests can be under
 	// way until the Lease that it renewed then has ended.
 	seen  time.Time
 	shown metav1.Time
 	// found tells that there was a Lease before this process came to hold it.
 	found bool
-	// begins is from when on this process may write.
-	begins time.Time
+	// leadFrom is from when on this process may write.
+	leadFrom time.Time
 }
 
 // newLease returns the lock; nothing is asked of the API server yet. stop ends its telling of events.
@@ -100,7 +100,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 		defer l.mu.Unlock()
 		l.holder, l.found = held.HolderIdentity, true
 		if l.holder != l.Identity() {
-			l.renewed, l.left, l.lost = time.Time{}, l.holder != "", l.lost || l.led
+			l.renewed, l.released, l.lost = time.Time{}, l.holder != "", l.lost || l.hasLed
 			if l.seen.IsZero() || !held.RenewTime.Equal(&l.shown) {
 				l.seen, l.shown = l.clock.Now(), held.RenewTime
 			}
@@ -120,32 +120,32 @@ func (l *lease) Create(ctx context.Context, held resourcelock.LeaderElectionReco
 	}
 	sent := l.clock.Now()
 	err := l.Interface.Create(ctx, held)
-	l.wrote(held, sent, err)
+	l.recordWrite(held, sent, err)
 	return err
 }
 
-// errNotOurs says that a Lease was not given up.
-var errNotOurs = errors.New("it is not held any more, or has not been renewed for long: it is left to expire")
+// errHeldByOther says that a Lease was not given up.
+var errHeldByOther = errors.New("it is not held any more, or has not been renewed for long: it is left to expire")
 
 // Update acquires the Lease, renews it or gives it up.
 func (l *lease) Update(ctx context.Context, held resourcelock.LeaderElectionRecord) error {
-	if held.HolderIdentity != l.Identity() && !l.mayGiveUp() {
-		return errNotOurs
+	if held.HolderIdentity != l.Identity() && !l.canRelease() {
+		return errHeldByOther
 	}
 	if l.hasLost() {
 		return errLost
 	}
 	sent := l.clock.Now()
 	err := l.Interface.Update(ctx, held)
-	l.wrote(held, sent, err)
+	l.recordWrite(held, sent, err)
 	return err
 }
 
-// mayGiveUp ends all writing, and tells whether the Lease may then be given up, so that the next leader begins at once. The election
+// canRelease ends all writing, and tells whether the Lease may then be given up, so that the next leader begins at once. The election
 // gives it up also when it could not renew it in time, as after this process was frozen, and by then it may be that of somebody
 // else, whom it would be taken from. And requests may be under way then, for which the next leader has to wait: it does so after a
 // Lease that has expired.
-func (l *lease) mayGiveUp() bool {
+func (l *lease) canRelease() bool {
 	may := l.MayWrite()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,23 +159,23 @@ func (l *lease) hasLost() bool {
 	return l.lost
 }
 
-// wrote takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.
-func (l *lease) wrote(held resourcelock.LeaderElectionRecord, sent time.Time, err error) {
+// recordWrite takes note of what became of a write. The Lease counts from when the write was sent: it cannot have begun before.
+func (l *lease) recordWrite(held resourcelock.LeaderElectionRecord, sent time.Time, err error) {
 	if err != nil || held.HolderIdentity != l.Identity() {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.renewed.IsZero() {
-		l.begins = sent
-		if l.left {
+		l.leadFrom = sent
+		if l.released {
 			// It has not been given up by who had nothing under way any more: it has expired, or was deleted. Its last holder may have
 			// believed in it until its end, by this machine's clock, whenever the election came to look; the margin is for what that
 			// one may have sent by its own clock.
-			l.begins = l.seen.Add(leaseDuration + requestTimeout)
+			l.leadFrom = l.seen.Add(leaseDuration + requestTimeout)
 		}
 	}
-	l.renewed, l.holder, l.led = sent, l.Identity(), true
+	l.renewed, l.holder, l.hasLed = sent, l.Identity(), true
 }
 
 // MayWrite tells whether the Lease will hold for as long as a request may take. It asks both the time that has passed and the clock
@@ -184,17 +184,17 @@ func (l *lease) MayWrite() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	if l.renewed.IsZero() || now.Before(l.begins) {
+	if l.renewed.IsZero() || now.Before(l.leadFrom) {
 		return false
 	}
 	passed := max(now.Sub(l.renewed), now.Round(0).Sub(l.renewed.Round(0)))
 	return passed < leaseDuration-requestTimeout
 }
 
-// takeOver returns how long to wait before this process may lead, and whether somebody else may have led before: what that one
+// takeoverDelay returns how long to wait before this process may lead, and whether somebody else may have led before: what that one
 // has written is then to be read once more.
-func (l *lease) takeOver() (wait time.Duration, inherited bool) {
+func (l *lease) takeoverDelay() (wait time.Duration, inherited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, l.begins.Sub(l.clock.Now())), l.found
+	return max(0, l.leadFrom.Sub(l.clock.Now())), l.found
 }

@@ -182,7 +182,7 @@ func TestTakingOver(t *testing.T) {
 				table.clock.Step(leaseDuration)
 			}
 			lease.acquire(t)
-			if pause, inherited := lease.takeOver(); pause != c.pause || inherited != c.inherited {
+			if pause, inherited := lease.takeoverDelay(); pause != c.pause || inherited != c.inherited {
 				t.Errorf("pause %s, inherited %t, want %s, %t", pause, inherited, c.pause, c.inherited)
 			}
 			if got := lease.MayWrite(); got != (c.pause == 0) {
@@ -193,7 +193,7 @@ func TestTakingOver(t *testing.T) {
 				t.Fatal(err)
 			}
 			table.clock.Step(c.pause - 2*time.Second)
-			if pause, _ := lease.takeOver(); pause != 0 || !lease.MayWrite() {
+			if pause, _ := lease.takeoverDelay(); pause != 0 || !lease.MayWrite() {
 				t.Errorf("another pause of %s", pause)
 			}
 		})
@@ -223,7 +223,7 @@ func TestTheMarginBeginsWithTheEndOfTheLease(t *testing.T) {
 		read()
 	}
 	lease.acquire(t) // a second after the Lease has ended
-	if pause, _ := lease.takeOver(); pause != requestTimeout-time.Second {
+	if pause, _ := lease.takeoverDelay(); pause != requestTimeout-time.Second {
 		t.Errorf("pause %s, want %s", pause, requestTimeout-time.Second)
 	}
 }
@@ -253,7 +253,7 @@ func TestALeaseThatIsTakenEarlyIsWaitedFor(t *testing.T) {
 	}
 	table.clock.Step(leaseDuration - time.Second)
 	lease.acquire(t)
-	if pause, _ := lease.takeOver(); pause != requestTimeout+time.Second || lease.MayWrite() {
+	if pause, _ := lease.takeoverDelay(); pause != requestTimeout+time.Second || lease.MayWrite() {
 		t.Errorf("pause %s, want %s; may write is %t", pause, requestTimeout+time.Second, lease.MayWrite())
 	}
 }
@@ -268,7 +268,7 @@ func TestALeaseThatWasDeletedIsWaitedFor(t *testing.T) {
 	table.clock.Step(3 * time.Second)
 	table.held = nil
 	lease.acquire(t)
-	if pause, inherited := lease.takeOver(); pause != leaseDuration+requestTimeout-3*time.Second || !inherited || lease.MayWrite() {
+	if pause, inherited := lease.takeoverDelay(); pause != leaseDuration+requestTimeout-3*time.Second || !inherited || lease.MayWrite() {
 		t.Errorf("pause %s, inherited %t, may write is %t", pause, inherited, lease.MayWrite())
 	}
 }
@@ -317,7 +317,7 @@ func TestALostReplyDoesNotShortenTheMargin(t *testing.T) {
 	}
 	table.clock.Step(retryPeriod)
 	lease.acquire(t)
-	if pause, _ := lease.takeOver(); pause != requestTimeout-retryPeriod || lease.MayWrite() {
+	if pause, _ := lease.takeoverDelay(); pause != requestTimeout-retryPeriod || lease.MayWrite() {
 		t.Errorf("pause %s, want %s; may write is %t", pause, requestTimeout-retryPeriod, lease.MayWrite())
 	}
 }

@@ -25,22 +25,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
-	"github.com/tutti-sched/tutti/pkg/commit"
-	"github.com/tutti-sched/tutti/pkg/configuration"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/release"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // run wires the scheduler and runs it until the context ends.
 func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
-	klog.FromContext(ctx).Info("Starting", "version", release.Version())
+	klog.FromContext(ctx).Info("Starting", "version", version.Version())
 	restConfig, err := o.restConfig()
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ type process struct {
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
 	// live is the configuration, which follows its source.
-	live *configuration.Live
+	live *configuration.Watcher
 
 	// pods reads pods and the like, client PodGroups.
 	pods    *kubernetes.Clientset
@@ -146,7 +146,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	if err != nil {
 		return nil, err
 	}
-	kube.Seal()
+	kube.Freeze()
 	state.Translate(profile.Translators())
 	writer.UseBinders(profile.PodBinders())
 	measured, err := telemetry.New(metrics.Registry)
@@ -167,12 +167,12 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
 	ctx context.Context, state *cluster.State, preparing kubernetes.Interface,
-) (*kubeframework.Plugins, error) {
-	taintRules, err := kubeframework.ServesDeviceTaintRules(ctx, p.pods)
+) (*kubeplugins.Plugins, error) {
+	taintRules, err := kubeplugins.ServesDeviceTaintRules(ctx, p.pods)
 	if err != nil {
 		return nil, err
 	}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !taintRules,
 	})
@@ -276,7 +276,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 		func(ctx context.Context) error { return p.follow(ctx, mgr.Elected()) },
 	}
 	for _, part := range everywhere {
-		if err := mgr.Add(onEveryReplica(part)); err != nil {
+		if err := mgr.Add(nonLeaderRunnable(part)); err != nil {
 			return fmt.Errorf("manager: %w", err)
 		}
 	}
@@ -287,7 +287,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager) error {
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	read := make(chan struct{})
-	go tendMemory(ctx, read)
+	go tuneGC(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	if p.leases != nil {
@@ -304,7 +304,7 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	close(read)
 	select {
 	case <-elected:
-		if p.inherit(ctx) == nil {
+		if p.waitForTakeover(ctx) == nil {
 			p.mailbox.Lead()
 		}
 	case <-ctx.Done():
@@ -313,14 +313,14 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	return nil
 }
 
-// inherit returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
+// waitForTakeover returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
 // written is known. Only the end of ctx makes it fail.
-func (p *process) inherit(ctx context.Context) error {
+func (p *process) waitForTakeover(ctx context.Context) error {
 	if p.lease == nil {
 		return nil
 	}
 	log := klog.FromContext(ctx)
-	pause, inherited := p.lease.takeOver()
+	pause, inherited := p.lease.takeoverDelay()
 	if pause > 0 {
 		log.Info("The last leader's Lease has expired: waiting for what it may have sent", "pause", pause)
 		timer := p.lease.clock.NewTimer(pause)
@@ -335,7 +335,7 @@ func (p *process) inherit(ctx context.Context) error {
 		return nil
 	}
 	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		err := cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
+		err := cluster.ListFromQuorum(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
 		if err != nil {
 			log.Info("Reading what the last leader wrote has failed", "reason", err.Error())
 		}
@@ -361,13 +361,13 @@ func (p *process) checkCRD() error {
 	return nil
 }
 
-// onEveryReplica is a part that also runs without the Lease.
-type onEveryReplica func(context.Context) error
+// nonLeaderRunnable is a part that also runs without the Lease.
+type nonLeaderRunnable func(context.Context) error
 
-var _ manager.LeaderElectionRunnable = onEveryReplica(nil)
+var _ manager.LeaderElectionRunnable = nonLeaderRunnable(nil)
 
 // Start runs the part.
-func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
+func (f nonLeaderRunnable) Start(ctx context.Context) error { return f(ctx) }
 
 // NeedLeaderElection returns false.
-func (onEveryReplica) NeedLeaderElection() bool { return false }
+func (nonLeaderRunnable) NeedLeaderElection() bool { return false }

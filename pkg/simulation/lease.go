@@ -3,7 +3,7 @@ package simulation
 import (
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // The numbers of the election, client-go's own.
@@ -77,12 +77,12 @@ func (p *process) inherit() {
 func (p *process) reread() {
 	for _, pod := range p.server.pods() {
 		if ours(pod) {
-			p.hear(change{kind: cluster.KindPod, version: versionOf(pod), object: pod})
+			p.onWatchEnd(change{kind: cluster.KindPod, version: versionOf(pod), object: pod})
 		}
 	}
 	for _, name := range p.server.names(cluster.KindGroup) {
 		group := p.server.group(name)
-		p.hear(change{kind: cluster.KindGroup, version: versionOf(group), object: group})
+		p.onWatchEnd(change{kind: cluster.KindGroup, version: versionOf(group), object: group})
 	}
 }
 

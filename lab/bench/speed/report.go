@@ -72,7 +72,7 @@ func points(binds []time.Duration) []plot.Point {
 }
 
 // of is the runs of a contender, the fastest first, and its ratios to another in order.
-func of(rounds []Round, contender, than stage.Contender) (runs []Run, ratios []float64) {
+func of(rounds []Round, contender, than stage.SchedulerUnderTest) (runs []Run, ratios []float64) {
 	for _, round := range rounds {
 		if run, ok := round.Of(contender); ok {
 			runs, ratios = append(runs, run), append(ratios, round.Ratio(run, than))

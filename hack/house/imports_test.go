@@ -51,6 +51,7 @@ var rules = []rule{
 	{of: "internal/agent/", ours: []string{"pkg/isolated", "internal/metrics"}},
 	{of: "internal/agent", ours: []string{"pkg/isolated"}},
 	{of: "internal/debugapi", ours: []string{"pkg/model", "pkg/isolated"}},
+	{of: "internal/lease"},
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
 	{of: "internal/telemetry", ours: []string{"internal/debugapi", "internal/metrics", "internal/version", "pkg/framework", "internal/commit", "pkg/model"}},
@@ -191,6 +192,8 @@ func TestImportRules(t *testing.T) {
 		{"internal/scheduler", module + "cmd/tutti-scheduler", false},
 		{"cmd/kubectl-tutti", module + "cmd/tutti-scheduler", false},
 		{"apis/config/v1alpha1", module + "pkg/model", false},
+		{"internal/lease", module + "internal/commit", false},
+		{"internal/lease", "k8s.io/client-go/kubernetes", false},
 		{"pkg/unheard/of", module + "pkg/model", false},
 	} {
 		if why := broken(c.importer, c.imported); (why == "") != c.allowed {

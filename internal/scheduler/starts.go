@@ -26,8 +26,7 @@ import (
 // condition PodScheduled of its pods since when they are bound. So it is all the same who began the start, this process or one
 // before it. Gangs that were whole are left alone, but for those that want to be restarted when they have lost members for good.
 //
-// An implicit group has no condition. That one of its containers runs, or has done its work, says in its place that it was whole:
-// nobody ends work for the sake of a start.
+// An implicit group has no condition; see groups.Whole for what says so in its place.
 
 const (
 	// maxRepair is for how long after it began to lead a process completes starts whose time is over already.
@@ -76,7 +75,7 @@ func newStarts(deadline time.Duration) *gangStarts {
 func (s *gangStarts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		if job.IsSchedulableGroup() && !statusReady(job) && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		if job.IsSchedulableGroup() && !job.Whole && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 			s.see(job, true, now)
 		}
 	}
@@ -86,14 +85,6 @@ func (s *gangStarts) see(job *model.Job, whole bool, now time.Time) {
 	if seen := s.seen[job.Key]; seen.group != job.UID || seen.whole != whole || seen.since.IsZero() {
 		s.seen[job.Key] = groupObservation{group: job.UID, whole: whole, since: now}
 	}
-}
-
-// statusReady tells whether the API says that the group has had its minimum bound.
-func statusReady(job *model.Job) bool {
-	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Started && task.IsBound() }) > 0
-	}
-	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
 // known tells whether the group is whole, if its status is behind.
@@ -107,7 +98,7 @@ func (s *gangStarts) readyAt(job *model.Job) bool {
 	if whole, known := s.known(job); known {
 		return whole
 	}
-	return statusReady(job)
+	return job.Whole
 }
 
 // statusReset takes note of what is about to be written about groups.
@@ -141,13 +132,13 @@ func (s *gangStarts) concerns(job *model.Job) bool {
 
 // follow takes note of a group that has lost all it had before its status says so, and drops what is not needed any more.
 func (s *gangStarts) follow(job *model.Job, now time.Time) {
-	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || statusReady(job) == seen.whole || seen.whole && !remaining(job)) {
+	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || job.Whole == seen.whole || seen.whole && !remaining(job)) {
 		delete(s.seen, job.Key)
 	}
 	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.readyAt(job) || !remaining(job)) {
 		delete(s.begun, job.Key)
 	}
-	if !job.NothingPending && statusReady(job) && !remaining(job) {
+	if !job.NothingPending && job.Whole && !remaining(job) {
 		s.see(job, false, now)
 	}
 }
@@ -157,7 +148,7 @@ func (s *gangStarts) follow(job *model.Job, now time.Time) {
 // leave it alone. A status that cannot be written does not keep the group from starting for ever.
 func (s *gangStarts) awaitsStatusReset(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
-	if seen.group != job.UID || seen.whole || !statusReady(job) || remaining(job) || job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+	if seen.group != job.UID || seen.whole || !job.Whole || remaining(job) || job.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}
 	until = seen.since.Add(maxStatusWait)
@@ -258,6 +249,7 @@ func (s *Scheduler) undoExpiredDuringPanics(ctx context.Context, now time.Time) 
 
 // endStart is endStarts for one gang.
 func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time) (over *model.Refusal, wake time.Time) {
+	job = groups.Stated(job, job.Group)
 	s.starts.follow(job, now)
 	if until, ok := s.starts.awaitsStatusReset(job, now); ok {
 		return awaitingStatusReset(), until

@@ -53,8 +53,8 @@ type Options struct {
 // Run is one measurement of one contender.
 type Run struct {
 	Contender stage.SchedulerUnderTest
-	// FirstBind and LastBind are the times from the start of the scheduler's process, or of the first list of the floor; of the binds
-	// alone, from the first call to the first and last reply.
+	// FirstBind and LastBind are the times from the start of the scheduler's process, or of the floor's first list. Of the binds
+	// alone they are from the first call to the first and last reply.
 	FirstBind, LastBind time.Duration
 	// SlowestStart is the longest that a gang took from its first bind to its minimum.
 	SlowestStart time.Duration
@@ -220,8 +220,8 @@ func (o *Options) alone(ctx context.Context, s *stage.Bench, pods []*corev1.Pod,
 	return err
 }
 
-// floor measures the binds with what comes before and after them, seen as a scheduler's are: it has a watch of all pods of its own, beside
-// the one that measures. It is no process of its own: starting one is part of what a scheduler costs.
+// floor measures the binds with what comes before and after them: it lists, and has a watch of all pods beside the one that measures.
+// It is not a process of its own: starting one is part of what a scheduler costs.
 func (o *Options) floor(ctx context.Context, s *stage.Bench, pods []*corev1.Pod, run *Run) error {
 	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
 	if err != nil {

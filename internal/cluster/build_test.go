@@ -246,7 +246,7 @@ func dump(snapshot *model.Snapshot) string {
 		}
 		fmt.Fprintf(&b, " reserved %s", rooms(snapshot, j.Reservation))
 		if j.HasGroup {
-			fmt.Fprintf(&b, " group finished %t waiting since %s", j.Finished, j.WaitingSince)
+			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
 		}
 		fmt.Fprintf(&b, " whole %t lowered %t settled %t maimed %t", j.Whole, j.Lowered, j.NothingPending, j.BelowMinimum)
 		b.WriteByte('\n')

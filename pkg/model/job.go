@@ -88,8 +88,8 @@ type Job struct {
 	// HasGroup reports whether an object stands for the job, its PodGroup; false for a single pod, for an implicit group, and for
 	// a group that does not exist.
 	HasGroup bool
-	// Finished reports whether the group's object says that it has succeeded or failed; members that came since are not counted.
-	Finished bool
+	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not counted.
+	StatusFinished bool
 	// WaitingSince is since when the group has waited for room with all that it needs, as its object says; zero when it does not.
 	WaitingSince time.Time
 	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
@@ -136,7 +136,7 @@ func (j *Job) Finished() bool {
 	if len(j.Tasks) > 0 {
 		return done == len(j.Tasks)
 	}
-	return j.Finished
+	return j.StatusFinished
 }
 
 // UnmetMinimum is a minimum that is not reached.

@@ -95,7 +95,7 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	job.Created = group.CreationTimestamp.Time
 	job.MinMember = group.Spec.MinMember
 	job.HasGroup = true
-	job.Finished = group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
+	job.StatusFinished = group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
 	if since := group.Status.WaitingSince; since != nil {
 		job.WaitingSince = since.Time
 	}

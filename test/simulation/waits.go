@@ -10,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -145,7 +146,7 @@ func (j *invariantChecker) checkNoHoldAndWait() {
 
 // The longest that part of a gang is bound which never was whole, from its first bind, or from when things last went wrong: its start
 // is undone when the deadline has passed, or as soon as the next leader may, which waits for the end of the Lease and a margin.
-const longestPart = 30*time.Second + leaseLasts + margin
+const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 
 // trouble takes down that something went wrong just now.
 func (j *invariantChecker) trouble() { j.troubled = j.queue.now }

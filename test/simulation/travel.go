@@ -9,13 +9,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/lease"
 )
 
 // This file is what happens to a call between the process and the server, there and back. It stands in the place of commit.Driver
 // and of the network.
 
 // requestTimeout bounds a request, its answer included: after it, the client gives up, and so does the server.
-const requestTimeout = 10 * time.Second
+const requestTimeout = lease.RequestTimeout
 
 // errLost is what a client knows of a request without an answer.
 var errLost = errors.New("connection lost")
@@ -46,14 +47,20 @@ func (p *process) Send(call commit.Call) {
 	p.judge.onSend(p, call)
 	p.inFlight[call.ID] = call
 	if p.faults().Instant > 0 && p.dice.chance(p.faults().Instant) && p.mayWrite() {
+		p.judge.onDepart(p, call)
+		p.underWay++
 		p.receive(call, arrives, 0) // the answer is there before the cycle has ended
 		return
 	}
 	p.after(p.dice.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.send(call) }) })
 }
 
-// send is where a worker asks whether the Lease holds and sends the request.
+// send is where a worker asks whether the Lease holds and sends the request; one of a process that leaves sends nothing more.
 func (p *process) send(call commit.Call) {
+	if p.leaving {
+		return
+	}
+	p.underWay++
 	if !p.mayWrite() {
 		p.answer(call, commit.ErrNotLeading, p.dice.span(0, time.Millisecond))
 		return
@@ -74,6 +81,8 @@ func (p *process) send(call commit.Call) {
 	if fate == late {
 		p.answer(call, errLost, travel/2)
 		travel += p.dice.span(0, requestTimeout/2)
+	} else {
+		p.arrives = p.queue.now.Add(travel)
 	}
 	// Once it has left, the request arrives, whatever becomes of the process.
 	p.queue.after(travel, fmt.Sprintf("%s %s arrives", p, call.Kind), func() { p.receive(call, fate, travel) })
@@ -160,6 +169,7 @@ func (p *process) answer(call commit.Call, err error, delay time.Duration) {
 }
 
 func (p *process) reply(call commit.Call, err error) {
+	p.underWay--
 	delete(p.inFlight, call.ID)
 	p.answered(commit.Reply{ID: call.ID, Err: err})
 }

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPickIsFast holds the slowest hundredth of choices on the largest machine to what is promised, of each kind by itself, since some
-// are refused at once. What counts is the time that its thread has run, in the best of a few rounds, since the machine that runs the
-// test may have other work.
+// TestPickIsFast bounds the 99th percentile of choices on the largest machine by the documented limit, for each kind of
+// choice, since some are refused immediately. It measures the CPU time of its thread, in the best of a few rounds, since the
+// machine may have other work.
 func TestPickIsFast(t *testing.T) {
 	const promised = 200 * time.Microsecond * detector
 	runtime.LockOSThread()

@@ -187,7 +187,8 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 			}
 			for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
 				text, _, _ := strings.Cut(block, "```")
-				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") { // examples/thrift tests it itself
+				// examples/thrift tests its own.
+				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") {
 					continue
 				}
 				seen++

@@ -59,9 +59,9 @@ type Options struct {
 	// Handover has make called between two cycles, on the loop's goroutine, in the order of the calls of Handover. The loop
 	// uses the returned profile from then on; nil changes nothing.
 	Handover func(make func() *framework.Profile)
-	// Controller and Instance say in events who writes them.
+	// Controller and Instance are the reporter of the events.
 	Controller, Instance string
-	// Registry is where the measurements are registered; nil registers nothing.
+	// Registry is where the metrics are registered; nil registers none.
 	Registry prometheus.Registerer
 }
 

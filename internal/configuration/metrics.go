@@ -12,7 +12,7 @@ const (
 	outcomeRefused = "refused"
 )
 
-// collectors are the metrics of the configuration.
+// collectors are the metrics of the configuration. Methods of nil do nothing.
 type collectors struct {
 	active, since, refused *prometheus.GaugeVec
 	versions               *prometheus.CounterVec

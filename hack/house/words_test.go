@@ -116,7 +116,7 @@ func (s *source) findings(words []retired) []string {
 	}
 	for _, group := range s.file.Comments {
 		for _, comment := range group.List {
-			if strings.HasPrefix(comment.Text, "//go:") {
+			if strings.HasPrefix(comment.Text, "//go:") || strings.HasPrefix(comment.Text, "// +") { // directives
 				continue
 			}
 			each(inProse, func(w retired) {

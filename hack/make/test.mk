@@ -6,9 +6,9 @@ test: verify lint unit chart lab ## Run every test: generated files, lint, unit,
 
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
 unit: ## Run the tests of the root module, with the race detector and verify mode.
-	TUTTI_VERIFY=1 go test -race -timeout 30m $$(go list ./... | grep -v /pkg/simulation)
-	TUTTI_VERIFY=1 go test -race -run '^TestSameSeedSameTrace$$' ./pkg/simulation
-	TUTTI_VERIFY=1 go test -timeout 30m ./pkg/simulation # all of it: with the race detector it takes many minutes
+	TUTTI_VERIFY=1 go test -race -timeout 30m $$(go list ./... | grep -v /test/simulation)
+	TUTTI_VERIFY=1 go test -race -run '^TestSameSeedSameTrace$$' ./test/simulation
+	TUTTI_VERIFY=1 go test -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
 	hack/commit-coverage.sh
 
 .PHONY: coverage
@@ -33,7 +33,7 @@ FUZZTIME ?= 1m
 
 .PHONY: fuzz
 fuzz: ## Let every fuzz target look for inputs that break something, one after the other (FUZZTIME=1m each).
-	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis internal pkg cmd | while IFS=: read -r file _ function; do \
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis internal pkg cmd test | while IFS=: read -r file _ function; do \
 		echo "fuzz: $$(dirname "$$file") $${function#func }"; \
 		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1; \
 	done

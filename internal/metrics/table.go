@@ -155,7 +155,7 @@ func decisions() []Metric {
 		},
 		{
 			Name: Decisions, Kind: Counter, Program: Scheduler,
-			Help:   "What was decided about pods and jobs, before anybody was asked to carry it out.",
+			Help:   "What was decided about pods and jobs, before it is carried out.",
 			Labels: []Label{{Name: "kind", Values: "bind, evict, promise, give-back (pods), reserve (jobs)", Known: []string{"bind", "evict", "promise", "give-back", "reserve"}}},
 		},
 		{

@@ -228,6 +228,14 @@ type SessionCloser interface {
 	CloseSession(session *Session)
 }
 
+// Preemptor is an action that evicts pods for jobs that were refused.
+type Preemptor interface {
+	Action
+	// MayPreempt reports whether there may be a plan for a job that was refused. False is given only when there is nobody to evict
+	// for it, or when an earlier session has found that there is no plan, and nothing has changed since.
+	MayPreempt(session *Session, job *model.Job) bool
+}
+
 // Forgetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change
 // that has seen.
 type Forgetter interface {

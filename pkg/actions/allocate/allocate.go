@@ -22,6 +22,7 @@ func New() framework.Action { return &action{budget: start.Budget} }
 
 type action struct {
 	failures failures
+	deferral deferral
 	// budget is what exact searches may look at in one cycle.
 	budget int
 }
@@ -36,6 +37,7 @@ func (a *action) Forget() { a.failures = failures{} }
 // evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
 	a.failures.follow(session)
+	a.deferral.begin(session)
 	var begun, promised, waiting []*model.Job
 	for _, job := range unsettled(session) {
 		switch {
@@ -50,7 +52,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &run{
-		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, failures: &a.failures,
+		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, failures: &a.failures, deferral: &a.deferral,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
@@ -69,7 +71,7 @@ func (a *action) Execute(session *framework.Session) {
 	for job := range inOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	handOutSurplus(session, slices.Concat(begun, promised, waiting))
+	run.handOutSurplus(slices.Concat(begun, promised, waiting))
 }
 
 // split returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
@@ -136,6 +138,7 @@ type run struct {
 	// budget is what exact searches may still look at, for all jobs together.
 	budget   int
 	failures *failures
+	deferral *deferral
 }
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
@@ -152,10 +155,11 @@ func (r *run) tryMinimum(job *model.Job) {
 	}
 	if refusal := r.failures.foretell(session, job); refusal != nil {
 		session.Refuse(job, noteKept(session, job, refusal))
+		r.deferral.refuse(job, refusal)
 		return
 	}
 	trial := start.New(session, job, r.largest, &r.budget)
-	refusal := trial.Start(model.IdleRoom)
+	refusal := r.start(job, trial)
 	if refusal == nil {
 		return
 	}
@@ -166,9 +170,15 @@ func (r *run) tryMinimum(job *model.Job) {
 	session.Refuse(job, noteKept(session, job, refusal))
 	if !r.releasing {
 		r.failures.remember(session, job, refusal)
+		r.deferral.refuse(job, refusal)
 		return
 	}
-	if trial.Start(model.FutureRoom) == nil {
+	if refusal.Code == model.Reserved {
+		return
+	}
+	if trial.Start(model.FutureRoom) != nil {
+		r.deferral.refuse(job, refusal)
+	} else {
 		session.Refuse(job, &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),

@@ -25,8 +25,12 @@ func (r *run) redeem(job *model.Job) bool {
 		session.Refuse(job, refusal)
 		return true
 	}
-	refusal := trial.Start(model.IdleRoom)
+	refusal := r.start(job, trial)
 	if refusal == nil {
+		return true
+	}
+	if refusal.Code == model.Reserved {
+		session.Refuse(job, refusal)
 		return true
 	}
 	if trial.Stands() {

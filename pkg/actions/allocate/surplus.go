@@ -21,7 +21,8 @@ type surplus struct {
 }
 
 // handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
-func handOutSurplus(session *framework.Session, candidates []*model.Job) {
+func (r *run) handOutSurplus(candidates []*model.Job) {
+	session := r.session
 	surpluses := map[model.JobKey]*surplus{}
 	var jobs []*model.Job
 	for _, job := range candidates {
@@ -42,7 +43,7 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 	for len(jobs) > 0 {
 		var again []*model.Job
 		for job := range inOrder(session, jobs) {
-			if surpluses[job.Key].placeNext(session) {
+			if surpluses[job.Key].placeNext(r) {
 				again = append(again, job)
 			}
 		}
@@ -64,7 +65,8 @@ func choose(session *framework.Session, job *model.Job, task *model.Task) (node 
 
 // placeNext places the next member that finds room. When there is none any more it records why the others wait and
 // returns false.
-func (s *surplus) placeNext(session *framework.Session) bool {
+func (s *surplus) placeNext(r *run) bool {
+	session := r.session
 	for len(s.waiting) > 0 {
 		task := s.waiting[0]
 		s.waiting = s.waiting[1:]
@@ -75,7 +77,10 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				return statement.Place(task, node)
+				if refusal := statement.Place(task, node); refusal != nil || !r.deferral.mayDefer(session, s.job) {
+					return refusal
+				}
+				return r.deferral.admit(session, s.job, []*model.Task{task})
 			})
 			if refusal == nil {
 				return true

@@ -41,7 +41,7 @@ func (a *action) Forget() { a.past = past{} }
 // Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
 func (a *action) Execute(session *framework.Session) {
 	jobs := refused(session)
-	a.past.turns(session)
+	a.past.begin(session)
 	if len(jobs) == 0 {
 		return
 	}
@@ -61,6 +61,15 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	run.explain()
 	a.takeDown(run, stuck)
+}
+
+// MayPreempt reports whether there may be victims for the job, and it is not known that there is no plan.
+func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
+	if job.Patient {
+		return false
+	}
+	a.past.ask(session, a.options.Foreign)
+	return a.past.lowest < int64(job.Priority) && !a.past.hopeless(job)
 }
 
 // giveUp ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be evicted for the

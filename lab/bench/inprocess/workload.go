@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,15 +38,19 @@ const (
 	Victims Kind = "victims"
 	// VictimGangs are the same, but that those who run are gangs, of which none may be left with a part.
 	VictimGangs Kind = "victim gangs"
+	// VictimsZone, VictimsHost and VictimsSpread are victims, and what waits is like Zone, Host and Spread.
+	VictimsZone   Kind = "victims zone"
+	VictimsHost   Kind = "victims host"
+	VictimsSpread Kind = "victims spread"
 )
 
 // Kinds are all of them, in the order of their tables.
 func Kinds() []Kind {
-	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Victims, VictimGangs}
+	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Victims, VictimGangs, VictimsZone, VictimsHost, VictimsSpread}
 }
 
 // evicts tells whether others must end for those who wait.
-func (k Kind) evicts() bool { return k == Victims || k == VictimGangs }
+func (k Kind) evicts() bool { return strings.HasPrefix(string(k), "victim") }
 
 // What the clusters are made of. Room is no matter but where a workload says so.
 const (
@@ -308,15 +313,15 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		return []corev1.PodAffinityTerm{{LabelSelector: siblings, TopologyKey: key}}
 	}
 	switch k {
-	case Zone:
+	case Zone, VictimsZone:
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelTopologyZone),
 		}}
-	case Host:
+	case Host, VictimsHost:
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelHostname),
 		}}
-	case Spread:
+	case Spread, VictimsSpread:
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}

@@ -135,7 +135,7 @@ func (s *Session) abandon() {
 		s.unreserveAll(s.reserving)
 	}
 	s.log = nil
-	s.memory.shapes, s.memory.rest = nil, nil
+	s.memory.forget()
 	s.forget()
 	s.Snapshot.LookAhead(false)
 	if len(s.Snapshot.Holds()) > 0 {

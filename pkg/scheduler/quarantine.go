@@ -45,7 +45,7 @@ func (s *Scheduler) despitePanics(ctx context.Context, where string, do func()) 
 func (s *Scheduler) catch(where string, do func(), caught func(what, stack string)) {
 	defer func() {
 		if what := recover(); what != nil {
-			s.options.Metrics.panicked(where)
+			s.options.Metrics.Panicked(where)
 			caught(framework.InOneLine(what), string(debug.Stack()))
 		}
 	}()
@@ -66,7 +66,7 @@ type mishaps struct {
 
 // caught takes note of a panic in the cycle that runs.
 func (s *Scheduler) caught(ctx context.Context, caught framework.Caught, now time.Time) {
-	s.options.Metrics.panicked(caught.Where)
+	s.options.Metrics.Panicked(caught.Where)
 	log, m := klog.FromContext(ctx), &s.mishaps
 	m.cut = m.cut || caught.Cut
 	if caught.Job == nil {
@@ -88,7 +88,7 @@ func (s *Scheduler) caught(ctx context.Context, caught framework.Caught, now tim
 // afterPanics says when the next cycle is due because of the panics in the one that has just ended.
 func (s *Scheduler) afterPanics(now time.Time) {
 	m := &s.mishaps
-	s.options.Metrics.failed(m.lost)
+	s.options.Metrics.Failing(m.lost)
 	s.last.expireBy(m.release, !m.release.IsZero())
 	switch {
 	case m.lost:

@@ -38,9 +38,9 @@ func (d *deferral) begin(session *framework.Session) {
 	}
 }
 
-// refuse takes note of a job without room that eviction may help.
-func (d *deferral) refuse(job *model.Job, refusal *model.Refusal) {
-	if refusal.Evictable {
+// add takes note of a job without room that eviction may help.
+func (d *deferral) add(job *model.Job, refusal *model.Refusal) {
+	if refusal.Evictable && refusal.Code != model.WaitingForVictims {
 		d.refused = append(d.refused, job)
 	}
 }
@@ -93,8 +93,8 @@ func (d *deferral) update(session *framework.Session) {
 	d.refused = d.refused[:0]
 }
 
-// start places the minimum of a job on idle room, unless it has to wait for one cycle.
-func (r *run) start(job *model.Job, trial *start.Trial) *model.Refusal {
+// place places the minimum of a job on idle room, unless it has to wait for one cycle.
+func (r *run) place(job *model.Job, trial *start.Trial) *model.Refusal {
 	if !r.deferral.mayDefer(r.session, job) {
 		return trial.Start(model.IdleRoom)
 	}

@@ -25,7 +25,7 @@ func (r *run) redeem(job *model.Job) bool {
 		session.Refuse(job, refusal)
 		return true
 	}
-	refusal := r.start(job, trial)
+	refusal := r.place(job, trial)
 	if refusal == nil {
 		return true
 	}

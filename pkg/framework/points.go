@@ -231,9 +231,15 @@ type SessionCloser interface {
 // Preemptor is an action that evicts pods for jobs that were refused.
 type Preemptor interface {
 	Action
-	// MayPreempt reports whether there may be a plan for a job that was refused. False is given only when there is nobody to evict
-	// for it, or when an earlier session has found that there is no plan, and nothing has changed since.
+	// MayPreempt reports whether there is anybody to evict for a job that was refused. It is called by actions that come before.
 	MayPreempt(session *Session, job *model.Job) bool
+}
+
+// Resumer is an action that takes part when the pipeline runs once more for deferred jobs; see Session.Defer.
+type Resumer interface {
+	Action
+	// Resume does for the deferred jobs, and for what follows from them, what Execute does for all.
+	Resume(session *Session, deferred []*model.Job)
 }
 
 // Forgetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change

@@ -53,14 +53,6 @@ func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) [
 	return picked
 }
 
-// MayPreempt reports whether an action that comes later in this session may make room for the job by eviction.
-func (s *Session) MayPreempt(job *model.Job) bool {
-	return slices.ContainsFunc(s.profile.Actions[min(s.at+1, len(s.profile.Actions)):], func(action Action) bool {
-		preemptor, ok := action.(Preemptor)
-		return ok && preemptor.MayPreempt(s, job)
-	})
-}
-
 // pick is a question to the victim pickers.
 type pick struct {
 	purpose   Purpose

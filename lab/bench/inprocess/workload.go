@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,19 +37,15 @@ const (
 	Victims Kind = "victims"
 	// VictimGangs are the same, but that those who run are gangs, of which none may be left with a part.
 	VictimGangs Kind = "victim gangs"
-	// VictimsZone, VictimsHost and VictimsSpread are victims, and what waits is like Zone, Host and Spread.
-	VictimsZone   Kind = "victims zone"
-	VictimsHost   Kind = "victims host"
-	VictimsSpread Kind = "victims spread"
 )
 
 // Kinds are all of them, in the order of their tables.
 func Kinds() []Kind {
-	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Victims, VictimGangs, VictimsZone, VictimsHost, VictimsSpread}
+	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Victims, VictimGangs}
 }
 
 // evicts tells whether others must end for those who wait.
-func (k Kind) evicts() bool { return strings.HasPrefix(string(k), "victim") }
+func (k Kind) evicts() bool { return k == Victims || k == VictimGangs }
 
 // What the clusters are made of. Room is no matter but where a workload says so.
 const (
@@ -313,15 +308,15 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		return []corev1.PodAffinityTerm{{LabelSelector: siblings, TopologyKey: key}}
 	}
 	switch k {
-	case Zone, VictimsZone:
+	case Zone:
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelTopologyZone),
 		}}
-	case Host, VictimsHost:
+	case Host:
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelHostname),
 		}}
-	case Spread, VictimsSpread:
+	case Spread:
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}

@@ -20,7 +20,6 @@ const Name = "allocate"
 func New() framework.Action { return &action{budget: start.Budget} }
 
 type action struct {
-	deferral deferral
 	// budget is what exact searches may look at in one cycle.
 	budget int
 }
@@ -30,10 +29,19 @@ func (*action) Name() string { return Name }
 
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
 // evicted for and whoever is above them, and then hands out what is left.
-func (a *action) Execute(session *framework.Session) {
-	a.deferral.begin(session)
+func (a *action) Execute(session *framework.Session) { a.serve(session, unsettled(session)) }
+
+// Resume does that for the deferred jobs: by now there are plans for the jobs above them, or it is known that there are none.
+func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
+	for _, job := range deferred {
+		session.Refuse(job, nil)
+	}
+	a.serve(session, deferred)
+}
+
+func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	var begun, promised, waiting []*model.Job
-	for _, job := range unsettled(session) {
+	for _, job := range jobs {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
@@ -46,7 +54,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &run{
-		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, deferral: &a.deferral,
+		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, outranking: newOutranking(),
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
@@ -130,8 +138,8 @@ type run struct {
 	// releasing tells whether any node has room that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
-	budget   int
-	deferral *deferral
+	budget     int
+	outranking *outranking
 }
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
@@ -149,7 +157,7 @@ func (r *run) tryMinimum(job *model.Job) {
 	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
 	if refusal != nil {
 		session.Refuse(job, noteKept(session, job, refusal))
-		r.deferral.add(job, refusal)
+		r.outranking.add(job, refusal)
 	}
 }
 
@@ -160,7 +168,7 @@ func (r *run) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	if refusal == nil {
 		return nil, framework.ForNow
 	}
-	if refusal.Code == model.Reserved {
+	if refusal == deferred {
 		return refusal, framework.ForNow
 	}
 	if r.releasing && trial.Start(model.FutureRoom) == nil {

@@ -29,7 +29,7 @@ func (r *run) redeem(job *model.Job) bool {
 	if refusal == nil {
 		return true
 	}
-	if refusal.Code == model.Reserved {
+	if refusal == deferred {
 		session.Refuse(job, refusal)
 		return true
 	}

@@ -77,10 +77,10 @@ func (s *surplus) placeNext(r *run) bool {
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				if refusal := statement.Place(task, node); refusal != nil || !r.deferral.mayDefer(session, s.job) {
+				if refusal := statement.Place(task, node); refusal != nil {
 					return refusal
 				}
-				return r.deferral.admit(session, s.job, []*model.Task{task})
+				return r.admit(s.job, []*model.Task{task})
 			})
 			if refusal == nil {
 				return true

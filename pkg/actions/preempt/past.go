@@ -22,20 +22,10 @@ type past struct {
 	// early are those who are looked at before others in this cycle, since the budget had come to an end before their turn in
 	// the one before; late are those for whom it has come to an end now.
 	early, late map[model.JobKey]bool
-	// session is the last one, cycle its number.
-	session *framework.Session
-	cycle   uint64
-	// asked is set once MayPreempt is called in the cycle. before is then what is known from earlier cycles, nil when it holds no
-	// more, lowest the lowest priority of a pod that may be evicted.
-	asked  bool
-	before map[model.JobKey]failure
-	lowest int64
 }
 
 // failure is why there is no plan for one version of a job.
 type failure struct {
-	// cycle is when that was found.
-	cycle   uint64
 	version uint64
 	scene   uint64
 	why     string
@@ -48,14 +38,10 @@ func (p *past) follow(snapshot *model.Snapshot) {
 		p.seed = maphash.MakeSeed()
 	}
 	sum := p.sumUp(snapshot)
-	if !p.sameNodes(snapshot) || p.sum != sum {
+	if p.snapshot != snapshot || !snapshot.Journal.SameNodes(p.mark) || !snapshot.Journal.SameLabels(p.mark) || p.sum != sum {
 		p.known, p.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{}
 	}
 	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Mark(), sum
-}
-
-func (p *past) sameNodes(snapshot *model.Snapshot) bool {
-	return p.snapshot == snapshot && snapshot.Journal.SameNodes(p.mark) && snapshot.Journal.SameLabels(p.mark)
 }
 
 func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
@@ -98,37 +84,12 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	return h.Sum64()
 }
 
-// begin begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
-// theirs for ever. A session that is the measure of another takes the turns of that one, and knows what that one knew.
-func (p *past) begin(session *framework.Session) {
-	if p.session == session {
-		return
-	}
-	p.session = session
+// turns begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
+// theirs for ever. A session that is the measure of another takes the turns of that one.
+func (p *past) turns(session *framework.Session) {
 	if !session.Afresh() {
 		p.early, p.late = p.late, map[model.JobKey]bool{}
-		p.cycle++
-		p.asked, p.before = false, nil
 	}
-}
-
-// ask looks, once a cycle, at what is known before the cycle's own plans. A session that is the measure of another one knows what
-// that one knew.
-func (p *past) ask(session *framework.Session, foreign bool) {
-	p.begin(session)
-	if p.asked || session.Afresh() {
-		return
-	}
-	p.asked, p.lowest = true, lowestVictim(session.Snapshot, foreign)
-	if len(p.known) > 0 && p.sameNodes(session.Snapshot) && p.sum == p.sumUp(session.Snapshot) {
-		p.before = p.known
-	}
-}
-
-// hopeless reports whether an earlier cycle has found that there is no plan for the job, and nothing has changed since.
-func (p *past) hopeless(job *model.Job) bool {
-	known, ok := p.before[job.Key]
-	return ok && known.cycle < p.cycle && known.version == job.Version && job.Version != 0
 }
 
 // missed takes down that a job was not looked at.
@@ -150,7 +111,7 @@ func (p *past) recall(r *run, job *model.Job) (why string, ok bool) {
 // remember keeps why there is no plan, unless objects that are in no snapshot have a say: nobody would notice when these change.
 func (p *past) remember(session *framework.Session, f *failed) {
 	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.SelfContained(task) }) {
-		p.known[f.job.Key] = failure{cycle: p.cycle, version: f.job.Version, scene: f.scene, why: f.why}
+		p.known[f.job.Key] = failure{version: f.job.Version, scene: f.scene, why: f.why}
 	}
 }
 

@@ -3,7 +3,6 @@ package preempt
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,23 +118,8 @@ func appendSome(sources []*source, s *source) []*source {
 
 // evictable tells whether a pod is there to be evicted: on its node, not on its way there or gone, and not one that the API
 // server has lately refused to evict.
-func evictable(snapshot *model.Snapshot, task *model.Task) bool {
-	return (task.Status == model.Bound || task.Status == model.Running) && snapshot.Spared[task.UID] == nil
-}
-
-func (r *run) evictable(task *model.Task) bool { return evictable(r.session.Snapshot, task) }
-
-// lowestVictim returns the lowest priority of a pod that may be evicted at all, for a cheap look whether there are victims.
-func lowestVictim(snapshot *model.Snapshot, foreign bool) int64 {
-	lowest := int64(math.MaxInt64)
-	for _, node := range snapshot.Nodes {
-		for _, task := range node.Tasks {
-			if (foreign || task.Job != (model.JobKey{})) && evictable(snapshot, task) {
-				lowest = min(lowest, int64(task.Priority))
-			}
-		}
-	}
-	return lowest
+func (r *run) evictable(task *model.Task) bool {
+	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.Spared[task.UID] == nil
 }
 
 // ofNode tells whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files: evicted, it

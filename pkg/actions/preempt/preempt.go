@@ -30,46 +30,60 @@ type action struct {
 	// tiny is up to how many pods that may be evicted every set of them is looked at.
 	tiny int
 	past past
+	// run is that of the session at hand.
+	run *run
 }
 
 // Name returns "preempt".
 func (*action) Name() string { return Name }
 
 // Forget drops what earlier plans have shown.
-func (a *action) Forget() { a.past = past{} }
+func (a *action) Forget() { a.past, a.run = past{}, nil }
 
 // Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
 func (a *action) Execute(session *framework.Session) {
-	jobs := refused(session)
-	a.past.begin(session)
-	if len(jobs) == 0 {
-		return
-	}
-	if a.past.follow(session.Snapshot); session.Afresh() {
-		a.past.known, a.past.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{} // nothing may be remembered
-	}
-	stuck := stuckIn(session.Snapshot)
-	run := &run{
-		session: session, options: a.options, tiny: a.tiny, seed: a.past.seed, largest: start.Largest(session.Snapshot),
-		exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
-		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*pool{}, boards: map[boardKey]*board{},
-		hopeless: map[hopelessKey]*failed{}, paid: map[model.JobKey]bool{},
-	}
-	giveUp(session, jobs)
-	for _, round := range a.rounds(jobs) {
-		a.play(run, round)
-	}
-	run.explain()
-	a.takeDown(run, stuck)
+	a.past.turns(session)
+	a.plan(session, session.Snapshot.Jobs)
 }
 
-// MayPreempt reports whether there may be victims for the job, and it is not known that there is no plan.
+// Resume makes plans for those of the deferred jobs that were refused in the end.
+func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.plan(session, deferred) }
+
+// MayPreempt reports whether there are possible victims for the job.
 func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
-	if job.Patient {
-		return false
+	return !job.Patient && a.runOf(session).pool(job).pods > 0
+}
+
+func (a *action) plan(session *framework.Session, candidates []*model.Job) {
+	if jobs := refused(session, candidates); len(jobs) > 0 {
+		if a.past.follow(session.Snapshot); session.Afresh() {
+			a.past.known, a.past.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{} // nothing may be remembered
+		}
+		run, stuck := a.runOf(session), stuckIn(session.Snapshot)
+		run.drafts, run.seed, run.seen, run.failed = a.past.drafts, a.past.seed, false, nil
+		giveUp(session, jobs)
+		for _, round := range a.rounds(jobs) {
+			a.play(run, round)
+		}
+		run.explain()
+		a.takeDown(run, stuck)
 	}
-	a.past.ask(session, a.options.Foreign)
-	return a.past.lowest < int64(job.Priority) && !a.past.hopeless(job)
+	if !session.Deferring() {
+		a.run = nil
+	}
+}
+
+// runOf returns the run of the session, a new one the first time.
+func (a *action) runOf(session *framework.Session) *run {
+	if a.run == nil || a.run.session != session {
+		a.run = &run{
+			session: session, options: a.options, tiny: a.tiny, largest: start.Largest(session.Snapshot),
+			exact: start.Budget, left: a.options.Budget, guard: newGuard(session.Snapshot, !a.options.Delete),
+			reviews: reviewsPerCycle, pools: map[int32]*pool{}, boards: map[boardKey]*board{},
+			hopeless: map[hopelessKey]*failed{}, paid: map[model.JobKey]bool{},
+		}
+	}
+	return a.run
 }
 
 // giveUp ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be evicted for the
@@ -210,11 +224,11 @@ func stuckFor(job *model.Job, stuck []*model.Task) string {
 	return "; stuck, being deleted for too long: " + names.String()
 }
 
-// refused returns the jobs that wait for room although their members exist: those that are not waiting for victims already,
+// refused returns those of the jobs that wait for room although their members exist: those that are not waiting for victims already,
 // and that eviction could help.
-func refused(session *framework.Session) []*model.Job {
+func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 	var jobs []*model.Job
-	for _, job := range session.Snapshot.Jobs {
+	for _, job := range candidates {
 		refusal := session.Refusal(job)
 		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims ||
 			session.GateJob(job, framework.WithPlaced) == nil || session.ValidateJob(job) != nil {

@@ -8,7 +8,7 @@ import (
 
 // MayPreempt reports whether an action that comes later may find somebody to evict for the job.
 func (s *Session) MayPreempt(job *model.Job) bool {
-	return slices.ContainsFunc(s.profile.Actions[min(s.at+1, len(s.profile.Actions)):], func(action Action) bool {
+	return slices.ContainsFunc(s.profile.Actions[min(s.currentPart+1, len(s.profile.Actions)):], func(action Action) bool {
 		preemptor, ok := action.(Preemptor)
 		return ok && preemptor.MayPreempt(s, job)
 	})
@@ -29,13 +29,13 @@ func (s *Session) Deferring() bool { return len(s.deferred) > 0 }
 // execute runs the pipeline until no job is deferred any more.
 func (s *Session) execute() {
 	for {
-		for ; s.at < len(s.profile.Actions); s.at++ {
-			action := s.profile.Actions[s.at]
+		for ; s.currentPart < len(s.profile.Actions); s.currentPart++ {
+			action := s.profile.Actions[s.currentPart]
 			resumer, resumes := action.(Resumer)
 			if s.resumed != nil && !resumes {
 				continue
 			}
-			s.turn = model.JobKey{}
+			s.currentJob = model.JobKey{}
 			s.began(action.Name())
 			if s.resumed == nil {
 				action.Execute(s)
@@ -46,6 +46,6 @@ func (s *Session) execute() {
 		if len(s.deferred) == 0 {
 			return
 		}
-		s.resumed, s.deferred, s.at = s.deferred, nil, 0
+		s.resumed, s.deferred, s.currentPart = s.deferred, nil, 0
 	}
 }

@@ -60,7 +60,7 @@ func TestEqualsGiveWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		leaving := f.stage.world.podNames(func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "leaving") })
-		if err := f.stage.befall("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
+		if err := f.stage.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
 			t.Fatal(err)
 		}
 		for range f.n(1, 5) {
@@ -70,7 +70,7 @@ func TestEqualsGiveWay(t *testing.T) {
 			evicted += before.follow(t, o)
 			f.stage.holdPatience(t, o)
 			for _, d := range o.decisions {
-				for _, promise := range d.Promises {
+				for _, promise := range d.Nominations {
 					if promise.Node == "" {
 						back++
 					}
@@ -113,7 +113,7 @@ func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
 		pod g003-2 group=g003 cpu=1 priority=5 nominated=n5`); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.befall("terminate", []string{"leaving4", "leaving5"}, map[string]string{"grace": "60s"}); err != nil {
+	if err := s.applyEvents("terminate", []string{"leaving4", "leaving5"}, map[string]string{"grace": "60s"}); err != nil {
 		t.Fatal(err)
 	}
 	before := s.sight()

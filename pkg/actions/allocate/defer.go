@@ -4,9 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // This file defers jobs behind refused jobs of higher priority. Eviction is planned after this action: a lower job that starts
@@ -49,12 +49,12 @@ func (o *outranking) update(session *framework.Session) {
 			o.needed = slices.Repeat([]int64{noPriority}, len(session.Snapshot.Nodes))
 		}
 		o.highest = max(o.highest, priority)
-		for _, task := range job.Waiting() {
+		for _, task := range job.Pending() {
 			if known, ok := o.shapes[task.Shape]; ok && known >= priority {
 				continue
 			}
 			o.shapes[task.Shape] = priority
-			for _, node := range session.Candidates(task) {
+			for _, node := range session.EligibleNodes(task) {
 				o.needed[node.Index] = max(o.needed[node.Index], priority)
 			}
 		}
@@ -69,20 +69,20 @@ func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []
 	}
 	o.update(session)
 	return o.highest > int64(job.Priority) && slices.ContainsFunc(tasks, func(task *model.Task) bool {
-		return task.Status == model.Placed && o.needed[session.Snapshot.Node(task.Node).Index] > int64(job.Priority)
+		return task.Status == model.Allocated && o.needed[session.Snapshot.Node(task.Node).Index] > int64(job.Priority)
 	})
 }
 
 // deferred is the refusal of a job that is deferred, which is tried again in the same session.
-var deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Expires: true}
+var deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
 
 // place places the minimum of a job on idle room, unless the job is to be deferred.
-func (r *run) place(job *model.Job, trial *start.Trial) *model.Refusal {
+func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
 	if r.outranking.top <= int64(job.Priority) {
-		return trial.Start(model.IdleRoom)
+		return trial.Place(model.Idle)
 	}
 	return r.session.Try(func(*framework.Statement) *model.Refusal {
-		if refusal := trial.Start(model.IdleRoom); refusal != nil {
+		if refusal := trial.Place(model.Idle); refusal != nil {
 			return refusal
 		}
 		return r.admit(job, trial.Members())
@@ -90,7 +90,7 @@ func (r *run) place(job *model.Job, trial *start.Trial) *model.Refusal {
 }
 
 // admit returns why a job that tasks were placed for is deferred, nil when it is not.
-func (r *run) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
+func (r *cycle) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
 	if !r.outranking.defers(r.session, job, tasks) {
 		return nil
 	}

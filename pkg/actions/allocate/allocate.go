@@ -73,7 +73,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	for job := range jobsInOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	run.handOutSurplus(slices.Concat(begun, promised, waiting))
+	run.allocateBeyondMinimum(slices.Concat(begun, promised, waiting))
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than

@@ -20,8 +20,8 @@ type extraMembers struct {
 	reason  *model.Refusal
 }
 
-// handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
-func (r *cycle) handOutSurplus(candidates []*model.Job) {
+// allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
+func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 	session := r.session
 	surpluses := map[model.JobKey]*extraMembers{}
 	var jobs []*model.Job

@@ -53,6 +53,7 @@ var rules = []rule{
 	{of: "internal/debugapi", ours: []string{"pkg/model", "pkg/isolated"}},
 	{of: "internal/backoff", ours: []string{"pkg/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/backoff", "pkg/cluster/groups", "pkg/commit", "pkg/model", "apis"}},
+	{of: "internal/lifecycle", ours: []string{"internal/backoff", "internal/report", "pkg/cluster/groups", "pkg/commit", "pkg/model", "apis"}},
 	{of: "internal/telemetry", ours: []string{"internal/debugapi", "pkg/metrics", "pkg/release", "pkg/framework", "pkg/commit", "pkg/model"}},
 	{of: "pkg/scenario", ours: []string{"*"}, client: true},
 	{of: "pkg/simulation", ours: []string{"*"}, client: true},

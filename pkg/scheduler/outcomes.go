@@ -53,7 +53,7 @@ func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now t
 				s.delays.BindSucceeded(backoff.Of(job))
 			}
 		}
-		s.committed(outcome, now)
+		s.committed(&outcome, now)
 	case commit.UndoFailed:
 		s.state.ForgetEviction(outcome.Pod.UID)
 		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)

@@ -116,6 +116,6 @@ func (s *Scheduler) stalled(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	s.cycle.at(s.mishaps.until)
-	s.endOverdue(ctx, now)
+	s.checkOverdue(ctx, now)
 	return true
 }

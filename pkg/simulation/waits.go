@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -143,7 +144,7 @@ func (j *judge) nobodyHoldsAndWaits() {
 
 // The longest that part of a gang is bound which never was whole, from its first bind, or from when things last went wrong: its start
 // is undone when the deadline has passed, or as soon as the next leader may, which waits for the end of the Lease and a margin.
-const longestPart = 30*time.Second + leaseLasts + margin
+const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 
 // trouble takes down that something went wrong just now.
 func (j *judge) trouble() { j.troubled = j.queue.now }

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
-	"github.com/tutti-sched/tutti/pkg/cluster/groups"
-	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -37,17 +37,17 @@ func (u *Undo) Restart() bool { return u.Why.Code == model.MembersLost }
 func (u *Undo) Decision(job model.JobKey) model.Decision {
 	decision := model.Decision{Job: job}
 	for _, member := range u.Members {
-		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: member.Pod, Job: job, Node: member.Node, Delete: true})
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: member.Pod, Job: job, Node: member.Node, DeletePod: true})
 	}
 	return decision
 }
 
 // Concerns reports whether there is anything to check about a job.
 func (g *Gangs) Concerns(job *model.Job) bool {
-	if !job.Gang() {
+	if !job.IsSchedulableGroup() {
 		return false
 	}
-	if job.Maimed || !job.Settled {
+	if job.BelowMinimum || !job.NothingPending {
 		return true
 	}
 	_, observed := g.observed[job.Key]
@@ -64,7 +64,7 @@ func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time)
 			Code: model.MembersLost, Detail: "all members that were bound are gone; it starts anew as soon as its status says so",
 		}}
 	}
-	if !job.Maimed {
+	if !job.BelowMinimum {
 		return Verdict{}
 	}
 	restart, which := false, boundByScheduler
@@ -104,7 +104,7 @@ func (g *Gangs) follow(job *model.Job, now time.Time) {
 	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !remaining(job)) {
 		delete(g.starts, job.Key)
 	}
-	if !job.Settled && statusWhole(job) && !remaining(job) {
+	if !job.NothingPending && statusWhole(job) && !remaining(job) {
 		g.observe(job, false, now)
 	}
 }
@@ -115,7 +115,7 @@ func (g *Gangs) follow(job *model.Job, now time.Time) {
 func (g *Gangs) awaitsReset(job *model.Job, now time.Time) (until time.Time, awaits bool) {
 	observed := g.observed[job.Key]
 	if observed.group != job.UID || observed.whole || !statusWhole(job) || remaining(job) ||
-		job.Short((*model.Task).Exists) != nil {
+		job.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}
 	until = observed.since.Add(MaxStatusWait)

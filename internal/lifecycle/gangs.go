@@ -19,7 +19,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -73,7 +73,7 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		if job.Gang() && !statusWhole(job) && job.Short((*model.Task).IsBound) == nil {
+		if job.IsSchedulableGroup() && !statusWhole(job) && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 			g.observe(job, true, now)
 		}
 	}
@@ -103,7 +103,7 @@ func (g *Gangs) AwaitsStatus(key model.JobKey) bool {
 // Committed records a gang whose minimum is bound, as the API server has confirmed: one that loses a member before its status
 // says so is no interrupted start. It reports whether the gang has started with it.
 func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
-	if !job.Gang() || job.Short(counts) != nil {
+	if !job.IsSchedulableGroup() || job.FirstUnmetMinimum(counts) != nil {
 		return false
 	}
 	started = !g.whole(job)
@@ -118,7 +118,7 @@ func (g *Gangs) Deadline(key model.JobKey) time.Time { return g.starts[key].dead
 func (g *Gangs) Prune(snapshot *model.Snapshot) {
 	gone := func(key model.JobKey) bool {
 		job := snapshot.Job(key)
-		return job == nil || !job.Gang()
+		return job == nil || !job.IsSchedulableGroup()
 	}
 	maps.DeleteFunc(g.observed, func(key model.JobKey, _ observation) bool { return gone(key) })
 	maps.DeleteFunc(g.starts, func(key model.JobKey, _ start) bool { return gone(key) })
@@ -144,12 +144,12 @@ func (g *Gangs) whole(job *model.Job) bool {
 // statusWhole reports whether the API says that the group has had its minimum bound.
 func statusWhole(job *model.Job) bool {
 	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Begun && task.IsBound() }) > 0
+		return job.Count(func(task *model.Task) bool { return task.Started && task.IsBound() }) > 0
 	}
 	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-func counts(task *model.Task) bool { return task.Status.Counts() }
+func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
 
 // remaining reports whether the group has members that are bound or about to be, or have succeeded.
 func remaining(job *model.Job) bool {

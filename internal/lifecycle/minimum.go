@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -20,11 +20,11 @@ type Allowance struct {
 // name, nil when there is none. ok is false when nothing follows from them.
 func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup) (allowance Allowance, ok bool) {
 	switch {
-	case key.Implicit && group != nil:
+	case key.WithoutPodGroup && group != nil:
 		return Allowance{Spare: -1, Why: "there is a PodGroup of its name by now"}, true
-	case key.Implicit && job == nil:
+	case key.WithoutPodGroup && job == nil:
 		return Allowance{}, false // its members are gone, and their binds were cancelled
-	case key.Implicit:
+	case key.WithoutPodGroup:
 		return minimumOf(job, "its pods have changed"), true
 	case group == nil || job == nil || job.UID != group.UID:
 		return Allowance{Spare: -1, Why: "its PodGroup is not there any more"}, true
@@ -36,7 +36,7 @@ func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup) (allowa
 
 func minimumOf(job *model.Job, changed string) Allowance {
 	spare := job.Count(counts) - int(job.MinMember)
-	if job.Short(counts) != nil || job.Refused != nil {
+	if job.FirstUnmetMinimum(counts) != nil || job.Invalid != nil {
 		spare = -1
 	}
 	return Allowance{Spare: spare, Why: fmt.Sprintf("%s, and needs %d members by now", changed, job.MinMember)}

@@ -17,7 +17,7 @@ import (
 
 // check holds the outcome of a cycle to the invariants that can be seen from outside, counted from the objects alone and
 // not from the scheduler's books.
-func (s *stage) check(o *outcome) error {
+func (s *environment) check(o *outcome) error {
 	for _, decision := range o.decisions {
 		if len(decision.Binds) == 0 {
 			continue
@@ -61,8 +61,8 @@ func (o *outcome) bound() map[string]map[types.UID]bool {
 }
 
 // checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
-func (s *stage) checkMinimum(decision model.Decision) error {
-	if decision.Job.Single || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
+func (s *environment) checkMinimum(decision model.Decision) error {
+	if decision.Job.IsPod || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
 		return nil
 	}
 	group := s.groupOfJob(decision.Job)
@@ -96,7 +96,7 @@ func groupOf(pod *corev1.Pod) string {
 	return pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 }
 
-func (s *stage) hasPlace(pod *corev1.Pod) bool {
+func (s *environment) hasPlace(pod *corev1.Pod) bool {
 	switch {
 	case pod.Status.Phase == corev1.PodFailed:
 		return false
@@ -106,7 +106,7 @@ func (s *stage) hasPlace(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && s.nodeOf(pod) != ""
 }
 
-func (s *stage) nodeOf(pod *corev1.Pod) string {
+func (s *environment) nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
 	}
@@ -115,7 +115,7 @@ func (s *stage) nodeOf(pod *corev1.Pod) string {
 
 // checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for, container by
 // container, is no more than it offers, if it offers any or no device class does in its place. A resource that the new pods do not ask for may have been overdrawn before.
-func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
+func (s *environment) checkRoom(name string, fresh map[types.UID]bool) error {
 	asked, wanted := corev1.ResourceList{}, corev1.ResourceList{}
 	pods := int64(0)
 	for _, pod := range s.world.pods {
@@ -149,7 +149,7 @@ func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
 	return nil
 }
 
-func (s *stage) byClass(name corev1.ResourceName) bool {
+func (s *environment) byClass(name corev1.ResourceName) bool {
 	return slices.ContainsFunc(s.objects, func(object runtime.Object) bool {
 		class, ok := object.(*resourceapi.DeviceClass)
 		return ok && (string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name ||
@@ -158,7 +158,7 @@ func (s *stage) byClass(name corev1.ResourceName) bool {
 }
 
 // checkWaiting is invariant I7: whoever could be bound and is not, is told why.
-func (s *stage) checkWaiting(o *outcome) error {
+func (s *environment) checkWaiting(o *outcome) error {
 	for _, pod := range s.world.pods {
 		waits := pod.Spec.SchedulerName == "tutti" && pod.Status.Phase == corev1.PodPending &&
 			pod.DeletionTimestamp == nil && s.nodeOf(pod) == ""

@@ -233,6 +233,9 @@ func (s *State) replace(uid types.UID, after *podState) Effect {
 	if len(s.reserved) > 0 && !sameStartTime(before.task.Pod, after.task.Pod) {
 		effect.Schedule = true // when room is expected to be free depends on it
 	}
+	if s.makesWhole(before, after) && s.waits(after.task.Job) {
+		effect.Schedule = true
+	}
 	return effect
 }
 
@@ -245,7 +248,7 @@ func sameStartTime(a, b *corev1.Pod) bool {
 // or begins to run where it was bound, changes none of them.
 func (s *State) markJob(before, after *podState) {
 	if before != nil && after != nil && before.finished() == after.finished() &&
-		sameQueueState(before.task.Status, after.task.Status) && sameSchedulingSpec(&before.task, &after.task) {
+		sameQueueState(before.task.Status, after.task.Status) && sameSchedulingSpec(&before.task, &after.task) && !s.makesWhole(before, after) {
 		return
 	}
 	for _, r := range []*podState{before, after} {
@@ -253,6 +256,15 @@ func (s *State) markJob(before, after *podState) {
 			s.dirtyJobs[r.task.Job] = struct{}{}
 		}
 	}
+}
+
+// makesWhole reports whether a container of an implicit group has begun to run that was not known to have been whole.
+func (s *State) makesWhole(before, after *podState) bool {
+	if key := after.task.Job; key.WithoutPodGroup && after.task.Started && !before.task.Started {
+		job := s.snapshot.Job(key)
+		return job != nil && !job.Whole
+	}
+	return false
 }
 
 // sameQueueState tells whether tasks of two statuses leave as much to decide about their job.

@@ -58,6 +58,7 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 // Check returns what is to be done about a gang. lastRefusal is why the last cycle refused it, nil when it did not. A gang that
 // is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time) Verdict {
+	job = groups.Stated(job, job.Group)
 	g.follow(job, now)
 	if until, awaits := g.awaitsReset(job, now); awaits {
 		return Verdict{Again: until, Held: &model.Refusal{
@@ -98,13 +99,13 @@ func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time)
 // follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
 func (g *Gangs) follow(job *model.Job, now time.Time) {
 	observed, known := g.observed[job.Key]
-	if known && (job.UID != observed.group || statusWhole(job) == observed.whole || observed.whole && !remaining(job)) {
+	if known && (job.UID != observed.group || job.Whole == observed.whole || observed.whole && !remaining(job)) {
 		delete(g.observed, job.Key)
 	}
 	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !remaining(job)) {
 		delete(g.starts, job.Key)
 	}
-	if !job.NothingPending && statusWhole(job) && !remaining(job) {
+	if !job.NothingPending && job.Whole && !remaining(job) {
 		g.observe(job, false, now)
 	}
 }
@@ -114,7 +115,7 @@ func (g *Gangs) follow(job *model.Job, now time.Time) {
 // cannot be written delays the group by no more than MaxStatusWait.
 func (g *Gangs) awaitsReset(job *model.Job, now time.Time) (until time.Time, awaits bool) {
 	observed := g.observed[job.Key]
-	if observed.group != job.UID || observed.whole || !statusWhole(job) || remaining(job) ||
+	if observed.group != job.UID || observed.whole || !job.Whole || remaining(job) ||
 		job.FirstUnmetMinimum((*model.Task).Exists) != nil {
 		return until, false
 	}

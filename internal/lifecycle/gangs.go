@@ -4,8 +4,8 @@
 // for a start whose first bind is not sent yet.
 //
 // All it goes by is in the API: the group's condition Scheduled says that the gang was whole, the condition PodScheduled of its
-// pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition; that one
-// of its containers runs, or has succeeded, says in its place that it was whole, since running work is not ended for a start.
+// pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition;
+// see groups.Whole for what says so in its place.
 //
 // The package decides and the loop carries out; it has no client, and its state belongs to the loop's goroutine.
 package lifecycle
@@ -73,7 +73,7 @@ func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
 func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
 	g.leadingSince = now
 	for _, job := range snapshot.Jobs {
-		if job.IsSchedulableGroup() && !statusWhole(job) && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		if job.IsSchedulableGroup() && !job.Whole && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 			g.observe(job, true, now)
 		}
 	}
@@ -138,15 +138,7 @@ func (g *Gangs) whole(job *model.Job) bool {
 	if whole, known := g.Observed(job); known {
 		return whole
 	}
-	return statusWhole(job)
-}
-
-// statusWhole reports whether the API says that the group has had its minimum bound.
-func statusWhole(job *model.Job) bool {
-	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Started && task.IsBound() }) > 0
-	}
-	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
+	return job.Whole
 }
 
 func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }

@@ -25,19 +25,22 @@ func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup) (allowa
 	case key.WithoutPodGroup && job == nil:
 		return Allowance{}, false // its members are gone, and their binds were cancelled
 	case key.WithoutPodGroup:
-		return minimumOf(job, "its pods have changed"), true
+		return minimumOf(job, "its pods have changed")
 	case group == nil || job == nil || job.UID != group.UID:
 		return Allowance{Spare: -1, Why: "its PodGroup is not there any more"}, true
 	}
 	newest := *job
 	groups.Fill(&newest, group)
-	return minimumOf(&newest, "its PodGroup has changed"), true
+	return minimumOf(&newest, "its PodGroup has changed")
 }
 
-func minimumOf(job *model.Job, changed string) Allowance {
+func minimumOf(job *model.Job, changed string) (Allowance, bool) {
+	if job.Invalid == nil && job.Whole && job.Count(onNode) > 0 {
+		return Allowance{}, false // the binds are of replacements or surplus: no minimum holds them back
+	}
 	spare := job.Count(counts) - int(job.MinMember)
 	if job.FirstUnmetMinimum(counts) != nil || job.Invalid != nil {
 		spare = -1
 	}
-	return Allowance{Spare: spare, Why: fmt.Sprintf("%s, and needs %d members by now", changed, job.MinMember)}
+	return Allowance{Spare: spare, Why: fmt.Sprintf("%s, and needs %d members by now", changed, job.MinMember)}, true
 }

@@ -64,7 +64,9 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue
 			}
-			needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).all)
+			if needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).all); replaces(job, group, o.pods, o.place, nil) {
+				needs = len(pods)
+			}
 		}
 		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
 			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is room for %d", job, len(pods), needs, room)

@@ -4,9 +4,19 @@
 //	               ▲                                           │               ▲                     │
 //	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
 //
-// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Everybody else
-// — informers, workers, the election — only puts something into the Mailbox. The package has no policy: what to decide is
-// in the actions and plugins, how to carry it out in internal/commit.
+// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers and
+// the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and plugins, how
+// to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in internal/lifecycle, and what to
+// write about it in internal/report.
+//
+// The files, in reading order:
+//
+//	scheduler.go              the loop, and one cycle
+//	mailbox.go, timer.go      what comes in, and what is due
+//	events.go                 events into the state
+//	gangs.go, conflicts.go    what is undone, restarted and evicted before a cycle
+//	outcomes.go, doubts.go    what became of decisions
+//	inspect.go, simulate.go   what the debug endpoint and the simulation call
 package scheduler
 
 import (
@@ -24,6 +34,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -69,7 +80,7 @@ type Scheduler struct {
 	reporter *report.Reporter
 	delays   *backoff.Delays
 	doubts   uncertainBinds
-	starts   *gangStarts
+	gangs    *lifecycle.Gangs
 	mishaps  panicBackoff
 	refusals map[model.JobKey]*model.Refusal
 	advisor  *suggester
@@ -116,14 +127,16 @@ func New(
 	if options.Decided == nil {
 		options.Decided = func(model.Decision) {}
 	}
-	starts := newStarts(options.BindDeadline)
+	delays := backoff.NewDelays()
+	gangs := lifecycle.New(options.BindDeadline, delays)
 	advisor := newAdvisor()
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: report.NewReporter(report.Source{
-			Group: state.Group, Reservation: state.Reservation, Whole: starts.known, Suggestion: advisor.message,
-		}), delays: backoff.NewDelays(), doubts: uncertainBinds{}, starts: starts,
+			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advisor.message,
+		}),
+		delays: delays, doubts: uncertainBinds{}, gangs: gangs,
 		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -184,7 +197,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		s.leading = true
 		s.options.Metrics.Lead()
 		s.history.SetLeading()
-		s.starts.lead(s.state.Snapshot(now), now)
+		s.gangs.Lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
 	}
@@ -211,7 +224,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	regrouped := false
-	expires, heard := now.Add(resyncPeriod), map[model.JobKey]bool{}
+	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
@@ -229,8 +242,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
-			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
-			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, heard, now)
+			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
+			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, changed, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -261,10 +274,10 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
-	over, pass := s.undoExpired(ctx, s.state.Snapshot(now), now)
+	held, pass := s.checkGangs(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
 	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, now)
-	maps.Copy(snapshot.JobBackoff, over)
+	maps.Copy(snapshot.JobBackoff, held)
 	return snapshot, backoff.Sooner(pass, until)
 }
 
@@ -317,7 +330,7 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	again := s.advise(ctx, now)
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
 	wake = backoff.Sooner(wake, again)
-	s.starts.statusReset(writes)
+	s.gangs.StatusSent(writes)
 	s.write(now, writes)
 	if !wake.IsZero() {
 		s.reports.at(wake)

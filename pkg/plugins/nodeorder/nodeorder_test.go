@@ -62,7 +62,7 @@ func strategy(kind config.ScoringStrategyType) *config.ScoringStrategy {
 	}
 }
 
-// compare scores random clusters with both and tells where a score differs by more than it may.
+// compare scores random clusters with both and reports where a score differs by more than allowed.
 func compare(t *testing.T, w *world, weights nodeorder.Weights, counterparts []counterpart) {
 	t.Helper()
 	apart := map[string]int{}
@@ -158,8 +158,7 @@ func vector(cpu, memory int64) model.Resources {
 	return model.Resources{model.CPU: cpu, model.Memory: memory}
 }
 
-// reader is arguments as a test has them.
-// reader reads values as they are; what it has no method for nobody asks.
+// reader returns the arguments of a test as they are; the methods it lacks are never called.
 type reader struct {
 	argument.Reader
 	values  map[string]string
@@ -279,7 +278,7 @@ func TestReadWeightsRefusesResources(t *testing.T) {
 	}
 }
 
-// noScores stands in for a kube-scheduler without plugins.
+// noScores replaces a kube-scheduler without plugins.
 type noScores struct{ nodeorder.Kube }
 
 func (noScores) Plugin(string) fwk.Plugin { return nil }

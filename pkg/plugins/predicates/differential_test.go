@@ -47,7 +47,7 @@ var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 // unreported is how we refuse a node that reports nothing; kube-scheduler says that it is short of everything.
 const unreported = "the node reports no allocatable resources"
 
-// TestSameAsKubeScheduler holds what the engine says, through the live state, its view, the session and all that is
+// TestSameAsKubeScheduler holds what the engine says, through the cluster state, its view, the session and all that is
 // remembered between questions and cycles, against what kube-scheduler says of the same objects.
 func TestSameAsKubeScheduler(t *testing.T) {
 	score := &score{refusals: map[string]int{}, alone: map[string]int{}}
@@ -155,7 +155,7 @@ func (c *contest) objects() []runtime.Object {
 	return slices.Concat(objects, c.storage(), c.devices(), probed())
 }
 
-// otherEvent is what the state is told of what only the plugins read.
+// otherEvent is the event for objects that only the plugins read.
 var otherEvent = cluster.Event{Kind: cluster.KindOther}
 
 func (c *contest) tell(event cluster.Event) { c.state.Apply(event) }
@@ -201,7 +201,7 @@ func (c *contest) change() {
 	}
 }
 
-// changeObjects changes what neither the live state nor the snapshot holds: the labels of a namespace and what a node can
+// changeObjects changes what neither the cluster state nor the snapshot holds: the labels of a namespace and what a node can
 // attach.
 func (c *contest) changeObjects() {
 	ctx, core, storage := context.Background(), c.client.CoreV1().Namespaces(), c.client.StorageV1().CSINodes()
@@ -239,7 +239,7 @@ func (c *contest) changeObjects() {
 	c.tell(otherEvent)
 }
 
-// changeNode adds the node, removes it, draws it anew, or changes one thing of it.
+// changeNode adds the node, removes it, draws it again, or changes one field.
 func (c *contest) changeNode(name string) {
 	before := c.nodes[name]
 	if before != nil && c.oneIn(12) {
@@ -345,7 +345,7 @@ func task(session *framework.Session, pod *corev1.Pod) *model.Task {
 	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
 }
 
-// scratches tells whether a claim is made with the pod and for nobody else.
+// scratches reports whether a claim is created with the pod and for no other.
 func scratches(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 }

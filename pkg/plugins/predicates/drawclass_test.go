@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
-// changeClass lets the other device class come, go, or name another resource, and waits until everybody knows.
+// changeClass adds or deletes the other device class, or changes its resource, and waits until all informers have it.
 func (c *contest) changeClass() {
 	classes, ctx := c.client.ResourceV1().DeviceClasses(), context.Background()
 	all, err := classes.List(ctx, metav1.ListOptions{})
@@ -48,7 +48,7 @@ func (c *contest) named(class *resourceapi.DeviceClass, uid types.UID) *resource
 	return class
 }
 
-// follow tells the live state of the device classes there are, and waits until both sides know the same.
+// follow updates the cluster state's device classes, and waits until both sides have the same.
 func (c *contest) follow() {
 	all, err := c.client.ResourceV1().DeviceClasses().List(context.Background(), metav1.ListOptions{})
 	if err != nil {

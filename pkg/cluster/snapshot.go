@@ -16,7 +16,7 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
 	s.bringUp(now)
 	for len(s.spoiled) > 0 {
-		s.startOver()
+		s.Rebuild()
 		s.bringUp(now)
 	}
 	return s.snapshot

@@ -102,7 +102,7 @@ func TestAssignedIsAbandoned(t *testing.T) {
 		s.Try(func(statement *Statement) *model.Refusal { return statement.Place(job.Tasks[0], snapshot.Nodes[0]) })
 	}}}
 	before := dump(snapshot)
-	Run(snapshot, profile, Options{Caught: func(Caught) {}})
+	Run(snapshot, profile, Options{OnPanic: func(RecoveredPanic) {}})
 	if dump(snapshot) != before || job.Tasks[0].Isolated != nil {
 		t.Errorf("a pending task is given %v", job.Tasks[0].Isolated)
 	}

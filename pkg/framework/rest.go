@@ -48,7 +48,7 @@ func waits(task *model.Task) bool {
 // that ask for volumes or devices.
 func (s *Session) rest() *rest {
 	snapshot := s.Snapshot
-	if s.decided || s.panics > 0 || snapshot.Version == 0 || snapshot.Passing() {
+	if s.decided || snapshot.Version == 0 || snapshot.Passing() {
 		return nil
 	}
 	for _, job := range snapshot.Jobs {

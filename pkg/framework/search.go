@@ -121,7 +121,7 @@ func (s *Session) Fits(task *model.Task, node *model.Node, room model.Room) bool
 // Plain tells whether, as the session stands, nothing but the task's shape and the room on each node decides where it may
 // go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) Plain(task *model.Task) bool {
-	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+	if s.current = task.Job; s.leftAlone(task.Job) != nil {
 		return false
 	}
 	s.Snapshot.LookAhead(false) // who is about to leave may keep others away still
@@ -135,7 +135,7 @@ func (s *Session) Plain(task *model.Task) bool {
 
 // SelfContained tells whether where the task may go follows from the snapshot alone: as long as that is the same, so is the answer.
 func (s *Session) SelfContained(task *model.Task) bool {
-	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+	if s.current = task.Job; s.leftAlone(task.Job) != nil {
 		return false
 	}
 	s.Snapshot.LookAhead(false) // as Plain does
@@ -152,7 +152,7 @@ func (s *Session) SelfContained(task *model.Task) bool {
 
 // Candidates returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) Candidates(task *model.Task) []*model.Node {
-	if s.turn = task.Job; s.leftAlone(task.Job) != nil {
+	if s.current = task.Job; s.leftAlone(task.Job) != nil {
 		return nil
 	}
 	known := s.memory.known(task.Shape, len(s.Snapshot.Nodes))

@@ -26,9 +26,9 @@ type Options struct {
 	Began func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Memory
-	// Caught receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
-	// cycle goes on. Nil lets panics through.
-	Caught func(Caught)
+	// OnPanic receives the panic of a plugin or an action that has ended the session, on the session's goroutine. Nil lets panics
+	// through.
+	OnPanic func(RecoveredPanic)
 	// Stopwatch measures plugins; nil measures nothing.
 	Stopwatch *Stopwatch
 	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
@@ -78,20 +78,12 @@ type Session struct {
 	// avoiding tells that nodes which jobs avoid are no nodes for them.
 	avoiding bool
 
-	// quarantined are the jobs that nobody is asked about any more, since somebody has panicked over them, and panics is how often
-	// that has happened in this cycle.
+	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
 	quarantined map[model.JobKey]*model.Refusal
-	panics      int
-	// at is the position of the action that is executed. turn is the job that somebody was asked about last, compared are two of
-	// them while they are compared, reserving is whom something is set aside for at the moment: whoever panics does so over them.
-	at        int
-	turn      model.JobKey
-	compared  [2]*model.Job
-	reserving *model.Task
-	// leaving is who is marked for eviction at the moment, or is not any more, picking are the units that victims are picked from, by whom, and for whom:
-	// who panics then may do so over a victim.
-	leaving *model.Task
-	picking *pick
+	// current is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
+	// comparing is true while two jobs are compared.
+	current   model.JobKey
+	comparing bool
 	// sending tells that a decision is being sent out.
 	sending bool
 }
@@ -111,19 +103,13 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		memory:   options.Memory,
 		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
-		promised:    map[types.UID]bool{},
-		quarantined: map[model.JobKey]*model.Refusal{}, laps: options.Stopwatch.laps(),
+		promised: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), laps: options.Stopwatch.laps(),
 	}
 	if s.memory == nil {
 		s.memory = &Memory{}
 	}
 	s.memory.open(profile)
 	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.waiting)
-	for key, held := range snapshot.Held {
-		if held.Code == model.Quarantined {
-			s.quarantined[key] = held
-		}
-	}
 	snapshot.Number()
 	return s
 }
@@ -140,7 +126,7 @@ func (s *Session) open() {
 // Close ends the session: what has lapsed is given back, and closers are called in reverse tier order. What was promised and not placed lapses with it.
 func (s *Session) Close() {
 	s.giveBackLapsed()
-	s.turn = model.JobKey{}
+	s.current = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		start := s.start()
 		closer.CloseSession(s)
@@ -160,32 +146,21 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
-	for {
-		caught := s.catch(s.run)
-		if caught == nil {
-			break
-		}
-		next := s.goOn(caught)
-		if next == nil {
-			return s.refusals
-		}
-		s = next
-	}
-	if s.panics == 0 {
+	if s.runRecovered() {
 		s.verifyRest(before)
 	}
 	return s.refusals
 }
 
-// run executes the actions that are left.
+// run executes the actions.
 func (s *Session) run() {
 	s.began(PartOpen)
 	s.open()
 	s.giveBackUnkept(s.profile.Actions)
-	for ; s.at < len(s.profile.Actions); s.at++ {
-		s.turn = model.JobKey{}
-		s.began(s.profile.Actions[s.at].Name())
-		s.profile.Actions[s.at].Execute(s)
+	for _, action := range s.profile.Actions {
+		s.current = model.JobKey{}
+		s.began(action.Name())
+		action.Execute(s)
 	}
 	s.began(PartClose)
 	s.Close()
@@ -235,15 +210,15 @@ func (s *Session) CompareJobs(a, b *model.Job) int {
 	case other:
 		return -1
 	}
-	s.compared = [2]*model.Job{a, b}
+	s.comparing = true
 	order := firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
-	s.compared = [2]*model.Job{}
+	s.comparing = false
 	return order
 }
 
 // CompareTasks orders two tasks of one job, in total.
 func (s *Session) CompareTasks(a, b *model.Task) int {
-	if s.turn = a.Job; s.leftAlone(a.Job) != nil {
+	if s.current = a.Job; s.leftAlone(a.Job) != nil {
 		return model.CompareTasks(a, b)
 	}
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
@@ -252,7 +227,7 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 // ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that it is held back,
 // else the first validator's refusal.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
-	s.turn = job.Key
+	s.current = job.Key
 	if job.Refused != nil {
 		return job.Refused
 	}
@@ -278,7 +253,7 @@ func (s *Session) LimitQueue(queue *model.Queue) *model.Refusal {
 // GateJob returns why the job may not start as it stands now, nil when it may.
 func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
 	if job != nil { // else the snapshot does not list it
-		if s.turn = job.Key; s.leftAlone(job.Key) != nil {
+		if s.current = job.Key; s.leftAlone(job.Key) != nil {
 			return s.leftAlone(job.Key)
 		}
 	}
@@ -306,7 +281,7 @@ func (s *Session) See(job *model.Job) {
 
 // lookFor makes books and filters show what the task may use: on future room, without those who are about to leave.
 func (s *Session) lookFor(task *model.Task, room model.Room) {
-	s.turn = task.Job
+	s.current = task.Job
 	s.seeFor(task)
 	s.Snapshot.LookAhead(room == model.FutureRoom)
 }

@@ -134,13 +134,13 @@ func (st *Statement) end(task *model.Task, outright bool) *model.Refusal {
 	if refusal := sacrosanct(task); refusal != nil {
 		return refusal
 	}
-	st.session.leaving = task
 	st.session.evicted[task] = mark{was: task.Position, outright: outright}
 	st.session.move(operation{task: task, outright: outright}, model.Position{Status: model.Releasing, Node: task.Node})
+	current := st.session.about(task)
 	for _, observer := range st.session.slots.observe {
 		observer.TaskEvicted(task)
 	}
-	st.session.leaving = nil
+	st.session.current = current
 	return nil
 }
 
@@ -156,12 +156,12 @@ func (st *Statement) Spare(task *model.Task) *model.Refusal {
 	}
 	delete(st.session.evicted, task)
 	before := task.Position
-	st.session.leaving = task
 	st.session.move(operation{task: task, outright: known.outright}, known.was)
+	current := st.session.about(task)
 	for _, observer := range st.session.slots.observe {
 		observer.TaskUndone(task, before)
 	}
-	st.session.leaving = nil
+	st.session.current = current
 	return nil
 }
 
@@ -209,21 +209,24 @@ func (st *Statement) usable() *model.Refusal {
 	return nil
 }
 
-// reserve asks all reservers, or none in the end.
+// reserve asks all reservers, or none in the end. What they keep outlives the session, so that a panic must not leave any of it.
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
-	s.reserving = task
+	defer func() {
+		if value := recover(); value != nil {
+			s.unreserveAll(task)
+			panic(value)
+		}
+	}()
 	for i, reserver := range s.slots.reserve {
 		start := s.start()
 		needed, refusal := reserver.Reserve(task, node)
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
-			s.reserving = nil
 			return false, refusal
 		}
 		prepare = prepare || needed
 	}
-	s.reserving = nil
 	return prepare, nil
 }
 
@@ -250,7 +253,9 @@ func (s *Session) move(op operation, to model.Position) {
 
 // undo takes back everything after the checkpoint, last first.
 func (s *Session) undo(checkpoint int) {
+	current := s.current
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
+		s.about(op.task)
 		was := s.Snapshot.Move(op.task, op.before)
 		if op.isolation != nil {
 			op.task.Isolated = nil
@@ -265,9 +270,6 @@ func (s *Session) undo(checkpoint int) {
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)
 		}
-		if was.Status == model.Releasing || op.before.Status == model.Releasing {
-			s.leaving = op.task
-		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			switch {
 			case op.departed || op.before.Status == model.Promised:
@@ -278,9 +280,8 @@ func (s *Session) undo(checkpoint int) {
 				observer.TaskUndone(op.task, was)
 			}
 		}
-		s.leaving = nil
 	}
-	s.log = s.log[:checkpoint]
+	s.current, s.log = current, s.log[:checkpoint]
 }
 
 // admit asks the gates about every job that got room.

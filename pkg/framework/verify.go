@@ -10,13 +10,6 @@ import (
 // broken is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
 type broken string
 
-// letThrough panics again with what is not to be caught. The stack of the first panic is shown with it.
-func (s *Session) letThrough(what any) {
-	if _, ours := what.(broken); ours || s.sending {
-		panic(what)
-	}
-}
-
 // verify panics when an invariant is broken; it does nothing outside verify mode. fingerprint is what the snapshot must
 // look like, empty when that is open.
 func (s *Session) verify(fingerprint string) {

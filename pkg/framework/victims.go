@@ -40,43 +40,35 @@ func (u *Unit) Priority() int32 {
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
 func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
-	if s.turn = preemptor.Key; s.leftAlone(preemptor.Key) != nil {
+	if s.current = preemptor.Key; s.leftAlone(preemptor.Key) != nil {
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit Unit) bool {
 		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.leftAlone(unit.Job.Key) != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })
 	})
-	s.picking = &pick{purpose, preemptor, allowed}
-	picked, _ := firstDecidedTier(s.pickers(), purpose, preemptor, allowed)
-	s.picking = nil
-	return picked
+	return s.pick(purpose, preemptor, allowed)
 }
 
-// pick is a question to the victim pickers.
-type pick struct {
-	purpose   Purpose
-	preemptor *model.Job
-	units     []Unit
-}
-
-// panicsOver tells whether somebody panics over these units.
-func (s *Session) panicsOver(p *pick, units []Unit) bool {
-	return s.catch(func() { firstDecidedTier(s.slots.victims, p.purpose, p.preemptor, units) }) != nil
-}
-
-// poisonous returns the job of the first unit over which somebody panics who is asked about it alone; nil when it is the question
-// itself, or when it is nobody's job.
-func (s *Session) poisonous(p *pick) *model.Job {
-	if s.panicsOver(p, nil) {
-		return nil
-	}
-	for i := range p.units {
-		if s.panicsOver(p, p.units[i:i+1]) {
-			return p.units[i].Job
+// pick asks the victim pickers. After a panic they are asked about one unit at a time: the panic that repeats is attributed to that
+// unit's job, else the first one to the preemptor.
+func (s *Session) pick(purpose Purpose, preemptor *model.Job, units []Unit) (picked []Unit) {
+	ask := func(units []Unit) { picked, _ = firstDecidedTier(s.pickers(), purpose, preemptor, units) }
+	defer func() {
+		if value := recover(); value != nil {
+			ask(nil)
+			for i := range units {
+				if s.current = preemptor.Key; units[i].Job != nil {
+					s.current = units[i].Job.Key
+				}
+				ask(units[i : i+1])
+			}
+			s.current = preemptor.Key
+			panic(value)
 		}
-	}
-	return nil
+	}()
+	ask(units)
+	return picked
 }
 
 // admitEvictions looks at every job that loses somebody, and at whoever it is lost to.

@@ -9,7 +9,7 @@ import (
 // holds as before. The options' receivers of decisions are not called. A panic of a plugin goes through; the live state then puts
 // the snapshot right when it brings it up to date.
 func Ask(snapshot *model.Snapshot, profile *framework.Profile, options framework.Options, body func(*framework.Session)) {
-	options.Decide, options.Wake, options.Caught = nil, nil, nil
+	options.Decide, options.Wake, options.OnPanic = nil, nil, nil
 	snapshot.Number()
 	mark, viewer, ahead := snapshot.Journal.Mark(), snapshot.Viewer(), snapshot.LooksAhead()
 	session := framework.Open(snapshot, profile, options)

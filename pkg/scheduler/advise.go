@@ -180,7 +180,7 @@ func (s *Scheduler) adviseNames(ctx context.Context, snapshot *model.Snapshot, n
 			return false
 		}
 		var words string
-		s.despitePanics(ctx, partAdvice, func() {
+		s.recoverPanic(ctx, partAdvice, func() {
 			var looks int
 			words, looks = remedy.Name(snapshot, key)
 			left -= 4 * looks
@@ -225,7 +225,7 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 		ask()
 		return
 	}
-	s.despitePanics(ctx, partAdvice, ask)
+	s.recoverPanic(ctx, partAdvice, ask)
 }
 
 // ask returns the advice for one job, and what it has cost.

@@ -70,6 +70,20 @@ func (b backoff) quarantine(key model.JobKey, job types.UID, refusal *model.Refu
 	b[key] = last
 }
 
+// quarantineWith holds a job back with an alike one over which something has panicked: for firstHold, if it was not held back lately, and
+// for as long as the other if something has panicked over both.
+func (b backoff) quarantineWith(key model.JobKey, job types.UID, other hold, now time.Time) {
+	switch last, known := b[key]; {
+	case !known || last.job != job:
+		refusal := *other.refusal
+		refusal.Detail += ", over another job that asks for the same"
+		b[key] = hold{job: job, refusal: &refusal, until: now.Add(firstHold)}
+	case last.refusal.Code == model.Quarantined && last.delay > 0:
+		last.until, last.delay = other.until, other.delay
+		b[key] = last
+	}
+}
+
 // undone holds the job back after its pods were deleted, longer than the last time.
 func (b backoff) undone(key model.JobKey, job types.UID, refusal *model.Refusal, now time.Time) {
 	last := b[key]

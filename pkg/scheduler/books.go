@@ -46,7 +46,7 @@ func (s *Scheduler) letLook(ctx context.Context, now time.Time) {
 	}
 	snapshot := s.state.Snapshot(now)
 	for _, look := range s.looks {
-		s.despitePanics(ctx, partInspection, func() { look(snapshot) })
+		s.recoverPanic(ctx, partInspection, func() { look(snapshot) })
 	}
 	s.looks = nil
 }

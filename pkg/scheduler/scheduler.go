@@ -70,7 +70,7 @@ type Scheduler struct {
 	// faulty are the pods whose binds were refused.
 	faulty   spared
 	starts   *starts
-	mishaps  mishaps
+	panics   panics
 	refusals map[model.JobKey]*model.Refusal
 	advisor  *advisor
 	// echo is when to look once more; see there.
@@ -149,10 +149,12 @@ func (s *Scheduler) step(ctx context.Context) {
 	}
 	s.watchConflicts(ctx, now)
 	s.reportMalformed(ctx)
-	if s.cycle.due(now) {
-		s.runCycle(ctx)
+	for range maxPanicsInStep {
+		if s.cycle.due(now) {
+			s.runCycle(ctx)
+		}
 	}
-	if s.reports.due(now) && !s.cycle.insideBurst { // else the reasons are those of a cycle that knew less
+	if s.reports.due(now) && !s.cycle.insideBurst && !s.cycle.due(now) { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
 	s.settle(ctx, s.machine.Tick(now))
@@ -201,7 +203,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.cycle.at(now.Add(s.options.Period))
-	if s.stalled(ctx, now) || s.unchanged(now) {
+	if s.cyclesSuspended(ctx, now) || s.unchanged(now) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)
@@ -214,7 +216,10 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.stopwatch(s.options.Clock.Now),
 		Began:  func(part string) { watch.begin(part) },
-		Caught: func(caught framework.Caught) { watch.cycle.Panics++; s.caught(ctx, caught, now) },
+		OnPanic: func(recovered framework.RecoveredPanic) {
+			watch.cycle.Panics++
+			s.recovered(ctx, snapshot, recovered, now)
+		},
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
 				expires = at
@@ -241,7 +246,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.last.expireBy(s.echo, s.echo.After(now))
-	s.afterPanics(now)
+	s.afterPanic(now)
 	s.cycle.notAfter(s.last.expires)
 	if watch.cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
@@ -261,7 +266,11 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	over, pass := s.endStarts(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
 	var until time.Time
-	snapshot.Held, until = s.backoff.held(snapshot, now)
+	held := now
+	if s.panics.row > 0 {
+		held = s.panics.since
+	}
+	snapshot.Held, until = s.backoff.held(snapshot, held)
 	maps.Copy(snapshot.Held, over)
 	pass = sooner(pass, until)
 	snapshot.Avoided, until = s.avoided.now(snapshot, now)

@@ -20,7 +20,7 @@ import (
 func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
 	now := s.options.Clock.Now()
 	for _, outcome := range outcomes {
-		why := s.despite(ctx, partOutcomes, outcome.Job, now, func() { s.settleOne(ctx, outcome, now) })
+		why := s.quarantineOnPanic(ctx, partOutcomes, outcome.Job, now, func() { s.settleOne(ctx, outcome, now) })
 		if why == nil {
 			continue
 		}
@@ -105,7 +105,7 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 
 // resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
 func (s *Scheduler) resolve(ctx context.Context, doubt doubt, now time.Time) {
-	why := s.despite(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
+	why := s.quarantineOnPanic(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
 	if why != nil {
 		s.doubts.renew(doubt, now)
 	}
@@ -134,7 +134,7 @@ func (s *Scheduler) giveBackStranded(ctx context.Context, snapshot *model.Snapsh
 		if !slices.ContainsFunc(waiting, holds) {
 			continue
 		}
-		s.despite(ctx, partReservations, job.Key, now, func() {
+		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
 			for _, task := range waiting {
 				if holds(task) && s.options.Reservations.Strand(task.Pod) {
 					s.machine.GiveBack(now, task.PodRef)

@@ -244,7 +244,7 @@ func (s *Scheduler) endStarts(
 		if !job.Gang() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
 			continue
 		}
-		refusal := s.despite(ctx, partStarts, job.Key, now, func() {
+		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
 			why, again := s.endStart(ctx, job, now)
 			wake = sooner(wake, again)
 			if why != nil {

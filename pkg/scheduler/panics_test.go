@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ type faulty struct {
 func (faulty) Name() string { return "faulty" }
 
 func (f faulty) ValidateJob(job *model.Job) *model.Refusal {
-	if job.Key.Name == *f.job {
+	if *f.job != "" && strings.HasPrefix(job.Key.Name, *f.job) {
 		*f.times++
 		_ = job.Tasks[len(job.Tasks)]
 	}
@@ -92,6 +93,44 @@ func TestPanicQuarantinesOneJob(t *testing.T) {
 	w.play(t.Context(), 10*time.Second)
 	if c := w.condition("bad"); c.Status != "True" {
 		t.Errorf("mended, and %+v", c)
+	}
+}
+
+// TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds: a plugin panics over every one of them, alike or not, and they come first.
+func TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds(t *testing.T) {
+	for name, request := range map[string]func(i int) string{
+		"alike":     func(int) string { return "1" },
+		"different": func(i int) string { return fmt.Sprint(i+1) + "m" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, f, sum := newFaultyWorld(t)
+			w.loop.options.Verify = false
+			*f.job = "bad"
+			for i := range 1000 {
+				w.gangOf(fmt.Sprintf("bad-%04d", i), request(i))
+			}
+			w.gang("good", 2, 2) // like the first of them
+			w.gangOf("odd", "3") // like none
+			began := time.Now()
+			w.play(t.Context(), 2*time.Second)
+			t.Logf("%v panics, %s of the processor's time", sum("tutti_quarantined_total"), time.Since(began))
+			for _, other := range []string{"good", "odd"} {
+				if c := w.condition(other); c == nil || c.Status != "True" {
+					t.Errorf("%s waits: %+v", other, c)
+				}
+			}
+			if c := w.condition("bad-0999"); c == nil || c.Reason != "Quarantined" {
+				t.Errorf("the last job over which the plugin panics is %+v", c)
+			}
+			// In the long run as well: one that comes later waits no longer.
+			w.play(t.Context(), time.Minute)
+			w.gang("late", 1, 1)
+			w.play(t.Context(), 2*time.Second)
+			if c := w.condition("late"); c == nil || c.Status != "True" {
+				t.Errorf("the late job waits: %+v", c)
+			}
+			t.Logf("%v panics in a minute", sum("tutti_quarantined_total"))
+		})
 	}
 }
 

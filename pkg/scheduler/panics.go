@@ -1,0 +1,134 @@
+package scheduler
+
+import (
+	"context"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file answers panics at the edge of a cycle, and of each step that the loop takes for one job beside cycles: a panic is logged
+// and counted, and the job that it is about is held back, with the jobs that are alike.
+
+// The steps of the loop beside cycles, as logs and metrics name them after a panic.
+const (
+	partStarts       = "starts"
+	partOutcomes     = "outcomes"
+	partReservations = "reservations"
+	partAdvice       = "advice"
+	partInspection   = "inspection"
+)
+
+// maxPanicsInStep is how many cycles may panic before the loop looks after events and replies again. The next step goes on with the jobs
+// that had no turn.
+const maxPanicsInStep = 16
+
+// panics are the cycles that have panicked in a row. The zero panics are none.
+//
+// Invariant: in a row of cycles that panic, each holds back one more job, and none is tried again before a cycle has run to its end.
+// So a row is no longer than there are jobs over which something panics, and delays the others by that many cycles at most.
+type panics struct {
+	row   int
+	since time.Time
+	// until is when the next cycle may run after a panic that is about no single job, delay how long after it.
+	until time.Time
+	delay time.Duration
+	// last is the panic of the cycle that runs, nil when there was none.
+	last *framework.RecoveredPanic
+}
+
+// recovered takes note of the panic that has ended a cycle. When it is the second in a row the state is made again, since the first may
+// have left something broken in it.
+func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, recovered framework.RecoveredPanic, now time.Time) {
+	s.options.Metrics.panicked(recovered.Where)
+	p := &s.panics
+	if p.last = &recovered; p.row == 0 {
+		p.since = now
+	}
+	if p.row++; p.row == 2 {
+		s.memory = framework.Memory{}
+		s.state.Rebuild()
+	}
+	log := klog.FromContext(ctx).WithValues("where", recovered.Where, "reason", recovered.Refusal.Detail, "stack", recovered.Stack)
+	if recovered.Job == nil {
+		p.delay = min(longestHold, max(firstHold, 2*p.delay))
+		p.until = now.Add(p.delay)
+		log.Error(nil, "Cycle failed")
+		return
+	}
+	log.Error(nil, "Job quarantined", "job", recovered.Job.Key.Described())
+	s.quarantine(snapshot, recovered.Job, recovered.Refusal, now)
+}
+
+// afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no single job.
+func (s *Scheduler) afterPanic(now time.Time) {
+	p := &s.panics
+	s.options.Metrics.failed(p.last != nil && p.last.Job == nil)
+	switch {
+	case p.last == nil:
+		*p = panics{}
+		return
+	case p.last.Job == nil:
+		s.cycle.at(p.until)
+	default:
+		s.cycle.at(now)
+	}
+	p.last, s.last.changed = nil, true
+}
+
+// cyclesSuspended reports whether no cycle may run yet. Starts end in their time all the same.
+func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
+	if !now.Before(s.panics.until) {
+		return false
+	}
+	s.cycle.at(s.panics.until)
+	s.endOverdue(ctx, now)
+	return true
+}
+
+// quarantine holds a job back over which something has panicked. Jobs that are alike are held back with it: for firstHold, once, so that
+// all others have their turn first, and as long as the job itself if something has panicked over them as well.
+func (s *Scheduler) quarantine(snapshot *model.Snapshot, job *model.Job, refusal *model.Refusal, now time.Time) {
+	s.backoff.quarantine(job.Key, job.UID, refusal, now)
+	for _, other := range snapshot.Jobs {
+		if other != job && alike(job, other) {
+			s.backoff.quarantineWith(other.Key, other.UID, s.backoff[job.Key], now)
+		}
+	}
+}
+
+// alike reports whether two jobs ask the same of the scheduler.
+func alike(a, b *model.Job) bool {
+	return a.MinMember == b.MinMember && a.Priority == b.Priority && len(a.Tasks) > 0 &&
+		slices.EqualFunc(a.Tasks, b.Tasks, func(a, b *model.Task) bool {
+			return a.Shape == b.Shape && a.Role == b.Role && a.Status == model.Pending && b.Status == model.Pending
+		})
+}
+
+// quarantineOnPanic does something for a job beside cycles. After a panic the job is held back, why is returned, and the loop goes on with
+// the others; what was done before the panic stands.
+func (s *Scheduler) quarantineOnPanic(ctx context.Context, where string, key model.JobKey, now time.Time, do func()) (why *model.Refusal) {
+	defer func() {
+		if value := recover(); value != nil {
+			why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + model.OneLine(value)}
+			s.options.Metrics.panicked(where)
+			if job := s.state.Job(key); job != nil {
+				s.backoff.quarantine(key, job.UID, why, now)
+			}
+			klog.FromContext(ctx).Error(nil, "Job quarantined", "job", key.Described(), "where", where, "reason", why.Detail,
+				"stack", string(debug.Stack()))
+		}
+	}()
+	do()
+	return nil
+}
+
+// recoverPanic does something that is about no single job, and that the loop can do without.
+func (s *Scheduler) recoverPanic(ctx context.Context, where string, do func()) {
+	s.quarantineOnPanic(ctx, where, model.JobKey{}, time.Time{}, do)
+}

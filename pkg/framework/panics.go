@@ -46,7 +46,9 @@ func (s *Session) runRecovered() (whole bool) {
 		}
 		recovered.Job = s.jobOfPanic()
 		s.Abandon()
-		s.refuseRest(&recovered)
+		if recovered.Job == nil {
+			s.refuseRest(&recovered)
+		}
 		s.options.OnPanic(recovered)
 	}()
 	s.run()
@@ -137,19 +139,17 @@ func (s *Session) refuseRest(recovered *RecoveredPanic) {
 			s.refusals[job.Key] = refusal
 		}
 	}
-	if recovered.Job != nil {
-		s.Refuse(recovered.Job, recovered.Refusal)
-	}
 }
 
 // quarantinedIn returns the jobs that are held back because of a panic; nil when there are none.
-func quarantinedIn(snapshot *model.Snapshot) (quarantined map[model.JobKey]*model.Refusal) {
-	for key, held := range snapshot.Held {
-		if held.Code == model.Quarantined {
-			if quarantined == nil {
-				quarantined = map[model.JobKey]*model.Refusal{}
-			}
-			quarantined[key] = held
+func quarantinedIn(snapshot *model.Snapshot) map[*model.Job]bool {
+	if len(snapshot.Held) == 0 {
+		return nil
+	}
+	quarantined := map[*model.Job]bool{}
+	for _, job := range snapshot.Jobs {
+		if held := snapshot.Held[job.Key]; held != nil && held.Code == model.Quarantined {
+			quarantined[job] = true
 		}
 	}
 	return quarantined
@@ -160,7 +160,10 @@ func (s *Session) leftAlone(key model.JobKey) *model.Refusal {
 	if len(s.quarantined) == 0 {
 		return nil
 	}
-	return s.quarantined[key]
+	if held := s.Snapshot.Held[key]; held != nil && held.Code == model.Quarantined {
+		return held
+	}
+	return nil
 }
 
 // panicked returns the name of the innermost plugin or action on the stack of the panic; to be called while it goes on.

@@ -79,7 +79,7 @@ type Session struct {
 	avoiding bool
 
 	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
-	quarantined map[model.JobKey]*model.Refusal
+	quarantined map[*model.Job]bool
 	// current is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// comparing is true while two jobs are compared.
 	current   model.JobKey
@@ -202,7 +202,7 @@ func (s *Session) CompareQueues(a, b *model.Queue) int {
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
-	switch alone, other := s.leftAlone(a.Key) != nil, s.leftAlone(b.Key) != nil; {
+	switch alone, other := s.quarantined[a], s.quarantined[b]; {
 	case alone && other:
 		return model.CompareJobs(a, b)
 	case alone:

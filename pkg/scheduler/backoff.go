@@ -130,7 +130,7 @@ func (b backoff) succeeded(key model.JobKey) {
 func (b backoff) held(
 	snapshot *model.Snapshot, now time.Time,
 ) (refusals map[model.JobKey]*model.Refusal, wake time.Time) {
-	refusals = map[model.JobKey]*model.Refusal{}
+	refusals = make(map[model.JobKey]*model.Refusal, len(b))
 	for key, hold := range b {
 		job := snapshot.Job(key)
 		switch {

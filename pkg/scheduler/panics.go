@@ -38,8 +38,9 @@ type panics struct {
 	// until is when the next cycle may run after a panic that is about no single job, delay how long after it.
 	until time.Time
 	delay time.Duration
-	// last is the panic of the cycle that runs, nil when there was none.
-	last *framework.RecoveredPanic
+	// last is the last panic of the row; ended tells that the cycle which runs ended with it.
+	last  *framework.RecoveredPanic
+	ended bool
 }
 
 // recovered takes note of the panic that has ended a cycle. When it is the second in a row the state is made again, since the first may
@@ -47,14 +48,18 @@ type panics struct {
 func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, recovered framework.RecoveredPanic, now time.Time) {
 	s.options.Metrics.panicked(recovered.Where)
 	p := &s.panics
-	if p.last = &recovered; p.row == 0 {
+	before := p.last
+	if p.last, p.ended = &recovered, true; p.row == 0 {
 		p.since = now
 	}
 	if p.row++; p.row == 2 {
 		s.memory = framework.Memory{}
 		s.state.Rebuild()
 	}
-	log := klog.FromContext(ctx).WithValues("where", recovered.Where, "reason", recovered.Refusal.Detail, "stack", recovered.Stack)
+	log := klog.FromContext(ctx).WithValues("where", recovered.Where, "reason", recovered.Refusal.Detail)
+	if before == nil || before.Refusal.Detail != recovered.Refusal.Detail { // else it is the same, over another job
+		log = log.WithValues("stack", recovered.Stack)
+	}
 	if recovered.Job == nil {
 		p.delay = min(longestHold, max(firstHold, 2*p.delay))
 		p.until = now.Add(p.delay)
@@ -68,9 +73,9 @@ func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, rec
 // afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no single job.
 func (s *Scheduler) afterPanic(now time.Time) {
 	p := &s.panics
-	s.options.Metrics.failed(p.last != nil && p.last.Job == nil)
+	s.options.Metrics.failed(p.ended && p.last.Job == nil)
 	switch {
-	case p.last == nil:
+	case !p.ended:
 		*p = panics{}
 		return
 	case p.last.Job == nil:
@@ -78,7 +83,7 @@ func (s *Scheduler) afterPanic(now time.Time) {
 	default:
 		s.cycle.at(now)
 	}
-	p.last, s.last.changed = nil, true
+	p.ended, s.last.changed = false, true
 }
 
 // cyclesSuspended reports whether no cycle may run yet. Starts end in their time all the same.

@@ -215,7 +215,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.stopwatch(s.options.Clock.Now),
-		Began:  func(part string) { watch.begin(part) },
+		Began: func(part string) { watch.begin(part) },
 		OnPanic: func(recovered framework.RecoveredPanic) {
 			watch.cycle.Panics++
 			s.recovered(ctx, snapshot, recovered, now)

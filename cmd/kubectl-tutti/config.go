@@ -12,8 +12,8 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/configuration"
-	"github.com/tutti-sched/tutti/pkg/inspect"
 )
 
 func newConfig(a *access) *cobra.Command {
@@ -143,8 +143,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := k.checkOutput(); err != nil {
 				return err
 			}
-			var shown inspect.Config
-			if err := k.ask(command.Context(), inspect.PathConfig, &shown); err != nil {
+			var shown debugapi.Config
+			if err := k.ask(command.Context(), debugapi.PathConfig, &shown); err != nil {
 				return err
 			}
 			if printed, err := k.structured(command.OutOrStdout(), shown); printed {
@@ -159,7 +159,7 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // writeConfig prints the configuration as a file that could be used again: all else is in comments.
-func writeConfig(p *paper.Paper, shown *inspect.Config) {
+func writeConfig(p *paper.Paper, shown *debugapi.Config) {
 	comment := func(style paper.Style, text string) {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 			p.Printf("%s\n", p.Paint(style, strings.TrimRight("# "+line, " ")))

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
-	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 func newCycle(a *access) *cobra.Command {
@@ -37,8 +37,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if last < 1 {
 				return fmt.Errorf("--last %d: must be at least 1", last)
 			}
-			var cycles inspect.Cycles
-			if err := k.ask(command.Context(), inspect.PathCycles, &cycles); err != nil {
+			var cycles debugapi.Cycles
+			if err := k.ask(command.Context(), debugapi.PathCycles, &cycles); err != nil {
 				return err
 			}
 			latest(&cycles, last, deciding)
@@ -56,8 +56,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // latest leaves the last so many cycles, of those that decided something if that is wanted.
-func latest(cycles *inspect.Cycles, last int, deciding bool) {
-	left := []*inspect.Cycle{}
+func latest(cycles *debugapi.Cycles, last int, deciding bool) {
+	left := []*debugapi.Cycle{}
 	for _, cycle := range cycles.Cycles {
 		if len(left) < last && (!deciding || cycle.Decided > 0) {
 			left = append(left, cycle)
@@ -66,7 +66,7 @@ func latest(cycles *inspect.Cycles, last int, deciding bool) {
 	cycles.Cycles = left
 }
 
-func writeCycles(p *paper.Paper, cycles *inspect.Cycles, wide bool) {
+func writeCycles(p *paper.Paper, cycles *debugapi.Cycles, wide bool) {
 	if len(cycles.Cycles) == 0 {
 		if !cycles.Leading {
 			p.Printf("This scheduler does not lead: it runs no cycles.\n")
@@ -97,7 +97,7 @@ func writeCycles(p *paper.Paper, cycles *inspect.Cycles, wide bool) {
 }
 
 // parts writes the parts that took longest to say, in their order: "snapshot 1ms, allocate 3ms".
-func parts(cycle *inspect.Cycle) string {
+func parts(cycle *debugapi.Cycle) string {
 	var texts []string
 	for _, part := range cycle.Parts {
 		if part.Took.Duration >= time.Microsecond {
@@ -108,7 +108,7 @@ func parts(cycle *inspect.Cycle) string {
 }
 
 // decisions are rows with what was decided for each job.
-func decisions(cycle *inspect.Cycle) [][]paper.Cell {
+func decisions(cycle *debugapi.Cycle) [][]paper.Cell {
 	var rows [][]paper.Cell
 	say := func(text string) {
 		rows = append(rows, []paper.Cell{{}, {}, {}, {}, {}, {}, {}, {}, {}, {Text: text, Style: paper.Faint}})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/reach"
-	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -68,8 +68,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 			if err := k.checkOutput(outputWide); err != nil {
 				return err
 			}
-			var nodes inspect.Nodes
-			if err := k.ask(command.Context(), inspect.PathNodes, &nodes); err != nil {
+			var nodes debugapi.Nodes
+			if err := k.ask(command.Context(), debugapi.PathNodes, &nodes); err != nil {
 				return err
 			}
 			if err := pick(&nodes, names); err != nil {
@@ -87,13 +87,13 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // pick leaves the nodes of these names, all when there are none.
-func pick(nodes *inspect.Nodes, names []string) error {
+func pick(nodes *debugapi.Nodes, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	var picked []inspect.Node
+	var picked []debugapi.Node
 	for _, name := range names {
-		i := slices.IndexFunc(nodes.Nodes, func(n inspect.Node) bool { return n.Name == name })
+		i := slices.IndexFunc(nodes.Nodes, func(n debugapi.Node) bool { return n.Name == name })
 		if i < 0 {
 			return fmt.Errorf("the scheduler knows no node %q", name)
 		}
@@ -103,7 +103,7 @@ func pick(nodes *inspect.Nodes, names []string) error {
 	return nil
 }
 
-func writeNodes(p *paper.Paper, nodes *inspect.Nodes, wide bool) {
+func writeNodes(p *paper.Paper, nodes *debugapi.Nodes, wide bool) {
 	if len(nodes.Nodes) == 0 {
 		p.Printf("The scheduler knows no nodes.\n")
 		return
@@ -143,7 +143,7 @@ func writeNodes(p *paper.Paper, nodes *inspect.Nodes, wide bool) {
 }
 
 // columns returns the resources that are shown: the usual two, and those that not every node has.
-func columns(nodes *inspect.Nodes, wide bool) (names []corev1.ResourceName, isolatedAny bool) {
+func columns(nodes *debugapi.Nodes, wide bool) (names []corev1.ResourceName, isolatedAny bool) {
 	names = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	hidden := []corev1.ResourceName{corev1.ResourcePods, isolated.Resource}
 	if !wide {
@@ -167,14 +167,14 @@ func shortName(name corev1.ResourceName) string {
 	return text[strings.LastIndex(text, "/")+1:]
 }
 
-func nameCell(node *inspect.Node) paper.Cell {
+func nameCell(node *debugapi.Node) paper.Cell {
 	if node.Unschedulable || node.Refused != "" {
 		return paper.Cell{Text: node.Name + " !", Style: paper.Warning}
 	}
 	return paper.Cell{Text: node.Name}
 }
 
-func roomCell(node *inspect.Node, name corev1.ResourceName) paper.Cell {
+func roomCell(node *debugapi.Node, name corev1.ResourceName) paper.Cell {
 	all, has := node.Allocatable[name]
 	if !has {
 		return paper.Cell{Text: "-", Style: paper.Faint}
@@ -200,7 +200,7 @@ func amount(name corev1.ResourceName, quantity resource.Quantity) string {
 	return quantity.String()
 }
 
-func isolatedCell(node *inspect.Node) paper.Cell {
+func isolatedCell(node *debugapi.Node) paper.Cell {
 	switch {
 	case node.Isolated == nil:
 		return paper.Cell{Text: "-", Style: paper.Faint}
@@ -211,7 +211,7 @@ func isolatedCell(node *inspect.Node) paper.Cell {
 }
 
 // keptText says for whom room is kept; how much of what only when there is space for it.
-func keptText(kept []inspect.Kept, wide bool) string {
+func keptText(kept []debugapi.Kept, wide bool) string {
 	if len(kept) == 0 {
 		return "-"
 	}
@@ -252,7 +252,7 @@ func amounts(list corev1.ResourceList) string {
 	return strings.Join(texts, " ")
 }
 
-func freeCPUs(node *inspect.Node) string {
+func freeCPUs(node *debugapi.Node) string {
 	if node.Isolated == nil {
 		return "-"
 	}
@@ -270,7 +270,7 @@ func freeCPUs(node *inspect.Node) string {
 	return "-"
 }
 
-func remark(node *inspect.Node) string {
+func remark(node *debugapi.Node) string {
 	var remarks []string
 	if node.Unschedulable {
 		remarks = append(remarks, "cordoned")

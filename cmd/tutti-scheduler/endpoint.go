@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/configuration"
-	"github.com/tutti-sched/tutti/pkg/inspect"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // The files of --tls-cert-dir, named as in a Secret of type kubernetes.io/tls.
@@ -38,7 +38,7 @@ func (o *options) checkCertificates() error {
 
 // endpoint says how metrics and what the scheduler shows of itself are served: by HTTPS, to those who send a token that the API
 // server knows (else 401) of somebody who may get the path (else 403).
-func (o *options) endpoint(source inspect.Source) server.Options {
+func (o *options) endpoint(source debugapi.Source) server.Options {
 	return server.Options{
 		BindAddress:    o.metricsAddress,
 		SecureServing:  true,
@@ -55,12 +55,12 @@ func (o *options) endpoint(source inspect.Source) server.Options {
 }
 
 // shownConfig is what is shown of the configuration.
-func shownConfig(report configuration.Report) *inspect.Config {
-	shown := &inspect.Config{
+func shownConfig(report configuration.Report) *debugapi.Config {
+	shown := &debugapi.Config{
 		Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
 	}
 	if refused := report.Refused; refused != nil {
-		shown.Refused = &inspect.RefusedConfig{
+		shown.Refused = &debugapi.RefusedConfig{
 			Revision: revision(refused.Version), At: refused.At, Error: strings.Join(refused.Problems, "\n"),
 		}
 	}
@@ -76,10 +76,10 @@ func revision(version configuration.Version) string {
 }
 
 // documents is where what the endpoint shows comes from.
-func (p *process) documents() inspect.Source {
-	return inspect.Source{
-		Nodes:  scheduler.NewBookkeeper(p.loop).Nodes,
+func (p *process) documents() debugapi.Source {
+	return debugapi.Source{
+		Nodes:  debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
 		Cycles: p.loop.Cycles,
-		Config: func() *inspect.Config { return shownConfig(p.live.Report()) },
+		Config: func() *debugapi.Config { return shownConfig(p.live.Report()) },
 	}
 }

@@ -21,7 +21,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 // judge is an API server that knows two tokens: "good" of somebody who may get everything that the endpoint serves, "poor" of
@@ -63,12 +63,12 @@ func judge(t *testing.T) *httptest.Server {
 func serve(t *testing.T, o *options) (address string) {
 	t.Helper()
 	o.metricsAddress = "127.0.0.1:0"
-	s, err := server.NewServer(o.endpoint(inspect.Source{
-		Nodes: func(context.Context) (*inspect.Nodes, error) {
-			return &inspect.Nodes{Nodes: []inspect.Node{{Name: "n1"}}}, nil
+	s, err := server.NewServer(o.endpoint(debugapi.Source{
+		Nodes: func(context.Context) (*debugapi.Nodes, error) {
+			return &debugapi.Nodes{Nodes: []debugapi.Node{{Name: "n1"}}}, nil
 		},
-		Cycles: func() *inspect.Cycles { return &inspect.Cycles{Total: 7} },
-		Config: func() *inspect.Config { return &inspect.Config{Source: "built in"} },
+		Cycles: func() *debugapi.Cycles { return &debugapi.Cycles{Total: 7} },
+		Config: func() *debugapi.Config { return &debugapi.Config{Source: "built in"} },
 	}), &rest.Config{Host: judge(t).URL}, http.DefaultClient)
 	if err != nil {
 		t.Fatal(err)
@@ -125,8 +125,8 @@ func ask(t *testing.T, method, url, token string) (status int, text string, show
 func TestEndpointServesThoseWhoMay(t *testing.T) {
 	address := serve(t, &options{})
 	for path, want := range map[string]string{
-		"/metrics": "go_goroutines", inspect.PathNodes: `"name":"n1"`, inspect.PathCycles: `"total":7`,
-		inspect.PathConfig: `"source":"built in"`,
+		"/metrics": "go_goroutines", debugapi.PathNodes: `"name":"n1"`, debugapi.PathCycles: `"total":7`,
+		debugapi.PathConfig: `"source":"built in"`,
 	} {
 		for token, status := range map[string]int{
 			"": http.StatusUnauthorized, "forged": http.StatusUnauthorized, "poor": http.StatusForbidden, "good": http.StatusOK,
@@ -140,7 +140,7 @@ func TestEndpointServesThoseWhoMay(t *testing.T) {
 			}
 		}
 	}
-	if status, _, _ := ask(t, http.MethodPost, "https://"+address+inspect.PathNodes, "good"); status != http.StatusForbidden {
+	if status, _, _ := ask(t, http.MethodPost, "https://"+address+debugapi.PathNodes, "good"); status != http.StatusForbidden {
 		t.Errorf("POST: status %d", status) // the API server was asked for another verb
 	}
 	if status, _, _ := ask(t, http.MethodGet, "http://"+address+"/metrics", "good"); status != http.StatusBadRequest {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -148,7 +149,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 	kube.Seal()
 	state.Translate(profile.Translators())
 	writer.UseBinders(profile.PodBinders())
-	measured, err := scheduler.NewMetrics(metrics.Registry)
+	measured, err := telemetry.New(metrics.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

@@ -11,7 +11,7 @@ bench-full: ## The same with every size and more rounds (hours).
 	cd lab && go run ./cmd/lab bench all --full $(ARGS)
 
 bench-go: ## Run the Go benchmarks of single packages.
-	go test -run '^$$' -bench . -benchmem ./pkg/...
+	go test -run '^$$' -bench . -benchmem ./pkg/... ./internal/...
 
 .PHONY: openb
 openb: ## Let the scheduler work off real traces and audit what it leaves (DATA=folder).

@@ -17,9 +17,9 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/inspect"
 )
 
 // kubelet is a node's part of port-forwards: whatever pod and port they are for, they lead to the address.
@@ -135,7 +135,7 @@ func TestAsksTheLeaderThroughTheAPIServer(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var nodes inspect.Nodes
+		var nodes debugapi.Nodes
 		if err := json.Unmarshal([]byte(text), &nodes); err != nil {
 			return err
 		}

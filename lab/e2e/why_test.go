@@ -11,8 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/inspect"
 )
 
 // readerAccount makes an account that may read the PodGroups and pods of a namespace and nothing else, and returns its kubeconfig.
@@ -123,7 +123,7 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 	}
 	env.Eventually(t, patience, func() error {
 		text, err := ask("nodes", "show-0", "show-1", "-o", "json")
-		var nodes inspect.Nodes
+		var nodes debugapi.Nodes
 		if err = errors.Join(err, json.Unmarshal([]byte(text), &nodes)); err != nil {
 			return err
 		}

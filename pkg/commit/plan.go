@@ -65,7 +65,7 @@ func (m *Machine) overtake(now time.Time, decision model.Decision) {
 
 // takesBack tells whether a decision gives room back.
 func takesBack(decision model.Decision) bool {
-	return slices.ContainsFunc(decision.Promises, func(promise model.Promise) bool { return promise.Node == "" })
+	return slices.ContainsFunc(decision.Promises, model.Promise.Releases)
 }
 
 // bereave ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.

@@ -38,7 +38,7 @@ func (s *Session) runRecovered() (whole bool) {
 			return
 		}
 		if _, invariant := value.(broken); invariant || s.sending {
-			panic(value)
+			rethrow(value)
 		}
 		recovered := RecoveredPanic{Where: s.panicked(), Stack: string(debug.Stack())}
 		recovered.Refusal = &model.Refusal{

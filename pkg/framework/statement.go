@@ -214,7 +214,7 @@ func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, ref
 	defer func() {
 		if value := recover(); value != nil {
 			s.unreserveAll(task)
-			panic(value)
+			rethrow(value)
 		}
 	}()
 	for i, reserver := range s.slots.reserve {

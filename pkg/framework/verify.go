@@ -10,6 +10,9 @@ import (
 // broken is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
 type broken string
 
+// rethrow lets a recovered panic go on.
+func rethrow(value any) { panic(value) }
+
 // verify panics when an invariant is broken; it does nothing outside verify mode. fingerprint is what the snapshot must
 // look like, empty when that is open.
 func (s *Session) verify(fingerprint string) {

@@ -64,7 +64,7 @@ func (s *Session) pick(purpose Purpose, preemptor *model.Job, units []Unit) (pic
 				ask(units[i : i+1])
 			}
 			s.current = preemptor.Key
-			panic(value)
+			rethrow(value)
 		}
 	}()
 	ask(units)

@@ -54,6 +54,9 @@ type Promise struct {
 	Node string
 }
 
+// Releases reports whether the promise ends an earlier one.
+func (p Promise) Releases() bool { return p.Node == "" }
+
 // Decision is what one statement decided for one job, committed as one unit: its effect is assumed in the live state before
 // the first call leaves; or, of no job, that a pod ends for nobody's sake. Evictions come with Promises: others end so that the job can start where it was promised to. Promises
 // alone move to other room what others have ended for before.

@@ -132,6 +132,14 @@ type Task struct {
 	Refused *Refusal
 }
 
+// IsBound reports whether the API server has the task on a node, or done: an assumed bind does not count.
+func (t *Task) IsBound() bool {
+	return t.Status == Bound || t.Status == Running || t.Status == Succeeded
+}
+
+// Exists reports whether the task counts towards the minimum, or would if it had a node.
+func (t *Task) Exists() bool { return t.Status.Counts() || t.Status == Pending && !t.Gated }
+
 // Leaves tells whether the task's room is being released and can be counted on.
 func (t *Task) Leaves() bool { return t.Status == Releasing && !t.Stuck }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -75,7 +76,7 @@ func TestEverydayCases(t *testing.T) {
 	if told := notes(calls, "trainnig-0"); !slices.Contains(told, "Warning FailedScheduling: "+misspelt) {
 		t.Errorf("the misspelt pod's events are %q", told)
 	}
-	if c := podScheduled(w.pods["trainnig-0"]); c == nil || c.Reason != string(model.GroupNotFound) ||
+	if c := report.PodScheduled(w.pods["trainnig-0"]); c == nil || c.Reason != string(model.GroupNotFound) ||
 		c.Message != misspelt {
 		t.Errorf("the misspelt pod's condition is %+v", c)
 	}

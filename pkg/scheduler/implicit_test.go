@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -50,7 +51,7 @@ func (w *world) change(name string, alter func(*corev1.Pod)) {
 func (w *world) told(name string) *corev1.PodCondition {
 	for _, pod := range w.pods {
 		if pod.Name == name {
-			return podScheduled(pod)
+			return report.PodScheduled(pod)
 		}
 	}
 	return nil
@@ -133,13 +134,13 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
 	for _, call := range calls {
-		if call.Kind == commit.CallEvent && call.Write.Event.Reason == reasonUndone {
+		if call.Kind == commit.CallEvent && call.Write.Event.Reason == report.ReasonStartUndone {
 			if about := call.Write.Event.Regarding; about.Kind != "Job" || about.Name != "mpi" || about.UID != "job-mpi" {
 				t.Errorf("the event is about %+v", about)
 			}
 		}
 	}
-	if notes := events(calls, reasonUndone); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3 were bound in time") {
+	if notes := events(calls, report.ReasonStartUndone); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3 were bound in time") {
 		t.Errorf("events %q", notes)
 	}
 	w.refuse = nil

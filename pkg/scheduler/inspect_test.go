@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/inspect"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -21,7 +21,7 @@ func TestHistoryTellsWhatACycleDid(t *testing.T) {
 	if !cycles.Leading || cycles.Total == 0 || len(cycles.Cycles) != int(cycles.Total) {
 		t.Fatalf("%d cycles of %d, leading: %v", len(cycles.Cycles), cycles.Total, cycles.Leading)
 	}
-	var decided *inspect.Cycle
+	var decided *debugapi.Cycle
 	for _, cycle := range cycles.Cycles {
 		if cycle.Decided > 0 {
 			decided = cycle
@@ -30,16 +30,16 @@ func TestHistoryTellsWhatACycleDid(t *testing.T) {
 	if decided == nil {
 		t.Fatal("no cycle decided anything")
 	}
-	want := inspect.Decision{Job: "default/gang", Binds: 2}
+	want := debugapi.Decision{Job: "default/gang", Binds: 2}
 	if decided.Binds != 2 || decided.Decided != 1 || decided.Waiting != 1 || decided.Jobs != 2 || decided.Nodes != 1 ||
-		!slices.Equal(decided.Decisions, []inspect.Decision{want}) {
+		!slices.Equal(decided.Decisions, []debugapi.Decision{want}) {
 		t.Errorf("cycle %+v, want the decision %+v", decided, want)
 	}
 	var parts []string
 	for _, part := range decided.Parts {
 		parts = append(parts, part.Name)
 	}
-	if want := []string{partSnapshot, "open", "allocate", partSend, "close", partSettle}; !slices.Equal(parts, want) {
+	if want := []string{debugapi.PartSnapshot, "open", "allocate", debugapi.PartSend, "close", debugapi.PartSettle}; !slices.Equal(parts, want) {
 		t.Errorf("parts %q, want %q", parts, want)
 	}
 }
@@ -71,7 +71,7 @@ func TestSendingIsNoPartOfTheAction(t *testing.T) {
 		for _, part := range cycle.Parts {
 			took[part.Name] = part.Took.Duration
 		}
-		if took["allocate"] != 2*time.Second || took[partSend] != time.Second || cycle.Took.Duration != 3*time.Second {
+		if took["allocate"] != 2*time.Second || took[debugapi.PartSend] != time.Second || cycle.Took.Duration != 3*time.Second {
 			t.Errorf("took %v of %s, want 2s to allocate and 1s to send", took, cycle.Took.Duration)
 		}
 		return
@@ -79,62 +79,15 @@ func TestSendingIsNoPartOfTheAction(t *testing.T) {
 	t.Error("no cycle decided anything")
 }
 
-func TestHistoryForgets(t *testing.T) {
-	h := &history{}
-	for range rememberedCycles + 7 {
-		h.add(&inspect.Cycle{})
-	}
-	document := h.document()
-	if document.Total != rememberedCycles+7 || len(document.Cycles) != rememberedCycles {
-		t.Fatalf("%d cycles of %d", len(document.Cycles), document.Total)
-	}
-	for i, cycle := range document.Cycles {
-		if cycle.Number != document.Total-uint64(i) {
-			t.Errorf("place %d has cycle %d", i, cycle.Number)
-		}
-	}
-}
-
-// TestStopwatchLosesNoTime: the parts of a cycle take as long as the cycle, each of them what was spent in it.
-func TestStopwatchLosesNoTime(t *testing.T) {
-	w := newWorld(t)
-	watch := newStopwatch(w.clock, w.clock.Now())
-	spend := func(seconds int) { w.clock.Step(time.Duration(seconds) * time.Second) }
-	spend(1)
-	watch.begin("allocate")
-	spend(2)
-	before := watch.begin(partSend)
-	spend(4)
-	watch.begin(before)
-	spend(8)
-	watch.begin(partSettle)
-	spend(16)
-	if took := watch.stop(w.loop.state.Snapshot(w.clock.Now()), 3); took != 31*time.Second {
-		t.Errorf("took %s, want 31s", took)
-	}
-	got := map[string]time.Duration{}
-	for _, part := range watch.cycle.Parts {
-		got[part.Name] = part.Took.Duration
-	}
-	for part, seconds := range map[string]int{partSnapshot: 1, "allocate": 10, partSend: 4, partSettle: 16} {
-		if want := time.Duration(seconds) * time.Second; got[part] != want {
-			t.Errorf("%s took %s, want %s", part, got[part], want)
-		}
-	}
-	if len(got) != 4 || watch.cycle.Waiting != 3 {
-		t.Errorf("parts %v, waiting %d", got, watch.cycle.Waiting)
-	}
-}
-
-// TestBooksShowWhatIsReserved: for whom, how much, and up to when it is lent.
-func TestBooksShowWhatIsReserved(t *testing.T) {
+// TestNodesShowWhatIsReserved: for which job, how much, and until when it is lent.
+func TestNodesShowWhatIsReserved(t *testing.T) {
 	w := reserving(t, "1s")
 	w.node("n1", "1")
 	w.running("first", "n1", 600)
 	w.gang("big", 1, 1)
 	ends := w.clock.Now().Add(600 * time.Second).UTC()
 	w.play(t.Context(), 5*time.Second)
-	nodes := w.ask(NewBookkeeper(w.loop))
+	nodes := w.ask(debugapi.NewNodeInspector(w.loop, w.clock))
 	if len(nodes.Nodes) != 1 || len(nodes.Nodes[0].Reserved) != 1 || len(nodes.Nodes[0].Promised) != 0 {
 		t.Fatalf("%+v", nodes.Nodes)
 	}
@@ -154,12 +107,12 @@ func TestBooksShowWhatIsReserved(t *testing.T) {
 	}
 }
 
-// ask puts a question to the loop while it runs.
-func (w *world) ask(keeper *Bookkeeper) *inspect.Nodes {
+// ask requests the nodes of the loop while it runs.
+func (w *world) ask(inspector *debugapi.NodeInspector) *debugapi.Nodes {
 	w.t.Helper()
-	answer := make(chan *inspect.Nodes, 1)
+	answer := make(chan *debugapi.Nodes, 1)
 	go func() {
-		nodes, err := keeper.Nodes(w.t.Context())
+		nodes, err := inspector.Nodes(w.t.Context())
 		if err != nil {
 			w.t.Errorf("nodes: %v", err)
 		}
@@ -175,14 +128,14 @@ func (w *world) ask(keeper *Bookkeeper) *inspect.Nodes {
 	}
 }
 
-func TestBooksOfNodes(t *testing.T) {
+func TestNodesShowCapacity(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "4")
 	w.node("n2", "2")
 	w.gang("gang", 4, 4)
 	w.play(t.Context(), time.Second)
-	keeper := NewBookkeeper(w.loop)
-	nodes := w.ask(keeper)
+	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
+	nodes := w.ask(inspector)
 	if !nodes.Leading || len(nodes.Nodes) != 2 {
 		t.Fatalf("%+v", nodes)
 	}
@@ -196,25 +149,25 @@ func TestBooksOfNodes(t *testing.T) {
 	}
 
 	w.node("n3", "1")
-	if again := w.ask(keeper); len(again.Nodes) != 2 {
+	if again := w.ask(inspector); len(again.Nodes) != 2 {
 		t.Error("the loop was asked again at once")
 	}
-	w.play(t.Context(), booksFor+time.Second)
-	if later := w.ask(keeper); len(later.Nodes) != 3 {
-		t.Error("the books are old")
+	w.play(t.Context(), 2*time.Second)
+	if later := w.ask(inspector); len(later.Nodes) != 3 {
+		t.Error("the copy is old")
 	}
 }
 
 func TestBusyLoopIsNotWaitedForForEver(t *testing.T) {
 	w := newWorld(t)
-	keeper := NewBookkeeper(w.loop)
+	inspector := debugapi.NewNodeInspector(w.loop, w.clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := keeper.Nodes(ctx); err == nil {
+	if _, err := inspector.Nodes(ctx); err == nil {
 		t.Error("an answer of a loop that does not run")
 	}
 	w.node("n1", "4")
-	if nodes := w.ask(keeper); len(nodes.Nodes) != 1 { // who gave up does not keep the others from asking
+	if nodes := w.ask(inspector); len(nodes.Nodes) != 1 { // who gave up does not keep the others from asking
 		t.Errorf("%+v", nodes)
 	}
 }

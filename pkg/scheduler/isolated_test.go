@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -154,7 +156,7 @@ func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 func TestConflictsAreToldOnce(t *testing.T) {
 	w := newIsolatedWorld(t)
 	registry := prometheus.NewRegistry()
-	measured, err := NewMetrics(registry)
+	measured, err := telemetry.New(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func TestConflictsAreToldOnce(t *testing.T) {
 	w.pod(bound)
 	told := 0
 	for _, call := range w.play(t.Context(), 2*time.Second) {
-		if call.Kind == commit.CallEvent && call.Write.Event.Reason == reasonConflict {
+		if call.Kind == commit.CallEvent && call.Write.Event.Reason == report.ReasonConflict {
 			told++
 			if note := call.Write.Event.Note; !strings.Contains(note, "without any on n1") {
 				t.Errorf("the event says %q", note)
@@ -215,7 +217,7 @@ func (w *world) inConflict() {
 func conflictEvents(calls []commit.Call) []string {
 	var told []string
 	for _, call := range calls {
-		if event := call.Write.Event; call.Kind == commit.CallEvent && strings.HasPrefix(event.Reason, reasonConflict) {
+		if event := call.Write.Event; call.Kind == commit.CallEvent && strings.HasPrefix(event.Reason, report.ReasonConflict) {
 			told = append(told, event.Regarding.Kind+" "+event.Regarding.Name+" "+event.Reason+": "+event.Note)
 		}
 	}

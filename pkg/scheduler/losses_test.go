@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
@@ -61,7 +62,7 @@ func TestGangThatCannotBeCompletedIsRestarted(t *testing.T) {
 	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Fatalf("deleted %q, want what was left", got)
 	}
-	if notes := events(calls, reasonRestarted); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3") {
+	if notes := events(calls, report.ReasonRestarted); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3") {
 		t.Errorf("events %q", notes)
 	}
 	if c := w.condition("mpi"); c.Status != metav1.ConditionFalse || c.Reason != "MembersLost" {

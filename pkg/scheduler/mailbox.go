@@ -26,13 +26,10 @@ type letters struct {
 	replies []commit.Reply
 	// profiles are what makes the next profiles.
 	profiles []func() *framework.Profile
-	// looks are those who want to see the snapshot between two cycles.
-	looks []look
-	lead  bool
+	// inspections are requests to read the snapshot between two cycles.
+	inspections []func(*model.Snapshot)
+	lead        bool
 }
-
-// look reads a snapshot on the loop's goroutine, and keeps nothing of it.
-type look func(snapshot *model.Snapshot)
 
 // NewMailbox returns an empty mailbox.
 func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
@@ -65,9 +62,9 @@ func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
 	m.put(func(l *letters) { l.profiles = append(l.profiles, next) })
 }
 
-// look asks the loop to call f with the snapshot between two cycles.
-func (m *Mailbox) look(f look) {
-	m.put(func(l *letters) { l.looks = append(l.looks, f) })
+// inspect has the loop call read with the snapshot between two cycles.
+func (m *Mailbox) inspect(read func(*model.Snapshot)) {
+	m.put(func(l *letters) { l.inspections = append(l.inspections, read) })
 }
 
 func (m *Mailbox) put(write func(*letters)) {

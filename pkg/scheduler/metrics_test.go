@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,11 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/metrics"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // newMeasuredWorld returns a world whose loop is measured, and what sums up a metric: counts and gauges as they are, of histograms how often
@@ -24,7 +22,7 @@ func newMeasuredWorld(t *testing.T) (w *world, sum func(name metrics.Name, label
 	t.Helper()
 	w = newWorld(t)
 	registry := prometheus.NewRegistry()
-	m, err := NewMetrics(registry)
+	m, err := telemetry.New(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,76 +115,29 @@ func TestEvictionsAreMeasuredByCause(t *testing.T) {
 	}
 }
 
-// TestGangWaitCountsFromTheLastMemberThatWasNeeded.
-func TestGangWaitCountsFromTheLastMemberThatWasNeeded(t *testing.T) {
-	start := time.Unix(1000, 0)
-	registry := prometheus.NewRegistry()
-	m, err := NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	job := &model.Job{MinMember: 2, Created: start}
-	for i := range 3 {
-		created := start.Add(time.Duration(i) * time.Minute)
-		job.Tasks = append(job.Tasks, &model.Task{Created: created, Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprint(i), CreationTimestamp: metav1.NewTime(created)}}})
-	}
-	m.started(job, start.Add(3*time.Minute))
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == string(metrics.GangWaitSeconds) {
-			if waited := family.GetMetric()[0].GetHistogram().GetSampleSum(); waited != 120 {
-				t.Errorf("waited %v s, want two minutes since the second member came", waited)
-			}
-			return
-		}
-	}
-	t.Error("no wait was measured")
-}
-
-// TestMetricsOfTheTableAreThose that the loop registers, with their labels.
-func TestMetricsOfTheTableAreThose(t *testing.T) {
-	m, err := NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	described := map[string]bool{}
-	for _, collector := range m.all() {
-		descriptions := make(chan *prometheus.Desc, 1)
-		collector.Describe(descriptions)
-		described[(<-descriptions).String()] = true
-	}
-	for _, row := range metrics.Table() {
-		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // pkg/configuration's
-			continue
-		}
-		found := false
-		for text := range described {
-			found = found || strings.Contains(text, fmt.Sprintf("fqName: %q", row.Name))
-		}
-		if !found {
-			t.Errorf("%s is in the table, and nobody measures it", row.Name)
-		}
-	}
-}
-
 // TestFirstPanicCanBeAlertedTo: the counts of whatever may panic are there before it does.
 func TestFirstPanicCanBeAlertedTo(t *testing.T) {
 	w := newWorld(t)
-	m, err := NewMetrics(prometheus.NewRegistry())
+	registry := prometheus.NewRegistry()
+	m, err := telemetry.New(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.loop.options.Metrics = m
 	w.loop.reconfigure(w.loop.profile, w.clock.Now())
-	values := make(chan prometheus.Metric, 100)
-	m.panics.Collect(values)
+	values := 0
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == string(metrics.Quarantined) {
+			values = len(family.GetMetric())
+		}
+	}
 	names := w.loop.profile.Names()
 	others := []string{"engine", "cluster", partAdvice, partInspection, partOutcomes, partReservations, partStarts}
-	if len(names) < 3 || len(values) != len(names)+len(others) {
-		t.Errorf("%d counts of panics, want one for each of %v and %v", len(values), names, others)
+	if len(names) < 3 || values != len(names)+len(others) {
+		t.Errorf("%d counts of panics, want one for each of %v and %v", values, names, others)
 	}
 }

@@ -46,7 +46,7 @@ type panics struct {
 // recovered takes note of the panic that has ended a cycle. When it is the second in a row the state is made again, since the first may
 // have left something broken in it.
 func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, recovered framework.RecoveredPanic, now time.Time) {
-	s.options.Metrics.panicked(recovered.Where)
+	s.options.Metrics.Panicked(recovered.Where)
 	p := &s.panics
 	before := p.last
 	if p.last, p.ended = &recovered, true; p.row == 0 {
@@ -73,7 +73,7 @@ func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, rec
 // afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no single job.
 func (s *Scheduler) afterPanic(now time.Time) {
 	p := &s.panics
-	s.options.Metrics.failed(p.ended && p.last.Job == nil)
+	s.options.Metrics.Failing(p.ended && p.last.Job == nil)
 	switch {
 	case !p.ended:
 		*p = panics{}
@@ -121,7 +121,7 @@ func (s *Scheduler) quarantineOnPanic(ctx context.Context, where string, key mod
 	defer func() {
 		if value := recover(); value != nil {
 			why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + model.OneLine(value)}
-			s.options.Metrics.panicked(where)
+			s.options.Metrics.Panicked(where)
 			if job := s.state.Job(key); job != nil {
 				s.backoff.quarantine(key, job.UID, why, now)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -47,7 +48,7 @@ func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
 	w, f := newWorld(t), faulty{job: new(string), always: new(bool), times: new(int)}
 	tier := framework.Tier{{New: func() framework.Plugin { return f }}}
 	w.loop.profile.Tiers = append([]framework.Tier{tier}, w.loop.profile.Tiers...)
-	metrics, err := NewMetrics(registry)
+	metrics, err := telemetry.New(registry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -165,7 +166,7 @@ func TestGangThatGoesIsToldOnce(t *testing.T) {
 		t.Errorf("the gang was told %q, want %q", got, want)
 	}
 	for _, call := range calls {
-		if event := call.Write.Event; event != nil && event.Reason == reasonPreempted {
+		if event := call.Write.Event; event != nil && event.Reason == report.ReasonPreempted {
 			if event.Related == nil || event.Related.UID != "group-mpi" || event.Related.Kind != "PodGroup" {
 				t.Errorf("%s is related to %+v", event.Regarding.Name, event.Related)
 			}
@@ -329,25 +330,6 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Overtaken, got, want)
 		}
 		failed.Overtaken = false
-	}
-}
-
-func TestNotesNameAFew(t *testing.T) {
-	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", Single: true}, UID: "u"}
-	var pods []model.Eviction
-	for i, name := range []string{"d", "a", "c", "b"} {
-		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})
-	}
-	for want, outcome := range map[string]commit.Outcome{
-		"Evicted 1 pod on 1 node to make room for 1 member: ns/d": {Victims: pods[:1], Members: 1},
-		"Evicted 4 pods on 2 nodes to make room for 3 members: ns/a, ns/b, ns/c and 1 more; 2 pods stayed": {
-			Victims: pods, Members: 3, Failed: 2,
-		},
-	} {
-		event := preempting(outcome, job, time.Time{}).Event
-		if event.Note != want || event.Regarding.Kind != "Pod" || event.Regarding.UID != "u" || event.Regarding.APIVersion != "v1" {
-			t.Errorf("event %+v, want %q", event, want)
-		}
 	}
 }
 

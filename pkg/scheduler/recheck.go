@@ -20,7 +20,7 @@ import (
 func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effect {
 	effect := s.state.Apply(event)
 	if effect.Malformed != "" {
-		s.options.Metrics.panicked("cluster")
+		s.options.Metrics.Panicked("cluster")
 		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", effect.Malformed)
 	}
 	return effect
@@ -28,8 +28,8 @@ func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effe
 
 // reportMalformed tells of objects that could be read, and nobody could count.
 func (s *Scheduler) reportMalformed(ctx context.Context) {
-	for _, why := range append(s.state.TakeMalformed(), s.reporter.takeComplaints()...) {
-		s.options.Metrics.panicked("cluster")
+	for _, why := range append(s.state.TakeMalformed(), s.reporter.TakeErrors()...) {
+		s.options.Metrics.Panicked("cluster")
 		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 	}
 }

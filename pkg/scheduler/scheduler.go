@@ -20,6 +20,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -62,7 +65,7 @@ type Scheduler struct {
 	// endsConflicts is the profile's.
 	endsConflicts bool
 
-	reporter *reporter
+	reporter *report.Reporter
 	backoff  backoff
 	doubts   doubts
 	spared   spared
@@ -79,10 +82,11 @@ type Scheduler struct {
 	memory  framework.Memory
 	leading bool
 	last    lastCycle
-	history *history
-	looks   []look
-	cycle   timer
-	reports timer
+	history *debugapi.History
+	// inspections are requests to read the snapshot between two cycles.
+	inspections []func(*model.Snapshot)
+	cycle       timer
+	reports     timer
 }
 
 // Options are how the loop runs.
@@ -98,7 +102,7 @@ type Options struct {
 	// Reservations are told what became of binds; nil when nothing is ever set aside.
 	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
-	Metrics *Metrics
+	Metrics *telemetry.Metrics
 	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
 	// simulators. nil tells nobody.
 	Decided func(model.Decision)
@@ -117,11 +121,11 @@ func New(
 	}
 	starts := newStarts(options.BindDeadline)
 	advisor := newAdvisor()
-	options.Metrics.expect(profile)
+	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: newReporter(starts.known, advisor.text), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
-		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &history{},
+		reporter: report.NewReporter(report.Source{Whole: starts.known, Suggestion: advisor.text}), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
+		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &debugapi.History{},
 	}
 }
 
@@ -139,7 +143,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
-	defer s.letLook(ctx, now)
+	defer s.serveInspections(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
 		return
@@ -164,7 +168,7 @@ func (s *Scheduler) step(ctx context.Context) {
 // receive empties the mailbox into the state machines.
 func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	letters := s.mailbox.take()
-	s.looks = append(s.looks, letters.looks...)
+	s.inspections = append(s.inspections, letters.inspections...)
 	for _, next := range letters.profiles {
 		if profile := next(); profile != nil {
 			s.reconfigure(profile, now)
@@ -181,8 +185,8 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 	if letters.lead && !s.leading {
 		s.leading = true
-		s.options.Metrics.lead()
-		s.history.lead()
+		s.options.Metrics.Lead()
+		s.history.SetLeading()
 		s.starts.lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
@@ -193,7 +197,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 // is forgotten with the profile it came from; what is bound, promised or on its way stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EndsConflicts()
-	s.options.Metrics.expect(profile)
+	s.options.Metrics.Expect(profile)
 	s.state.Translate(profile.Translators())
 	s.wake(now)
 }
@@ -207,17 +211,17 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		return
 	}
 	s.advisor.cycle(s.last.changed || s.last.decided)
-	watch := newStopwatch(s.options.Clock, now)
+	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	regrouped := false
 	expires, heard := now.Add(anyway), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
-		Memory: &s.memory, Stopwatch: s.options.Metrics.stopwatch(s.options.Clock.Now),
-		Began: func(part string) { watch.begin(part) },
+		Memory: &s.memory, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
+		Began: func(part string) { watch.Begin(part) },
 		OnPanic: func(recovered framework.RecoveredPanic) {
-			watch.cycle.Panics++
+			watch.Cycle.Panics++
 			s.recovered(ctx, snapshot, recovered, now)
 		},
 		Wake: func(at time.Time) {
@@ -226,11 +230,11 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			}
 		},
 		Decide: func(decision model.Decision) {
-			defer watch.begin(watch.begin(partSend))
-			watch.decided(&decision)
+			defer watch.Begin(watch.Begin(debugapi.PartSend))
+			watch.Decided(&decision)
 			s.state.Assume(decision)
 			s.options.Decided(decision)
-			s.options.Metrics.decided(&decision)
+			s.options.Metrics.Decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
 			late, again := s.hearGroups(ctx, snapshot, decision.Job, heard, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
@@ -240,25 +244,25 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.send()
 		},
 	})
-	watch.begin(partSettle)
-	s.last = lastCycle{decided: watch.cycle.Decided > 0, expires: expires}
+	watch.Begin(debugapi.PartSettle)
+	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(outside), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.last.expireBy(s.echo, s.echo.After(now))
 	s.afterPanic(now)
 	s.cycle.notAfter(s.last.expires)
-	if watch.cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
+	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
 	}
 	s.settle(ctx, outcomes)
 	s.giveBackStranded(ctx, snapshot, now)
 	s.reports.soon(now, reportEvery, reportEvery)
-	took := watch.stop(snapshot, len(s.refusals))
-	s.history.add(watch.cycle)
-	s.options.Metrics.cycled(watch.cycle, s.profile.Actions, s.refusals)
-	klog.FromContext(ctx).V(2).Info("Cycle", "took", took, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
-		"decided", watch.cycle.Decided, "waiting", len(s.refusals))
+	watch.Stop(snapshot, len(s.refusals))
+	s.history.Add(watch.Cycle)
+	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)
+	klog.FromContext(ctx).V(2).Info("Cycle", "took", watch.Cycle.Took.Duration, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
+		"decided", watch.Cycle.Decided, "waiting", len(s.refusals))
 }
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
@@ -328,12 +332,10 @@ func (s *Scheduler) wake(now time.Time) {
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.clear()
 	again := s.advise(ctx, now)
-	writes, wake := s.reporter.report(s.state.Snapshot(now).Jobs, s.refusals, now)
+	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
 	wake = sooner(wake, again)
 	s.starts.told(writes)
-	for _, write := range writes {
-		s.machine.Write(now, write)
-	}
+	s.write(now, writes)
 	if !wake.IsZero() {
 		s.reports.at(wake)
 	}

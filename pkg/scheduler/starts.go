@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -26,12 +27,6 @@ import (
 //
 // An implicit group has no condition. That one of its containers runs, or has done its work, says in its place that it was whole:
 // nobody ends work for the sake of a start.
-
-// The reasons of the events about a start that is undone, and about a gang that is restarted.
-const (
-	reasonUndone    = "StartUndone"
-	reasonRestarted = "Restarted"
-)
 
 const (
 	// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
@@ -80,7 +75,7 @@ func newStarts(deadline time.Duration) *starts {
 func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leads = now
 	for _, job := range snapshot.Jobs {
-		if job.Gang() && !saidWhole(job) && job.Short(bound) == nil {
+		if job.Gang() && !saidWhole(job) && job.Short((*model.Task).IsBound) == nil {
 			s.see(job, true, now)
 		}
 	}
@@ -95,7 +90,7 @@ func (s *starts) see(job *model.Job, whole bool, now time.Time) {
 // saidWhole tells whether the API says that the group has had its minimum bound.
 func saidWhole(job *model.Job) bool {
 	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Begun && bound(task) }) > 0
+		return job.Count(func(task *model.Task) bool { return task.Begun && task.IsBound() }) > 0
 	}
 	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
@@ -161,7 +156,7 @@ func (s *starts) follow(job *model.Job, now time.Time) {
 // alone. A status that cannot be written does not keep the group from starting for ever.
 func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
-	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short(exists) != nil {
+	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short((*model.Task).Exists) != nil {
 		return until, false
 	}
 	until = seen.since.Add(longestTelling)
@@ -174,11 +169,6 @@ func (s *starts) awaits(key model.JobKey) bool {
 	return known && !seen.whole
 }
 
-// exists tells whether a task counts towards the minimum, or would if it had a node.
-func exists(task *model.Task) bool {
-	return task.Status.Counts() || task.Status == model.Pending && !task.Gated
-}
-
 // untoldYet is why a group waits that has lost all it had; see starts.untold.
 func untoldYet() *model.Refusal {
 	return &model.Refusal{Code: model.MembersLost, Detail: "all members that were bound are gone; it starts anew as soon as its status says so"}
@@ -186,7 +176,7 @@ func untoldYet() *model.Refusal {
 
 // left tells whether the group has members that are bound or about to be, or have done their work.
 func left(job *model.Job) bool {
-	return job.Count(func(task *model.Task) bool { return bound(task) || task.Status == model.Binding }) > 0
+	return job.Count(func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding }) > 0
 }
 
 // due returns until when an interrupted start may be completed; ok is false when the job is none.
@@ -215,7 +205,7 @@ func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 func firstBound(job *model.Job) (first time.Time) {
 	for _, task := range job.Tasks {
 		if boundByUs(task) {
-			first = sooner(first, podScheduled(task.Pod).LastTransitionTime.Time)
+			first = sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	return first
@@ -227,7 +217,7 @@ func boundByUs(task *model.Task) bool {
 	if task.Status != model.Bound && task.Status != model.Running {
 		return false
 	}
-	condition := podScheduled(task.Pod)
+	condition := report.PodScheduled(task.Pod)
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
@@ -301,7 +291,7 @@ func restarted(job *model.Job) *model.Refusal {
 	lost := job.Group.Status.DegradedSince
 	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
 		"restarted as onMemberLoss says: it has lost members, and only %d of %d have been left since %s",
-		job.Count(bound), job.MinMember, lost.UTC().Format(time.RFC3339))}
+		job.Count((*model.Task).IsBound), job.MinMember, lost.UTC().Format(time.RFC3339))}
 }
 
 // What stands around the numbers of a start that was undone.
@@ -339,36 +329,19 @@ func (s *Scheduler) undo(
 			decision.Evictions = append(decision.Evictions, model.Eviction{Pod: task.PodRef, Job: job.Key, Node: task.Node, Delete: true})
 		}
 	}
-	event := jobEvent(job, reasonUndone, now)
-	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
 	cause := "undo"
 	if why.Code == model.MembersLost {
-		cause, event.Reason, event.Action = "restart", reasonRestarted, "Restarting"
+		cause = "restart"
 	}
-	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, counted(len(members), "pod"), fewOf(members))
 	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(members), "reason", why.Detail)
-	s.options.Metrics.evicted(cause, len(members))
+	s.options.Metrics.Evicted(cause, len(members))
 
 	// Nothing leaves before this step has ended, so that all is assumed by then; and nobody is assumed to go who is not deleted.
 	s.machine.Undo(now, job.Key, members)
 	s.state.Assume(decision)
 	s.backoff.undone(job.Key, job.UID, why, now)
 	delete(s.starts.begun, job.Key)
-	s.machine.Write(now, commit.Write{Event: event})
-}
-
-// fewOf names up to three pods and where they are.
-func fewOf(binds []model.Bind) string {
-	const most = 3
-	var names []string
-	for _, bind := range binds[:min(most, len(binds))] {
-		names = append(names, bind.Pod.Name+" on "+bind.Node)
-	}
-	text := strings.Join(names, ", ")
-	if len(binds) > most {
-		text += fmt.Sprintf(" and %d more", len(binds)-most)
-	}
-	return text
+	s.machine.Write(now, report.Undone(job, why, members, now))
 }
 
 // committed takes note of a gang whose minimum is bound, as the API server has confirmed, so that one that loses a member before
@@ -387,7 +360,7 @@ func (s *Scheduler) committed(outcome commit.Outcome, now time.Time) {
 		}
 	}
 	if !s.starts.whole(job) {
-		s.options.Metrics.started(job, now)
+		s.options.Metrics.Started(job, now)
 	}
 	s.starts.see(job, true, now)
 }

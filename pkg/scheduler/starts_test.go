@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // refuseTo refuses the binds of one pod, to some nodes or, without any named, to all.
@@ -107,7 +109,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	if got := sent(calls, commit.CallUndo); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
 		t.Errorf("undone %q, want the two that were bound", got)
 	}
-	notes := events(calls, reasonUndone)
+	notes := events(calls, report.ReasonStartUndone)
 	if len(notes) != 1 || !strings.Contains(notes[0], "pod mpi-1 could not be bound to n1") || !strings.Contains(notes[0], "mpi-0 on n1, mpi-2 on n1") {
 		t.Errorf("events %q", notes)
 	}
@@ -190,7 +192,7 @@ func TestLostAnswerOfABindIsResolvedByReading(t *testing.T) {
 	if got := sent(calls, commit.CallRead); !slices.Equal(got, []string{"mpi-1 n1"}) {
 		t.Errorf("read %q", got)
 	}
-	if w.loop.state.Snapshot(w.clock.Now()).Job(jobKey("mpi")).Short(bound) == nil {
+	if w.loop.state.Snapshot(w.clock.Now()).Job(jobKey("mpi")).Short((*model.Task).IsBound) == nil {
 		t.Error("the watch has shown it")
 	}
 	w.pod(w.pods["mpi-1"].DeepCopy())
@@ -213,7 +215,7 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 	w.refuseWrites = nil
 	w.play(t.Context(), 10*time.Minute)
-	if c := w.condition("mpi"); c == nil || c.Reason != reasonDegraded || w.groups["mpi"].Status.Phase != v1alpha1.PodGroupDegraded {
+	if c := w.condition("mpi"); c == nil || c.Reason != report.ReasonDegraded || w.groups["mpi"].Status.Phase != v1alpha1.PodGroupDegraded {
 		t.Errorf("condition %+v, phase %s", c, w.groups["mpi"].Status.Phase)
 	}
 }

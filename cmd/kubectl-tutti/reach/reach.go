@@ -123,7 +123,7 @@ func tokenOf(ctx context.Context, client kubernetes.Interface, account string) (
 	return answer.Status.Token, nil
 }
 
-// Get reads the document at a path into one of the types of pkg/inspect.
+// Get reads the document at a path into one of the types of internal/debugapi.
 func (e *Endpoint) Get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, e.url+path, nil)
 	if err != nil {

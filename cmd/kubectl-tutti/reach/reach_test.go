@@ -21,7 +21,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/tutti-sched/tutti/pkg/inspect"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 // scheduler is an endpoint that knows one token.
@@ -36,11 +36,11 @@ func scheduler(t *testing.T) *httptest.Server {
 			http.Error(w, "who?", http.StatusUnauthorized)
 			return
 		}
-		if request.URL.Path != inspect.PathNodes {
+		if request.URL.Path != debugapi.PathNodes {
 			http.NotFound(w, request)
 			return
 		}
-		if err := json.NewEncoder(w).Encode(inspect.Nodes{Leading: true, Nodes: []inspect.Node{{Name: "n1"}}}); err != nil {
+		if err := json.NewEncoder(w).Encode(debugapi.Nodes{Leading: true, Nodes: []debugapi.Node{{Name: "n1"}}}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -147,16 +147,16 @@ func TestAsksThePodThatLeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer endpoint.Close()
-	var nodes inspect.Nodes
+	var nodes debugapi.Nodes
 	for range 2 {
-		if err := endpoint.Get(t.Context(), inspect.PathNodes, &nodes); err != nil {
+		if err := endpoint.Get(t.Context(), debugapi.PathNodes, &nodes); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(nodes.Nodes) != 1 || nodes.Nodes[0].Name != "n1" || !nodes.Leading {
 		t.Errorf("%+v", nodes)
 	}
-	if err := endpoint.Get(t.Context(), inspect.PathCycles, &nodes); err == nil || !strings.Contains(err.Error(), "older than this command") {
+	if err := endpoint.Get(t.Context(), debugapi.PathCycles, &nodes); err == nil || !strings.Contains(err.Error(), "older than this command") {
 		t.Errorf("an unknown path: %v", err)
 	}
 }
@@ -219,8 +219,8 @@ func TestAsksAServerThatIsGiven(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer endpoint.Close()
-			var nodes inspect.Nodes
-			err = endpoint.Get(t.Context(), inspect.PathNodes, &nodes)
+			var nodes debugapi.Nodes
+			err = endpoint.Get(t.Context(), debugapi.PathNodes, &nodes)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}

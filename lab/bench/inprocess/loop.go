@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/scheduler"
@@ -52,7 +53,7 @@ func (w *world) loop(ctx context.Context) (rest, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	registry := prometheus.NewRegistry()
-	metrics, err := scheduler.NewMetrics(registry)
+	metrics, err := telemetry.New(registry)
 	if err != nil {
 		return r, fmt.Errorf("metrics: %w", err)
 	}

@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file acts on what has become final of binds and of what was set aside for them; see plans.go for promises and evictions,
-// starts.go for starts that are undone.
+// This file acts on what has become final: of binds, of what was reserved for them, of nominations and evictions.
 
 // settle acts on what has become final. Whoever panics over an outcome costs the job that it is about.
 func (s *Scheduler) settle(ctx context.Context, outcomes []commit.Outcome) {
@@ -57,12 +57,12 @@ func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now t
 		s.wake(now)
 	case commit.WriteFailed:
 		klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
-		s.reporter.failed(outcome.Write, now)
+		s.reporter.Failed(outcome.Write, now)
 	case commit.Undone:
 	default:
-		s.settlePlan(ctx, outcome, now)
+		s.settlePlan(ctx, &outcome, now)
 	}
-	s.options.Metrics.outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
+	s.options.Metrics.Outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
 }
 
 // unbound acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
@@ -100,7 +100,7 @@ func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
 	} else {
 		s.doubts.add(outcome, now)
 	}
-	s.machine.Write(now, scheduledEvent(outcome, now))
+	s.machine.Write(now, report.Bound(&outcome, now))
 }
 
 // resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
@@ -159,6 +159,61 @@ func bindFailed(outcome commit.Outcome) *model.Refusal {
 	}
 }
 
-func scheduledEvent(outcome commit.Outcome, now time.Time) commit.Write {
-	return podEvent(outcome.Pod, "Normal", reasonScheduled, "Bound to "+outcome.Node, now)
+// settlePlan acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
+// cycle plans again.
+func (s *Scheduler) settlePlan(ctx context.Context, outcome *commit.Outcome, now time.Time) {
+	log := klog.FromContext(ctx)
+	job := s.state.Job(outcome.Job)
+	switch outcome.Kind {
+	case commit.Evicted:
+		switch {
+		case outcome.Gone:
+		case outcome.Why != "":
+			s.machine.Write(now, report.ConflictEnded(outcome, now))
+		default:
+			s.machine.Write(now, report.Preempted(outcome, job, now))
+		}
+	case commit.EvictFailed:
+		s.state.ForgetEviction(outcome.Pod.UID)
+		if outcome.Refused {
+			log.Info("Eviction refused", "pod", outcome.Pod, "for", outcome.Job, "reason", outcome.Message)
+			s.spared.add(*outcome, now)
+		}
+		s.wake(now)
+	case commit.Cleared:
+		if outcome.Job == (model.JobKey{}) {
+			s.write(now, report.LostToConflicts(outcome, s.state.Job, now))
+			return
+		}
+		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
+		if len(outcome.Victims) > 0 {
+			s.write(now, report.Preemption(outcome, s.state.Job, now))
+		}
+	case commit.PromiseFailed:
+		if !outcome.Overtaken {
+			s.state.ForgetPromise(outcome.Pod.UID)
+		}
+		if outcome.Refused && job != nil {
+			log.Info("Nomination refused", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.backoff.failed(outcome.Job, job.UID, promiseFailed(outcome), now)
+		}
+		s.wake(now)
+	case commit.Lapsed:
+		if outcome.Message != "" && !outcome.Gone && !outcome.Overtaken {
+			log.Info("Nomination not cleared", "pod", outcome.Pod, "reason", outcome.Message)
+		}
+	}
+}
+
+func (s *Scheduler) write(now time.Time, writes []commit.Write) {
+	for _, write := range writes {
+		s.machine.Write(now, write)
+	}
+}
+
+func promiseFailed(outcome *commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.BindFailed,
+		Detail: "pod " + outcome.Pod.Name + " could not be nominated for " + outcome.Node + ": " + outcome.Message,
+	}
 }

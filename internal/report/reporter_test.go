@@ -1,4 +1,4 @@
-package scheduler
+package report
 
 import (
 	"strings"
@@ -9,14 +9,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestAPanicOverWhatThereIsToTellCostsItsJob, and is told of once.
-func TestAPanicOverWhatThereIsToTellCostsItsJob(t *testing.T) {
-	r := newReporter(func(job *model.Job) (whole, known bool) {
+// TestAPanicCostsTheReportOfItsJobAlone, and is returned once.
+func TestAPanicCostsTheReportOfItsJobAlone(t *testing.T) {
+	r := NewReporter(Source{Whole: func(job *model.Job) (whole, known bool) {
 		if job.Key.Name == "bad" {
 			_ = job.Tasks[len(job.Tasks)]
 		}
 		return false, false
-	}, func(*model.Job) string { return "" })
+	}, Suggestion: func(*model.Job) string { return "" }})
 	var jobs []*model.Job
 	refusals := map[model.JobKey]*model.Refusal{}
 	for _, name := range []string{"bad", "good"} {
@@ -24,14 +24,14 @@ func TestAPanicOverWhatThereIsToTellCostsItsJob(t *testing.T) {
 		job.Group.Namespace, job.Group.Name = "ns", name
 		jobs, refusals[job.Key] = append(jobs, job), &model.Refusal{Code: model.NotEnoughMembers, Needs: 1}
 	}
-	writes, _ := r.report(jobs, refusals, time.Unix(1000, 0))
+	writes, _ := r.Report(jobs, refusals, time.Unix(1000, 0))
 	if len(writes) == 0 || writes[0].Group == nil || writes[0].Group.Name != "good" {
 		t.Errorf("writes %+v", writes)
 	}
-	if complaints := r.takeComplaints(); len(complaints) != 1 || !strings.HasPrefix(complaints[0], "job ns/bad could not be reported: ") {
-		t.Errorf("complaints %q", complaints)
+	if errors := r.TakeErrors(); len(errors) != 1 || !strings.HasPrefix(errors[0], "job ns/bad could not be reported: ") {
+		t.Errorf("errors %q", errors)
 	}
-	if complaints := r.takeComplaints(); len(complaints) != 0 {
-		t.Errorf("again: %q", complaints)
+	if errors := r.TakeErrors(); len(errors) != 0 {
+		t.Errorf("again: %q", errors)
 	}
 }

@@ -1,4 +1,4 @@
-package scheduler
+package report
 
 import (
 	"fmt"
@@ -12,34 +12,34 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when
-// nobody refused it) and what would let it start, of the status it has, or is about to have, and of whether it was whole: had its
-// minimum bound, and has had members left since.
+// groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when it was not
+// refused) and what would let it start, of the status it has, or was sent, and of whether it was whole: had its minimum bound,
+// and has had members left since.
 func groupStatus(
-	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, advice string, now metav1.Time,
+	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, suggestion string, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = job.Group.Generation
 	status.Members = int32(len(job.Tasks))
-	status.Placed = count(job, bound)
+	status.Placed = count(job, (*model.Task).IsBound)
 	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
 	status.Succeeded = count(job, succeeded)
 	status.Failed = count(job, failed)
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Reservation = groups.Reservation(job).DeepCopy()
-	if status.SmallestChange = ""; refusal != nil && job.Short(bound) != nil {
-		status.SmallestChange = advice
+	if status.SmallestChange = ""; refusal != nil && job.Short((*model.Task).IsBound) != nil {
+		status.SmallestChange = suggestion
 	}
 
-	condition := scheduled(job, refusal, wasWhole)
+	condition := scheduledCondition(job, refusal, wasWhole)
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
 		condition = &metav1.Condition{
-			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reasonAnew,
+			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonRestarts,
 			Message: "of the members that were bound none is left; it starts anew",
 		}
 	}
-	if condition != nil && !job.Ended() { // what was said of a job that has ended stays true
+	if condition != nil && !job.Ended() { // the condition of a job that has ended stays
 		condition.ObservedGeneration = job.Group.Generation
 		if job.Remark != "" {
 			condition.Message += "; " + job.Remark
@@ -50,14 +50,14 @@ func groupStatus(
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
 	if job.Ended() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
-		meta.SetStatusCondition(&status.Conditions, endedBelow(job, now))
+		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, now))
 	}
 	return status
 }
 
-// endedBelow is what is said of a group whose members have all ended, too few of them, before anybody said anything: it waits for
-// members of which nobody knows whether they come.
-func endedBelow(job *model.Job, now metav1.Time) metav1.Condition {
+// finishedBelowMinimum is the condition of a group that has none yet and whose members have all ended, fewer than its minimum: it
+// waits for members that may never be created.
+func finishedBelowMinimum(job *model.Job, now metav1.Time) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
 		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
@@ -73,15 +73,9 @@ func succeeded(t *model.Task) bool { return t.Status == model.Succeeded }
 
 func failed(t *model.Task) bool { return t.Status == model.Failed }
 
-// bound tells whether the API server knows the task to be on a node, or done.
-func bound(t *model.Task) bool {
-	return t.Status == model.Bound || t.Status == model.Running || t.Status == model.Succeeded
-}
-
 func running(t *model.Task) bool { return t.Status == model.Running || t.Status == model.Succeeded }
 
-// phase returns where the job stands; before is the phase it had, which a job keeps while the pods it ended with are cleaned
-// up.
+// phase returns the phase of the job. before is the phase it had, which a job that has ended keeps while its pods are deleted.
 func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
 	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
 	switch {
@@ -93,42 +87,42 @@ func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1al
 		return v1alpha1.PodGroupFailed
 	case job.Short(running) == nil:
 		return v1alpha1.PodGroupRunning
-	case job.Short(bound) == nil:
+	case job.Short((*model.Task).IsBound) == nil:
 		return v1alpha1.PodGroupStarting
-	case isScheduled && job.Count(bound) > 0:
+	case isScheduled && job.Count((*model.Task).IsBound) > 0:
 		return v1alpha1.PodGroupDegraded
 	default:
 		return v1alpha1.PodGroupPending
 	}
 }
 
-// The reasons of a True condition; those of a False one are the codes of refusals, but for reasonAnew.
+// The reasons of a True condition; those of a False one are the codes of refusals, and ReasonRestarts.
 const (
-	reasonScheduled = "Scheduled"
-	reasonDegraded  = "Degraded"
-	reasonAnew      = "StartsAnew"
+	ReasonScheduled = "Scheduled"
+	ReasonDegraded  = "Degraded"
+	ReasonRestarts  = "StartsAnew"
 )
 
-// scheduled returns the condition Scheduled, or nil while there is nothing new to say, as between a decision and its
-// binds. It turns True when the minimum is bound and False again only when no member is bound any more.
-func scheduled(job *model.Job, refusal *model.Refusal, was bool) *metav1.Condition {
+// scheduledCondition returns the condition Scheduled, nil where it does not change, as between a decision and its binds. It turns
+// True when the minimum is bound, and False again only when no member is bound any more.
+func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *metav1.Condition {
 	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
-	anyLeft := job.Count(func(t *model.Task) bool { return bound(t) || t.Status == model.Binding }) > 0
+	anyLeft := job.Count(func(t *model.Task) bool { return t.IsBound() || t.Status == model.Binding }) > 0
 	switch {
-	case job.Short(bound) == nil:
-		condition.Reason = reasonScheduled
+	case job.Short((*model.Task).IsBound) == nil:
+		condition.Reason = ReasonScheduled
 		condition.Message = fmt.Sprintf("the minimum of %d is bound", job.MinMember)
 		if refusal != nil {
 			condition.Message += "; " + refusal.String()
 		}
-	case was && anyLeft:
-		condition.Reason = reasonDegraded
+	case wasWhole && anyLeft:
+		condition.Reason = ReasonDegraded
 		condition.Message = "below its minimum: " + degraded(job, refusal)
 	case refusal != nil:
 		condition.Status = metav1.ConditionFalse
 		condition.Reason = string(refusal.Code)
 		condition.Message = refusal.String()
-		if n := job.Count(bound); n > 0 {
+		if n := job.Count((*model.Task).IsBound); n > 0 {
 			condition.Message += fmt.Sprintf("; %d of %d are bound and keep their room", n, job.MinMember)
 		}
 	default:
@@ -141,15 +135,15 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 	if refusal != nil {
 		return refusal.String()
 	}
-	short := job.Short(bound)
+	short := job.Short((*model.Task).IsBound)
 	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
 }
 
-// podCondition returns the condition PodScheduled=False of a pod that waits. Autoscalers act on the reason
-// Unschedulable, so only a refusal about room has it. A member's message names its group and leaves the numbers to the
-// group's condition, so that it does not go stale with each node that changes; where no group shows them, one pod speaks for all.
+// podCondition returns the condition PodScheduled=False of a waiting pod. Autoscalers act on the reason Unschedulable, so only a
+// refusal about capacity has it. A member's message names its group and leaves the numbers to the group's condition, so that it
+// need not change with each node; where no group shows them, one pod does, and numbers is true for it.
 func podCondition(
-	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, speaks bool, now metav1.Time,
+	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, numbers bool, now metav1.Time,
 ) corev1.PodCondition {
 	if task.Refused != nil {
 		refusal = task.Refused
@@ -162,7 +156,7 @@ func podCondition(
 		LastTransitionTime: now,
 	}
 	switch {
-	case task.Refused != nil || speaks:
+	case task.Refused != nil || numbers:
 	case job.Group != nil:
 		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
 	default:
@@ -183,7 +177,8 @@ func podReason(refusal *model.Refusal) string {
 	}
 }
 
-func podScheduled(pod *corev1.Pod) *corev1.PodCondition {
+// PodScheduled returns the condition PodScheduled of a pod, nil when it has none.
+func PodScheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == corev1.PodScheduled {
 			return &pod.Status.Conditions[i]

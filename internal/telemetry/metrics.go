@@ -1,4 +1,6 @@
-package scheduler
+// Package telemetry measures the scheduler's loop, for Prometheus. pkg/metrics says what each measurement means; the loop says
+// what happened. Nothing is decided by a measurement.
+package telemetry
 
 import (
 	"reflect"
@@ -7,16 +9,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/inspect"
 	"github.com/tutti-sched/tutti/pkg/metrics"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/release"
 )
 
-// Metrics are the loop's measurements; see pkg/metrics for what they mean. A nil *Metrics drops them. They belong to the loop's
-// goroutine, and nothing is decided by them.
+// Metrics are the loop's measurements. A nil *Metrics drops them. The loop's goroutine owns them.
 type Metrics struct {
 	cycle, action, plugin, bind, gangWait, podWait      *prometheus.HistogramVec
 	waiting, failing, leading, build                    *prometheus.GaugeVec
@@ -27,16 +28,16 @@ type Metrics struct {
 	oldVictims, oldWaiting                              *prometheus.GaugeVec
 
 	// cycles counts the cycles, for what is measured in some of them only. last is the address of the refusals that were counted
-	// last: a cycle that had nothing to look for gives the same ones again.
+	// last: a cycle that had nothing to decide returns the same map.
 	cycles uint64
 	last   uintptr
 }
 
-// sampled is in one cycle of how many plugins are measured, which costs two looks at the clock for each look at a node.
-const sampled = 16
+// pluginInterval is in one cycle of how many plugins are measured: it costs two readings of the clock for each node evaluation.
+const pluginInterval = 16
 
-// NewMetrics makes the measurements and registers them. It returns an error when a name is taken.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+// New makes the measurements and registers them. It returns an error when a name is taken.
+func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		cycle: metrics.NewHistogram(metrics.CycleSeconds), action: metrics.NewHistogram(metrics.ActionSeconds),
 		plugin: metrics.NewHistogram(metrics.PluginSeconds), bind: metrics.NewHistogram(metrics.BindSeconds),
@@ -71,8 +72,8 @@ func (m *Metrics) all() []prometheus.Collector {
 	}
 }
 
-// expect makes the counts of panics of a profile's actions and plugins, at zero: else nobody could be alerted to the first.
-func (m *Metrics) expect(profile *framework.Profile) {
+// Expect makes the counts of panics of a profile's actions and plugins, at zero: no alert fires on the first value of a series.
+func (m *Metrics) Expect(profile *framework.Profile) {
 	if m == nil {
 		return
 	}
@@ -81,13 +82,13 @@ func (m *Metrics) expect(profile *framework.Profile) {
 	}
 }
 
-// stopwatch returns what measures the next cycle, nil when nothing does.
-func (m *Metrics) stopwatch(now func() time.Time) *framework.Stopwatch {
+// Stopwatch returns what measures the next session, nil when nothing does.
+func (m *Metrics) Stopwatch(now func() time.Time) *framework.Stopwatch {
 	if m == nil {
 		return nil
 	}
 	watch := &framework.Stopwatch{Now: now}
-	if m.cycles%sampled == 0 {
+	if m.cycles%pluginInterval == 0 {
 		watch.Plugin = func(name, point string, took time.Duration) {
 			m.plugin.WithLabelValues(name, point).Observe(took.Seconds())
 		}
@@ -96,8 +97,8 @@ func (m *Metrics) stopwatch(now func() time.Time) *framework.Stopwatch {
 	return watch
 }
 
-// cycled counts a cycle, its actions and what it came to.
-func (m *Metrics) cycled(cycle *inspect.Cycle, actions []framework.Action, refusals map[model.JobKey]*model.Refusal) {
+// Cycled counts a cycle, its actions and its refusals.
+func (m *Metrics) Cycled(cycle *debugapi.Cycle, actions []framework.Action, refusals map[model.JobKey]*model.Refusal) {
 	if m == nil {
 		return
 	}
@@ -128,8 +129,8 @@ func (m *Metrics) cycled(cycle *inspect.Cycle, actions []framework.Action, refus
 	m.oldAttempts.WithLabelValues("unschedulable").Add(float64(len(refusals)))
 }
 
-// decided counts what a decision consists of.
-func (m *Metrics) decided(decision *model.Decision) {
+// Decided counts what a decision consists of.
+func (m *Metrics) Decided(decision *model.Decision) {
 	if m == nil {
 		return
 	}
@@ -140,7 +141,7 @@ func (m *Metrics) decided(decision *model.Decision) {
 	}
 	back := 0
 	for _, promise := range decision.Promises {
-		if takesBack(promise) {
+		if promise.Releases() {
 			back++
 		}
 	}
@@ -157,15 +158,16 @@ func (m *Metrics) decided(decision *model.Decision) {
 	}
 }
 
-func (m *Metrics) conflict(kind string) {
+// Conflict counts pods that hold isolated CPUs which they should not.
+func (m *Metrics) Conflict(kind string) {
 	if m == nil {
 		return
 	}
 	m.conflicts.WithLabelValues(kind).Inc()
 }
 
-// outcome counts what has become final; created is when the pod was created that it is about, zero when that is not known.
-func (m *Metrics) outcome(outcome *commit.Outcome, created, now time.Time) {
+// Outcome counts what has become final of a decision; created is when its pod was created, zero when that is not known.
+func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 	if m == nil {
 		return
 	}
@@ -183,20 +185,20 @@ func (m *Metrics) outcome(outcome *commit.Outcome, created, now time.Time) {
 		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
 		if !outcome.Gone {
-			m.evicted("preemption", 1)
+			m.Evicted("preemption", 1)
 		}
 	}
 }
 
-// evicted counts pods that go.
-func (m *Metrics) evicted(cause string, pods int) {
+// Evicted counts pods that are evicted.
+func (m *Metrics) Evicted(cause string, pods int) {
 	if m != nil {
 		m.evictions.WithLabelValues(cause).Add(float64(pods))
 	}
 }
 
-// started counts a gang whose minimum is bound.
-func (m *Metrics) started(job *model.Job, now time.Time) {
+// Started counts a gang whose minimum is bound for the first time.
+func (m *Metrics) Started(job *model.Job, now time.Time) {
 	if m == nil {
 		return
 	}
@@ -207,20 +209,22 @@ func (m *Metrics) started(job *model.Job, now time.Time) {
 	m.gangWait.WithLabelValues().Observe(max(0, now.Sub(since)).Seconds())
 }
 
-func (m *Metrics) panicked(where string) {
+// Panicked counts a recovered panic, by where it happened.
+func (m *Metrics) Panicked(where string) {
 	if m != nil {
 		m.panics.WithLabelValues(where).Inc()
 	}
 }
 
-// lead tells that this replica leads.
-func (m *Metrics) lead() {
+// Lead records that this replica leads.
+func (m *Metrics) Lead() {
 	if m != nil {
 		m.leading.WithLabelValues().Set(1)
 	}
 }
 
-func (m *Metrics) failed(failing bool) {
+// Failing records whether the last cycle failed as a whole.
+func (m *Metrics) Failing(failing bool) {
 	switch {
 	case m == nil:
 	case failing:

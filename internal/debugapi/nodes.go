@@ -1,0 +1,172 @@
+package debugapi
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file makes the document of the nodes. The loop only copies numbers, between two cycles; the goroutine of the request makes
+// the document of the copy.
+
+// maxReportAge is how old a copy may be that answers a request: requests, however many, cost the loop one copy in this time.
+const maxReportAge = time.Second
+
+// Loop is the scheduler's loop. Its methods may be called by any goroutine.
+type Loop interface {
+	// Inspect has the loop's goroutine call read between two cycles; read keeps nothing of the snapshot.
+	Inspect(read func(*model.Snapshot))
+	// Leading reports whether this process decides.
+	Leading() bool
+}
+
+// NodeInspector reports what the loop's snapshot says of the nodes. It is safe for concurrent use, and puts at most one request at
+// a time to the loop.
+type NodeInspector struct {
+	loop  Loop
+	clock clock.PassiveClock
+	// free holds one token while no request is served.
+	free chan struct{}
+	// last is the last copy; the holder of the token may use it.
+	last *nodesCopy
+}
+
+// NewNodeInspector returns the inspector of a loop's nodes.
+func NewNodeInspector(loop Loop, clock clock.PassiveClock) *NodeInspector {
+	i := &NodeInspector{loop: loop, clock: clock, free: make(chan struct{}, 1)}
+	i.free <- struct{}{}
+	return i
+}
+
+// Nodes returns the document of all nodes, at most maxReportAge old. The error is the context's, when it ends before the loop
+// answers.
+func (i *NodeInspector) Nodes(ctx context.Context) (*Nodes, error) {
+	copied, err := i.copy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return copied.document(), nil
+}
+
+func (i *NodeInspector) copy(ctx context.Context) (*nodesCopy, error) {
+	select {
+	case <-i.free:
+		defer func() { i.free <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if i.last != nil && i.clock.Since(i.last.at) < maxReportAge {
+		return i.last, nil
+	}
+	answer := make(chan *nodesCopy, 1)
+	i.loop.Inspect(func(snapshot *model.Snapshot) { answer <- copyNodes(snapshot) })
+	select {
+	case copied := <-answer:
+		copied.leading = i.loop.Leading()
+		i.last = copied
+		return copied, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// nodesCopy is a copy of what a snapshot says of its nodes.
+type nodesCopy struct {
+	at      time.Time
+	leading bool
+	// dimensions are those of the copy: the loop's own may grow.
+	dimensions *model.Dimensions
+	nodes      []nodeCopy
+	holds      []model.Hold
+}
+
+type nodeCopy struct {
+	name          string
+	unschedulable bool
+	refused       string
+	pods          int
+	// The vectors are the copy's own.
+	allocatable, idle, releasing model.Resources
+	isolated                     *isolated.Topology
+	held                         isolated.Set
+	stale                        bool
+}
+
+func copyNodes(snapshot *model.Snapshot) *nodesCopy {
+	c := &nodesCopy{at: snapshot.Now, dimensions: snapshot.Dimensions.Clone(), nodes: make([]nodeCopy, len(snapshot.Nodes))}
+	for i, node := range snapshot.Nodes {
+		copied := &c.nodes[i]
+		*copied = nodeCopy{
+			name: node.Name, unschedulable: node.Object != nil && node.Object.Spec.Unschedulable, refused: node.Refused.String(),
+			pods: len(node.Tasks), allocatable: node.Allocatable.Clone(), idle: node.Idle.Clone(), releasing: node.Releasing.Clone(),
+			isolated: node.Isolated, stale: node.Stale,
+		}
+		if node.Isolated != nil {
+			copied.held = node.HeldCPUs(false)
+		}
+	}
+	for _, hold := range snapshot.Holds() {
+		hold.Request = hold.Request.Clone()
+		c.holds = append(c.holds, hold)
+	}
+	return c
+}
+
+func (c *nodesCopy) document() *Nodes {
+	document := &Nodes{At: c.at, Leading: c.leading, Nodes: make([]Node, len(c.nodes))}
+	index := make(map[string]int, len(c.nodes))
+	for i := range c.nodes {
+		document.Nodes[i] = c.node(&c.nodes[i])
+		index[c.nodes[i].name] = i
+	}
+	for i := range c.holds {
+		hold := &c.holds[i]
+		at, known := index[hold.Node]
+		if !known {
+			continue
+		}
+		node, kept := &document.Nodes[at], Kept{
+			Job: hold.Job.String(), Pod: hold.Pod.Name, Resources: c.dimensions.List(hold.Request),
+		}
+		if !hold.Reserved() {
+			node.Promised = append(node.Promised, kept)
+			continue
+		}
+		if hold.Until > 0 {
+			kept.LentUntil = new(time.Unix(hold.Until, 0).UTC())
+		}
+		node.Reserved = append(node.Reserved, kept)
+	}
+	return document
+}
+
+func (c *nodesCopy) node(copied *nodeCopy) Node {
+	node := Node{
+		Name: copied.name, Unschedulable: copied.unschedulable, Refused: copied.refused, Pods: copied.pods,
+		Allocatable: c.list(copied, copied.allocatable), Idle: c.list(copied, copied.idle), Releasing: c.list(copied, copied.releasing),
+	}
+	if topology := copied.isolated; topology != nil {
+		free := topology.Isolated.Minus(copied.held)
+		node.Isolated = &Isolated{
+			CPUs: topology.Isolated.String(), Held: copied.held.String(), Total: topology.Isolated.Len(), Free: free.Len(),
+			Stale: copied.stale,
+		}
+	}
+	return node
+}
+
+// list returns a vector of a node as a resource list. Resources that are counted per device have no numbers here.
+func (c *nodesCopy) list(copied *nodeCopy, vector model.Resources) corev1.ResourceList {
+	list := c.dimensions.List(vector)
+	for i := range copied.allocatable {
+		if copied.allocatable[i] == model.Elsewhere {
+			delete(list, c.dimensions.Name(i))
+		}
+	}
+	return list
+}

@@ -1,0 +1,203 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// The reasons of events, beside those of conditions. Preempted and Preempting are kube-scheduler's own: on a victim, and on the
+// job it made room for.
+const (
+	ReasonPreempted     = "Preempted"
+	ReasonPreempting    = "Preempting"
+	ReasonStartUndone   = "StartUndone"
+	ReasonRestarted     = "Restarted"
+	ReasonConflict      = "IsolatedCPUConflict"
+	ReasonConflictEnded = "IsolatedCPUConflictEnded"
+)
+
+// Bound is the event of a pod that was bound.
+func Bound(outcome *commit.Outcome, now time.Time) commit.Write {
+	return podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonScheduled, "Bound to "+outcome.Node, now)
+}
+
+// Preempted is the event of a pod that was evicted for a job; job is nil when that one is gone meanwhile.
+func Preempted(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write {
+	write := podEvent(outcome.Pod, corev1.EventTypeNormal, ReasonPreempted, "", now)
+	write.Event.Action = ReasonPreempting
+	write.Event.Note, write.Event.Related = onBehalfOf("Evicted from node "+outcome.Node, outcome.Job, job)
+	return write
+}
+
+// Preemption are the events of evictions that were carried out for a job: one of the job, with what was evicted, and one of each
+// gang that lost members, with how many. jobOf returns a live job, nil when it is gone meanwhile.
+func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, now time.Time) (writes []commit.Write) {
+	job := jobOf(outcome.Job)
+	if job != nil {
+		writes = append(writes, preempting(outcome, job, now))
+	}
+	lost := map[model.JobKey]int{}
+	for _, victim := range outcome.Victims {
+		lost[victim.Job]++
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
+		if loser := jobOf(key); loser != nil && loser.Gang() {
+			event := jobEvent(loser, ReasonPreempted, now)
+			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), outcome.Job, job)
+			writes = append(writes, commit.Write{Event: event})
+		}
+	}
+	return writes
+}
+
+func preempting(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Write {
+	nodes := map[string]bool{}
+	for _, victim := range outcome.Victims {
+		nodes[victim.Node] = true
+	}
+	event := jobEvent(job, ReasonPreempting, now)
+	event.Note = fmt.Sprintf("Evicted %s on %s to make room for %s: %s", countNoun(len(outcome.Victims), "pod"),
+		countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), listVictims(outcome.Victims))
+	if outcome.Failed > 0 {
+		event.Note += fmt.Sprintf("; %s stayed", countNoun(outcome.Failed, "pod"))
+	}
+	return commit.Write{Event: event}
+}
+
+// Undone is the event of a gang of which members are deleted: its start is undone, or it is restarted.
+func Undone(job *model.Job, why *model.Refusal, members []model.Bind, now time.Time) commit.Write {
+	event := jobEvent(job, ReasonStartUndone, now)
+	event.Type, event.Action = corev1.EventTypeWarning, "Undoing"
+	if why.Code == model.MembersLost {
+		event.Reason, event.Action = ReasonRestarted, "Restarting"
+	}
+	event.Note = fmt.Sprintf("%s; deletes %s: %s", why.Detail, countNoun(len(members), "pod"), listMembers(members))
+	return commit.Write{Event: event}
+}
+
+// Conflict is the event of a pod that holds isolated CPUs which it should not.
+func Conflict(pod model.PodRef, node, detail string, now time.Time) commit.Write {
+	return podEvent(pod, corev1.EventTypeWarning, ReasonConflict, detail+" on "+node, now)
+}
+
+// ConflictEnded is the event of a pod that was evicted since it can never run.
+func ConflictEnded(outcome *commit.Outcome, now time.Time) commit.Write {
+	return podEvent(outcome.Pod, corev1.EventTypeWarning, ReasonConflictEnded, "Evicted from node "+outcome.Node+": "+outcome.Why, now)
+}
+
+// LostToConflicts are the events of the groups that lost a member to a conflict.
+func LostToConflicts(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, now time.Time) (writes []commit.Write) {
+	for _, victim := range outcome.Victims {
+		if loser := jobOf(victim.Job); loser != nil && loser.Group != nil {
+			event := jobEvent(loser, ReasonConflictEnded, now)
+			event.Type, event.Action = corev1.EventTypeWarning, ReasonConflictEnded
+			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Why
+			writes = append(writes, commit.Write{Event: event})
+		}
+	}
+	return writes
+}
+
+// groupEvent is the event of a group whose reason has changed.
+func groupEvent(job *model.Job, status v1alpha1.PodGroupStatus, now time.Time) commit.Write {
+	condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionScheduled)
+	event := &commit.Event{
+		Regarding: referenceTo(job),
+		Type:      corev1.EventTypeWarning, Reason: condition.Reason, Action: "Scheduling", Note: condition.Message, At: now,
+	}
+	if condition.Status == metav1.ConditionTrue && condition.Reason == ReasonScheduled {
+		event.Type, event.Action = corev1.EventTypeNormal, "Binding"
+	}
+	return commit.Write{Event: event}
+}
+
+func podEvent(pod model.PodRef, kind, reason, note string, now time.Time) commit.Write {
+	return commit.Write{Event: &commit.Event{
+		Regarding: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		},
+		Type: kind, Reason: reason, Action: "Scheduling", Note: note, At: now,
+	}}
+}
+
+func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {
+	return &commit.Event{
+		Regarding: referenceTo(job), Type: corev1.EventTypeNormal, Reason: reason, Action: ReasonPreempting, At: now,
+	}
+}
+
+// referenceTo names the object that a job is to its users: its PodGroup, or its only pod; of an implicit group the controller, or
+// its oldest pod when it has none.
+func referenceTo(job *model.Job) corev1.ObjectReference {
+	reference := corev1.ObjectReference{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
+		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
+	}
+	if job.Key.Single {
+		reference.APIVersion, reference.Kind = "v1", "Pod"
+	}
+	if job.Key.Implicit && len(job.Tasks) > 0 {
+		oldest := job.Tasks[0].Pod
+		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
+		if controller := metav1.GetControllerOf(oldest); controller != nil {
+			reference.APIVersion, reference.Kind = controller.APIVersion, controller.Kind
+			reference.Name, reference.UID = controller.Name, controller.UID
+		}
+	}
+	return reference
+}
+
+// onBehalfOf adds the job to what was done for it; job is nil when it is gone meanwhile.
+func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
+	note = done + " to make room for " + key.Described()
+	if job == nil {
+		return note, nil
+	}
+	reference := referenceTo(job)
+	return fmt.Sprintf("%s, whose priority is %d", note, job.Priority), &reference
+}
+
+// maxListed is how many pods a note names.
+const maxListed = 3
+
+func listVictims(victims []model.Eviction) string {
+	var names []string
+	for _, victim := range victims {
+		names = append(names, victim.Pod.String())
+	}
+	slices.Sort(names)
+	return listFirst(names)
+}
+
+func listMembers(members []model.Bind) string {
+	var names []string
+	for _, member := range members {
+		names = append(names, member.Pod.Name+" on "+member.Node)
+	}
+	return listFirst(names)
+}
+
+func listFirst(names []string) string {
+	if len(names) <= maxListed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+}
+
+func countNoun(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,71 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/metrics"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// TestGangWaitCountsFromTheLastMemberThatWasNeeded.
+func TestGangWaitCountsFromTheLastMemberThatWasNeeded(t *testing.T) {
+	start := time.Unix(1000, 0)
+	registry := prometheus.NewRegistry()
+	m, err := New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := &model.Job{MinMember: 2, Created: start}
+	for i := range 3 {
+		created := start.Add(time.Duration(i) * time.Minute)
+		job.Tasks = append(job.Tasks, &model.Task{Created: created, Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprint(i), CreationTimestamp: metav1.NewTime(created)}}})
+	}
+	m.Started(job, start.Add(3*time.Minute))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == string(metrics.GangWaitSeconds) {
+			if waited := family.GetMetric()[0].GetHistogram().GetSampleSum(); waited != 120 {
+				t.Errorf("waited %v s, want two minutes since the second member came", waited)
+			}
+			return
+		}
+	}
+	t.Error("no wait was measured")
+}
+
+// TestMetricsOfTheTableAreThose that the loop registers, with their labels.
+func TestMetricsOfTheTableAreThose(t *testing.T) {
+	m, err := New(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[string]bool{}
+	for _, collector := range m.all() {
+		descriptions := make(chan *prometheus.Desc, 1)
+		collector.Describe(descriptions)
+		described[(<-descriptions).String()] = true
+	}
+	for _, row := range metrics.Table() {
+		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // pkg/configuration's
+			continue
+		}
+		found := false
+		for text := range described {
+			found = found || strings.Contains(text, fmt.Sprintf("fqName: %q", row.Name))
+		}
+		if !found {
+			t.Errorf("%s is in the table and not measured", row.Name)
+		}
+	}
+}

@@ -131,6 +131,14 @@ func (s *State) fill(job *model.Job) {
 	job.Patient = patient(job)
 	job.Settled = settled(job)
 	job.Maimed = maimed(job)
+	job.Class = model.ClassOf(job, hasTerms)
+}
+
+// hasTerms reports whether a pod says something about other pods, or about objects that are not in the snapshot.
+func hasTerms(task *model.Task) bool {
+	spec := &task.Pod.Spec
+	return spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
+		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
 }
 
 // begun tells whether a container of the pod runs, or has done its work.

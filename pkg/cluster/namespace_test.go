@@ -36,11 +36,11 @@ func TestLabelsOfNamespacesShowInTheSnapshot(t *testing.T) {
 		{name: "it is gone", event: gone(labelled("5", "b")), news: true, gone: true},
 	} {
 		before := s.Snapshot(now)
-		version, mark := before.Version, before.Journal.Mark()
+		version, mark, revision := before.Version, before.Journal.Mark(), before.Journal.Revision()
 		effect := s.Apply(step.event)
 		after := s.Snapshot(now)
-		news := effect.Schedule && after.Version != version && !after.Journal.SameLabels(mark) && !after.Journal.Same(mark)
-		silent := !effect.Schedule && after.Version == version && after.Journal.SameLabels(mark) && after.Journal.Same(mark)
+		news := effect.Schedule && after.Version != version && !after.Journal.SameLabels(mark) && after.Journal.Revision() != revision
+		silent := !effect.Schedule && after.Version == version && after.Journal.SameLabels(mark) && after.Journal.Revision() == revision
 		if news != step.news || silent == step.news {
 			t.Errorf("%s: effect %+v, version %d after %d; want news: %v", step.name, effect, after.Version, version, step.news)
 		}

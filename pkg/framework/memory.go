@@ -15,6 +15,9 @@ type Memory struct {
 	asked uint64
 	// waiting is how many jobs waited at the end of the last session.
 	waiting int
+	// verdicts are what actions found out about jobs, emptied what they did about the cluster without the pods of jobs.
+	verdicts, emptied verdicts
+	snapshot          *model.Snapshot
 	// rest is what the last session came to, nil when the next one may come to something else.
 	rest *rest
 }
@@ -33,10 +36,31 @@ type known struct {
 const maxKept = 2 << 20
 
 // open prepares the memory for a session; what another profile led to is forgotten.
-func (m *Memory) open(profile *Profile) {
+func (m *Memory) open(profile *Profile, snapshot *model.Snapshot) {
 	if m.profile != profile || m.shapes == nil {
-		m.profile, m.shapes, m.rest = profile, map[model.Shape]*known{}, nil
+		m.forget()
+		m.profile, m.shapes = profile, map[model.Shape]*known{}
 	}
+	if m.snapshot != snapshot {
+		m.snapshot, m.verdicts, m.emptied = snapshot, verdicts{}, verdicts{}
+	}
+}
+
+// forget drops everything.
+func (m *Memory) forget() {
+	m.shapes, m.rest, m.verdicts, m.emptied = nil, nil, verdicts{}, verdicts{}
+}
+
+// forgetHalf drops what a question about a job that was not answered may have left half done; nil is a question about no single job.
+func (m *Memory) forgetHalf(job *model.Job) {
+	if job == nil {
+		m.forget()
+		return
+	}
+	for _, task := range job.Tasks {
+		delete(m.shapes, task.Shape)
+	}
+	m.rest = nil
 }
 
 // known returns what is remembered of the shape, made room for if it is new.

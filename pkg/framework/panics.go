@@ -86,7 +86,7 @@ func (s *Session) about(task *model.Task) (before model.JobKey) {
 }
 
 // Abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of it, and
-// is made again for the next session. What outlives a session is dropped: reservations, caches, and what is known of shapes.
+// is made again for the next session. What outlives the session is dropped where it may be half done.
 //
 // Invariant I9: the snapshot is as it was before the statement.
 func (s *Session) Abandon() {
@@ -100,7 +100,7 @@ func (s *Session) Abandon() {
 		}
 	}
 	s.log = nil
-	s.memory.shapes, s.memory.rest = nil, nil
+	s.memory.forgetHalf(s.Snapshot.Job(s.current))
 	for _, plugin := range s.slots.all {
 		forget(plugin)
 	}

@@ -37,28 +37,17 @@ func (r *rest) wakeAgain(options Options) {
 	}
 }
 
-// waits tells whether a task has no room yet, or only some that is not free: a member that was promised room in this session will be
-// looked at again as one that was not.
-func waits(task *model.Task) bool {
-	return task.Status == model.Pending || task.Status == model.Promised
-}
-
 // rest returns what the session came to, nil when the next one may come to something else although nothing changes: because of
 // what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks
 // that ask for volumes or devices.
 func (s *Session) rest() *rest {
 	snapshot := s.Snapshot
-	if s.decided || snapshot.Version == 0 || snapshot.Passing() {
+	if s.decided || s.reach == ForNow || snapshot.Version == 0 || snapshot.Passing() {
 		return nil
 	}
-	for _, job := range snapshot.Jobs {
-		if refusal := s.refusals[job.Key]; refusal != nil && refusal.Expires {
+	for _, refusal := range s.refusals {
+		if refusal.Expires {
 			return nil
-		}
-		for _, task := range job.Tasks {
-			if waits(task) && !task.Gated && !s.SelfContained(task) {
-				return nil
-			}
 		}
 	}
 	if slips(snapshot) {

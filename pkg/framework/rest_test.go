@@ -20,6 +20,9 @@ func (c *counting) Execute(session *Session) {
 	c.sessions++
 	for _, job := range session.Snapshot.Jobs {
 		session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Needs: 1})
+		for _, task := range job.Tasks {
+			session.Feasible(task, model.IdleRoom)
+		}
 	}
 	if c.act != nil {
 		c.act(session)

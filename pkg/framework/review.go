@@ -43,6 +43,9 @@ func (s *Session) Reviewed() bool { return len(s.slots.review) > 0 }
 
 // Review asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when all do.
 func (s *Session) Review(preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
+	if s.Reviewed() {
+		s.narrow(ForNow)
+	}
 	return firstToObject(s.slots.review, preemptor, proposals)
 }
 

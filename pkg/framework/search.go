@@ -299,6 +299,9 @@ func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Ref
 		start := s.start()
 		checks, refusal := filter.FilterFor(task, scope)
 		s.stop(filter, config.NodeFilter, start)
+		if scope == Global && (len(checks) > 0 || refusal != nil) {
+			s.narrow(reachOf(filter, task))
+		}
 		if refusal != nil {
 			return nil, refusal
 		}
@@ -307,12 +310,23 @@ func (s *Session) checks(task *model.Task, scope Scope) ([]NodeCheck, *model.Ref
 	return all, nil
 }
 
+// reachOf returns for whom a verdict holds in which a filter's global checks have a part.
+func reachOf(filter NodeFilter, task *model.Task) Reach {
+	if knows, ok := filter.(SelfContained); ok && knows.SelfContained(task) {
+		return ForJob
+	}
+	return ForNow
+}
+
 func (s *Session) scores(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore {
 	var all []NodeScore
 	for _, scorer := range s.slots.nodeScore {
 		start := s.start()
 		scores := scorer.ScoresFor(task, scope, candidates)
 		s.stop(scorer, config.NodeScore, start)
+		if scope == Global && len(scores) > 0 {
+			s.narrow(ForJob)
+		}
 		all = append(all, s.timedScores(scorer, scores)...)
 	}
 	return all

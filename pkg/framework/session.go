@@ -73,6 +73,8 @@ type Session struct {
 	wake    time.Time
 	memory  *Memory
 	lacks   []*model.Refusal
+	// reach is for which jobs the verdict holds that is being found.
+	reach Reach
 	// laps are what is measured of plugins; nil when nothing is.
 	laps map[lap]time.Duration
 	// avoiding tells that nodes which jobs avoid are no nodes for them.
@@ -108,7 +110,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 	if s.memory == nil {
 		s.memory = &Memory{}
 	}
-	s.memory.open(profile)
+	s.memory.open(profile, snapshot)
 	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.waiting)
 	snapshot.Number()
 	return s
@@ -270,13 +272,17 @@ func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
 // reserved may wait for the end of that gang, which does not come without the members it lacks. Choose, Feasible and statements do so for the task's job; who reads books must ask.
 func (s *Session) See(job *model.Job) {
 	if len(s.Snapshot.Holds()) > 0 {
-		viewer := model.ViewerOf(job)
-		viewer.Gone = s.borrowers[job.Key]
-		if viewer.Gone == 0 && job.Maimed && job.Short(WithPlaced.Counts) != nil {
-			viewer.Gone = model.Onlooker
-		}
-		s.Snapshot.See(viewer)
+		s.Snapshot.See(s.viewer(job))
 	}
+}
+
+func (s *Session) viewer(job *model.Job) model.Viewer {
+	viewer := model.ViewerOf(job)
+	viewer.Gone = s.borrowers[job.Key]
+	if viewer.Gone == 0 && job.Maimed && job.Short(WithPlaced.Counts) != nil {
+		viewer.Gone = model.Onlooker
+	}
+	return viewer
 }
 
 // lookFor makes books and filters show what the task may use: on future room, without those who are about to leave.

@@ -42,7 +42,7 @@ type mark struct {
 // through the sink. So no action, whatever it does, starts part of a gang.
 func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	before := s.fingerprint()
-	start := len(s.log)
+	start, revision := len(s.log), s.Snapshot.Journal.Revision()
 	statement := &Statement{session: s}
 	s.depth++
 	refusal := body(statement)
@@ -53,6 +53,7 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	}
 	if refusal != nil {
 		s.undo(start)
+		s.Snapshot.Journal.Rewind(revision)
 		s.verify(before)
 		return refusal
 	}
@@ -223,6 +224,7 @@ func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, ref
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
+			s.narrow(ForNow) // what is reserved is in no snapshot
 			return false, refusal
 		}
 		prepare = prepare || needed

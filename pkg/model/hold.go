@@ -66,6 +66,7 @@ func (s *Snapshot) SetHolds(holds []Hold) {
 	}
 	s.holds, s.kept = holds, make([]*Node, len(holds))
 	s.show(s.viewer)
+	s.Journal.renew(true)
 }
 
 // Viewer is for whom the books are shown.
@@ -92,9 +93,34 @@ func (s *Snapshot) KeptOn(node *Node) []*Hold {
 // change that a statement makes or undoes; it costs what differs from the viewer before.
 func (s *Snapshot) See(viewer Viewer) {
 	if viewer != s.viewer {
+		content, fixed := s.Journal.content, s.Journal.fixed
 		s.viewer = viewer
 		s.show(viewer)
+		s.Journal.content, s.Journal.fixed = content, fixed // what there is has not changed
 	}
+}
+
+// Viewpoint returns what of the viewer decides about the room that it sees: with one Viewpoint, on one revision of the snapshot,
+// everything looks the same.
+func (s *Snapshot) Viewpoint(viewer Viewer) Viewer {
+	if len(s.holds) == 0 {
+		return Viewer{}
+	}
+	owner, until := false, int64(0)
+	for i := range s.holds {
+		hold := &s.holds[i]
+		owner = owner || hold.Job == viewer.Job
+		if hold.lends(viewer) && (until == 0 || hold.Until < until) {
+			until = hold.Until
+		}
+	}
+	if !owner {
+		viewer.Job = JobKey{}
+	}
+	if viewer.Gone != Onlooker {
+		viewer.Gone = until // that is when the first of the rooms is needed which it may use; the others are needed later
+	}
+	return viewer
 }
 
 func (s *Snapshot) show(viewer Viewer) {
@@ -134,6 +160,9 @@ func (s *Snapshot) drop(ends func(*Hold) bool) {
 			continue
 		}
 		holds, kept = append(holds, s.holds[i]), append(kept, s.kept[i])
+	}
+	if len(holds) < len(s.holds) {
+		s.Journal.renew(true)
 	}
 	s.holds, s.kept = holds, kept
 }

@@ -100,6 +100,8 @@ type Job struct {
 	Settled bool
 	// Maimed tells that the gang held room and was below its minimum when the snapshot was taken.
 	Maimed bool
+	// Class is what decides about the job while all of its members wait; zero when one of them does not.
+	Class Class
 	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
 	Version uint64
 }

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -18,6 +16,8 @@ type Change struct {
 	Room bool
 	// Leaves tells that the pod is about to go: who looks ahead has never seen it there.
 	Leaves bool
+	// OfJob reports that the pod belongs to a job, and is no other scheduler's.
+	OfJob bool
 }
 
 // Mark is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
@@ -33,8 +33,30 @@ type Journal struct {
 	layout, labels, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
-	// undone are the numbers of changes after which everything was the same, as who made those in between has said; in their order.
-	undone []uint64
+	// content is the revision of everything, fixed that of what stays when all pods of jobs are gone. revisions counts them.
+	content, fixed, revisions uint64
+}
+
+// Revision identifies what nodes, the pods on them, the room that is held and the labels of namespaces are at one moment: while
+// it is the same, so are they. Whose view the accounting shows, and jobs that wait, are not in it.
+type Revision uint64
+
+// Revision returns the one of this moment.
+func (j *Journal) Revision() Revision { return Revision(j.content) }
+
+// FixedRevision returns the revision of what does not leave with the pods of jobs: nodes, other pods, held room and labels.
+func (j *Journal) FixedRevision() Revision { return Revision(j.fixed) }
+
+// Rewind reports that every change since the revision has been taken back.
+func (j *Journal) Rewind(to Revision) { j.content = uint64(to) }
+
+// renew makes a revision that was never there before.
+func (j *Journal) renew(fixed bool) {
+	j.revisions++
+	j.content = j.revisions
+	if fixed {
+		j.fixed = j.revisions
+	}
 }
 
 // maxChanges is how many changes are kept at least. Who has fallen behind by more looks at everything anew, which costs
@@ -64,32 +86,13 @@ func (j *Journal) SameNodes(mark Mark) bool {
 
 // Relabelled takes down that the labels of a namespace have changed, or that one came or went. The live state calls it, never
 // within a session.
-func (j *Journal) Relabelled() { j.labels++ }
+func (j *Journal) Relabelled() {
+	j.labels++
+	j.renew(true)
+}
 
 // SameLabels tells whether every namespace has the labels that it had at the mark.
 func (j *Journal) SameLabels(mark Mark) bool { return mark.layout != 0 && mark.labels == j.labels }
-
-// mostUndone is how many places in the journal are known to be the same.
-const mostUndone = 16
-
-// Undone says that everything since the mark has been taken back.
-func (j *Journal) Undone(mark Mark) {
-	if mark.layout != j.layout {
-		return
-	}
-	if n := len(j.undone); n == 0 || j.undone[n-1] != mark.serial {
-		j.undone = append(j.undone[:0], mark.serial)
-	}
-	j.undone = append(j.undone, j.serial)
-	j.undone = j.undone[max(0, len(j.undone)-mostUndone):]
-}
-
-// Same tells whether, as far as the journal knows, everything is as it was at the mark. False is always safe.
-func (j *Journal) Same(mark Mark) bool {
-	n := len(j.undone)
-	return mark == j.Mark() ||
-		mark.layout == j.layout && mark.labels == j.labels && n > 0 && j.undone[n-1] == j.serial && slices.Contains(j.undone, mark.serial)
-}
 
 func (j *Journal) add(change Change) {
 	if len(j.changes) >= 2*maxChanges {
@@ -102,5 +105,6 @@ func (j *Journal) add(change Change) {
 	if change.Pod == nil && !change.Room {
 		change.Node.Altered, j.altered = j.serial, j.serial
 	}
+	j.renew(!change.OfJob && !change.Room)
 	j.changes = append(j.changes, change)
 }

@@ -60,38 +60,92 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestWhatWasUndoneIsAsBefore: a mark is as good as the end of the journal exactly when nothing but what was taken back is between them.
-func TestWhatWasUndoneIsAsBefore(t *testing.T) {
+// TestRevision_isThatOfTheContent: what is taken back leaves the revision that was, whatever else changes gives one that never was.
+func TestRevision_isThatOfTheContent(t *testing.T) {
 	node := &model.Node{Name: "n"}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
 	snapshot.Number()
 	journal := &snapshot.Journal
-	change := func() { snapshot.Enlarge(node, nil) }
-	first := journal.Mark()
-	change()
-	if journal.Same(first) {
-		t.Error("a change is not seen")
+	seen := map[model.Revision]bool{}
+	changed := func(what string, change func()) {
+		t.Helper()
+		seen[journal.Revision()] = true
+		if change(); seen[journal.Revision()] {
+			t.Errorf("%s: the revision was there before", what)
+		}
 	}
-	journal.Undone(first)
-	if !journal.Same(first) {
+	first := journal.Revision()
+	changed("a change", func() { snapshot.NodeChanged(node) })
+	journal.Rewind(first)
+	if journal.Revision() != first {
 		t.Error("a change that was taken back counts")
 	}
-	second := journal.Mark()
-	change()
-	change()
-	journal.Undone(second)
-	if !journal.Same(first) || !journal.Same(second) {
-		t.Error("two changes that were taken back count")
+	changed("another change", func() { snapshot.NodeChanged(node) })
+	changed("labels", journal.Relabelled)
+	changed("other nodes", func() { snapshot.SetNodes(snapshot.Nodes) })
+	changed("everything read again", func() { snapshot.Reset() })
+}
+
+// TestFixedRevision_ignoresPodsOfJobs: only what stays when all pods of jobs are gone counts.
+func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
+	node := &model.Node{Name: "n"}
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
+	snapshot.Number()
+	journal := &snapshot.Journal
+	place := func(job string) (fixed, all bool) {
+		before, content := journal.FixedRevision(), journal.Revision()
+		task := &model.Task{PodRef: model.PodRef{UID: types.UID("u" + job), Name: "p" + job}, Job: model.JobKey{Name: job}, Pod: &corev1.Pod{}}
+		snapshot.Move(task, model.Position{Status: model.Running, Node: "n"})
+		return journal.FixedRevision() != before, journal.Revision() != content
 	}
-	change()
-	third := journal.Mark()
-	change()
-	journal.Undone(third)
-	if journal.Same(first) || journal.Same(second) || !journal.Same(third) {
-		t.Error("a change that was not taken back does not count")
+	if fixed, all := place("gang"); fixed || !all {
+		t.Errorf("a pod of a job: fixed changed: %t, all changed: %t; want all alone", fixed, all)
 	}
-	snapshot.SetNodes(snapshot.Nodes)
-	if journal.Same(third) {
-		t.Error("another list of nodes is not seen")
+	if fixed, all := place(""); !fixed || !all {
+		t.Errorf("a pod of another scheduler: fixed changed: %t, all changed: %t; want both", fixed, all)
+	}
+	before := journal.FixedRevision()
+	snapshot.NodeChanged(node)
+	if journal.FixedRevision() == before {
+		t.Error("a node that has changed is not seen")
+	}
+}
+
+// TestViewpoint_isWhatDecides: viewers with one viewpoint see the same room, and whose view is shown changes no revision.
+func TestViewpoint_isWhatDecides(t *testing.T) {
+	key := func(name string) model.JobKey { return model.JobKey{Namespace: "d", Name: name} }
+	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Kept: make(model.Resources, 1)}
+	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
+	snapshot.Number()
+	if got := snapshot.Viewpoint(model.Viewer{Job: key("x"), Priority: 7}); got != (model.Viewer{}) {
+		t.Errorf("nothing is held: %+v", got)
+	}
+	snapshot.SetHolds([]model.Hold{
+		{Job: key("early"), Priority: 5, Node: "n", Request: model.Resources{1}, Until: 100},
+		{Job: key("late"), Priority: 5, Node: "n", Request: model.Resources{2}, Until: 200},
+	})
+	revision := snapshot.Journal.Revision()
+	viewers := []model.Viewer{
+		{Job: key("x")}, {Job: key("y")}, {Job: key("early")}, {Job: key("x"), Priority: 6}, {Job: key("x"), Gone: 50},
+		{Job: key("y"), Gone: 90}, {Job: key("x"), Gone: 150}, {Job: key("y"), Gone: 300}, {Job: key("x"), Gone: model.Onlooker},
+	}
+	room := map[model.Viewer]int64{}
+	for _, viewer := range viewers {
+		snapshot.See(viewer)
+		viewpoint := snapshot.Viewpoint(viewer)
+		if kept, known := room[viewpoint]; known && kept != node.Kept.At(0) {
+			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Kept.At(0), kept)
+		}
+		room[viewpoint] = node.Kept.At(0)
+	}
+	if len(room) != 6 {
+		t.Errorf("%d viewpoints: %v", len(room), room)
+	}
+	if snapshot.Journal.Revision() != revision {
+		t.Error("whose view is shown counts as a change")
+	}
+	snapshot.DropHolds(key("early"))
+	if snapshot.Journal.Revision() == revision {
+		t.Error("room that is held no more is not seen")
 	}
 }

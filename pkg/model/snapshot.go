@@ -80,12 +80,17 @@ func (s *Snapshot) SetNodes(nodes []*Node) {
 		node.Index = i
 	}
 	s.Journal.layout++
+	s.Journal.renew(true)
 }
 
 // Reset empties the snapshot of nodes and jobs, for the live state to fill it anew; never within a session. Who follows the journal looks
 // at everything anew.
 func (s *Snapshot) Reset() {
-	journal := Journal{layout: s.Journal.layout + 1, labels: s.Journal.labels + 1, serial: s.Journal.serial, altered: s.Journal.serial}
+	journal := Journal{
+		layout: s.Journal.layout + 1, labels: s.Journal.labels + 1, serial: s.Journal.serial, altered: s.Journal.serial,
+		revisions: s.Journal.revisions,
+	}
+	journal.renew(true)
 	*s = Snapshot{Now: s.Now, Version: s.Version + 1, Dimensions: s.Dimensions, Journal: journal}
 }
 
@@ -149,7 +154,7 @@ func (s *Snapshot) lift(task *Task) *Node {
 	}
 	node := s.Node(task.Node)
 	if node != nil && node.Remove(task) {
-		s.Journal.add(Change{Node: node, Pod: task.Pod, Leaves: task.Leaves()})
+		s.Journal.add(Change{Node: node, Pod: task.Pod, Leaves: task.Leaves(), OfJob: task.Job != JobKey{}})
 	}
 	return node
 }
@@ -167,7 +172,7 @@ func (s *Snapshot) put(task *Task, last *Node) {
 	if node == nil || !node.Place(task) {
 		return
 	}
-	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true, Leaves: task.Leaves()})
+	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true, Leaves: task.Leaves(), OfJob: task.Job != JobKey{}})
 }
 
 // LookAhead says whether those who ask what runs on nodes see it without the pods that are about to leave, as it will be when

@@ -11,11 +11,11 @@ import (
 func Ask(snapshot *model.Snapshot, profile *framework.Profile, options framework.Options, body func(*framework.Session)) {
 	options.Decide, options.Wake, options.OnPanic = nil, nil, nil
 	snapshot.Number()
-	mark, viewer, ahead := snapshot.Journal.Mark(), snapshot.Viewer(), snapshot.LooksAhead()
+	revision, viewer, ahead := snapshot.Journal.Revision(), snapshot.Viewer(), snapshot.LooksAhead()
 	session := framework.Open(snapshot, profile, options)
 	body(session)
 	session.Close()
 	snapshot.See(viewer)
 	snapshot.LookAhead(ahead)
-	snapshot.Journal.Undone(mark)
+	snapshot.Journal.Rewind(revision)
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -13,7 +12,7 @@ import (
 )
 
 // This file answers panics at the edge of a cycle, and of each step that the loop takes for one job beside cycles: a panic is logged
-// and counted, and the job that it is about is held back, with the jobs that are alike.
+// and counted, and the job that it is about is held back, with the jobs of its class.
 
 // The steps of the loop beside cycles, as logs and metrics name them after a panic.
 const (
@@ -96,23 +95,15 @@ func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 	return true
 }
 
-// quarantine holds a job back over which something has panicked. Jobs that are alike are held back with it: for firstHold, once, so that
+// quarantine holds a job back over which something has panicked. Jobs of its class are held back with it: for firstHold, once, so that
 // all others have their turn first, and as long as the job itself if something has panicked over them as well.
 func (s *Scheduler) quarantine(snapshot *model.Snapshot, job *model.Job, refusal *model.Refusal, now time.Time) {
 	s.backoff.quarantine(job.Key, job.UID, refusal, now)
 	for _, other := range snapshot.Jobs {
-		if other != job && alike(job, other) {
+		if other != job && job.Class != (model.Class{}) && other.Class == job.Class {
 			s.backoff.quarantineWith(other.Key, other.UID, s.backoff[job.Key], now)
 		}
 	}
-}
-
-// alike reports whether two jobs ask the same of the scheduler.
-func alike(a, b *model.Job) bool {
-	return a.MinMember == b.MinMember && a.Priority == b.Priority && len(a.Tasks) > 0 &&
-		slices.EqualFunc(a.Tasks, b.Tasks, func(a, b *model.Task) bool {
-			return a.Shape == b.Shape && a.Role == b.Role && a.Status == model.Pending && b.Status == model.Pending
-		})
 }
 
 // quarantineOnPanic does something for a job beside cycles. After a panic the job is held back, why is returned, and the loop goes on with

@@ -99,39 +99,60 @@ func TestPanicQuarantinesOneJob(t *testing.T) {
 
 // TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds: a plugin panics over every one of them, alike or not, and they come first.
 func TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds(t *testing.T) {
-	for name, request := range map[string]func(i int) string{
-		"alike":     func(int) string { return "1" },
-		"different": func(i int) string { return fmt.Sprint(i+1) + "m" },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, alike := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alike=%t", alike), func(t *testing.T) {
 			w, f, sum := newFaultyWorld(t)
 			w.loop.options.Verify = false
 			*f.job = "bad"
 			for i := range 1000 {
-				w.gangOf(fmt.Sprintf("bad-%04d", i), request(i))
+				request := "1"
+				if !alike {
+					request = fmt.Sprint(i+1) + "m"
+				}
+				w.gangOf(fmt.Sprintf("bad-%04d", i), request)
 			}
-			w.gang("good", 2, 2) // like the first of them
-			w.gangOf("odd", "3") // like none
-			began := time.Now()
-			w.play(t.Context(), 2*time.Second)
-			t.Logf("%v panics, %s of the processor's time", sum("tutti_quarantined_total"), time.Since(began))
-			for _, other := range []string{"good", "odd"} {
-				if c := w.condition(other); c == nil || c.Status != "True" {
-					t.Errorf("%s waits: %+v", other, c)
+			w.gangOf("good", "1")
+			w.gangOf("odd", "3")
+			started := func(name string) {
+				t.Helper()
+				if c := w.condition(name); c == nil || c.Status != "True" {
+					t.Errorf("%s waits: %+v", name, c)
 				}
 			}
+			w.play(t.Context(), 500*time.Millisecond)
+			if n := sum("tutti_quarantined_total"); alike && n != 1 {
+				t.Errorf("%v panics before a job had its turn that is like none of them, want 1", n)
+			}
+			if alike {
+				started("odd")
+			}
+			w.play(t.Context(), 1500*time.Millisecond)
+			started("good")
+			started("odd")
 			if c := w.condition("bad-0999"); c == nil || c.Reason != "Quarantined" {
 				t.Errorf("the last job over which the plugin panics is %+v", c)
 			}
-			// In the long run as well: one that comes later waits no longer.
-			w.play(t.Context(), time.Minute)
-			w.gang("late", 1, 1)
-			w.play(t.Context(), 2*time.Second)
-			if c := w.condition("late"); c == nil || c.Status != "True" {
-				t.Errorf("the late job waits: %+v", c)
+			w.gangOf("late", "1") // when they are about to be tried again
+			w.play(t.Context(), 1500*time.Millisecond)
+			started("late")
+			if n := sum("tutti_quarantined_total"); n < 1000 || alike && n > 1010 {
+				t.Errorf("%v panics, want one for each job, and of those that are alike no more", n)
 			}
-			t.Logf("%v panics in a minute", sum("tutti_quarantined_total"))
 		})
+	}
+}
+
+// TestNoJobIsTriedAgainBeforeTheOthersHadTheirTurn, though it takes longer than it is held back.
+func TestNoJobIsTriedAgainBeforeTheOthersHadTheirTurn(t *testing.T) {
+	w, f, _ := newFaultyWorld(t)
+	*f.job = "bad"
+	for i := range 200 {
+		w.gangOf(fmt.Sprintf("bad-%04d", i), fmt.Sprint(i+1)+"m")
+	}
+	w.gangOf("good", "1")
+	w.playBy(t.Context(), 1500*time.Millisecond, 100*time.Millisecond) // 16 panics at a time
+	if c := w.condition("good"); *f.times != 200 || c == nil || c.Status != "True" {
+		t.Errorf("%d panics, and the good gang is %+v", *f.times, c)
 	}
 }
 

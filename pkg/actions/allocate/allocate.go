@@ -16,12 +16,10 @@ import (
 // Name is the action's name in the configuration.
 const Name = "allocate"
 
-// New returns the action. It keeps nothing between sessions but why jobs failed while nothing has changed since, and takes
-// no arguments.
+// New returns the action, which takes no arguments.
 func New() framework.Action { return &action{budget: start.Budget} }
 
 type action struct {
-	failures failures
 	// budget is what exact searches may look at in one cycle.
 	budget int
 }
@@ -29,13 +27,9 @@ type action struct {
 // Name returns "allocate".
 func (*action) Name() string { return Name }
 
-// Forget drops what earlier tries have shown.
-func (a *action) Forget() { a.failures = failures{} }
-
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
 // evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
-	a.failures.follow(session)
 	var begun, promised, waiting []*model.Job
 	for _, job := range unsettled(session) {
 		switch {
@@ -50,7 +44,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &run{
-		session: session, largest: start.Largest(session.Snapshot), budget: a.budget, failures: &a.failures,
+		session: session, largest: start.Largest(session.Snapshot), budget: a.budget,
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
 	}
 	for job := range inOrder(session, begun) {
@@ -134,8 +128,7 @@ type run struct {
 	// releasing tells whether any node has room that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
-	budget   int
-	failures *failures
+	budget int
 }
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
@@ -145,35 +138,38 @@ func (r *run) tryMinimum(job *model.Job) {
 	if !short(session, job) {
 		return
 	}
-	session.See(job) // what is remembered below holds for the room that this job may use
 	if refusal := session.ValidateJob(job); refusal != nil {
 		session.Refuse(job, refusal)
 		return
 	}
-	if refusal := r.failures.foretell(session, job); refusal != nil {
+	question := framework.Question{Action: Name, Class: job.Class.Placement(), ByFit: !r.releasing}
+	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
+	if refusal != nil {
 		session.Refuse(job, noteKept(session, job, refusal))
-		return
 	}
-	trial := start.New(session, job, r.largest, &r.budget)
+}
+
+// start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who else.
+func (r *run) start(job *model.Job) (*model.Refusal, framework.Reach) {
+	trial := start.New(r.session, job, r.largest, &r.budget)
 	refusal := trial.Start(model.IdleRoom)
 	if refusal == nil {
-		return
+		return nil, framework.ForNow
+	}
+	if r.releasing && trial.Start(model.FutureRoom) == nil {
+		return &model.Refusal{
+			Code:   model.WaitingForVictims,
+			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
+		}, framework.ForNow
 	}
 	if trial.Cut() { // with more to spend it might have started, as it may in the next cycle
 		again := *refusal
 		again.Expires, refusal = true, &again
 	}
-	session.Refuse(job, noteKept(session, job, refusal))
-	if !r.releasing {
-		r.failures.remember(session, job, refusal)
-		return
+	if len(refusal.Causes) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
+		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
 	}
-	if trial.Start(model.FutureRoom) == nil {
-		session.Refuse(job, &model.Refusal{
-			Code:   model.WaitingForVictims,
-			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
-		})
-	}
+	return refusal, framework.ForClass
 }
 
 // releases tells whether anything on the node is being released, be it only a pod's place among the pods of the node.

@@ -1,0 +1,178 @@
+package framework
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is the one cache of what actions find out about jobs that cannot start. Actions keep nothing of their own.
+
+// Question is what an action wants to know about a job.
+type Question struct {
+	// Action is who asks; an action with several questions adds which one.
+	Action string
+	// Class is the part of the job's class that decides about the answer, such as model.Class.Placement.
+	Class model.Class
+	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whoever of them comes and goes.
+	Emptied bool
+	// ByFit reports that a refusal's Has is all that find room, so that it holds for each minimum above that; otherwise it holds
+	// for the minimum that was refused and those above.
+	ByFit bool
+}
+
+// Reach is for which jobs a verdict holds while nothing changes.
+type Reach int8
+
+// The reaches, each narrower than the one before.
+const (
+	// ForClass: nothing but the class decides.
+	ForClass Reach = iota
+	// ForJob: something else about the job has a part in it, such as labels or affinity of its members.
+	ForJob
+	// ForNow: more than the snapshot has a part in it, so that it must not be kept.
+	ForNow
+)
+
+// verdicts is what is known at one revision of the snapshot.
+type verdicts struct {
+	revision model.Revision
+	known    map[verdictKey]verdict
+}
+
+// verdictKey is a question as one viewer asks it. Either class or job is zero. The class of uniform members is without its
+// minimum, since the verdict says for which it holds.
+type verdictKey struct {
+	action    string
+	class     model.Class
+	job       model.JobKey
+	viewpoint model.Viewer
+}
+
+// verdict is what was found: of uniform members, for more than one minimum.
+type verdict struct {
+	// refusal is for minima of refused and above; nil when none was refused.
+	refusal *model.Refusal
+	refused int32
+	// agreed reports that the answer was yes for minima up to upTo.
+	agreed bool
+	upTo   int32
+	// version is that of the job, if the verdict is its own.
+	version uint64
+}
+
+// Verdict returns what find says about a job that waits: nil, or why not, and for whom that holds as far as find knows. The
+// session adds what filters and scores had to do with it. What was found before is returned without another look where it must
+// be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
+// leaves a trace in the snapshot. Verdict is called outside of statements.
+//
+// Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
+func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
+	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.OnNode() })
+	if s.options.Afresh || s.depth > 0 || s.hasFaulty(job) || placed && question.Emptied {
+		refusal, _ := find()
+		return refusal
+	}
+	if placed {
+		question.Class = model.Class{} // it has been placed in this session
+	}
+	viewpoint := s.Snapshot.Viewpoint(s.viewer(job))
+	if known, ok := s.recall(question, job, viewpoint); ok {
+		return known
+	}
+	before, outer := s.Snapshot.Journal.Revision(), s.reach
+	s.reach = ForClass
+	refusal, reach := find()
+	if before == s.Snapshot.Journal.Revision() && (refusal == nil || !refusal.Expires) {
+		s.keepVerdict(question, job, viewpoint, refusal, max(reach, s.reach))
+	}
+	s.reach = max(s.reach, outer)
+	return refusal
+}
+
+// narrow takes down that something else than the class has a part in what is found.
+func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
+
+// verdictsFor returns what is known for such a question as the snapshot stands.
+func (s *Session) verdictsFor(question Question) *verdicts {
+	known, revision := &s.memory.verdicts, s.Snapshot.Journal.Revision()
+	if question.Emptied {
+		known, revision = &s.memory.emptied, s.Snapshot.Journal.FixedRevision()
+	}
+	if known.known == nil || known.revision != revision || len(known.known) > maxVerdicts+2*len(s.Snapshot.Jobs) {
+		*known = verdicts{revision: revision, known: map[verdictKey]verdict{}}
+	}
+	return known
+}
+
+// maxVerdicts is how many verdicts are kept at least, besides some for each job.
+const maxVerdicts = 1000
+
+func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewer) (refusal *model.Refusal, ok bool) {
+	known := s.verdictsFor(question).known
+	if question.Class != (model.Class{}) {
+		switch shared := known[sharedKey(question, viewpoint)]; {
+		case shared.refusal != nil && (!question.Class.Uniform || job.MinMember >= shared.refused):
+			return withMinimum(shared.refusal, job), true
+		case shared.agreed && (!question.Class.Uniform || job.MinMember <= shared.upTo) && s.plain(job):
+			return nil, true
+		}
+	}
+	own, ok := known[ownKey(question, job, viewpoint)]
+	return own.refusal, ok && own.version == job.Version
+}
+
+// plain reports whether nothing but shapes and room decides where members of the job may go, so that it has a place wherever one
+// of its class has.
+func (s *Session) plain(job *model.Job) bool {
+	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.Plain(task) })
+}
+
+// sharedKey returns the key for all jobs of the class.
+func sharedKey(question Question, viewpoint model.Viewer) verdictKey {
+	if question.Class.Uniform {
+		question.Class.MinMember = 0
+	}
+	return verdictKey{action: question.Action, class: question.Class, viewpoint: viewpoint}
+}
+
+// ownKey returns the key for the job alone.
+func ownKey(question Question, job *model.Job, viewpoint model.Viewer) verdictKey {
+	return verdictKey{action: question.Action, job: job.Key, viewpoint: viewpoint}
+}
+
+func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewer, refusal *model.Refusal, reach Reach) {
+	known := s.verdictsFor(question).known
+	switch {
+	case reach == ForClass && question.Class != (model.Class{}):
+		key := sharedKey(question, viewpoint)
+		shared := known[key]
+		switch {
+		case refusal == nil:
+			shared.agreed, shared.upTo = true, max(shared.upTo, job.MinMember)
+		case question.ByFit:
+			shared.refusal, shared.refused = refusal, int32(refusal.Has)+1
+		default:
+			shared.refusal, shared.refused = refusal, job.MinMember
+		}
+		known[key] = shared
+	case reach <= ForJob && job.Version != 0:
+		known[ownKey(question, job, viewpoint)] = verdict{refusal: refusal, version: job.Version}
+	}
+}
+
+// withMinimum returns a refusal of members like the job's in the numbers of the job.
+func withMinimum(refusal *model.Refusal, job *model.Job) *model.Refusal {
+	if !job.Class.Uniform || refusal.Needs == 0 || refusal.Needs == int64(job.MinMember) {
+		return refusal
+	}
+	inherited := *refusal
+	inherited.Needs = int64(job.MinMember)
+	return &inherited
+}
+
+// hasFaulty reports whether the API server has lately refused members of the job: they are tried last, until time ends that.
+func (s *Session) hasFaulty(job *model.Job) bool {
+	faulty := s.Snapshot.Faulty
+	return len(faulty) > 0 && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return faulty[task.UID] != nil })
+}

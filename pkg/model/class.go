@@ -1,0 +1,83 @@
+package model
+
+import (
+	"strconv"
+	"strings"
+	"unique"
+)
+
+// Class is what decides where and when a job may start, whatever its name: the equivalence class of jobs that wait as a whole.
+// Two jobs of one class get the same answer as long as their members ask for nothing but nodes and room on them. It is
+// compared in full. The zero Class is that of jobs which are compared with no other.
+type Class struct {
+	// Members are the shapes of the members and, unless Uniform, their number, roles and minima.
+	Members unique.Handle[string]
+	// Uniform reports that the members are interchangeable: all of one shape, without roles. Members is the shape then.
+	Uniform bool
+	// MinMember is how many members must start together.
+	MinMember int32
+	// Priority is the job's; NeverPreempts reports that nothing is evicted for it. A queue will stand here too.
+	Priority      int32
+	NeverPreempts bool
+}
+
+// ClassOf returns the class of a job whose members have been filled in, the zero Class when one of them does not simply wait.
+// Members that differ, and of which one has terms about other pods or objects, are in no class: what holds for them depends on
+// names and labels.
+func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
+	if len(job.Tasks) == 0 {
+		return class
+	}
+	first, terms := job.Tasks[0], false
+	uniform := len(job.Roles) == 0
+	for _, task := range job.Tasks {
+		if task.Status != Pending || task.Gated || task.Refused != nil {
+			return class
+		}
+		uniform = uniform && task.Role == "" && task.Shape == first.Shape
+		terms = terms || hasTerms(task)
+	}
+	if terms && !uniform {
+		return class
+	}
+	class = Class{
+		Members: first.Shape, Uniform: uniform, MinMember: job.MinMember, Priority: job.Priority, NeverPreempts: job.Patient,
+	}
+	if !uniform {
+		class.Members = unique.Make(describeMembers(job))
+	}
+	return class
+}
+
+// Placement returns the part of the class that decides where members may be placed, if at all.
+func (c Class) Placement() Class {
+	return Class{Members: c.Members, Uniform: c.Uniform, MinMember: c.MinMember}
+}
+
+// describeMembers writes the minima of roles and the members in their order, equal neighbours together.
+func describeMembers(job *Job) string {
+	var b strings.Builder
+	number := func(n int64) { b.WriteString(strconv.FormatInt(n, 10)) }
+	for _, role := range job.Roles {
+		b.WriteString(strconv.Quote(role.Name))
+		number(int64(role.MinMember))
+	}
+	count := int64(0)
+	for i, task := range job.Tasks {
+		count++
+		if i+1 < len(job.Tasks) {
+			next := job.Tasks[i+1]
+			if next.Shape == task.Shape && next.Role == task.Role && next.Priority == task.Priority {
+				continue
+			}
+		}
+		b.WriteByte('\n')
+		number(count)
+		b.WriteString(strconv.Quote(task.Role))
+		number(int64(task.Priority))
+		b.WriteByte(' ')
+		b.WriteString(task.Shape.Value())
+		count = 0
+	}
+	return b.String()
+}

@@ -85,6 +85,9 @@ func (s *Scheduler) afterPanic(now time.Time) {
 	p.ended, s.last.changed = false, true
 }
 
+// panicked reports whether the last cycle has panicked and is to be run again now, without the job that is held back.
+func (s *Scheduler) panicked(now time.Time) bool { return s.panics.row > 0 && s.cycle.due(now) }
+
 // cyclesSuspended reports whether no cycle may run yet. Starts end in their time all the same.
 func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 	if !now.Before(s.panics.until) {

@@ -153,12 +153,13 @@ func (s *Scheduler) step(ctx context.Context) {
 	}
 	s.watchConflicts(ctx, now)
 	s.reportMalformed(ctx)
-	for range maxPanicsInStep {
-		if s.cycle.due(now) {
-			s.runCycle(ctx)
-		}
+	if s.cycle.due(now) {
+		s.runCycle(ctx)
 	}
-	if s.reports.due(now) && !s.cycle.insideBurst && !s.cycle.due(now) { // else the reasons are those of a cycle that knew less
+	for panics := 1; s.panicked(now) && panics < maxPanicsInStep; panics++ {
+		s.runCycle(ctx)
+	}
+	if s.reports.due(now) && !s.cycle.insideBurst && !s.panicked(now) { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
 	s.settle(ctx, s.machine.Tick(now))

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -34,16 +35,12 @@ const maxPanicsInStep = 16
 type panics struct {
 	row   int
 	since time.Time
-	// until is when the next cycle may run after a panic that is about no single job, delay how long after it.
-	until time.Time
-	delay time.Duration
 	// last is the last panic of the row; ended tells that the cycle which runs ended with it.
 	last  *framework.RecoveredPanic
 	ended bool
 }
 
-// recovered takes note of the panic that has ended a cycle. When it is the second in a row the state is made again, since the first may
-// have left something broken in it.
+// recovered takes note of the panic that has ended a cycle.
 func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, recovered framework.RecoveredPanic, now time.Time) {
 	s.options.Metrics.Panicked(recovered.Where)
 	p := &s.panics
@@ -51,22 +48,18 @@ func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, rec
 	if p.last, p.ended = &recovered, true; p.row == 0 {
 		p.since = now
 	}
-	if p.row++; p.row == 2 {
-		s.memory = framework.Memory{}
-		s.state.Rebuild()
-	}
+	p.row++
 	log := klog.FromContext(ctx).WithValues("where", recovered.Where, "reason", recovered.Refusal.Detail)
 	if before == nil || before.Refusal.Detail != recovered.Refusal.Detail { // else it is the same, over another job
 		log = log.WithValues("stack", recovered.Stack)
 	}
 	if recovered.Job == nil {
-		p.delay = min(longestHold, max(firstHold, 2*p.delay))
-		p.until = now.Add(p.delay)
+		s.delays.Cycles.Fail(backoff.AllJobs{}, recovered.Refusal, now)
 		log.Error(nil, "Cycle failed")
 		return
 	}
 	log.Error(nil, "Job quarantined", "job", recovered.Job.Key.Described())
-	s.quarantine(snapshot, recovered.Job, recovered.Refusal, now)
+	s.delays.Panicked(recovered.Job, snapshot.Jobs, recovered.Refusal, now)
 }
 
 // afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no single job.
@@ -76,13 +69,27 @@ func (s *Scheduler) afterPanic(now time.Time) {
 	switch {
 	case !p.ended:
 		*p = panics{}
+		s.delays.Cycles.Reset(backoff.AllJobs{})
 		return
 	case p.last.Job == nil:
-		s.cycle.at(p.until)
+		s.cycle.at(s.delays.Cycles.Until(backoff.AllJobs{}))
 	default:
 		s.cycle.at(now)
 	}
 	p.ended, s.last.changed = false, true
+}
+
+// rebuild makes the state again after the second panic in a row, since the first may have left something broken in it. It returns the
+// time as of which jobs are held back.
+func (s *Scheduler) rebuild(now time.Time) (asOf time.Time) {
+	if s.panics.row == 2 {
+		s.memory = framework.Memory{}
+		s.state.Rebuild()
+	}
+	if s.panics.row > 0 {
+		return s.panics.since
+	}
+	return now
 }
 
 // panicked reports whether the last cycle has panicked and is to be run again now, without the job that is held back.
@@ -90,23 +97,12 @@ func (s *Scheduler) panicked(now time.Time) bool { return s.panics.row > 0 && s.
 
 // cyclesSuspended reports whether no cycle may run yet. Starts end in their time all the same.
 func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
-	if !now.Before(s.panics.until) {
+	if !s.delays.Cycles.Delayed(backoff.AllJobs{}, now) {
 		return false
 	}
-	s.cycle.at(s.panics.until)
+	s.cycle.at(s.delays.Cycles.Until(backoff.AllJobs{}))
 	s.endOverdue(ctx, now)
 	return true
-}
-
-// quarantine holds a job back over which something has panicked. Jobs of its class are held back with it: for firstHold, once, so that
-// all others have their turn first, and as long as the job itself if something has panicked over them as well.
-func (s *Scheduler) quarantine(snapshot *model.Snapshot, job *model.Job, refusal *model.Refusal, now time.Time) {
-	s.backoff.quarantine(job.Key, job.UID, refusal, now)
-	for _, other := range snapshot.Jobs {
-		if other != job && job.Class != (model.Class{}) && other.Class == job.Class {
-			s.backoff.quarantineWith(other.Key, other.UID, s.backoff[job.Key], now)
-		}
-	}
 }
 
 // quarantineOnPanic does something for a job beside cycles. After a panic the job is held back, why is returned, and the loop goes on with
@@ -117,7 +113,7 @@ func (s *Scheduler) quarantineOnPanic(ctx context.Context, where string, key mod
 			why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + model.OneLine(value)}
 			s.options.Metrics.Panicked(where)
 			if job := s.state.Job(key); job != nil {
-				s.backoff.quarantine(key, job.UID, why, now)
+				s.delays.Panics.Fail(backoff.Of(job), why, now)
 			}
 			klog.FromContext(ctx).Error(nil, "Job quarantined", "job", key.Described(), "where", where, "reason", why.Detail,
 				"stack", string(debug.Stack()))

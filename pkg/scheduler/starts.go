@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -37,8 +38,8 @@ const (
 
 // starts is what this process knows of starts beside what the API says.
 type starts struct {
-	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair how
-	// long any may take at least after this process began to lead.
+	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair
+	// how long any may take at least after this process began to lead.
 	deadline, repair time.Duration
 	// leads is since when this process leads.
 	leads time.Time
@@ -151,9 +152,9 @@ func (s *starts) follow(job *model.Job, now time.Time) {
 	}
 }
 
-// untold tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and until
-// when at the latest: whoever leads after a crash would take part of the new start for what is left of the old one, and leave it
-// alone. A status that cannot be written does not keep the group from starting for ever.
+// untold tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and
+// until when at the latest: whoever leads after a crash would take part of the new start for what is left of the old one, and
+// leave it alone. A status that cannot be written does not keep the group from starting for ever.
 func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
 	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short((*model.Task).Exists) != nil {
@@ -205,7 +206,7 @@ func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 func firstBound(job *model.Job) (first time.Time) {
 	for _, task := range job.Tasks {
 		if boundByUs(task) {
-			first = sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
+			first = backoff.Sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	return first
@@ -231,12 +232,12 @@ func (s *Scheduler) endStarts(
 	s.starts.drop(snapshot)
 	over = map[model.JobKey]*model.Refusal{}
 	for _, job := range snapshot.Jobs {
-		if !job.Gang() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
+		if !job.Gang() || !s.starts.concerns(job) || s.delays.Panics.Delayed(backoff.Of(job), now) {
 			continue
 		}
 		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
 			why, again := s.endStart(ctx, job, now)
-			wake = sooner(wake, again)
+			wake = backoff.Sooner(wake, again)
 			if why != nil {
 				over[job.Key] = why
 			}
@@ -274,7 +275,7 @@ func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time)
 	case !ok:
 	case due.After(now):
 		return nil, due
-	case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
+	case s.delays.Undone.Delayed(backoff.Of(job), now): // the API server refused the last deletion
 	case job.Count(binding) > 0:
 		return end(job), wake
 	default:
@@ -302,7 +303,7 @@ const (
 
 // undone returns why the job is not started after all.
 func (s *Scheduler) undone(job *model.Job) *model.Refusal {
-	why := s.backoff.reason(job.Key, job.UID)
+	why := s.delays.Binds.Reason(backoff.Of(job))
 	if why == nil {
 		why = s.refusals[job.Key]
 	}
@@ -339,7 +340,7 @@ func (s *Scheduler) undo(
 	// Nothing leaves before this step has ended, so that all is assumed by then; and nobody is assumed to go who is not deleted.
 	s.machine.Undo(now, job.Key, members)
 	s.state.Assume(decision)
-	s.backoff.undone(job.Key, job.UID, why, now)
+	s.delays.Undone.Fail(backoff.Of(job), why, now)
 	delete(s.starts.begun, job.Key)
 	s.machine.Write(now, report.Undone(job, why, members, now))
 }

@@ -118,6 +118,9 @@ func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time
 
 // recheckMinimum tells the commit machine how many of the job's binds may fail.
 func (s *Scheduler) recheckMinimum(fresh *model.Job, now time.Time) []commit.Outcome {
+	if fresh.Refused == nil && fresh.Whole && fresh.Count(onNode) > 0 {
+		return nil // the binds are of replacements or surplus: no minimum holds them back
+	}
 	counts := func(task *model.Task) bool { return task.Status.Counts() }
 	spare := fresh.Count(counts) - int(fresh.MinMember)
 	if fresh.Short(counts) != nil || fresh.Refused != nil {

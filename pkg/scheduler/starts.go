@@ -26,8 +26,7 @@ import (
 // condition PodScheduled of its pods since when they are bound. So it is all the same who began the start, this process or one
 // before it. Gangs that were whole are left alone, but for those that want to be restarted when they have lost members for good.
 //
-// An implicit group has no condition. That one of its containers runs, or has done its work, says in its place that it was whole:
-// nobody ends work for the sake of a start.
+// An implicit group has no condition; see groups.Whole for what says so in its place.
 
 const (
 	// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
@@ -76,7 +75,7 @@ func newStarts(deadline time.Duration) *starts {
 func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leads = now
 	for _, job := range snapshot.Jobs {
-		if job.Gang() && !saidWhole(job) && job.Short((*model.Task).IsBound) == nil {
+		if job.Gang() && !job.Whole && job.Short((*model.Task).IsBound) == nil {
 			s.see(job, true, now)
 		}
 	}
@@ -86,14 +85,6 @@ func (s *starts) see(job *model.Job, whole bool, now time.Time) {
 	if seen := s.seen[job.Key]; seen.group != job.UID || seen.whole != whole || seen.since.IsZero() {
 		s.seen[job.Key] = sighting{group: job.UID, whole: whole, since: now}
 	}
-}
-
-// saidWhole tells whether the API says that the group has had its minimum bound.
-func saidWhole(job *model.Job) bool {
-	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Begun && task.IsBound() }) > 0
-	}
-	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
 // known tells whether the group is whole, if its status is behind.
@@ -107,7 +98,7 @@ func (s *starts) whole(job *model.Job) bool {
 	if whole, known := s.known(job); known {
 		return whole
 	}
-	return saidWhole(job)
+	return job.Whole
 }
 
 // told takes note of what is about to be written about groups.
@@ -141,13 +132,13 @@ func (s *starts) concerns(job *model.Job) bool {
 
 // follow takes note of a group that has lost all it had before its status says so, and drops what is not needed any more.
 func (s *starts) follow(job *model.Job, now time.Time) {
-	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || saidWhole(job) == seen.whole || seen.whole && !left(job)) {
+	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || job.Whole == seen.whole || seen.whole && !left(job)) {
 		delete(s.seen, job.Key)
 	}
 	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.whole(job) || !left(job)) {
 		delete(s.begun, job.Key)
 	}
-	if !job.Settled && saidWhole(job) && !left(job) {
+	if !job.Settled && job.Whole && !left(job) {
 		s.see(job, false, now)
 	}
 }
@@ -157,7 +148,7 @@ func (s *starts) follow(job *model.Job, now time.Time) {
 // leave it alone. A status that cannot be written does not keep the group from starting for ever.
 func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
-	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short((*model.Task).Exists) != nil {
+	if seen.group != job.UID || seen.whole || !job.Whole || left(job) || job.Short((*model.Task).Exists) != nil {
 		return until, false
 	}
 	until = seen.since.Add(longestTelling)
@@ -258,6 +249,7 @@ func (s *Scheduler) endOverdue(ctx context.Context, now time.Time) {
 
 // endStart is endStarts for one gang.
 func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time) (over *model.Refusal, wake time.Time) {
+	job = groups.Stated(job, job.Group)
 	s.starts.follow(job, now)
 	if until, ok := s.starts.untold(job, now); ok {
 		return untoldYet(), until

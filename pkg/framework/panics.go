@@ -37,7 +37,7 @@ func (s *Session) runRecovered() (whole bool) {
 		if value == nil {
 			return
 		}
-		if _, invariant := value.(broken); invariant || s.sending {
+		if _, invariant := value.(invariantViolation); invariant || s.sending {
 			rethrow(value)
 		}
 		recovered := RecoveredPanic{Where: s.panicked(), Stack: string(debug.Stack())}
@@ -47,7 +47,7 @@ func (s *Session) runRecovered() (whole bool) {
 		recovered.Job = s.jobOfPanic()
 		s.Abandon()
 		if recovered.Job == nil {
-			s.refuseRest(&recovered)
+			s.refuseUnvisited(&recovered)
 		}
 		s.options.OnPanic(recovered)
 	}()
@@ -60,11 +60,11 @@ func (s *Session) runRecovered() (whole bool) {
 func (s *Session) jobOfPanic() *model.Job {
 	for _, job := range s.Snapshot.Jobs {
 		alone := func() { firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, job, job) }
-		if s.comparing && s.leftAlone(job.Key) == nil && panics(alone) {
+		if s.comparing && s.quarantineRefusal(job.Key) == nil && panics(alone) {
 			return job
 		}
 	}
-	if s.comparing || s.leftAlone(s.current) != nil {
+	if s.comparing || s.quarantineRefusal(s.current) != nil {
 		return nil
 	}
 	return s.Snapshot.Job(s.current)
@@ -107,16 +107,16 @@ func (s *Session) Abandon() {
 	for _, action := range s.profile.Actions {
 		forget(action)
 	}
-	s.Snapshot.LookAhead(false)
-	if len(s.Snapshot.Holds()) > 0 {
-		s.Snapshot.See(model.Viewer{})
+	s.Snapshot.ExcludeTerminating(false)
+	if len(s.Snapshot.Held()) > 0 {
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
 	}
 	s.verify("")
 }
 
 func forget(keeper any) {
-	if keeper, ok := keeper.(Forgetter); ok {
-		panics(keeper.Forget)
+	if keeper, ok := keeper.(CacheResetter); ok {
+		panics(keeper.ResetCache)
 	}
 }
 
@@ -127,8 +127,8 @@ func (s *Session) unreserveAll(task *model.Task) {
 	}
 }
 
-// refuseRest says why the jobs wait that had no turn.
-func (s *Session) refuseRest(recovered *RecoveredPanic) {
+// refuseUnvisited says why the jobs wait that had no turn.
+func (s *Session) refuseUnvisited(recovered *RecoveredPanic) {
 	refusal := &model.Refusal{
 		Plugin: recovered.Where, Code: model.CycleFailed,
 		Detail: "the scheduler could not look at all jobs, it will try again: " + recovered.Refusal.Detail,
@@ -143,24 +143,24 @@ func (s *Session) refuseRest(recovered *RecoveredPanic) {
 
 // quarantinedIn returns the jobs that are held back because of a panic; nil when there are none.
 func quarantinedIn(snapshot *model.Snapshot) map[*model.Job]bool {
-	if len(snapshot.Held) == 0 {
+	if len(snapshot.JobBackoff) == 0 {
 		return nil
 	}
 	quarantined := map[*model.Job]bool{}
 	for _, job := range snapshot.Jobs {
-		if held := snapshot.Held[job.Key]; held != nil && held.Code == model.Quarantined {
+		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
 			quarantined[job] = true
 		}
 	}
 	return quarantined
 }
 
-// leftAlone returns why no plugin is asked about the job, nil when they are.
-func (s *Session) leftAlone(key model.JobKey) *model.Refusal {
+// quarantineRefusal returns why no plugin is asked about the job, nil when they are.
+func (s *Session) quarantineRefusal(key model.JobKey) *model.Refusal {
 	if len(s.quarantined) == 0 {
 		return nil
 	}
-	if held := s.Snapshot.Held[key]; held != nil && held.Code == model.Quarantined {
+	if held := s.Snapshot.JobBackoff[key]; held != nil && held.Code == model.Quarantined {
 		return held
 	}
 	return nil
@@ -174,12 +174,12 @@ func (s *Session) panicked() string {
 		var frame runtime.Frame
 		frame, more = frames.Next()
 		for _, plugin := range s.slots.all {
-			if belongs(frame.Function, plugin) {
+			if isMethodOf(frame.Function, plugin) {
 				return plugin.Name()
 			}
 		}
 		for _, action := range s.profile.Actions {
-			if belongs(frame.Function, action) {
+			if isMethodOf(frame.Function, action) {
 				return action.Name()
 			}
 		}
@@ -187,8 +187,8 @@ func (s *Session) panicked() string {
 	return "engine"
 }
 
-// belongs reports whether a function is of the package of the value's type; of this package, whether it is a method of the type.
-func belongs(function string, value any) bool {
+// isMethodOf reports whether a function is of the package of the value's type; of this package, whether it is a method of the type.
+func isMethodOf(function string, value any) bool {
 	kind := reflect.TypeOf(value)
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()

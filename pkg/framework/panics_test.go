@@ -38,36 +38,36 @@ func (b bomb) CompareJobs(x, y *model.Job) int {
 	b.about("jobOrder", y.Key)
 	return 0
 }
-func (b bomb) CompareTasks(x, _ *model.Task) int             { b.about("taskOrder", x.Job); return 0 }
-func (b bomb) ValidateJob(job *model.Job) *model.Refusal     { b.about("jobValid", job.Key); return nil }
-func (b bomb) TaskPlaced(task *model.Task)                   { b.about("observe", task.Job) }
-func (b bomb) TaskEvicted(task *model.Task)                  { b.about("evicted", task.Job) }
-func (b bomb) TaskUndone(task *model.Task, _ model.Position) { b.about("undone", task.Job) }
-func (b bomb) BinderOf(task *model.Task) string              { b.about("bind", task.Job); return "" }
-func (b bomb) Unreserve(task *model.Task)                    { b.about("unreserve", task.Job) }
+func (b bomb) CompareTasks(x, _ *model.Task) int                { b.about("taskOrder", x.Job); return 0 }
+func (b bomb) ValidateJob(job *model.Job) *model.Refusal        { b.about("jobValid", job.Key); return nil }
+func (b bomb) OnAllocate(task *model.Task)                      { b.about("observe", task.Job) }
+func (b bomb) OnEvict(task *model.Task)                         { b.about("evicted", task.Job) }
+func (b bomb) OnDeallocate(task *model.Task, _ model.Placement) { b.about("undone", task.Job) }
+func (b bomb) BinderOf(task *model.Task) string                 { b.about("bind", task.Job); return "" }
+func (b bomb) Unreserve(task *model.Task)                       { b.about("unreserve", task.Job) }
 
-func (b bomb) GateJob(job *model.Job, _ Standing) *model.Refusal {
+func (b bomb) JobReady(job *model.Job, _ Readiness) *model.Refusal {
 	b.about("jobGate", job.Key)
 	return nil
 }
 
-func (b bomb) FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
+func (b bomb) PreFilter(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	b.about(fmt.Sprint("filter", scope), task.Job)
-	if scope != Global {
+	if scope != ClusterWide {
 		return nil, nil
 	}
-	return []NodeCheck{func(*model.Node) *model.Refusal { b.about("check", task.Job); return nil }}, nil
+	return []NodeFilterFunc{func(*model.Node) *model.Refusal { b.about("check", task.Job); return nil }}, nil
 }
 
-func (b bomb) ScoresFor(task *model.Task, scope Scope, _ []*model.Node) []NodeScore {
+func (b bomb) PreScore(task *model.Task, scope FilterScope, _ []*model.Node) []NodeScore {
 	b.about(fmt.Sprint("score", scope), task.Job)
-	if scope != Global {
+	if scope != ClusterWide {
 		return nil
 	}
-	return []NodeScore{{Name: "s", Weight: 1, Raw: func(*model.Node) int64 { b.about("raw", task.Job); return 0 }}}
+	return []NodeScore{{Name: "s", Weight: 1, Score: func(*model.Node) int64 { b.about("raw", task.Job); return 0 }}}
 }
 
-func (b bomb) PickVictims(_ Purpose, preemptor *model.Job, units []Unit) ([]Unit, bool) {
+func (b bomb) FilterVictims(_ EvictionPurpose, preemptor *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
 	b.about("victims", preemptor.Key)
 	for _, unit := range units {
 		b.about("unit", unit.Job.Key)
@@ -112,14 +112,14 @@ func (c *counter) OpenSession(session *Session) {
 
 func (c *counter) count() (n int) {
 	for _, job := range c.session.Snapshot.Jobs {
-		n += job.Count(func(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing })
+		n += job.Count(func(task *model.Task) bool { return task.Status.Occupies() && task.Status != model.Releasing })
 	}
 	return n
 }
 
-func (c *counter) TaskPlaced(*model.Task)  { c.room++ }
-func (c *counter) TaskEvicted(*model.Task) { c.room-- }
-func (c *counter) TaskUndone(_ *model.Task, was model.Position) {
+func (c *counter) OnAllocate(*model.Task) { c.room++ }
+func (c *counter) OnEvict(*model.Task)    { c.room-- }
+func (c *counter) OnDeallocate(_ *model.Task, was model.Placement) {
 	if was.Status == model.Releasing {
 		c.room++
 	} else {
@@ -129,7 +129,7 @@ func (c *counter) TaskUndone(_ *model.Task, was model.Position) {
 
 func (c *counter) CloseSession(*Session) {
 	if c.room != c.count() {
-		panic(broken(fmt.Sprintf("the observer counts %d with room, there are %d", c.room, c.count())))
+		panic(invariantViolation(fmt.Sprintf("the observer counts %d with room, there are %d", c.room, c.count())))
 	}
 }
 
@@ -147,7 +147,7 @@ func (g greedy) Execute(s *Session) {
 			s.Refuse(job, refusal)
 			continue
 		}
-		s.Victims(Preempt, job, nil)
+		s.Victims(ForPreemption, job, nil)
 		g.place(s, job, no("supposed"))
 		s.Refuse(job, g.place(s, job, nil))
 	}
@@ -156,11 +156,11 @@ func (g greedy) Execute(s *Session) {
 func (g greedy) place(s *Session, job *model.Job, end *model.Refusal) *model.Refusal {
 	return s.Try(func(statement *Statement) *model.Refusal {
 		for _, task := range slices.SortedFunc(slices.Values(job.Tasks), s.CompareTasks) {
-			node, tally := s.Choose(task, model.IdleRoom, nil)
+			node, tally := s.SelectNode(task, model.Idle, nil)
 			if node == nil {
 				return tally.Refusal(0, 0, "")
 			}
-			inner := s.Try(func(inner *Statement) *model.Refusal { return inner.Place(task, node) })
+			inner := s.Try(func(inner *Statement) *model.Refusal { return inner.Allocate(task, node) })
 			if inner != nil {
 				return inner
 			}
@@ -191,8 +191,8 @@ func runAgain(snapshot *model.Snapshot, profile *Profile, options Options) (refu
 			onPanic(recovered)
 			if again = recovered.Job != nil; again {
 				held := map[model.JobKey]*model.Refusal{recovered.Job.Key: recovered.Refusal}
-				maps.Copy(held, snapshot.Held)
-				snapshot.Held = held
+				maps.Copy(held, snapshot.JobBackoff)
+				snapshot.JobBackoff = held
 			}
 		}
 		refusals = Run(snapshot, profile, options)
@@ -209,15 +209,15 @@ type result struct {
 }
 
 // cycle runs one in verify mode, with a bomb before and observers and reservers around it.
-func cycle(snapshot *model.Snapshot, b bomb, memory *Memory) result {
+func cycle(snapshot *model.Snapshot, b bomb, memory *Cache) result {
 	r := result{held: map[string]bool{}, snapshot: snapshot}
 	b.named = "bomb"
 	if b.left == nil {
 		b.left = new(int)
 	}
 	profile := &Profile{Actions: []Action{greedy{b}}, Tiers: []Tier{{
-		always(cellar{"first", r.held}), {New: func() Plugin { return &counter{named: "before"} }}, always(b),
-		{New: func() Plugin { return &counter{named: "after"} }}, always(minimum{"minimum"}),
+		always(cellar{"first", r.held}), {Factory: func() Plugin { return &counter{named: "before"} }}, always(b),
+		{Factory: func() Plugin { return &counter{named: "after"} }}, always(minimum{"minimum"}),
 	}}}
 	r.refusals = runAgain(snapshot, profile, Options{
 		Verify: true, Memory: memory, OnPanic: func(p RecoveredPanic) { r.caught = append(r.caught, p) },
@@ -277,12 +277,12 @@ func TestPanicLeavesNothing(t *testing.T) {
 		jobs := rapid.IntRange(2, 5).Draw(t, "jobs")
 		poisoned := fmt.Sprint("j", rapid.IntRange(0, jobs-1).Draw(t, "job"))
 		left := rapid.IntRange(0, 12).Draw(t, "left")
-		snapshot, memory := street(jobs), &Memory{}
+		snapshot, memory := street(jobs), &Cache{}
 		key := model.JobKey{Namespace: "default", Name: poisoned}
 		got := cycle(snapshot, bomb{job: poisoned, at: rapid.SampledFrom(points).Draw(t, "at"), left: &left}, memory)
 		alone := street(jobs)
 		if len(got.caught) > 0 {
-			alone.Held = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
+			alone.JobBackoff = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
 		}
 		want := cycle(alone, bomb{}, nil)
 		others := func(started []string) []string {
@@ -301,7 +301,7 @@ func TestPanicLeavesNothing(t *testing.T) {
 		}
 		for _, job := range snapshot.Jobs {
 			for _, task := range job.Tasks {
-				if (task.Status == model.Placed) != got.held[string(task.UID)] {
+				if (task.Status == model.Allocated) != got.held[string(task.UID)] {
 					t.Fatalf("%s is %s, set aside: %v", task, task.Status, got.held)
 				}
 			}
@@ -414,11 +414,11 @@ type stumbler struct {
 	stumbled *bool
 }
 
-func (s stumbler) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
-	if scope != Local {
+func (s stumbler) PreFilter(_ *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
+	if scope != NodeWithPods {
 		return nil, nil
 	}
-	return []NodeCheck{func(node *model.Node) *model.Refusal {
+	return []NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if node.Name == s.on && !*s.stumbled {
 			*s.stumbled = true
 			_ = node.Tasks[len(node.Tasks)]
@@ -437,7 +437,7 @@ func TestPanicLeavesNoHalfAnswer(t *testing.T) {
 	stumbled := false
 	quiet := bomb{named: "bomb", left: new(int)}
 	profile := &Profile{Actions: []Action{greedy{quiet}}, Tiers: []Tier{{always(stumbler{"stumbler", "n1", &stumbled})}}}
-	runAgain(snapshot, profile, Options{Verify: true, Memory: &Memory{}, OnPanic: func(RecoveredPanic) {}, Decide: func(d model.Decision) {
+	runAgain(snapshot, profile, Options{Verify: true, Memory: &Cache{}, OnPanic: func(RecoveredPanic) {}, Decide: func(d model.Decision) {
 		binds = append(binds, d.Job.Name+" "+d.Binds[0].Node)
 	}})
 	if !slices.Equal(binds, []string{"j1 n0", "j2 n1"}) {

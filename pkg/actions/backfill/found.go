@@ -8,97 +8,97 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// found is what was found of gangs, so that it is not found again in each cycle: that they do not fit the empty cluster, or that
+// planCache is what was found of gangs, so that it is not found again in each cycle: that they do not fit the empty cluster, or that
 // they would start in what is reserved for them.
 //
 // Invariant: it is what another look would find: nothing has changed of what decides about it.
-type found struct {
+type planCache struct {
 	snapshot *model.Snapshot
 	// mark is up to where the nodes are as they were; stay are the pods that are not supposed to leave, holds what was kept.
-	mark  model.Mark
-	stay  []stayer
-	holds []model.Hold
+	mark  model.Cursor
+	stay  []stayingPod
+	holds []model.HeldCapacity
 	// hopeless has the version of each job that does not fit.
 	hopeless map[model.JobKey]uint64
-	// standing has that of each job that would start, and where.
-	standing map[model.JobKey]standing
+	// validReservations has that of each job that would start, and where.
+	validReservations map[model.JobKey]validReservation
 }
 
-type standing struct {
+type validReservation struct {
 	version uint64
-	rooms   []model.ReservedRoom
+	rooms   []model.ReservedNode
 }
 
-// stayer is one version of a pod and its node, and whether it has been leaving for too long.
-type stayer struct {
+// stayingPod is one version of a pod and its node, and whether it has been leaving for too long.
+type stayingPod struct {
 	pod   *corev1.Pod
 	node  *model.Node
 	stuck bool
 }
 
-// isHopeless tells whether the job is known not to fit.
-func (f *found) isHopeless(r *run, job *model.Job) bool {
-	f.follow(r)
+// isInfeasible tells whether the job is known not to fit.
+func (f *planCache) isInfeasible(r *run, job *model.Job) bool {
+	f.invalidate(r)
 	version, known := f.hopeless[job.Key]
-	return known && version == job.Version && !r.session.Afresh()
+	return known && version == job.Version && !r.session.Uncached()
 }
 
-// addHopeless remembers a job that did not fit.
-func (f *found) addHopeless(r *run, job *model.Job) {
-	if r.knowable(job) {
+// addInfeasible remembers a job that did not fit.
+func (f *planCache) addInfeasible(r *run, job *model.Job) {
+	if r.isCacheable(job) {
 		f.hopeless[job.Key] = job.Version
 	}
 }
 
-// stands tells whether the job is known to start in what is reserved for it.
-func (f *found) stands(r *run, job *model.Job, rooms []model.ReservedRoom) bool {
-	f.follow(r)
-	known, ok := f.standing[job.Key]
-	return ok && known.version == job.Version && model.SameRooms(known.rooms, rooms) && !r.session.Afresh()
+// isValid tells whether the job is known to start in what is reserved for it.
+func (f *planCache) isValid(r *run, job *model.Job, rooms []model.ReservedNode) bool {
+	f.invalidate(r)
+	known, ok := f.validReservations[job.Key]
+	return ok && known.version == job.Version && model.SameNodes(known.rooms, rooms) && !r.session.Uncached()
 }
 
-// addStanding remembers a job that would start there.
-func (f *found) addStanding(r *run, job *model.Job, rooms []model.ReservedRoom) {
-	if r.knowable(job) {
-		f.standing[job.Key] = standing{version: job.Version, rooms: rooms}
+// addValid remembers a job that would start there.
+func (f *planCache) addValid(r *run, job *model.Job, rooms []model.ReservedNode) {
+	if r.isCacheable(job) {
+		f.validReservations[job.Key] = validReservation{version: job.Version, rooms: rooms}
 	}
 }
 
-// knowable tells whether the job's members ask for nothing but nodes and their room: what else decides about others may change
+// isCacheable tells whether the job's members ask for nothing but nodes and their room: what else decides about others may change
 // unseen.
-func (r *run) knowable(job *model.Job) bool {
-	return job.Version != 0 && r.plain(job) && !r.session.Afresh()
+func (r *run) isCacheable(job *model.Job) bool {
+	return job.Version != 0 && r.plain(job) && !r.session.Uncached()
 }
 
 func (r *run) plain(job *model.Job) bool {
-	return !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.Plain(task) })
+	return !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 }
 
-// follow forgets everything when a node, a pod that stays, or what is kept for others has changed.
-func (f *found) follow(r *run) {
+// invalidate forgets everything when a node, a pod that stays, or what is kept for others has changed.
+func (f *planCache) invalidate(r *run) {
 	snapshot := r.session.Snapshot
 	if r.stay == nil {
-		r.stay = foreign(snapshot)
+		r.stay = foreignPods(snapshot)
 	}
 	if f.snapshot != snapshot || !snapshot.Journal.SameNodes(f.mark) || !slices.Equal(r.stay, f.stay) ||
-		!slices.EqualFunc(f.holds, snapshot.Holds(), sameHold) || len(f.hopeless)+len(f.standing) > 2*len(snapshot.Jobs) {
-		f.snapshot, f.stay, f.holds = snapshot, r.stay, slices.Clone(snapshot.Holds())
-		f.hopeless, f.standing = map[model.JobKey]uint64{}, map[model.JobKey]standing{}
+		!slices.EqualFunc(f.holds, snapshot.Held(), sameHold) || len(f.hopeless)+len(f.validReservations) > 2*len(snapshot.Jobs) {
+		f.snapshot, f.stay, f.holds = snapshot, r.stay, slices.Clone(snapshot.Held())
+		f.hopeless, f.validReservations = map[model.JobKey]uint64{}, map[model.JobKey]validReservation{}
 	}
-	f.mark = snapshot.Journal.Mark()
+	f.mark = snapshot.Journal.Cursor()
 }
 
-func sameHold(a, b model.Hold) bool {
-	return model.CompareHolds(&a, &b) == 0 && a.Priority == b.Priority && a.Request.Equal(b.Request)
+func sameHold(a, b model.HeldCapacity) bool {
+	return model.CompareHeld(&a, &b) == 0 && a.Priority == b.Priority && a.Request.Equal(b.Request)
 }
 
-// foreign returns the pods on nodes that are not of our jobs, by node and UID.
-func foreign(snapshot *model.Snapshot) []stayer {
-	stay := []stayer{}
+// foreignPods returns the pods on nodes that are not of our jobs, by node and UID.
+func foreignPods(snapshot *model.Snapshot) []stayingPod {
+	stay := []stayingPod{}
 	for _, node := range snapshot.Nodes {
 		for _, task := range node.Tasks {
 			if (task.Job == model.JobKey{}) {
-				stay = append(stay, stayer{pod: task.Pod, node: node, stuck: task.Stuck})
+				stay = append(stay, stayingPod{pod: task.Pod, node: node, stuck: task.TerminationOverdue})
 			}
 		}
 	}

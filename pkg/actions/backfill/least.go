@@ -8,14 +8,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// least returns how many must leave at least before the job can fit, by the books of the nodes alone; possible is false when
+// minCompletions returns how many must leave at least before the job can fit, by the books of the nodes alone; possible is false when
 // it cannot whoever leaves.
-func (p *plan) least() (least int, possible bool) {
-	room := p.roomsNow()
+func (p *plan) minCompletions() (least int, possible bool) {
+	room := p.currentRoom()
 	index := make([]int, len(p.leaving))
 	for i, departure := range p.leaving {
 		index[i] = -1 // its node is gone, or it gives nothing that is not being released already
-		if task := departure.task; task.Status != model.Releasing || task.Stuck {
+		if task := departure.task; task.Status != model.Releasing || task.TerminationOverdue {
 			if node := p.run.session.Snapshot.Node(task.Node); node != nil {
 				index[i] = node.Index
 			}
@@ -38,27 +38,27 @@ func (p *plan) least() (least int, possible bool) {
 	return least, least <= len(p.leaving)
 }
 
-// roomsNow returns the room on each node that is idle or being released, by model.Node.Index.
-func (p *plan) roomsNow() []model.Resources {
+// currentRoom returns the room on each node that is idle or being released, by model.Node.Index.
+func (p *plan) currentRoom() []model.Resources {
 	var rooms []model.Resources
 	for _, node := range p.run.session.Snapshot.Nodes {
 		room := node.Idle.Clone()
 		room.Add(node.Releasing)
-		room.Sub(node.Promised)
-		room.Sub(node.Kept)
+		room.Sub(node.Pipelined)
+		room.Sub(node.Reserved)
 		rooms = append(rooms, room)
 	}
 	return rooms
 }
 
-// ask is what a job's minimum needs, shape by shape, as if each were alone: less than what it needs in truth.
-type ask struct {
-	shapes []shapeAsk
-	// spare is without how many of the members the minimum is reached.
-	spare int64
+// minimumDemand is what a job's minimum needs, shape by shape, as if each were alone: less than what it needs in truth.
+type minimumDemand struct {
+	shapes []shapeDemand
+	// slack is without how many of the members the minimum is reached.
+	slack int64
 }
 
-type shapeAsk struct {
+type shapeDemand struct {
 	request model.Resources
 	// needs is how many there are, candidates are the nodes that may run them.
 	needs      int64
@@ -66,21 +66,21 @@ type shapeAsk struct {
 }
 
 // ask returns what the job's minimum needs; nothing, when its minimum does not say how many members must find room.
-func (p *plan) ask() ask {
+func (p *plan) ask() minimumDemand {
 	members := p.trial.Members()
-	short := int(p.job.MinMember) - p.job.Count(framework.WithPlaced.Counts)
+	short := int(p.job.MinMember) - p.job.Count(framework.Ready.Counts)
 	if short <= 0 || short > len(members) {
-		return ask{}
+		return minimumDemand{}
 	}
-	a := ask{spare: int64(len(members) - short)}
+	a := minimumDemand{slack: int64(len(members) - short)}
 	known := map[model.Shape]int{}
 	for _, task := range members {
 		i, seen := known[task.Shape]
 		if !seen {
 			i = len(a.shapes)
 			known[task.Shape] = i
-			a.shapes = append(a.shapes, shapeAsk{
-				request: task.Request, candidates: slices.Clone(p.run.session.Candidates(task)),
+			a.shapes = append(a.shapes, shapeDemand{
+				request: task.Request, candidates: slices.Clone(p.run.session.EligibleNodes(task)),
 			})
 		}
 		a.shapes[i].needs++
@@ -89,12 +89,12 @@ func (p *plan) ask() ask {
 }
 
 // fits tells whether there is room for enough members of each shape, were it alone.
-func (a *ask) fits(rooms []model.Resources) bool {
-	spare := a.spare
+func (a *minimumDemand) fits(rooms []model.Resources) bool {
+	spare := a.slack
 	for _, shape := range a.shapes {
 		sum := int64(0)
 		for _, node := range shape.candidates {
-			if sum += times(rooms[node.Index], shape.request); sum >= shape.needs {
+			if sum += copiesThatFit(rooms[node.Index], shape.request); sum >= shape.needs {
 				break
 			}
 		}
@@ -105,8 +105,8 @@ func (a *ask) fits(rooms []model.Resources) bool {
 	return true
 }
 
-// times returns how many such requests the room holds.
-func times(room, request model.Resources) int64 {
+// copiesThatFit returns how many such requests the room holds.
+func copiesThatFit(room, request model.Resources) int64 {
 	fits := model.MaxAmount / 2
 	for i, amount := range request {
 		if amount > 0 {

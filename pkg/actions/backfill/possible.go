@@ -5,12 +5,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// possible is a cheap look before anything is planned: whether, shape by shape, there is room for as many members as the minimum
+// feasibleOnEmptyCluster is a cheap look before anything is planned: whether, shape by shape, there is room for as many members as the minimum
 // needs when all pods of our jobs are gone, as if each shape were alone and nothing kept for anybody.
-func (p *plan) possible() bool {
+func (p *plan) feasibleOnEmptyCluster() bool {
 	members := p.trial.Members()
 	p.run.work -= 1 + len(members)
-	short := int(p.job.MinMember) - p.job.Count(framework.WithPlaced.Counts)
+	short := int(p.job.MinMember) - p.job.Count(framework.Ready.Counts)
 	if short <= 0 || short > len(members) {
 		return true // a minimum of roles, or of nobody: that is for a try to show
 	}
@@ -24,24 +24,24 @@ func (p *plan) possible() bool {
 	}
 	spare := int64(len(members) - short) // the minimum is reached without so many of them
 	for _, task := range shapes {
-		if spare -= max(0, needs[task.Shape]-p.run.atBest(task)); spare < 0 {
+		if spare -= max(0, needs[task.Shape]-p.run.maxCopies(task)); spare < 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// atBest returns for how many such tasks there is room when all pods of our jobs are gone: no fewer than any job finds. It is
+// maxCopies returns for how many such tasks there is room when all pods of our jobs are gone: no fewer than any job finds. It is
 // found once for all jobs of an execution, so that many that are too big cost little.
-func (r *run) atBest(task *model.Task) (places int64) {
+func (r *run) maxCopies(task *model.Task) (places int64) {
 	if known, ok := r.places[task.Shape]; ok {
 		return known
 	}
 	if r.vacated == nil {
-		r.vacate()
+		r.emptyClusterRoom()
 	}
-	for _, node := range r.session.Candidates(task) {
-		if places += fitsIn(r.vacated[node.Index], task.Request); places >= model.MaxAmount/2 {
+	for _, node := range r.session.EligibleNodes(task) {
+		if places += copiesInto(r.vacated[node.Index], task.Request); places >= model.MaxAmount/2 {
 			break
 		}
 	}
@@ -50,13 +50,13 @@ func (r *run) atBest(task *model.Task) (places int64) {
 	return places
 }
 
-// vacate adds up the room of each node: what is idle, what our jobs have, and what others are just leaving.
-func (r *run) vacate() {
+// emptyClusterRoom adds up the room of each node: what is idle, what our jobs have, and what others are just leaving.
+func (r *run) emptyClusterRoom() {
 	r.vacated = make([]model.Resources, len(r.session.Snapshot.Nodes))
 	for i, node := range r.session.Snapshot.Nodes {
 		r.vacated[i] = node.Idle.Clone()
 		for _, leaving := range node.Tasks {
-			if leaves := leaving.Status == model.Releasing && !leaving.Stuck; leaves || takesIdle(leaving) && leaving.Job != (model.JobKey{}) {
+			if leaves := leaving.Status == model.Releasing && !leaving.TerminationOverdue; leaves || isOnNode(leaving) && leaving.Job != (model.JobKey{}) {
 				r.vacated[i].Add(leaving.Request)
 			}
 		}
@@ -64,11 +64,11 @@ func (r *run) vacate() {
 	}
 }
 
-// takesIdle tells whether a task is on its node, rather than promised room there that others have still.
-func takesIdle(task *model.Task) bool { return task.Status.OnNode() && task.Status != model.Promised }
+// isOnNode tells whether a task is on its node, rather than promised room there that others have still.
+func isOnNode(task *model.Task) bool { return task.Status.HasNode() && task.Status != model.Pipelined }
 
-// fitsIn returns how many such requests there is room for.
-func fitsIn(room, request model.Resources) int64 {
+// copiesInto returns how many such requests there is room for.
+func copiesInto(room, request model.Resources) int64 {
 	fits := model.MaxAmount / 2
 	for i, amount := range request {
 		if amount > 0 {

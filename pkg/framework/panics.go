@@ -64,10 +64,10 @@ func (s *Session) jobOfPanic() *model.Job {
 			return job
 		}
 	}
-	if s.comparing || s.quarantineRefusal(s.current) != nil {
+	if s.comparing || s.quarantineRefusal(s.currentJob) != nil {
 		return nil
 	}
-	return s.Snapshot.Job(s.current)
+	return s.Snapshot.Job(s.currentJob)
 }
 
 // panics reports whether a call panics; the session goes on.
@@ -79,8 +79,8 @@ func panics(call func()) (recovered bool) {
 
 // about makes a panic one over the task's job, if it has one, and returns over which job it was before.
 func (s *Session) about(task *model.Task) (before model.JobKey) {
-	if before = s.current; task.Job != (model.JobKey{}) {
-		s.current = task.Job
+	if before = s.currentJob; task.Job != (model.JobKey{}) {
+		s.currentJob = task.Job
 	}
 	return before
 }
@@ -100,7 +100,7 @@ func (s *Session) Abandon() {
 		}
 	}
 	s.log = nil
-	s.memory.forgetHalf(s.Snapshot.Job(s.current))
+	s.memory.forgetHalf(s.Snapshot.Job(s.currentJob))
 	for _, plugin := range s.slots.all {
 		forget(plugin)
 	}

@@ -121,7 +121,7 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 // FitsByResourcesOnly tells whether, as the session stands, nothing but the task's shape and the room on each node decides where it may
 // go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
-	if s.current = task.Job; s.quarantineRefusal(task.Job) != nil {
+	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
 	}
 	s.Snapshot.ExcludeTerminating(false) // who is about to leave may keep others away still
@@ -135,7 +135,7 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 
 // FiltersDependOnSnapshotOnly tells whether where the task may go follows from the snapshot alone: as long as that is the same, so is the answer.
 func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
-	if s.current = task.Job; s.quarantineRefusal(task.Job) != nil {
+	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
 	}
 	s.Snapshot.ExcludeTerminating(false) // as Plain does
@@ -152,7 +152,7 @@ func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
 
 // EligibleNodes returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
-	if s.current = task.Job; s.quarantineRefusal(task.Job) != nil {
+	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return nil
 	}
 	known := s.memory.lookup(task.Shape, len(s.Snapshot.Nodes))

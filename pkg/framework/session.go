@@ -82,10 +82,10 @@ type Session struct {
 
 	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
 	quarantined map[*model.Job]bool
-	// current is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
+	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
 	// comparing is true while two jobs are compared.
-	current   model.JobKey
-	comparing bool
+	currentJob model.JobKey
+	comparing  bool
 	// sending tells that a decision is being sent out.
 	sending bool
 }
@@ -128,7 +128,7 @@ func (s *Session) open() {
 // Close ends the session: what has lapsed is given back, and closers are called in reverse tier order. What was promised and not placed lapses with it.
 func (s *Session) Close() {
 	s.releaseExpired()
-	s.current = model.JobKey{}
+	s.currentJob = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		start := s.start()
 		closer.CloseSession(s)
@@ -160,7 +160,7 @@ func (s *Session) run() {
 	s.open()
 	s.releaseUnowned(s.profile.Actions)
 	for _, action := range s.profile.Actions {
-		s.current = model.JobKey{}
+		s.currentJob = model.JobKey{}
 		s.began(action.Name())
 		action.Execute(s)
 	}
@@ -220,7 +220,7 @@ func (s *Session) CompareJobs(a, b *model.Job) int {
 
 // CompareTasks orders two tasks of one job, in total.
 func (s *Session) CompareTasks(a, b *model.Task) int {
-	if s.current = a.Job; s.quarantineRefusal(a.Job) != nil {
+	if s.currentJob = a.Job; s.quarantineRefusal(a.Job) != nil {
 		return model.CompareTasks(a, b)
 	}
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
@@ -229,7 +229,7 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 // ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that it is held back,
 // else the first validator's refusal.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
-	s.current = job.Key
+	s.currentJob = job.Key
 	if job.Invalid != nil {
 		return job.Invalid
 	}
@@ -255,7 +255,7 @@ func (s *Session) QueueOverused(queue *model.Queue) *model.Refusal {
 // JobReady returns why the job may not start as it stands now, nil when it may.
 func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	if job != nil { // else the snapshot does not list it
-		if s.current = job.Key; s.quarantineRefusal(job.Key) != nil {
+		if s.currentJob = job.Key; s.quarantineRefusal(job.Key) != nil {
 			return s.quarantineRefusal(job.Key)
 		}
 	}
@@ -287,7 +287,7 @@ func (s *Session) viewer(job *model.Job) model.Viewpoint {
 
 // prepareFor makes books and filters show what the task may use: on future room, without those who are about to leave.
 func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
-	s.current = task.Job
+	s.currentJob = task.Job
 	s.prepareForJob(task)
 	s.Snapshot.ExcludeTerminating(room == model.FutureIdle)
 }

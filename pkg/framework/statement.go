@@ -141,7 +141,7 @@ func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 	for _, observer := range st.session.slots.observe {
 		observer.OnEvict(task)
 	}
-	st.session.current = current
+	st.session.currentJob = current
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	for _, observer := range st.session.slots.observe {
 		observer.OnDeallocate(task, before)
 	}
-	st.session.current = current
+	st.session.currentJob = current
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (s *Session) move(op operation, to model.Placement) {
 
 // undo takes back everything after the checkpoint, last first.
 func (s *Session) undo(checkpoint int) {
-	current := s.current
+	current := s.currentJob
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
 		s.about(op.task)
 		was := s.Snapshot.Move(op.task, op.before)
@@ -283,7 +283,7 @@ func (s *Session) undo(checkpoint int) {
 			}
 		}
 	}
-	s.current, s.log = current, s.log[:checkpoint]
+	s.currentJob, s.log = current, s.log[:checkpoint]
 }
 
 // checkGates asks the gates about every job that got room.

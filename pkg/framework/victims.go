@@ -40,7 +40,7 @@ func (u *EvictionUnit) Priority() int32 {
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
 func (s *Session) Victims(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) []EvictionUnit {
-	if s.current = preemptor.Key; s.quarantineRefusal(preemptor.Key) != nil {
+	if s.currentJob = preemptor.Key; s.quarantineRefusal(preemptor.Key) != nil {
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit EvictionUnit) bool {
@@ -58,12 +58,12 @@ func (s *Session) pick(purpose EvictionPurpose, preemptor *model.Job, units []Ev
 		if value := recover(); value != nil {
 			ask(nil)
 			for i := range units {
-				if s.current = preemptor.Key; units[i].Job != nil {
-					s.current = units[i].Job.Key
+				if s.currentJob = preemptor.Key; units[i].Job != nil {
+					s.currentJob = units[i].Job.Key
 				}
 				ask(units[i : i+1])
 			}
-			s.current = preemptor.Key
+			s.currentJob = preemptor.Key
 			rethrow(value)
 		}
 	}()

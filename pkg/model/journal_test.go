@@ -117,7 +117,7 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Reserved: make(model.Resources, 1)}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
 	snapshot.AssignIndexes()
-	if got := snapshot.Viewpoint(model.Viewpoint{Job: key("x"), Priority: 7}); got != (model.Viewpoint{}) {
+	if got := snapshot.EffectiveViewpoint(model.Viewpoint{Job: key("x"), Priority: 7}); got != (model.Viewpoint{}) {
 		t.Errorf("nothing is held: %+v", got)
 	}
 	snapshot.SetHeld([]model.HeldCapacity{
@@ -132,7 +132,7 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	room := map[model.Viewpoint]int64{}
 	for _, viewer := range viewers {
 		snapshot.SetViewpoint(viewer)
-		viewpoint := snapshot.Viewpoint(viewer)
+		viewpoint := snapshot.EffectiveViewpoint(viewer)
 		if kept, known := room[viewpoint]; known && kept != node.Reserved.At(0) {
 			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Reserved.At(0), kept)
 		}

@@ -101,7 +101,7 @@ func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	s.cycle.at(s.delays.Cycles.Until(backoff.AllJobs{}))
-	s.undoExpiredDuringPanics(ctx, now)
+	s.checkOverdue(ctx, now)
 	return true
 }
 

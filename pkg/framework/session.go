@@ -86,6 +86,10 @@ type Session struct {
 	// comparing is true while two jobs are compared.
 	currentJob model.JobKey
 	comparing  bool
+	// deferred are the jobs that were deferred since the pipeline ran last, resumed those it runs for now, nil the first time.
+	deferred, resumed []*model.Job
+	// currentPart is the position of the action that is executed.
+	currentPart int
 	// sending tells that a decision is being sent out.
 	sending bool
 }
@@ -159,11 +163,7 @@ func (s *Session) run() {
 	s.began(PartOpen)
 	s.open()
 	s.releaseUnowned(s.profile.Actions)
-	for _, action := range s.profile.Actions {
-		s.currentJob = model.JobKey{}
-		s.began(action.Name())
-		action.Execute(s)
-	}
+	s.execute()
 	s.began(PartClose)
 	s.Close()
 	s.memory.rest = s.recordIdle()

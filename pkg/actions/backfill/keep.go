@@ -46,7 +46,11 @@ func (r *run) keep(job *model.Job) {
 	planned.ExpectedStart = expected.start
 	overdue := r.overdue(job, before, expected)
 	if !stands || expected.intruded || overdue {
-		anew := r.plan(job, r.outlived(before, overdue))
+		outlived := int64(0)
+		if overdue {
+			outlived = before.Since.Unix()
+		}
+		anew := r.plan(job, outlived)
 		switch {
 		case anew != nil:
 			planned = *anew
@@ -84,15 +88,6 @@ func keptUntil(job *model.Job, reservation *model.Reservation) int64 {
 	return since + max(waited, longEnough)
 }
 
-// outlived returns since when somebody must have run who outlived a reservation that is overdue, in seconds since 1970; zero
-// when it is not.
-func (*run) outlived(reservation *model.Reservation, overdue bool) int64 {
-	if !overdue {
-		return 0
-	}
-	return reservation.Since.Unix()
-}
-
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
 func (r *run) hold(job *model.Job, reservation *model.Reservation, expected outlook) {
 	r.holders = append(r.holders, &holder{job: job, reservation: reservation})
@@ -122,33 +117,33 @@ func moderate(job *model.Job, reservation *model.Reservation) bool {
 	return true
 }
 
-// stands tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.
+// stands reports whether the job would start in what is reserved for it, were all others of our jobs gone from there.
 func (r *run) stands(job *model.Job, reservation *model.Reservation) bool {
-	if r.found.stands(r, job, reservation.Rooms) {
-		return true
-	}
-	stands := false
-	r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		rooms := map[string]model.Resources{}
-		for _, room := range reservation.Rooms {
-			node := r.session.Snapshot.Node(room.Node)
-			if node == nil {
-				continue
-			}
-			rooms[node.Name] = room.Request
-			for _, task := range append([]*model.Task(nil), node.Tasks...) {
-				if leaves(task, job) {
-					statement.Depart(task)
+	question := framework.Question{Action: Name + " reserved", Emptied: true}
+	return r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+		stands := false
+		r.session.Try(func(statement *framework.Statement) *model.Refusal {
+			rooms := map[string]model.Resources{}
+			for _, room := range reservation.Rooms {
+				node := r.session.Snapshot.Node(room.Node)
+				if node == nil {
+					continue
+				}
+				rooms[node.Name] = room.Request
+				for _, task := range slices.Clone(node.Tasks) {
+					if leaves(task, job) {
+						statement.Depart(task)
+					}
 				}
 			}
+			stands = r.trial(job).FitsInto(rooms)
+			return supposition
+		})
+		if !stands {
+			return supposition, framework.ForNow
 		}
-		stands = r.trial(job).FitsInto(rooms)
-		return supposition
-	})
-	if stands {
-		r.found.addStanding(r, job, reservation.Rooms)
-	}
-	return stands
+		return nil, framework.ForJob
+	}) == nil
 }
 
 // supposition ends statements that only suppose something.

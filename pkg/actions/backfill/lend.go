@@ -10,11 +10,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// lend starts jobs on reserved room that will be gone when it is needed, and tells those that could start there but for the
-// reservation.
+// lend starts jobs on reserved room that will be gone when it is needed, and explains the reservation to those that could start
+// there without it.
 func (r *run) lend(waiting []*model.Job) {
 	slices.SortFunc(waiting, r.session.CompareJobs)
-	l := &lender{run: r, work: r.budget, seen: map[question]*answer{}}
+	l := &lender{run: r, work: r.budget}
 	for _, job := range waiting {
 		if l.work <= 0 {
 			return
@@ -25,8 +25,8 @@ func (r *run) lend(waiting []*model.Job) {
 	}
 }
 
-// mayHelp tells whether a member of the job would fit on a node where room is reserved, were nobody to have it: a cheap look,
-// since mostly those are there still who must leave.
+// mayHelp reports whether a member of the job would fit on a node where room is reserved, were it not held: a cheap look, since
+// mostly the pods that must leave are there still.
 func (l *lender) mayHelp(job *model.Job) bool {
 	seen := map[model.Shape]bool{}
 	for _, task := range job.Waiting() {
@@ -37,22 +37,13 @@ func (l *lender) mayHelp(job *model.Job) bool {
 		for _, holder := range l.kept {
 			l.work -= len(holder.reservation.Rooms)
 			for _, node := range holder.on(l.session.Snapshot) {
-				if holds(node.Idle, task.Request) {
+				if node.Idle.Copies(task.Request) > 0 {
 					return true
 				}
 			}
 		}
 	}
 	return false
-}
-
-func holds(room, request model.Resources) bool {
-	for i, amount := range request {
-		if amount > 0 && amount > room.At(i) {
-			return false
-		}
-	}
-	return true
 }
 
 // keptFrom returns the reservations that the job must respect.
@@ -79,34 +70,16 @@ type lender struct {
 	work int
 	// kept are the reservations that the job at hand must respect.
 	kept []*holder
-	// seen is what was found for jobs whose members are alike; placed counts those that have started since.
-	seen   map[question]*answer
-	placed int
 }
 
-// question is what decides whether members that are alike, and ask for nothing but nodes and their room, could start.
-type question struct {
-	shape    model.Shape
-	priority int32
-	// lent is how many of the reservations they may borrow from; fewer of them know less room.
-	lent int
-	look bool
-}
-
-// answer is up to how many of them could start, at the last count of the placed, and from how many on they cannot.
-type answer struct{ fits, placed, fails int }
-
-// look starts the job on borrowed room, or tells it why not.
+// look starts the job on borrowed room, or explains why not.
 func (l *lender) look(job *model.Job) {
 	gone := l.gone(job)
-	if lent := l.lent(gone); lent > 0 && l.starts(job, gone, question{lent: lent}, func(refusal *model.Refusal) *model.Refusal {
-		return refusal
-	}) {
-		l.placed++
+	if l.lent(gone) && l.starts(job, gone, func(refusal *model.Refusal) *model.Refusal { return refusal }) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}
-	if l.starts(job, model.Onlooker, question{look: true}, func(*model.Refusal) *model.Refusal { return supposition }) {
+	if l.starts(job, model.Onlooker, func(*model.Refusal) *model.Refusal { return supposition }) {
 		l.session.Refuse(job, l.reserved(job, gone))
 	}
 }
@@ -144,77 +117,32 @@ func (l *lender) gone(job *model.Job) int64 {
 	return l.now + longest
 }
 
-// lent returns how many of the reservations a job may borrow from that will be gone then.
-func (l *lender) lent(gone int64) int {
-	lent := 0
-	for _, holder := range l.kept {
-		if gone != 0 && gone <= holder.reservation.Until() {
-			lent++
-		}
-	}
-	return lent
+// lent reports whether a job may borrow from any of the reservations that will be gone then.
+func (l *lender) lent(gone int64) bool {
+	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *holder) bool { return gone <= holder.reservation.Until() })
 }
 
-// starts tries the job where reserved room is free for who is gone by then, and tells whether it found room. What becomes of
-// its start is for the last word to say: it is given nil, or why there was none.
-func (l *lender) starts(
-	job *model.Job, gone int64, q question, last func(*model.Refusal) *model.Refusal,
-) (found bool) {
-	known := l.known(job, &q)
-	if known != nil {
-		switch needs := int(job.MinMember); {
-		case needs >= known.fails:
-			return false
-		case q.look && needs <= known.fits && known.placed == l.placed:
-			return true
-		}
-	}
-	l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
+// starts tries the job where reserved room is free for a job that is gone by then, and reports whether it found room. What
+// becomes of its start is for last to decide: it is given nil, or why there was none.
+func (l *lender) starts(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
 	l.session.Borrow(job, gone)
 	defer l.session.Borrow(job, 0)
-	trial := l.trial(job)
-	l.session.Try(func(*framework.Statement) *model.Refusal {
-		refusal := trial.Start(model.IdleRoom)
-		found = refusal == nil
-		return last(refusal)
-	})
-	if known != nil {
-		known.note(int(job.MinMember), found, l.placed)
-	}
-	return found
-}
-
-// known returns what is known of jobs like this one, nil when there are none.
-func (l *lender) known(job *model.Job, q *question) *answer {
-	if len(job.Roles) > 0 || l.session.Afresh() {
-		return nil
-	}
-	first := job.Tasks[0]
-	for _, task := range job.Tasks {
-		if task.Status != model.Pending || task.Gated || task.Refused != nil || task.Role != "" || task.Shape != first.Shape {
-			return nil
+	question := framework.Question{Action: Name + " lent", Class: job.Class.Placement()}
+	return l.session.Verdict(question, job, func() (refusal *model.Refusal, reach framework.Reach) {
+		l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
+		trial := l.trial(job)
+		l.session.Try(func(*framework.Statement) *model.Refusal {
+			refusal = trial.Start(model.IdleRoom)
+			return last(refusal)
+		})
+		switch {
+		case trial.Cut():
+			return refusal, framework.ForNow
+		case refusal != nil && len(refusal.Causes) == 0:
+			return refusal, framework.ForJob
 		}
-	}
-	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !l.session.Plain(task) }) {
-		return nil
-	}
-	q.shape, q.priority = first.Shape, job.Priority
-	if l.seen[*q] == nil {
-		l.seen[*q] = &answer{fails: math.MaxInt}
-	}
-	return l.seen[*q]
-}
-
-// note takes down how a try of so many ended.
-func (a *answer) note(needs int, found bool, placed int) {
-	switch {
-	case !found:
-		a.fails = min(a.fails, needs) // there will be less room, never more
-	case a.placed != placed:
-		a.fits, a.placed = needs, placed
-	default:
-		a.fits = max(a.fits, needs)
-	}
+		return refusal, framework.ForClass
+	}) == nil
 }
 
 // reserved returns the refusal of a job that could start were nothing reserved.

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
@@ -16,7 +17,7 @@ const preparers = 32
 
 // prepareTimeout bounds one of them, from the moment it has its place, so that one without an answer does not keep it. What it
 // waited for the place is no fault of the API server, and must not fail a gang with many volumes.
-const prepareTimeout = requestTimeout
+const prepareTimeout = lease.RequestTimeout
 
 // prepareConfig returns the configuration of the client that writes about volumes and claims: no throttle, but few at once, and
 // none while mayWrite, asked right before each and again where it goes to the network, says no.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
@@ -45,27 +46,28 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var held *lease
+	var election *elector
 	if o.leaderElect {
 		namespace := o.leaderNamespace
 		if namespace == "" && o.kubeconfig != "" {
 			namespace = "tutti-system"
 		}
-		var stop func()
-		if held, stop, err = newLease(restConfig, namespace); err != nil {
+		if election, err = newElector(restConfig, namespace); err != nil {
 			return err
 		}
-		defer stop()
 	}
-	process, err := o.wire(ctx, restConfig, held)
+	process, err := o.wire(ctx, restConfig, election)
 	if err != nil {
+		return err
+	}
+	if err := process.checkCRD(); err != nil {
 		return err
 	}
 	mgr, err := o.manager(restConfig, process)
 	if err != nil {
 		return err
 	}
-	return process.run(ctx, mgr)
+	return election.whileHeld(ctx, func(ctx context.Context, elected <-chan struct{}) error { return process.run(ctx, mgr, elected) })
 }
 
 func (o *options) restConfig() (*rest.Config, error) {
@@ -99,16 +101,13 @@ type process struct {
 	synced  atomic.Bool
 
 	schedulerNames []string
-	// lease is nil when there is no election.
-	lease *lease
+	// election is nil when this is the only replica.
+	election *elector
 }
 
-// mayWrite tells whether this process leads, and will for as long as a request may take.
-func (p *process) mayWrite() bool { return p.lease == nil || p.lease.MayWrite() }
-
 // wire makes the parts and joins them; nothing runs yet, and the API server is asked for nothing but the configuration and
-// what it serves and lets be read. held is nil when there is no election.
-func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease) (*process, error) {
+// what it serves and lets be read. A nil election is none.
+func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *elector) (*process, error) {
 	readConfig := rest.CopyConfig(restConfig)
 	readConfig.ContentType = "application/vnd.kubernetes.protobuf"
 	readConfig.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -124,17 +123,17 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, held *lease
 		informers: informers.NewSharedInformerFactory(client, 0),
 		groups:    groupinformers.NewSharedInformerFactory(groupClient, 0),
 		mailbox:   scheduler.NewMailbox(),
-		pods:      client, client: groupClient, schedulerNames: o.schedulerNames, lease: held,
+		pods:      client, client: groupClient, schedulerNames: o.schedulerNames, election: election,
 		leases: o.leaseInformers(client),
 	}
-	writer, err := commit.NewClient(commit.Fenced(commit.ClientConfig(restConfig), p.mayWrite), commit.Reporter{
+	writer, err := commit.NewClient(commit.Fenced(commit.ClientConfig(restConfig), election.mayWrite), commit.Reporter{
 		Controller: o.schedulerNames[0], Instance: instance(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	state := cluster.New(cluster.Options{SchedulerNames: o.schedulerNames, Dimensions: model.NewDimensions(), AgentLeases: p.leases != nil})
-	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, p.mayWrite))
+	preparing, err := kubernetes.NewForConfig(prepareConfig(readConfig, election.mayWrite))
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
@@ -192,17 +191,13 @@ func (o *options) leaseInformers(client kubernetes.Interface) informers.SharedIn
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(o.leaseNamespace))
 }
 
-// requestTimeout bounds each write of a decision. It is also the margin on both sides of the end of the Lease, and so part of what a
-// fail-over takes: the Lease and five seconds, with the time it takes to see that the Lease has ended.
-const requestTimeout = 3 * time.Second
-
 // wireCommit makes what decides about writes, and what carries them out.
 func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.Preparer) *commit.Machine {
 	p.driver = commit.NewDriver(writer, commit.DriverOptions{
-		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: requestTimeout, MayWrite: p.mayWrite,
+		Workers: o.bindWorkers, Backlog: 3 * o.bindWorkers, Preparer: preparer, Timeout: lease.RequestTimeout, MayWrite: p.election.mayWrite,
 	}, p.mailbox.Reply)
 	return commit.New(commit.Options{
-		Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline, RequestTimeout: requestTimeout + time.Second,
+		Workers: 4 * o.bindWorkers, BindDeadline: o.bindDeadline, RequestTimeout: lease.RequestTimeout + time.Second,
 	})
 }
 
@@ -230,19 +225,12 @@ func instance() string {
 	return name
 }
 
-// manager serves health and metrics and holds the Lease.
+// manager serves health and metrics.
 func (o *options) manager(restConfig *rest.Config, p *process) (manager.Manager, error) {
 	options := ctrl.Options{
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       o.pprofAddress,
 		Metrics:                o.endpoint(p.documents()),
-	}
-	if p.lease != nil {
-		options.LeaderElection, options.LeaderElectionID = true, leaseName
-		options.LeaderElectionResourceLockInterface = p.lease
-		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = new(leaseDuration), new(renewDeadline), new(retryPeriod)
-		// The manager gives the Lease up after all that runs has ended, requests under way included.
-		options.LeaderElectionReleaseOnCancel = true
 	}
 	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
@@ -265,18 +253,15 @@ func (p *process) ready(*http.Request) error {
 }
 
 // run starts everything and returns when all of it has ended.
-func (p *process) run(ctx context.Context, mgr manager.Manager) error {
-	if err := p.checkCRD(); err != nil {
-		return err
-	}
-	everywhere := []func(context.Context) error{
+func (p *process) run(ctx context.Context, mgr manager.Manager, elected <-chan struct{}) error {
+	parts := []manager.RunnableFunc{
 		p.loop.Run,
 		p.live.Run,
 		func(ctx context.Context) error { p.driver.Run(ctx); return nil },
-		func(ctx context.Context) error { return p.follow(ctx, mgr.Elected()) },
+		func(ctx context.Context) error { return p.follow(ctx, elected) },
 	}
-	for _, part := range everywhere {
-		if err := mgr.Add(onEveryReplica(part)); err != nil {
+	for _, part := range parts {
+		if err := mgr.Add(part); err != nil {
 			return fmt.Errorf("manager: %w", err)
 		}
 	}
@@ -304,8 +289,10 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	close(read)
 	select {
 	case <-elected:
-		if p.inherit(ctx) == nil {
+		inherited, err := p.inherit(ctx)
+		if err == nil {
 			p.mailbox.Lead()
+			p.forget(ctx, inherited)
 		}
 	case <-ctx.Done():
 	}
@@ -314,32 +301,47 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 }
 
 // inherit returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
-// written is known. Only the end of ctx makes it fail.
-func (p *process) inherit(ctx context.Context) error {
-	if p.lease == nil {
-		return nil
+// written is known, which it returns. Only the end of ctx makes it fail.
+func (p *process) inherit(ctx context.Context) (read *cluster.Inherited, err error) {
+	if p.election == nil {
+		return nil, nil
 	}
 	log := klog.FromContext(ctx)
-	pause, inherited := p.lease.takeOver()
+	pause, inherited := p.election.TakeOver()
 	if pause > 0 {
 		log.Info("The last leader's Lease has expired: waiting for what it may have sent", "pause", pause)
-		timer := p.lease.clock.NewTimer(pause)
+		timer := time.NewTimer(pause)
 		defer timer.Stop()
 		select {
-		case <-timer.C():
+		case <-timer.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	if !inherited {
-		return nil
+		return nil, nil
 	}
-	return wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		err := cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
+	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		read, err = cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
 		if err != nil {
 			log.Info("Reading what the last leader wrote has failed", "reason", err.Error())
 		}
 		return err == nil, nil
+	})
+	return read, err
+}
+
+// forget deletes what was read past the informers and is gone, once they have come as far; they are heard of at least once a minute.
+func (p *process) forget(ctx context.Context, read *cluster.Inherited) {
+	if read == nil {
+		return
+	}
+	_ = wait.PollUntilContextCancel(ctx, 5*time.Second, false, func(context.Context) (bool, error) { // only the end of ctx makes it fail
+		gone, done := read.Gone(p.informers, p.groups)
+		for _, event := range gone {
+			p.mailbox.Event(event)
+		}
+		return done, nil
 	})
 }
 
@@ -360,14 +362,3 @@ func (p *process) checkCRD() error {
 	}
 	return nil
 }
-
-// onEveryReplica is a part that also runs without the Lease.
-type onEveryReplica func(context.Context) error
-
-var _ manager.LeaderElectionRunnable = onEveryReplica(nil)
-
-// Start runs the part.
-func (f onEveryReplica) Start(ctx context.Context) error { return f(ctx) }
-
-// NeedLeaderElection returns false.
-func (onEveryReplica) NeedLeaderElection() bool { return false }

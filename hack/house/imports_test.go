@@ -51,7 +51,9 @@ var rules = []rule{
 	{of: "pkg/agent/", ours: []string{"pkg/isolated", "pkg/metrics"}},
 	{of: "pkg/agent", ours: []string{"pkg/isolated"}},
 	{of: "internal/debugapi", ours: []string{"pkg/model", "pkg/isolated"}},
-	{of: "internal/report", ours: []string{"pkg/cluster/groups", "pkg/commit", "pkg/model", "apis"}},
+	{of: "internal/lease"},
+	{of: "internal/backoff", ours: []string{"pkg/commit", "pkg/model"}},
+	{of: "internal/report", ours: []string{"internal/backoff", "pkg/cluster/groups", "pkg/commit", "pkg/model", "apis"}},
 	{of: "internal/telemetry", ours: []string{"internal/debugapi", "pkg/metrics", "pkg/release", "pkg/framework", "pkg/commit", "pkg/model"}},
 	{of: "pkg/scenario", ours: []string{"*"}, client: true},
 	{of: "pkg/simulation", ours: []string{"*"}, client: true},
@@ -190,6 +192,8 @@ func TestImportRules(t *testing.T) {
 		{"pkg/scheduler", module + "cmd/tutti-scheduler", false},
 		{"cmd/kubectl-tutti", module + "cmd/tutti-scheduler", false},
 		{"apis/config/v1alpha1", module + "pkg/model", false},
+		{"internal/lease", module + "pkg/commit", false},
+		{"internal/lease", "k8s.io/client-go/kubernetes", false},
 		{"pkg/unheard/of", module + "pkg/model", false},
 	} {
 		if why := broken(c.importer, c.imported); (why == "") != c.allowed {

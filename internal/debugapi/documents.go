@@ -32,7 +32,8 @@ type Node struct {
 	Idle corev1.ResourceList `json:"idle"`
 	// Releasing is what pods use that are being deleted and will be gone soon.
 	Releasing corev1.ResourceList `json:"releasing,omitempty"`
-	// Promised is room, idle or releasing, for pods for whom others were evicted; Reserved is room for gangs that have waited long.
+	// Promised is room, idle or releasing, for pods for whom others were evicted; Reserved is room for gangs that have waited
+	// long.
 	Promised []Kept `json:"promised,omitempty"`
 	Reserved []Kept `json:"reserved,omitempty"`
 	// Isolated are the isolated CPUs; nil when the node has none.

@@ -25,8 +25,8 @@ type Loop interface {
 	Leading() bool
 }
 
-// NodeInspector reports what the loop's snapshot says of the nodes. It is safe for concurrent use, and puts at most one request at
-// a time to the loop.
+// NodeInspector reports what the loop's snapshot says of the nodes. It is safe for concurrent use, and puts at most one request
+// at a time to the loop.
 type NodeInspector struct {
 	loop  Loop
 	clock clock.PassiveClock

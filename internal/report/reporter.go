@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -21,9 +22,6 @@ const (
 	messageInterval = 10 * time.Second
 	// echoTimeout is for how long a write counts as made that the watch has not shown.
 	echoTimeout = 30 * time.Second
-	// What the API server refused is tried again after minRetry, doubled each time up to maxRetry.
-	minRetry = 10 * time.Second
-	maxRetry = 10 * time.Minute
 )
 
 // Reporter turns the state of jobs into writes: the differences from what the API server has, or has been sent.
@@ -33,6 +31,8 @@ type Reporter struct {
 	groups map[types.UID]sentStatus
 	pods   map[types.UID]sentCondition
 	source Source
+	// refused are the objects of which the API server refused a write, by UID.
+	refused *backoff.Backoff[types.UID]
 	// generation counts the calls of Report.
 	generation int
 	writes     []commit.Write
@@ -55,9 +55,8 @@ type Source struct {
 type record struct {
 	at         time.Time
 	generation int
-	// refused says that the API server refused it, failures how often in a row.
-	refused  bool
-	failures int
+	// refused says that the API server refused it.
+	refused bool
 	// lastReason is the reason of the last event.
 	lastReason string
 }
@@ -65,24 +64,6 @@ type record struct {
 // holds reports whether what was sent counts as what the API server has.
 func (r record) holds(now time.Time) bool {
 	return !r.at.IsZero() && !r.refused && now.Sub(r.at) < echoTimeout
-}
-
-// notBefore returns when the object may be written again; interval is the shortest time between two writes that succeed.
-func (r record) notBefore(interval time.Duration) time.Time {
-	if r.refused {
-		return r.at.Add(min(maxRetry, minRetry<<min(r.failures-1, 10)))
-	}
-	return r.at.Add(interval)
-}
-
-// next returns the record of a further write.
-func (r record) next(now time.Time, generation int, reason string) record {
-	return record{at: now, generation: generation, failures: r.failures, lastReason: reason}
-}
-
-func (r record) fail(now time.Time) record {
-	r.at, r.refused, r.failures = now, true, r.failures+1
-	return r
 }
 
 type sentStatus struct {
@@ -97,7 +78,10 @@ type sentCondition struct {
 
 // NewReporter returns a reporter that has written nothing yet.
 func NewReporter(source Source) *Reporter {
-	return &Reporter{groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, source: source}
+	return &Reporter{
+		groups: map[types.UID]sentStatus{}, pods: map[types.UID]sentCondition{}, source: source,
+		refused: backoff.New[types.UID](backoff.Policy{Min: 10 * time.Second, Max: 10 * time.Minute}),
+	}
 }
 
 // Report returns what is to be written about the jobs, and when to call it again at the latest; zero when nothing is delayed.
@@ -145,13 +129,23 @@ func (r *Reporter) Failed(write commit.Write, now time.Time) {
 	switch {
 	case write.Group != nil:
 		sent := r.groups[write.Group.UID]
-		sent.record = sent.fail(now)
+		sent.at, sent.refused = now, true
 		r.groups[write.Group.UID] = sent
+		r.refused.Fail(write.Group.UID, nil, now)
 	case write.Condition != nil:
 		sent := r.pods[write.Condition.Pod.UID]
-		sent.record = sent.fail(now)
+		sent.at, sent.refused = now, true
 		r.pods[write.Condition.Pod.UID] = sent
+		r.refused.Fail(write.Condition.Pod.UID, nil, now)
 	}
+}
+
+// notBefore returns when an object may be written again; interval is the shortest time between two writes that succeed.
+func (r *Reporter) notBefore(object types.UID, sent record, interval time.Duration) time.Time {
+	if sent.refused {
+		return r.refused.Until(object)
+	}
+	return sent.at.Add(interval)
 }
 
 func (r *Reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.Time) {
@@ -172,7 +166,7 @@ func (r *Reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 		}
 		return
 	}
-	if due := sent.notBefore(interval(current, wanted)); due.After(now) {
+	if due := r.notBefore(job.UID, sent.record, interval(current, wanted)); due.After(now) {
 		r.requeue(due)
 		sent.generation = r.generation
 		r.groups[job.UID] = sent
@@ -188,7 +182,7 @@ func (r *Reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 	if reasonChanged(current, wanted) && sent.lastReason != reason {
 		r.writes = append(r.writes, groupEvent(job, wanted, now))
 	}
-	r.groups[job.UID] = sentStatus{record: sent.next(now, r.generation, reason), status: wanted}
+	r.groups[job.UID] = sentStatus{record: record{at: now, generation: r.generation, lastReason: reason}, status: wanted}
 }
 
 // keep reports whether the record of a write is still needed when there is nothing new to write: until the watch has shown the
@@ -279,7 +273,7 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	if first {
 		delay = 0
 	}
-	if due := sent.notBefore(delay); due.After(now) {
+	if due := r.notBefore(task.UID, sent.record, delay); due.After(now) {
 		r.requeue(due)
 		sent.generation = r.generation
 		r.pods[task.UID] = sent
@@ -289,7 +283,7 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 	if first && (numbers || job.Group == nil && task.Refused != nil) && sent.lastReason != wanted.Reason {
 		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
 	}
-	r.pods[task.UID] = sentCondition{record: sent.next(now, r.generation, wanted.Reason), condition: wanted}
+	r.pods[task.UID] = sentCondition{record: record{at: now, generation: r.generation, lastReason: wanted.Reason}, condition: wanted}
 }
 
 // requeue asks for the next call of Report.
@@ -304,11 +298,13 @@ func (r *Reporter) prune() {
 	for uid, sent := range r.groups {
 		if sent.generation != r.generation {
 			delete(r.groups, uid)
+			r.refused.Reset(uid)
 		}
 	}
 	for uid, sent := range r.pods {
 		if sent.generation != r.generation {
 			delete(r.pods, uid)
+			r.refused.Reset(uid)
 		}
 	}
 }

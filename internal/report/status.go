@@ -19,6 +19,13 @@ func groupStatus(
 	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, suggestion string, now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
+	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
+	status.Reservation = groups.Reservation(job).DeepCopy()
+	if status.SmallestChange = ""; refusal != nil && job.Short((*model.Task).IsBound) != nil {
+		status.SmallestChange = suggestion
+	}
+
+	job = groups.Stated(job, job.Group)
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
 	status.ObservedGeneration = job.Group.Generation
 	status.Members = int32(len(job.Tasks))
@@ -26,11 +33,6 @@ func groupStatus(
 	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
 	status.Succeeded = count(job, succeeded)
 	status.Failed = count(job, failed)
-	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
-	status.Reservation = groups.Reservation(job).DeepCopy()
-	if status.SmallestChange = ""; refusal != nil && job.Short((*model.Task).IsBound) != nil {
-		status.SmallestChange = suggestion
-	}
 
 	condition := scheduledCondition(job, refusal, wasWhole)
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {

@@ -286,7 +286,7 @@ func (w *world) waitForLeader(r *replica) {
 		if lease.Spec.HolderIdentity == nil {
 			return fmt.Errorf("nobody holds the Lease")
 		}
-		if text, err := os.ReadFile(r.LogFile()); err != nil || !strings.Contains(string(text), "Successfully acquired lease") {
+		if text, err := os.ReadFile(r.LogFile()); err != nil || !strings.Contains(string(text), "The Lease is held") {
 			return fmt.Errorf("%s has not got the Lease, which is that of %s; %w", r.account, *lease.Spec.HolderIdentity, err)
 		}
 		return nil

@@ -29,8 +29,20 @@ func (s *State) applyGroup(group *v1alpha1.PodGroup, deleted bool) Effect {
 	}
 	s.setGroup(key, group)
 	reserved := s.readReservation(key, before, group)
-	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec)
+	asks := reserved || before == nil || before.UID != group.UID || !equality.Semantic.DeepEqual(before.Spec, group.Spec) ||
+		(before.Status.DegradedSince == nil) != (group.Status.DegradedSince == nil) ||
+		groups.Whole(before) != groups.Whole(group) && s.waits(key)
 	return Effect{Schedule: asks, Report: asks || !equality.Semantic.DeepEqual(before.Status, group.Status)}
+}
+
+// waits reports whether a member of the job has no node.
+func (s *State) waits(job model.JobKey) bool {
+	for _, slot := range s.members[job] {
+		if slot.record.task.Status == model.Pending {
+			return true
+		}
+	}
+	return false
 }
 
 // setGroup takes note of a PodGroup; nil makes it gone. Pods that can do without it change sides as it comes and goes.
@@ -128,6 +140,7 @@ func (s *State) fill(job *model.Job) {
 			}
 		}
 	}
+	groups.Lower(job)
 	job.Patient = patient(job)
 	job.Settled = settled(job)
 	job.Maimed = maimed(job)

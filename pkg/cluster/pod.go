@@ -233,6 +233,9 @@ func (s *State) replace(uid types.UID, after *record) Effect {
 	if len(s.reserved) > 0 && !sameBegin(before.task.Pod, after.task.Pod) {
 		effect.Schedule = true // when room is expected to be free depends on it
 	}
+	if s.makesWhole(before, after) && s.waits(after.task.Job) {
+		effect.Schedule = true
+	}
 	return effect
 }
 
@@ -245,7 +248,7 @@ func sameBegin(a, b *corev1.Pod) bool {
 // or begins to run where it was bound, changes none of them.
 func (s *State) markJob(before, after *record) {
 	if before != nil && after != nil && before.finished() == after.finished() &&
-		sameTurn(before.task.Status, after.task.Status) && sameQuestion(&before.task, &after.task) {
+		sameTurn(before.task.Status, after.task.Status) && sameQuestion(&before.task, &after.task) && !s.makesWhole(before, after) {
 		return
 	}
 	for _, r := range []*record{before, after} {
@@ -253,6 +256,15 @@ func (s *State) markJob(before, after *record) {
 			s.dirtyJobs[r.task.Job] = struct{}{}
 		}
 	}
+}
+
+// makesWhole reports whether a container of an implicit group has begun to run that was not known to have been whole.
+func (s *State) makesWhole(before, after *record) bool {
+	if key := after.task.Job; key.Implicit && after.task.Begun && !before.task.Begun {
+		job := s.snapshot.Job(key)
+		return job != nil && !job.Whole
+	}
+	return false
 }
 
 // sameTurn tells whether tasks of two statuses leave as much to decide about their job.

@@ -77,7 +77,11 @@ type Job struct {
 	// MinMember is how many members must start together.
 	MinMember int32
 	// Roles are the minima of the job's parts, by name; nil when it has none.
-	Roles   []Role
+	Roles []Role
+	// Whole reports whether the gang has had its minimum bound, as far as the API says; members may have been lost since.
+	Whole bool
+	// Lowered reports whether MinMember and Roles are below what the group states, since a gang that was whole lacks members.
+	Lowered bool
 	Created time.Time
 	// Patient tells that nobody is evicted for the job: its group or one of its pods says preemptionPolicy: Never.
 	Patient bool

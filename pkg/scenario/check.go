@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 )
@@ -69,6 +70,9 @@ func (s *stage) checkMinimum(decision model.Decision) error {
 	if group == nil {
 		return fmt.Errorf("invariant I1: %s has no group, and is started", decision.Job)
 	}
+	if s.lacksMembers(decision.Job, group) {
+		return nil
+	}
 	all, roles := 0, map[string]int{}
 	for _, pod := range s.world.pods {
 		if s.jobOf(pod) != decision.Job || !s.hasPlace(pod) {
@@ -87,6 +91,24 @@ func (s *stage) checkMinimum(decision model.Decision) error {
 		}
 	}
 	return nil
+}
+
+// lacksMembers reports whether fewer members exist than the job's minima ask for, although it was whole and has a member on a node:
+// its replacements are placed all the same.
+func (s *stage) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) bool {
+	whole, left, all, roles := groups.Whole(group), false, 0, map[string]int{}
+	for _, pod := range s.world.pods {
+		waits := pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
+		if s.jobOf(pod) != job || !waits && !s.hasPlace(pod) {
+			continue
+		}
+		all++
+		roles[pod.Labels[v1alpha1.LabelRole]]++
+		left = left || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded
+		whole = whole || job.Implicit && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+	}
+	lacks := func(role v1alpha1.Role) bool { return roles[role.Name] < int(role.MinMember) }
+	return whole && left && (all < int(group.Spec.MinMember) || slices.ContainsFunc(group.Spec.Roles, lacks))
 }
 
 func groupOf(pod *corev1.Pod) string {

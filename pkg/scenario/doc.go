@@ -31,7 +31,8 @@
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
-//	confirm           the watch sees all binds on their way, and what the status of groups says of waiting and reserved room
+//	confirm           the watch sees all binds on their way, and what the status of groups says: whether they were
+//	                  whole, since when they wait, what is reserved for them
 //	reject POD...     the binds of these pods have failed; with [hold=30s] their jobs are left alone for so long
 //	run [POD...]      pods, or all that are bound, begin to run
 //	finish POD...     pods succeed

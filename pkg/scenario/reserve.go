@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,10 +36,29 @@ func (s *stage) writeGroups() {
 		group.Status.WaitingSince = groups.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
 		group.Status.Reservation = groups.Reservation(job).DeepCopy()
+		writeScheduled(&group.Status, groups.Stated(job, before), s.world.now)
 		if !equality.Semantic.DeepEqual(group.Status, before.Status) {
 			s.world.replaceGroup(name, group)
 		}
 	}
+}
+
+// writeScheduled writes the condition that says whether the group was whole: True when the minimum is bound, False when no member is
+// left.
+func writeScheduled(status *v1alpha1.PodGroupStatus, job *model.Job, now time.Time) {
+	bound := func(task *model.Task) bool {
+		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded
+	}
+	condition := metav1.Condition{Type: v1alpha1.ConditionScheduled, Reason: "Story", LastTransitionTime: metav1.NewTime(now)}
+	switch whole := groups.Whole(&v1alpha1.PodGroup{Status: *status}); {
+	case !whole && job.Short(bound) == nil:
+		condition.Status = metav1.ConditionTrue
+	case whole && job.Count(bound) == 0 && !job.Ended():
+		condition.Status = metav1.ConditionFalse
+	default:
+		return
+	}
+	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
 // restart begins anew with a scheduler that knows nothing but the objects. Binds on their way must have been seen.

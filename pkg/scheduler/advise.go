@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -108,7 +109,7 @@ func (a *advisor) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*mode
 		case now.Sub(known.at) >= adviceAgain:
 			old = append(old, key)
 		default:
-			a.refresh = sooner(a.refresh, known.at.Add(adviceAgain))
+			a.refresh = backoff.Sooner(a.refresh, known.at.Add(adviceAgain))
 		}
 	}
 	for key := range a.known {

@@ -30,7 +30,7 @@ func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
 // other. Such a one is tried again later.
 func (s *Scheduler) endConflicts(now time.Time) {
 	for _, conflict := range s.state.Yielding() {
-		if s.spared.at(conflict.Pod.UID, now) {
+		if s.delays.Evictions.Delayed(conflict.Pod.UID, now) {
 			continue
 		}
 		decision := model.Decision{Evictions: []model.Eviction{{

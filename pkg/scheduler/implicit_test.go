@@ -158,8 +158,8 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 		w.change(string(name), func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodRunning })
 	}
 	w.play(t.Context(), 10*time.Minute)
-	if !w.loop.machine.Idle() || len(w.loop.starts.begun)+len(w.loop.starts.seen)+len(w.loop.backoff)+len(w.loop.avoided) != 0 {
-		t.Errorf("kept at rest: %+v, %+v, %+v", w.loop.starts, w.loop.backoff, w.loop.avoided)
+	if !w.loop.machine.Idle() || w.loop.sizes() != (sizes{}) {
+		t.Errorf("kept at rest: %+v", w.loop.sizes())
 	}
 }
 

@@ -350,7 +350,7 @@ func TestBindOfAPodThatIsGoneIsNoStorm(t *testing.T) {
 		t.Errorf("%d binds in place of the one that is gone", n)
 	}
 	w.play(t.Context(), time.Minute)
-	if len(w.loop.doubts) != 0 {
+	if w.loop.sizes().uncertain != 0 {
 		t.Error("doubts are kept at rest")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -48,7 +49,9 @@ func (s *Scheduler) settleOne(ctx context.Context, outcome commit.Outcome, now t
 		s.doubts.add(outcome, now)
 	case commit.Committed:
 		if outcome.Failed == 0 {
-			s.backoff.succeeded(outcome.Job)
+			if job := s.state.Job(outcome.Job); job != nil {
+				s.delays.BindSucceeded(backoff.Of(job))
+			}
 		}
 		s.committed(outcome, now)
 	case commit.UndoFailed:
@@ -74,11 +77,7 @@ func (s *Scheduler) unbound(ctx context.Context, outcome commit.Outcome, now tim
 		if outcome.Outdated != "" { // it is placed anew as soon as it is seen as it is
 			s.state.Outdated(outcome.Pod.UID, outcome.Outdated)
 		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.Gone {
-			s.backoff.failed(outcome.Job, job.UID, bindFailed(outcome), now)
-			if outcome.Refused {
-				s.avoided.add(outcome, job.UID, now)
-				s.faulty.hold(outcome.Pod.UID, bindFailed(outcome), now)
-			}
+			s.delays.BindFailed(backoff.Of(job), &outcome, now)
 		}
 		s.wake(now)
 	}
@@ -152,13 +151,6 @@ func (nothingSetAside) Abandon(types.UID) {}
 
 func (nothingSetAside) Strand(*corev1.Pod) bool { return false }
 
-func bindFailed(outcome commit.Outcome) *model.Refusal {
-	return &model.Refusal{
-		Code:   model.BindFailed,
-		Detail: "pod " + outcome.Pod.Name + " could not be bound to " + outcome.Node + ": " + outcome.Message,
-	}
-}
-
 // settlePlan acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
 // cycle plans again.
 func (s *Scheduler) settlePlan(ctx context.Context, outcome *commit.Outcome, now time.Time) {
@@ -177,7 +169,7 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome *commit.Outcome, now
 		s.state.ForgetEviction(outcome.Pod.UID)
 		if outcome.Refused {
 			log.Info("Eviction refused", "pod", outcome.Pod, "for", outcome.Job, "reason", outcome.Message)
-			s.spared.add(*outcome, now)
+			s.delays.Evictions.Fail(outcome.Pod.UID, evictionRefused(outcome), now)
 		}
 		s.wake(now)
 	case commit.Cleared:
@@ -195,7 +187,7 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome *commit.Outcome, now
 		}
 		if outcome.Refused && job != nil {
 			log.Info("Nomination refused", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.backoff.failed(outcome.Job, job.UID, promiseFailed(outcome), now)
+			s.delays.Binds.Fail(backoff.Of(job), promiseFailed(outcome), now)
 		}
 		s.wake(now)
 	case commit.Lapsed:
@@ -208,6 +200,13 @@ func (s *Scheduler) settlePlan(ctx context.Context, outcome *commit.Outcome, now
 func (s *Scheduler) write(now time.Time, writes []commit.Write) {
 	for _, write := range writes {
 		s.machine.Write(now, write)
+	}
+}
+
+func evictionRefused(outcome *commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.EvictionRefused,
+		Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
 	}
 }
 

@@ -144,8 +144,8 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 	w.expect("one victim is there", w.play(t.Context(), 10*time.Second), "")
 	w.gone("low-1")
 	w.expect("all are gone", w.play(t.Context(), 10*time.Second), "Bind mpi-0 n0, Bind mpi-1 n1, Bind mpi-2 n2")
-	if holds := w.loop.state.Snapshot(w.clock.Now()).Holds(); len(holds) != 0 || !w.loop.machine.Idle() || len(w.loop.spared) != 0 {
-		t.Errorf("kept at rest: %v, spared %v", holds, w.loop.spared)
+	if holds := w.loop.state.Snapshot(w.clock.Now()).Holds(); len(holds) != 0 || !w.loop.machine.Idle() || w.loop.sizes() != (sizes{}) {
+		t.Errorf("kept at rest: %v, %+v", holds, w.loop.sizes())
 	}
 	if later := w.play(t.Context(), time.Minute); decided(later) != "" {
 		t.Errorf("decided later: %s", decided(later))
@@ -267,8 +267,8 @@ func TestRefusedVictimIsSpared(t *testing.T) {
 	}
 	w.gone("low-0")
 	w.play(t.Context(), time.Second)
-	if len(w.loop.spared) != 0 {
-		t.Errorf("spared although gone: %v", w.loop.spared)
+	if w.loop.sizes().delays != 0 {
+		t.Errorf("delayed although gone: %+v", w.loop.sizes())
 	}
 }
 

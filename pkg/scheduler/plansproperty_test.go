@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -29,7 +30,7 @@ func TestPlansUnderFaults(t *testing.T) {
 		}
 		w.refusePlan = s.watch
 		const tick = 200 * time.Millisecond
-		for _, span := range []time.Duration{time.Minute, time.Minute, time.Minute, longestSpare, time.Minute, time.Minute} {
+		for _, span := range []time.Duration{time.Minute, time.Minute, time.Minute, 5 * time.Minute, time.Minute, time.Minute} {
 			w.playBy(t.Context(), span, tick)
 			s.leaveAll()
 		}
@@ -152,9 +153,10 @@ func (s *storm) judge() {
 	if len(snapshot.Holds()) > 0 || !s.loop.machine.Idle() {
 		s.t.Errorf("kept at rest: %v, machine idle %t", snapshot.Holds(), s.loop.machine.Idle())
 	}
-	for uid := range s.loop.spared {
+	s.loop.delays.Evictions.Active(s.clock.Now(), func(uid types.UID) bool {
 		if s.pods[uid] == nil {
-			s.t.Errorf("%s is gone, and spared", uid)
+			s.t.Errorf("%s is gone, and delayed", uid)
 		}
-	}
+		return true
+	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -20,14 +21,14 @@ const (
 	partInspection   = "inspection"
 )
 
-// despite does something about a job outside of a session. When somebody panics over it, the job is left alone for a while, as after a
-// panic in a session, and the loop goes on with the others; why is returned then, else nil. Nothing is open here that would have to be
-// taken back: what was done before the panic stands.
+// despite does something about a job outside of a session. When somebody panics over it, the job is left alone for a while, as
+// after a panic in a session, and the loop goes on with the others; why is returned then, else nil. Nothing is open here that
+// would have to be taken back: what was done before the panic stands.
 func (s *Scheduler) despite(ctx context.Context, where string, key model.JobKey, now time.Time, do func()) (why *model.Refusal) {
 	s.catch(where, do, func(what, stack string) {
 		why = &model.Refusal{Code: model.Quarantined, Detail: where + " panicked: " + what}
 		if job := s.state.Job(key); job != nil {
-			s.backoff.quarantine(key, job.UID, why, now)
+			s.delays.Panics.Fail(backoff.Of(job), why, now)
 		}
 		klog.FromContext(ctx).Error(nil, "Job quarantined", "job", key.Described(), "where", where, "reason", why.Detail, "stack", stack)
 	})
@@ -51,6 +52,12 @@ func (s *Scheduler) catch(where string, do func(), caught func(what, stack strin
 	}()
 	do()
 }
+
+// How long no cycle runs after one that failed as a whole; doubled with each further one.
+const (
+	firstHold   = time.Second
+	longestHold = time.Minute
+)
 
 // mishaps are the panics in cycles. One that can be laid on a job holds that job back; one that cannot holds back everybody. The
 // zero mishaps are none.
@@ -77,8 +84,8 @@ func (s *Scheduler) caught(ctx context.Context, caught framework.Caught, now tim
 		return
 	}
 	key := caught.Job.Key
-	s.backoff.quarantine(key, caught.Job.UID, caught.Refusal, now)
-	if until := s.backoff[key].until; m.release.IsZero() || until.Before(m.release) {
+	s.delays.Panics.Fail(backoff.Of(caught.Job), caught.Refusal, now)
+	if until := s.delays.Panics.Until(backoff.Of(caught.Job)); m.release.IsZero() || until.Before(m.release) {
 		m.release = until
 	}
 	log.Error(nil, "Job quarantined", "job", key.Described(), "where", caught.Where, "reason", caught.Refusal.Detail,

@@ -139,13 +139,13 @@ func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 		t.Errorf("%v panics counted, want one for each member", n)
 	}
 	w.play(t.Context(), time.Minute)
-	if fragile.asked < 4 || len(w.loop.doubts) != 2 {
-		t.Errorf("asked %d times, %d doubts", fragile.asked, len(w.loop.doubts))
+	if fragile.asked < 4 || w.loop.sizes().uncertain != 2 {
+		t.Errorf("asked %d times, %d doubts", fragile.asked, w.loop.sizes().uncertain)
 	}
 	fragile.over = ""
 	w.play(t.Context(), time.Minute)
-	if len(w.loop.doubts) != 0 || !w.loop.machine.Idle() {
-		t.Errorf("doubts %v are kept at rest", w.loop.doubts)
+	if w.loop.sizes().uncertain != 0 || !w.loop.machine.Idle() {
+		t.Errorf("kept at rest: %+v", w.loop.sizes())
 	}
 }
 

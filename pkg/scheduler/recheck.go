@@ -69,9 +69,9 @@ func (s *Scheduler) hearMember(event cluster.Event, now time.Time) []commit.Outc
 	return s.recheck(s.state.Snapshot(now), member.Implicit, now)
 }
 
-// hearGroups takes in what has come about PodGroups while a session is open, and holds what it has decided to it, the decision that
-// was sent out just now, too. heard are the PodGroups that something has come about since the session's snapshot was taken. It
-// returns what became final, and whether another cycle is due.
+// hearGroups takes in what has come about PodGroups while a session is open, and holds what it has decided to it, the decision
+// that was sent out just now, too. heard are the PodGroups that something has come about since the session's snapshot was taken.
+// It returns what became final, and whether another cycle is due.
 func (s *Scheduler) hearGroups(
 	ctx context.Context, snapshot *model.Snapshot, decided model.JobKey, heard map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
@@ -96,8 +96,8 @@ func (s *Scheduler) recheckNamed(key model.JobKey, look func() *model.Snapshot, 
 	return outcomes
 }
 
-// recheck tells the commit machine what the newest PodGroup, or the pods of an implicit group mean for those of its members that are about to be bound, as the
-// snapshot has them.
+// recheck tells the commit machine what the newest PodGroup, or the pods of an implicit group mean for those of its members that
+// are about to be bound, as the snapshot has them.
 func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
 	job, group := snapshot.Job(key), s.state.Group(key.PodGroup())
 	switch {
@@ -118,6 +118,9 @@ func (s *Scheduler) recheck(snapshot *model.Snapshot, key model.JobKey, now time
 
 // recheckMinimum tells the commit machine how many of the job's binds may fail.
 func (s *Scheduler) recheckMinimum(fresh *model.Job, now time.Time) []commit.Outcome {
+	if fresh.Refused == nil && fresh.Whole && fresh.Count(onNode) > 0 {
+		return nil // the binds are of replacements or surplus: no minimum holds them back
+	}
 	counts := func(task *model.Task) bool { return task.Status.Counts() }
 	spare := fresh.Count(counts) - int(fresh.MinMember)
 	if fresh.Short(counts) != nil || fresh.Refused != nil {

@@ -110,7 +110,7 @@ func TestHoldEndsWithTheJob(t *testing.T) {
 	w.gone("mpi-0")
 	w.gone("mpi-1")
 	w.play(t.Context(), time.Second)
-	if len(w.loop.backoff) != 0 {
+	if w.loop.sizes().delays != 0 {
 		t.Error("the hold is kept after its job is gone")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
@@ -66,12 +67,8 @@ type Scheduler struct {
 	endsConflicts bool
 
 	reporter *report.Reporter
-	backoff  backoff
+	delays   *backoff.Delays
 	doubts   doubts
-	spared   spared
-	avoided  avoided
-	// faulty are the pods whose binds were refused.
-	faulty   spared
 	starts   *starts
 	mishaps  mishaps
 	refusals map[model.JobKey]*model.Refusal
@@ -124,7 +121,7 @@ func New(
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: report.NewReporter(report.Source{Whole: starts.known, Suggestion: advisor.text}), backoff: backoff{}, doubts: doubts{}, spared: spared{}, avoided: avoided{}, faulty: spared{}, starts: starts,
+		reporter: report.NewReporter(report.Source{Whole: starts.known, Suggestion: advisor.text}), delays: backoff.NewDelays(), doubts: doubts{}, starts: starts,
 		advisor: advisor, endsConflicts: profile.EndsConflicts(), history: &debugapi.History{},
 	}
 }
@@ -264,16 +261,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
 	over, pass := s.endStarts(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
-	var until time.Time
-	snapshot.Held, until = s.backoff.held(snapshot, now)
+	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, now)
 	maps.Copy(snapshot.Held, over)
-	pass = sooner(pass, until)
-	snapshot.Avoided, until = s.avoided.now(snapshot, now)
-	pass = sooner(pass, until)
-	snapshot.Faulty, until = s.faulty.now(s.state, now)
-	pass = sooner(pass, until)
-	snapshot.Spared, until = s.spared.now(s.state, now)
-	return snapshot, sooner(pass, until)
+	return snapshot, backoff.Sooner(pass, until)
 }
 
 // lastCycle is what the next one needs to know of it.
@@ -324,7 +314,7 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.clear()
 	again := s.advise(ctx, now)
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
-	wake = sooner(wake, again)
+	wake = backoff.Sooner(wake, again)
 	s.starts.told(writes)
 	s.write(now, writes)
 	if !wake.IsZero() {

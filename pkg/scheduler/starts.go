@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/commit"
@@ -25,8 +26,7 @@ import (
 // condition PodScheduled of its pods since when they are bound. So it is all the same who began the start, this process or one
 // before it. Gangs that were whole are left alone, but for those that want to be restarted when they have lost members for good.
 //
-// An implicit group has no condition. That one of its containers runs, or has done its work, says in its place that it was whole:
-// nobody ends work for the sake of a start.
+// An implicit group has no condition; see groups.Whole for what says so in its place.
 
 const (
 	// longestRepair is for how long after it began to lead a process completes starts whose time is over already.
@@ -37,8 +37,8 @@ const (
 
 // starts is what this process knows of starts beside what the API says.
 type starts struct {
-	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair how
-	// long any may take at least after this process began to lead.
+	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair
+	// how long any may take at least after this process began to lead.
 	deadline, repair time.Duration
 	// leads is since when this process leads.
 	leads time.Time
@@ -75,7 +75,7 @@ func newStarts(deadline time.Duration) *starts {
 func (s *starts) lead(snapshot *model.Snapshot, now time.Time) {
 	s.leads = now
 	for _, job := range snapshot.Jobs {
-		if job.Gang() && !saidWhole(job) && job.Short((*model.Task).IsBound) == nil {
+		if job.Gang() && !job.Whole && job.Short((*model.Task).IsBound) == nil {
 			s.see(job, true, now)
 		}
 	}
@@ -85,14 +85,6 @@ func (s *starts) see(job *model.Job, whole bool, now time.Time) {
 	if seen := s.seen[job.Key]; seen.group != job.UID || seen.whole != whole || seen.since.IsZero() {
 		s.seen[job.Key] = sighting{group: job.UID, whole: whole, since: now}
 	}
-}
-
-// saidWhole tells whether the API says that the group has had its minimum bound.
-func saidWhole(job *model.Job) bool {
-	if job.Group == nil {
-		return job.Count(func(task *model.Task) bool { return task.Begun && task.IsBound() }) > 0
-	}
-	return meta.IsStatusConditionTrue(job.Group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
 
 // known tells whether the group is whole, if its status is behind.
@@ -106,7 +98,7 @@ func (s *starts) whole(job *model.Job) bool {
 	if whole, known := s.known(job); known {
 		return whole
 	}
-	return saidWhole(job)
+	return job.Whole
 }
 
 // told takes note of what is about to be written about groups.
@@ -140,23 +132,23 @@ func (s *starts) concerns(job *model.Job) bool {
 
 // follow takes note of a group that has lost all it had before its status says so, and drops what is not needed any more.
 func (s *starts) follow(job *model.Job, now time.Time) {
-	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || saidWhole(job) == seen.whole || seen.whole && !left(job)) {
+	if seen, known := s.seen[job.Key]; known && (job.UID != seen.group || job.Whole == seen.whole || seen.whole && !left(job)) {
 		delete(s.seen, job.Key)
 	}
 	if start, known := s.begun[job.Key]; known && (job.UID != start.group || s.whole(job) || !left(job)) {
 		delete(s.begun, job.Key)
 	}
-	if !job.Settled && saidWhole(job) && !left(job) {
+	if !job.Settled && job.Whole && !left(job) {
 		s.see(job, false, now)
 	}
 }
 
-// untold tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and until
-// when at the latest: whoever leads after a crash would take part of the new start for what is left of the old one, and leave it
-// alone. A status that cannot be written does not keep the group from starting for ever.
+// untold tells whether a group that could start anew has to wait until its status does not say any more that it is whole, and
+// until when at the latest: whoever leads after a crash would take part of the new start for what is left of the old one, and
+// leave it alone. A status that cannot be written does not keep the group from starting for ever.
 func (s *starts) untold(job *model.Job, now time.Time) (until time.Time, ok bool) {
 	seen := s.seen[job.Key]
-	if seen.group != job.UID || seen.whole || !saidWhole(job) || left(job) || job.Short((*model.Task).Exists) != nil {
+	if seen.group != job.UID || seen.whole || !job.Whole || left(job) || job.Short((*model.Task).Exists) != nil {
 		return until, false
 	}
 	until = seen.since.Add(longestTelling)
@@ -205,7 +197,7 @@ func (s *starts) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
 func firstBound(job *model.Job) (first time.Time) {
 	for _, task := range job.Tasks {
 		if boundByUs(task) {
-			first = sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
+			first = backoff.Sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
 		}
 	}
 	return first
@@ -231,12 +223,12 @@ func (s *Scheduler) endStarts(
 	s.starts.drop(snapshot)
 	over = map[model.JobKey]*model.Refusal{}
 	for _, job := range snapshot.Jobs {
-		if !job.Gang() || !s.starts.concerns(job) || s.backoff.quarantined(job.Key, job.UID, now) {
+		if !job.Gang() || !s.starts.concerns(job) || s.delays.Panics.Delayed(backoff.Of(job), now) {
 			continue
 		}
 		refusal := s.despite(ctx, partStarts, job.Key, now, func() {
 			why, again := s.endStart(ctx, job, now)
-			wake = sooner(wake, again)
+			wake = backoff.Sooner(wake, again)
 			if why != nil {
 				over[job.Key] = why
 			}
@@ -257,6 +249,7 @@ func (s *Scheduler) endOverdue(ctx context.Context, now time.Time) {
 
 // endStart is endStarts for one gang.
 func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time) (over *model.Refusal, wake time.Time) {
+	job = groups.Stated(job, job.Group)
 	s.starts.follow(job, now)
 	if until, ok := s.starts.untold(job, now); ok {
 		return untoldYet(), until
@@ -274,7 +267,7 @@ func (s *Scheduler) endStart(ctx context.Context, job *model.Job, now time.Time)
 	case !ok:
 	case due.After(now):
 		return nil, due
-	case s.backoff.resting(job.Key, job.UID, now): // the API server did not let us; see backoff for when it is tried again
+	case s.delays.Undone.Delayed(backoff.Of(job), now): // the API server refused the last deletion
 	case job.Count(binding) > 0:
 		return end(job), wake
 	default:
@@ -302,7 +295,7 @@ const (
 
 // undone returns why the job is not started after all.
 func (s *Scheduler) undone(job *model.Job) *model.Refusal {
-	why := s.backoff.reason(job.Key, job.UID)
+	why := s.delays.Binds.Reason(backoff.Of(job))
 	if why == nil {
 		why = s.refusals[job.Key]
 	}
@@ -339,7 +332,7 @@ func (s *Scheduler) undo(
 	// Nothing leaves before this step has ended, so that all is assumed by then; and nobody is assumed to go who is not deleted.
 	s.machine.Undo(now, job.Key, members)
 	s.state.Assume(decision)
-	s.backoff.undone(job.Key, job.UID, why, now)
+	s.delays.Undone.Fail(backoff.Of(job), why, now)
 	delete(s.starts.begun, job.Key)
 	s.machine.Write(now, report.Undone(job, why, members, now))
 }

@@ -72,8 +72,8 @@ func TestMemberThatFailsOnOneNodeIsBoundToAnother(t *testing.T) {
 		t.Errorf("condition %+v", c)
 	}
 	w.play(t.Context(), time.Minute)
-	if len(w.pods) != 3 || len(w.loop.starts.begun)+len(w.loop.starts.seen) != 0 {
-		t.Errorf("%d pods are left; kept of the start: %+v", len(w.pods), w.loop.starts)
+	if len(w.pods) != 3 || w.loop.sizes().starts != 0 {
+		t.Errorf("%d pods are left; kept at rest: %+v", len(w.pods), w.loop.sizes())
 	}
 }
 
@@ -88,8 +88,8 @@ func TestAMemberThatCannotBeBoundIsReplacedByAnother(t *testing.T) {
 		t.Errorf("condition %+v after %s", c, decided(calls))
 	}
 	w.play(t.Context(), 10*time.Minute)
-	if len(w.pods) != 3 || len(w.loop.faulty) != 0 {
-		t.Errorf("%d pods are left; kept at rest: %+v", len(w.pods), w.loop.faulty)
+	if len(w.pods) != 3 || w.loop.sizes().delays != 0 {
+		t.Errorf("%d pods are left; kept at rest: %+v", len(w.pods), w.loop.sizes())
 	}
 }
 
@@ -132,9 +132,9 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	if c := w.condition("mpi"); c.Status != metav1.ConditionTrue {
 		t.Errorf("condition %+v after the rest", c)
 	}
-	w.play(t.Context(), 10*time.Minute)
-	if !w.loop.machine.Idle() || len(w.loop.starts.begun)+len(w.loop.starts.seen)+len(w.loop.backoff)+len(w.loop.avoided) != 0 {
-		t.Errorf("kept at rest: %+v, %+v, %+v", w.loop.starts, w.loop.backoff, w.loop.avoided)
+	w.play(t.Context(), 12*time.Minute)
+	if !w.loop.machine.Idle() || w.loop.sizes() != (sizes{}) {
+		t.Errorf("kept at rest: %+v", w.loop.sizes())
 	}
 }
 

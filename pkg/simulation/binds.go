@@ -1,9 +1,11 @@
 package simulation
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
@@ -43,9 +45,35 @@ func assumed(p *process, call commit.Call) bool {
 	return pod == nil || pod.Spec.NodeName != "" || finished(pod)
 }
 
-// holdsTheLease is I24: no call leaves without the Lease.
+// leader is the process that holds the Lease and has not ended, nil when there is none.
+func (j *judge) leader() *process {
+	for _, p := range j.all {
+		if !p.dead && p.String() == j.lease.holder() {
+			return p
+		}
+	}
+	return nil
+}
+
+// holdsTheLease is I24: no call leaves without the Lease, nor so late that it may outlast it, nor while one of another process may be under
+// way. What has passed is counted by the true time.
 func (j *judge) holdsTheLease(p *process, call commit.Call) {
-	if j.lease.holder != p {
-		j.violated("I24", "%s of %s leaves %s, which does not hold the Lease", call.Kind, call.Pod, p)
+	now, end := j.queue.now, j.lease.renewed.Add(lease.Duration)
+	why := ""
+	switch {
+	case j.lease.holder() != p.String():
+		why = fmt.Sprintf("the Lease is held by %q", j.lease.holder())
+	case now.Add(lease.RequestTimeout).After(end):
+		why = fmt.Sprintf("its Lease ends in %s", end.Sub(now))
+	case now.Before(j.lease.free):
+		why = fmt.Sprintf("what the last leader sent may be under way for %s more", j.lease.free.Sub(now))
+	}
+	for _, other := range j.all {
+		if other != p && other.arrives.After(now) {
+			why = fmt.Sprintf("a request of %s is under way", other)
+		}
+	}
+	if why != "" {
+		j.violated("I24", "%s of %s leaves %s, and %s", call.Kind, call.Pod, p, why)
 	}
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/pkg/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -96,9 +98,31 @@ func (j *judge) reachesTheMinimum(p *process, decision model.Decision) {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
 	}
-	if lacks := countMembers(p.pods(), group, p.place).short(group); lacks != "" {
+	if lacks := countMembers(p.pods(), group, p.place).short(group); lacks != "" && !replaces(decision.Job, group, p.pods(), p.place, decision.Binds) {
 		j.violated("I1", "%s is started and %s", decision.Job, lacks)
 	}
+}
+
+// replaces reports whether a gang is not held to its minimum: it was whole, as the API says, has a live member with a node besides
+// those that a decision has just bound, and fewer members exist than the minimum.
+func replaces(
+	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
+) bool {
+	whole, left := groups.Whole(group), false
+	exists := func(pod *corev1.Pod) string {
+		if place(pod) != "" || waits(pod) && len(pod.Spec.SchedulingGates) == 0 {
+			return "some node"
+		}
+		return ""
+	}
+	for _, pod := range pods {
+		if jobKeyOf(pod) == job && ours(pod) {
+			isFresh := slices.ContainsFunc(fresh, func(bind model.Bind) bool { return bind.Pod.UID == pod.UID })
+			left = left || place(pod) != "" && !isFresh && !finished(pod) && pod.DeletionTimestamp == nil
+			whole = whole || job.Implicit && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+		}
+	}
+	return whole && left && countMembers(pods, group, exists).short(group) != ""
 }
 
 // staysInItsNamespace is I26: a job is made of pods of its own namespace.

@@ -51,6 +51,9 @@ func deeds() []deed {
 		{"a malformed job", 1, (*world).submitMalformed},
 		{"crash", 4, (*world).crash},
 		{"freeze", 2, (*world).freezeOne},
+		{"sleep", 2, (*world).sleepOne},
+		{"set a clock", 2, (*world).setClock},
+		{"end in good order", 2, (*world).endOne},
 		{"cut off from the Lease", 2, (*world).cut},
 		{"lose a watch", 8, (*world).loseWatch},
 		{"stall a watch", 3, (*world).stallWatch},
@@ -305,7 +308,27 @@ func (w *world) crash(d dice) {
 
 func (w *world) freezeOne(d dice) {
 	if p := w.process(d); p != nil {
-		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)))
+		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)), false)
+	}
+}
+
+// sleepOne lets the machine of a scheduler sleep, in which its monotonic clock stands still.
+func (w *world) sleepOne(d dice) {
+	if p := w.process(d); p != nil && p.disturb() {
+		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)), true)
+	}
+}
+
+// setClock sets the wall clock of a scheduler's machine.
+func (w *world) setClock(d dice) {
+	if p := w.process(d); p != nil && p.disturb() {
+		p.set += d.span(-time.Hour, time.Hour)
+	}
+}
+
+func (w *world) endOne(d dice) {
+	if p := w.process(d); p != nil {
+		p.leave()
 	}
 }
 

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -151,6 +153,16 @@ func plantedBugs() []planted {
 		})}},
 		{"a new leader does not ask what the last one wrote", "I23", Config{Replicas: 2, Sabotage: Sabotage{Heedless: true, Decided: leavesOthersBehind}}},
 		{"calls leave without the Lease", "I24", Config{Replicas: 2, Sabotage: Sabotage{Unfenced: true, Decided: freezes}}},
+		{"a leader's clocks are slow, so that it writes after the end of its Lease", "I24", Config{Sabotage: Sabotage{
+			Clock: slowWhile((*process).holds, 3), Decided: cutsOff,
+		}}},
+		{"a standby's clocks are fast, so that it takes over too early", "I24", Config{Replicas: 2, Sabotage: Sabotage{
+			Clock: slowWhile(func(p *process) bool { return !p.holds() }, 1.0/3), Decided: freezes,
+		}}},
+		{"a Lease that has expired is taken for one that was given up", "I24", Config{Replicas: 2, Sabotage: Sabotage{
+			Lease: expiresUnseen, Decided: freezes,
+		}}},
+		{"that the machine sleeps is not seen", "I24", Config{Replicas: 2, Sabotage: Sabotage{Clock: wallless, Decided: sleeps}}},
 		{"a plugin falls over", "I25", Config{Sabotage: Sabotage{Decided: func(p *process, d model.Decision) {
 			var nobody *process
 			_ = nobody.chosen[d.Binds[0].Pod.UID]
@@ -167,7 +179,53 @@ func plantedBugs() []planted {
 // freezes lets a scheduler that has just decided something stand still for longer than the Lease lasts.
 func freezes(p *process, _ model.Decision) {
 	if !p.calm {
-		p.freeze(20 * time.Second)
+		p.freeze(20*time.Second, false)
+	}
+}
+
+// sleeps lets the machine of a scheduler that has just decided something sleep for longer than the Lease lasts.
+func sleeps(p *process, _ model.Decision) {
+	if !p.calm && p.disturb() {
+		p.freeze(20*time.Second, true)
+	}
+}
+
+// cutsOff keeps a scheduler that has decided something from its Lease.
+func cutsOff(p *process, _ model.Decision) {
+	if !p.calm {
+		p.apart[p.name] = p.queue.now.Add(40 * time.Second)
+	}
+}
+
+func (p *process) holds() bool { return p.elected && !p.dead }
+
+// slowWhile makes the clocks of a process so many times slower while a condition holds.
+func slowWhile(condition func(*process) bool, times float64) func(*process, lease.Instant) lease.Instant {
+	type shown struct{ is, said time.Duration }
+	last := map[*process]shown{}
+	return func(p *process, now lease.Instant) lease.Instant {
+		before, known := last[p]
+		if !known {
+			before = shown{now.Monotonic, now.Monotonic}
+		}
+		passed := now.Monotonic - before.is
+		if condition(p) {
+			passed = time.Duration(float64(passed) / times)
+		}
+		last[p] = shown{now.Monotonic, before.said + passed}
+		return lease.Instant{Wall: p.Simulation.began.Add(last[p].said), Monotonic: last[p].said}
+	}
+}
+
+// wallless has no wall clock of its own.
+func wallless(p *process, now lease.Instant) lease.Instant {
+	return lease.Instant{Wall: p.Simulation.began.Add(now.Monotonic), Monotonic: now.Monotonic}
+}
+
+// expiresUnseen shows a Lease whose time has passed as one without holder.
+func expiresUnseen(p *process, stored *coordinationv1.Lease) {
+	if p.queue.now.Sub(p.lease.renewed) > lease.Duration {
+		stored.Spec.HolderIdentity = new("")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -45,13 +46,18 @@ type process struct {
 	mailbox  *scheduler.Mailbox
 	streams  []*stream
 
-	// leading tells that the loop was told to lead; renewed is when the Lease was renewed last by this process.
-	leading bool
-	renewed time.Time
-	elected bool
-	// begins is from when on it may write, ready that it knows what the last leader wrote.
-	begins time.Time
-	ready  bool
+	// election is the real one; elected tells that the Lease was got, ready that what the last leader wrote is known, leading that the
+	// loop was told to lead, leaving that the process ends in good order.
+	election                         *lease.Election
+	elected, ready, leading, leaving bool
+	// set is how far the wall clock was set since the process began, slept for how long the monotonic clock stood still, and disturbed
+	// when either happened last.
+	set, slept time.Duration
+	disturbed  time.Time
+	// underWay counts the calls that have left and have no answer yet.
+	underWay int
+	// arrives is when the last of them reaches the server, but for those of which this process knows no more.
+	arrives time.Time
 	// due is when the next step is planned, stepping that the loop is at work; quick counts steps without time passing.
 	due      time.Time
 	planned  bool
@@ -87,11 +93,12 @@ func (s *Simulation) start(name string) {
 	profile := s.profile(p)
 	p.state.Translate(profile.Translators())
 	p.snapshot = p.state.Snapshot(p.clock.Now())
-	p.machine = commit.New(commit.Options{Workers: s.config.Workers})
+	p.machine = commit.New(commit.Options{Workers: s.config.Workers, RequestTimeout: lease.RequestTimeout + time.Second})
 	p.loop = scheduler.New(p.state, p.machine, profile, p, p.mailbox, scheduler.Options{
 		Clock: p.clock, Period: 5 * time.Second, Verify: true, Decided: p.decided,
 	})
 	s.processes[name] = p
+	s.all = append(s.all, p)
 	for kind := range p.told {
 		p.told[kind] = map[string]change{}
 	}
@@ -102,7 +109,8 @@ func (s *Simulation) start(name string) {
 		p.streams = append(p.streams, stream)
 		stream.connect(p.dice.span(5*time.Millisecond, 500*time.Millisecond))
 	}
-	p.tryLease()
+	p.election = lease.New("ns", p.String(), p.instant)
+	p.elect()
 	p.step()
 }
 
@@ -127,13 +135,16 @@ func (p *process) after(delay time.Duration, what string, do func()) {
 	})
 }
 
-// freeze makes the process stand still for a while.
-func (p *process) freeze(span time.Duration) {
+// freeze makes the process stand still for a while. When its machine sleeps, its monotonic clock stands still, too.
+func (p *process) freeze(span time.Duration, sleeps bool) {
 	if p.frozen() {
 		return
 	}
 	p.thaws = p.queue.now.Add(span)
 	p.after(span, "thaw", func() {
+		if sleeps {
+			p.slept += span
+		}
 		p.judge.trouble()
 		waiting := p.waiting
 		p.waiting = nil
@@ -217,7 +228,7 @@ func (p *process) wakeUp(delay time.Duration) {
 
 // step lets the loop do what is due, and plans the next step.
 func (p *process) step() {
-	if p.dead {
+	if p.dead || p.leaving {
 		return
 	}
 	if p.stepped.Equal(p.queue.now) {

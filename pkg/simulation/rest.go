@@ -15,8 +15,8 @@ import (
 
 // atRest judges what is left when nothing happens any more.
 func (j *judge) atRest() {
-	p := j.lease.holder
-	if p == nil || p.dead || !p.leading {
+	p := j.leader()
+	if p == nil || !p.leading {
 		j.violated("I23", "nobody leads when all is quiet")
 		return
 	}

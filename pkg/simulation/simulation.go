@@ -7,7 +7,10 @@ import (
 	"io"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -50,6 +53,9 @@ type Sabotage struct {
 	// Decided is told of each decision before its calls leave; Rogue is called before each step of a leader.
 	Decided func(*process, model.Decision)
 	Rogue   func(*process)
+	// Clock changes what the clocks of a process show to its election, Lease what it reads of the Lease.
+	Clock func(*process, lease.Instant) lease.Instant
+	Lease func(*process, *coordinationv1.Lease)
 	// Careless lets the server bind a pod anew, Unfenced lets schedulers write without the Lease, Heedless lets new leaders begin
 	// without asking what the last one wrote.
 	Careless, Unfenced, Heedless bool
@@ -101,9 +107,11 @@ type Simulation struct {
 	lens    *lens
 	filters *Filters
 
-	lease     lease
+	lease     leaseRecord
 	processes map[string]*process
-	lives     int
+	// all are the processes there have been, in order.
+	all   []*process
+	lives int
 	// apart is until when replicas cannot reach the Lease.
 	apart map[string]time.Time
 	// calm tells that the plan is over and nothing goes wrong any more.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
@@ -15,7 +16,7 @@ import (
 // and of the network.
 
 // requestTimeout bounds a request, its answer included: after it, the client gives up, and so does the server.
-const requestTimeout = 10 * time.Second
+const requestTimeout = lease.RequestTimeout
 
 // errLost is what a client knows of a request without an answer.
 var errLost = errors.New("connection lost")
@@ -46,14 +47,20 @@ func (p *process) Send(call commit.Call) {
 	p.judge.sends(p, call)
 	p.inFlight[call.ID] = call
 	if p.faults().Instant > 0 && p.dice.chance(p.faults().Instant) && p.mayWrite() {
+		p.judge.leaves(p, call)
+		p.underWay++
 		p.arrive(call, arrives, 0) // the answer is there before the cycle has ended
 		return
 	}
-	p.after(p.dice.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.leave(call) }) })
+	p.after(p.dice.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.send(call) }) })
 }
 
-// leave is where a worker asks whether the Lease holds and sends the request.
-func (p *process) leave(call commit.Call) {
+// send is where a worker asks whether the Lease holds and sends the request; one of a process that leaves sends nothing more.
+func (p *process) send(call commit.Call) {
+	if p.leaving {
+		return
+	}
+	p.underWay++
 	if !p.mayWrite() {
 		p.answer(call, commit.ErrNotLeading, p.dice.span(0, time.Millisecond))
 		return
@@ -74,6 +81,8 @@ func (p *process) leave(call commit.Call) {
 	if fate == late {
 		p.answer(call, errLost, travel/2)
 		travel += p.dice.span(0, requestTimeout/2)
+	} else {
+		p.arrives = p.queue.now.Add(travel)
 	}
 	// Once it has left, the request arrives, whatever becomes of the process.
 	p.queue.after(travel, fmt.Sprintf("%s %s arrives", p, call.Kind), func() { p.arrive(call, fate, travel) })
@@ -160,6 +169,7 @@ func (p *process) answer(call commit.Call, err error, delay time.Duration) {
 }
 
 func (p *process) reply(call commit.Call, err error) {
+	p.underWay--
 	delete(p.inFlight, call.ID)
 	p.answered(commit.Reply{ID: call.ID, Err: err})
 }

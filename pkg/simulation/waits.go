@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -63,7 +64,9 @@ func (o *outlook) inVain(mayStart func(*corev1.Pod) bool) string {
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue
 			}
-			needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).all)
+			if needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).all); replaces(job, group, o.pods, o.place, nil) {
+				needs = len(pods)
+			}
 		}
 		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
 			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is room for %d", job, len(pods), needs, room)
@@ -143,7 +146,7 @@ func (j *judge) nobodyHoldsAndWaits() {
 
 // The longest that part of a gang is bound which never was whole, from its first bind, or from when things last went wrong: its start
 // is undone when the deadline has passed, or as soon as the next leader may, which waits for the end of the Lease and a margin.
-const longestPart = 30*time.Second + leaseLasts + margin
+const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 
 // trouble takes down that something went wrong just now.
 func (j *judge) trouble() { j.troubled = j.queue.now }

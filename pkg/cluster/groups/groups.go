@@ -78,6 +78,7 @@ func FillImplicit(job *model.Job) {
 	if len(job.Tasks) > 0 {
 		job.Created = job.Tasks[0].Created
 	}
+	job.Whole = slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Begun && task.IsBound() })
 }
 
 // Role returns the role that a pod plays in its group; empty when it names none.
@@ -94,6 +95,7 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	job.Created = group.CreationTimestamp.Time
 	job.MinMember = group.Spec.MinMember
 	job.Group = group
+	job.Whole = Whole(group)
 	job.Roles = nil
 	for _, role := range group.Spec.Roles {
 		job.Roles = append(job.Roles, model.Role{Name: role.Name, MinMember: role.MinMember})

@@ -1,0 +1,109 @@
+package backoff
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Job is one incarnation of a job: a later one of the same name is not delayed for the failures of this one.
+type Job struct {
+	Key model.JobKey
+	UID types.UID
+}
+
+// JobNode is a job on a node.
+type JobNode struct {
+	Job
+	Node string
+}
+
+// Of returns the key of a job.
+func Of(job *model.Job) Job { return Job{Key: job.Key, UID: job.UID} }
+
+// Delays are what cycles leave out for a while, so that a call which fails again and again does not become a storm of calls.
+type Delays struct {
+	// Binds are jobs with a bind that has failed. The first delay is short, since another node may do.
+	Binds *Backoff[Job]
+	// Undone are gangs of which members were deleted.
+	Undone *Backoff[Job]
+	// Panics are jobs over which something has panicked.
+	Panics *Backoff[Job]
+	// Nodes are those to which the API server refused to bind a pod of the job. One refusal does not say whether pod or node is
+	// at fault: if it is the pod, its bind fails elsewhere too, and delays its job.
+	Nodes *Backoff[JobNode]
+	// Pods are those that the API server refused to bind: members of their job that can take their place come first.
+	Pods *Backoff[types.UID]
+	// Evictions are pods that the API server refused to evict, such as for a disruption budget that allows less than it said:
+	// they are no victims, so that the next plan is another one.
+	Evictions *Backoff[types.UID]
+}
+
+// NewDelays returns delays of nothing.
+func NewDelays() *Delays {
+	return &Delays{
+		Binds:     New[Job](Policy{First: 100 * time.Millisecond, Min: time.Second, Max: time.Minute}),
+		Undone:    New[Job](Policy{Min: 30 * time.Second, Max: 10 * time.Minute}),
+		Panics:    New[Job](Policy{Min: time.Second, Max: time.Minute}),
+		Nodes:     New[JobNode](Policy{Min: 5 * time.Second, Max: 5 * time.Minute}),
+		Pods:      New[types.UID](Policy{Min: 10 * time.Second, Max: 5 * time.Minute}),
+		Evictions: New[types.UID](Policy{Min: 10 * time.Second, Max: 5 * time.Minute}),
+	}
+}
+
+// Apply shows a snapshot what is delayed now, and returns when the first delay ends; zero when there is none. Of several reasons
+// a job shows a panic before a start that was undone, and that before a bind. podExists reports whether there is a pod.
+func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool, now time.Time) (wake time.Time) {
+	exists := func(job Job) bool {
+		found := snapshot.Job(job.Key)
+		return found != nil && found.UID == job.UID
+	}
+	snapshot.Held = map[model.JobKey]*model.Refusal{}
+	for _, jobs := range []*Backoff[Job]{d.Binds, d.Undone, d.Panics} {
+		reasons, until := jobs.Active(now, exists)
+		for job, reason := range reasons {
+			snapshot.Held[job.Key] = reason
+		}
+		wake = Sooner(wake, until)
+	}
+	snapshot.Avoided = map[model.JobKey]map[string]*model.Refusal{}
+	nodes, until := d.Nodes.Active(now, func(node JobNode) bool { return exists(node.Job) })
+	for node, reason := range nodes {
+		if snapshot.Avoided[node.Key] == nil {
+			snapshot.Avoided[node.Key] = map[string]*model.Refusal{}
+		}
+		snapshot.Avoided[node.Key][node.Node] = reason
+	}
+	wake = Sooner(wake, until)
+	snapshot.Faulty, until = d.Pods.Active(now, podExists)
+	wake = Sooner(wake, until)
+	snapshot.Spared, until = d.Evictions.Active(now, podExists)
+	return Sooner(wake, until)
+}
+
+// BindFailed delays the job of a bind that failed, and its pod and its node if this very bind was refused.
+func (d *Delays) BindFailed(job Job, outcome *commit.Outcome, now time.Time) {
+	failed := func(to string) *model.Refusal {
+		return &model.Refusal{Code: model.BindFailed, Detail: "pod " + outcome.Pod.Name + " could not be bound" + to + ": " + outcome.Message}
+	}
+	reason := failed(" to " + outcome.Node)
+	d.Binds.Fail(job, reason, now)
+	if outcome.Refused {
+		d.Pods.Fail(outcome.Pod.UID, reason, now)
+		d.Nodes.Fail(JobNode{job, outcome.Node}, failed(""), now)
+	}
+}
+
+// BindSucceeded forgets that binds of the job have failed, and that panics have delayed it; not that its pods were deleted.
+func (d *Delays) BindSucceeded(job Job) {
+	d.Binds.Reset(job)
+	d.Panics.Reset(job)
+}
+
+// Len returns how many failures are remembered.
+func (d *Delays) Len() int {
+	return d.Binds.Len() + d.Undone.Len() + d.Panics.Len() + d.Nodes.Len() + d.Pods.Len() + d.Evictions.Len()
+}

@@ -1,0 +1,11 @@
+package scheduler
+
+// sizes are how many things the loop remembers of the past. At rest all are zero, or there is a leak.
+type sizes struct {
+	// starts are the gangs that are followed, uncertain the binds of unknown result, delays the failures.
+	starts, uncertain, delays int
+}
+
+func (s *Scheduler) sizes() sizes {
+	return sizes{starts: len(s.starts.begun) + len(s.starts.seen), uncertain: len(s.doubts), delays: s.delays.Len()}
+}

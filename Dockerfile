@@ -11,6 +11,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY apis apis
 COPY cmd cmd
+COPY internal internal
 COPY pkg pkg
 RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /out/ ./cmd/tutti-scheduler ./cmd/tutti-agent
 

@@ -8,12 +8,12 @@ matrix+='TestReadAsksWhatAQuorumKnows|TestBindBySomebodyElse|TestABinderThatIsNo
 matrix+='TestFencedConnections|TestPodIsReadOnAnotherNode|TestPodWithoutNodeIsReadAgain|TestPodIsDeletedWhileItIsRead)$'
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
-go test ./pkg/commit -run "$matrix" -coverprofile "$work/matrix" >/dev/null
-go test ./pkg/commit -coverprofile "$work/all" >/dev/null
+go test ./internal/commit -run "$matrix" -coverprofile "$work/matrix" >/dev/null
+go test ./internal/commit -coverprofile "$work/all" >/dev/null
 for which in matrix all; do
-	go tool cover -func "$work/$which" | sed -E 's#^[^ ]*/pkg/commit/([a-z_]+\.go):[0-9]+:#\1#' | awk '{ print $1 " " $2 "\t" $NF }' >"$work/$which.txt"
+	go tool cover -func "$work/$which" | sed -E 's#^[^ ]*/internal/commit/([a-z_]+\.go):[0-9]+:#\1#' | awk '{ print $1 " " $2 "\t" $NF }' >"$work/$which.txt"
 done
-echo "coverage of pkg/commit: $(sed -n 's/^total: (statements)\t//p' "$work/matrix.txt") by the fault matrix," \
+echo "coverage of internal/commit: $(sed -n 's/^total: (statements)\t//p' "$work/matrix.txt") by the fault matrix," \
 	"$(sed -n 's/^total: (statements)\t//p' "$work/all.txt") by all tests; below 100 % are"
 awk -F'\t' '
 	NR == FNR { matrix[$1] = $2; next }

@@ -29,7 +29,7 @@ soak ./pkg/scenario TestPreemption 'I9 to I15 with victims that take their time 
 soak ./pkg/scenario TestRandomClusters 'every invariant a player can see; what is remembered changes no answer; it comes to rest'
 soak ./pkg/scenario TestNoHistory 'a scheduler with a past decides as one without'
 soak ./pkg/scenario TestALargeGangDoesNotStarve 'a large gang under a stream of small jobs starts within reserveAfter and the longest of them'
-soak ./pkg/scheduler TestPlansUnderFaults 'promises and evictions under refusals, lost answers and crashes'
+soak ./internal/scheduler TestPlansUnderFaults 'promises and evictions under refusals, lost answers and crashes'
 soak ./pkg/actions/preempt TestSmallPlansAreTheBest 'plans of small clusters against a solver that tries everything'
 
 {

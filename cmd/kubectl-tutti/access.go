@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 )
 
-// access is how the commands reach the cluster, and how they print: the flags that all of them have.
-type access struct {
+// clientFlags is how the commands reach the cluster, and how they print: the flags that all of them have.
+type clientFlags struct {
 	rules     clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 	output    string
@@ -43,7 +43,7 @@ const (
 	outputWide = "wide"
 )
 
-func (a *access) addFlags(flags *pflag.FlagSet) {
+func (a *clientFlags) addFlags(flags *pflag.FlagSet) {
 	a.rules = *clientcmd.NewDefaultClientConfigLoadingRules()
 	flags.StringVar(&a.rules.ExplicitPath, "kubeconfig", "", "kubeconfig file; without it, KUBECONFIG or ~/.kube/config")
 	flags.StringVar(&a.overrides.CurrentContext, "context", "", "context of the kubeconfig")
@@ -53,7 +53,7 @@ func (a *access) addFlags(flags *pflag.FlagSet) {
 }
 
 // checkOutput returns an error when the way to print is not one of those that the command has, which json and yaml are always.
-func (a *access) checkOutput(more ...string) error {
+func (a *clientFlags) checkOutput(more ...string) error {
 	ways := append([]string{outputJSON, outputYAML}, more...)
 	if a.output == "" || slices.Contains(ways, a.output) {
 		return nil
@@ -62,7 +62,7 @@ func (a *access) checkOutput(more ...string) error {
 }
 
 // structured prints an object when json or yaml was asked for, and tells whether it was.
-func (a *access) structured(out io.Writer, object any) (printed bool, err error) {
+func (a *clientFlags) structured(out io.Writer, object any) (printed bool, err error) {
 	if a.output != outputJSON && a.output != outputYAML {
 		return false, nil
 	}
@@ -78,7 +78,7 @@ func (a *access) structured(out io.Writer, object any) (printed bool, err error)
 }
 
 // load returns the access to the API server, and the namespace that is meant.
-func (a *access) load() (*rest.Config, string, error) {
+func (a *clientFlags) load() (*rest.Config, string, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&a.rules, &a.overrides)
 	if a.config != nil {
 		namespace := a.overrides.Context.Namespace
@@ -110,7 +110,7 @@ type reader struct {
 	groups versioned.Interface
 }
 
-func (a *access) reader() (*reader, string, error) {
+func (a *clientFlags) reader() (*reader, string, error) {
 	config, namespace, err := a.load()
 	if err != nil {
 		return nil, "", err
@@ -176,7 +176,7 @@ func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1al
 	for i := range groups {
 		held[key{groups[i].Namespace, groups[i].Name}] = true
 	}
-	unheld := func(pod *corev1.Pod) bool { return !held[key{pod.Namespace, answer.GroupName(pod)}] }
+	unheld := func(pod *corev1.Pod) bool { return !held[key{pod.Namespace, diagnose.GroupName(pod)}] }
 	pods, err := r.listPods(ctx, namespace, metav1.ListOptions{LabelSelector: v1alpha1.LabelPodGroup}, unheld)
 	if err != nil {
 		return nil, err

@@ -7,16 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
-	"github.com/tutti-sched/tutti/pkg/release"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/version"
 )
 
 // newCommand returns the command with all that it can do.
 func newCommand() *cobra.Command {
-	return commandOf(&access{environment: os.Getenv, now: time.Now})
+	return newSubcommand(&clientFlags{environment: os.Getenv, now: time.Now})
 }
 
-func commandOf(a *access) *cobra.Command {
+func newSubcommand(a *clientFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-tutti",
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
@@ -32,7 +32,7 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 
   # is this configuration right?
   kubectl tutti config lint scheduler.yaml`,
-		Version:       release.Version(),
+		Version:       version.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
@@ -42,9 +42,9 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 	return command
 }
 
-// sheet returns what a command prints on.
-func (a *access) sheet(command *cobra.Command) *paper.Paper {
-	return paper.New(command.OutOrStdout(), a.environment)
+// command returns what a command prints on.
+func (a *clientFlags) command(command *cobra.Command) *printer.Printer {
+	return printer.New(command.OutOrStdout(), a.environment)
 }
 
 // oneOf wants exactly one argument, and says what it is.

@@ -91,7 +91,7 @@ func (s *server) selected(t *testing.T, request *http.Request) (text string, kno
 // execute runs a command line against the server.
 func (s *server) execute(t *testing.T, args ...string) string {
 	t.Helper()
-	a := &access{
+	a := &clientFlags{
 		environment: func(string) string { return "" },
 		now:         func() time.Time { return time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC) },
 		config: &rest.Config{
@@ -101,7 +101,7 @@ func (s *server) execute(t *testing.T, args ...string) string {
 	for i, arg := range args {
 		args[i] = strings.ReplaceAll(arg, "$SERVER", s.URL)
 	}
-	command := commandOf(a)
+	command := newSubcommand(a)
 	var out bytes.Buffer
 	command.SetOut(&out)
 	command.SetErr(&out)

@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/configuration"
 )
 
-func newConfig(a *access) *cobra.Command {
+func newConfig(a *clientFlags) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config",
 		Short: "Show, check and explain the scheduler's configuration",
@@ -28,7 +28,7 @@ func newConfig(a *access) *cobra.Command {
 	return command
 }
 
-func newConfigLint(a *access) *cobra.Command {
+func newConfigLint(a *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint FILE",
 		Short: "Check a configuration as the scheduler would, without a cluster",
@@ -55,14 +55,14 @@ when the scheduler would.`,
 			} else if printed {
 				return nil
 			}
-			p := a.sheet(command)
+			p := a.command(command)
 			for _, warning := range warnings {
-				p.Printf("%s %s\n", p.Paint(paper.Warning, "warning:"), warning.String())
+				p.Printf("%s %s\n", p.Colorize(printer.Warning, "warning:"), warning.String())
 			}
 			if err != nil {
 				return fmt.Errorf("the scheduler would refuse it:\n%w", err)
 			}
-			p.Printf("%s\n", p.Paint(paper.Good, file+" is fine"))
+			p.Printf("%s\n", p.Colorize(printer.Green, file+" is fine"))
 			return nil
 		},
 	}
@@ -127,8 +127,8 @@ it lists all of them.`,
 	}
 }
 
-func newConfigShow(a *access) *cobra.Command {
-	k := &asker{access: a}
+func newConfigShow(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	command := &cobra.Command{
 		Use:   "show",
 		Short: "Show the configuration that the scheduler runs with",
@@ -144,13 +144,13 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return err
 			}
 			var shown debugapi.Config
-			if err := k.ask(command.Context(), debugapi.PathConfig, &shown); err != nil {
+			if err := k.get(command.Context(), debugapi.PathConfig, &shown); err != nil {
 				return err
 			}
 			if printed, err := k.structured(command.OutOrStdout(), shown); printed {
 				return err
 			}
-			writeConfig(k.sheet(command), &shown)
+			writeConfig(k.command(command), &shown)
 			return nil
 		},
 	}
@@ -159,25 +159,25 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 }
 
 // writeConfig prints the configuration as a file that could be used again: all else is in comments.
-func writeConfig(p *paper.Paper, shown *debugapi.Config) {
-	comment := func(style paper.Style, text string) {
+func writeConfig(p *printer.Printer, shown *debugapi.Config) {
+	comment := func(style printer.Style, text string) {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-			p.Printf("%s\n", p.Paint(style, strings.TrimRight("# "+line, " ")))
+			p.Printf("%s\n", p.Colorize(style, strings.TrimRight("# "+line, " ")))
 		}
 	}
 	revision := ""
 	if shown.Revision != "" {
 		revision = ", revision " + shown.Revision
 	}
-	comment(paper.Faint, "From: "+shown.Source+revision)
-	comment(paper.Faint, "In use since "+shown.Since.UTC().Format(time.RFC3339))
+	comment(printer.Dim, "From: "+shown.Source+revision)
+	comment(printer.Dim, "In use since "+shown.Since.UTC().Format(time.RFC3339))
 	if shown.Refused != nil {
 		what := "A newer one"
 		if shown.Refused.Revision != "" {
 			what += ", revision " + shown.Refused.Revision + ","
 		}
-		comment(paper.Bad, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
-		comment(paper.Bad, shown.Refused.Error)
+		comment(printer.Red, what+" was refused at "+shown.Refused.At.UTC().Format(time.RFC3339)+":")
+		comment(printer.Red, shown.Refused.Error)
 	}
 	p.Printf("%s\n", strings.TrimRight(shown.Text, "\n"))
 }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-func newCycle(a *access) *cobra.Command {
-	k := &asker{access: a}
+func newCycle(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	var last int
 	var deciding bool
 	command := &cobra.Command{
@@ -38,14 +38,14 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return fmt.Errorf("--last %d: must be at least 1", last)
 			}
 			var cycles debugapi.Cycles
-			if err := k.ask(command.Context(), debugapi.PathCycles, &cycles); err != nil {
+			if err := k.get(command.Context(), debugapi.PathCycles, &cycles); err != nil {
 				return err
 			}
 			latest(&cycles, last, deciding)
 			if printed, err := k.structured(command.OutOrStdout(), cycles); printed {
 				return err
 			}
-			writeCycles(k.sheet(command), &cycles, k.output == outputWide)
+			writeCycles(k.command(command), &cycles, k.output == outputWide)
 			return nil
 		},
 	}
@@ -66,7 +66,7 @@ func latest(cycles *debugapi.Cycles, last int, deciding bool) {
 	cycles.Cycles = left
 }
 
-func writeCycles(p *paper.Paper, cycles *debugapi.Cycles, wide bool) {
+func writeCycles(p *printer.Printer, cycles *debugapi.Cycles, wide bool) {
 	if len(cycles.Cycles) == 0 {
 		if !cycles.Leading {
 			p.Printf("This scheduler does not lead: it runs no cycles.\n")
@@ -76,17 +76,17 @@ func writeCycles(p *paper.Paper, cycles *debugapi.Cycles, wide bool) {
 		return
 	}
 	header := []string{"CYCLE", "START", "TOOK", "JOBS", "WAITING", "BOUND", "EVICTED", "PROMISED", "RESERVED", "PARTS"}
-	var rows [][]paper.Cell
+	var rows [][]printer.Cell
 	for i := len(cycles.Cycles) - 1; i >= 0; i-- {
 		cycle := cycles.Cycles[i]
-		row := paper.Cells(strconv.FormatUint(cycle.Number, 10), cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration),
+		row := printer.Cells(strconv.FormatUint(cycle.Number, 10), cycle.Start.UTC().Format("15:04:05.000"), short(cycle.Took.Duration),
 			strconv.Itoa(cycle.Jobs), strconv.Itoa(cycle.Waiting), count(cycle.Binds), count(cycle.Evictions), count(cycle.Promises),
 			count(cycle.Reservations), parts(cycle))
 		if cycle.Decided > 0 {
-			row[0].Style = paper.Strong
+			row[0].Style = printer.Bold
 		}
 		if cycle.Panics > 0 {
-			row[0] = paper.Cell{Text: row[0].Text + " !", Style: paper.Bad}
+			row[0] = printer.Cell{Text: row[0].Text + " !", Style: printer.Red}
 		}
 		rows = append(rows, row)
 		if wide {
@@ -108,10 +108,10 @@ func parts(cycle *debugapi.Cycle) string {
 }
 
 // decisions are rows with what was decided for each job.
-func decisions(cycle *debugapi.Cycle) [][]paper.Cell {
-	var rows [][]paper.Cell
+func decisions(cycle *debugapi.Cycle) [][]printer.Cell {
+	var rows [][]printer.Cell
 	say := func(text string) {
-		rows = append(rows, []paper.Cell{{}, {}, {}, {}, {}, {}, {}, {}, {}, {Text: text, Style: paper.Faint}})
+		rows = append(rows, []printer.Cell{{}, {}, {}, {}, {}, {}, {}, {}, {}, {Text: text, Style: printer.Dim}})
 	}
 	for _, decision := range cycle.Decisions {
 		var did []string

@@ -13,19 +13,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/reach"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// asker asks the scheduler itself.
-type asker struct {
-	*access
-	options reach.Options
+// endpointFlags asks the scheduler itself.
+type endpointFlags struct {
+	*clientFlags
+	options connect.Options
 }
 
-func (k *asker) addFlags(flags *pflag.FlagSet) {
+func (k *endpointFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.options.Server, "server", "",
 		"address of the scheduler's endpoint, such as https://10.0.0.7:8443; without it, a port-forward to the pod that leads")
 	flags.StringVar(&k.options.Authority, "certificate-authority", "", "file with the certificates that may have signed that of --server")
@@ -37,13 +37,13 @@ func (k *asker) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.options.Lease, "lease", "tutti-scheduler", "name of the scheduler's Lease")
 }
 
-// ask gets the document at a path.
-func (k *asker) ask(ctx context.Context, path string, into any) error {
+// get gets the document at a path.
+func (k *endpointFlags) get(ctx context.Context, path string, into any) error {
 	config, _, err := k.load()
 	if err != nil {
 		return err
 	}
-	endpoint, err := reach.Open(ctx, config, k.options)
+	endpoint, err := connect.Connect(ctx, config, k.options)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (k *asker) ask(ctx context.Context, path string, into any) error {
 	return endpoint.Get(ctx, path, into)
 }
 
-func newNodes(a *access) *cobra.Command {
-	k := &asker{access: a}
+func newNodes(a *clientFlags) *cobra.Command {
+	k := &endpointFlags{clientFlags: a}
 	command := &cobra.Command{
 		Use:   "nodes [NAME...]",
 		Short: "Show the room on nodes as the scheduler sees it",
@@ -69,16 +69,16 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 				return err
 			}
 			var nodes debugapi.Nodes
-			if err := k.ask(command.Context(), debugapi.PathNodes, &nodes); err != nil {
+			if err := k.get(command.Context(), debugapi.PathNodes, &nodes); err != nil {
 				return err
 			}
-			if err := pick(&nodes, names); err != nil {
+			if err := selectNodes(&nodes, names); err != nil {
 				return err
 			}
 			if printed, err := k.structured(command.OutOrStdout(), nodes); printed {
 				return err
 			}
-			writeNodes(k.sheet(command), &nodes, k.output == outputWide)
+			writeNodes(k.command(command), &nodes, k.output == outputWide)
 			return nil
 		},
 	}
@@ -86,8 +86,8 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 	return command
 }
 
-// pick leaves the nodes of these names, all when there are none.
-func pick(nodes *debugapi.Nodes, names []string) error {
+// selectNodes leaves the nodes of these names, all when there are none.
+func selectNodes(nodes *debugapi.Nodes, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -103,7 +103,7 @@ func pick(nodes *debugapi.Nodes, names []string) error {
 	return nil
 }
 
-func writeNodes(p *paper.Paper, nodes *debugapi.Nodes, wide bool) {
+func writeNodes(p *printer.Printer, nodes *debugapi.Nodes, wide bool) {
 	if len(nodes.Nodes) == 0 {
 		p.Printf("The scheduler knows no nodes.\n")
 		return
@@ -120,19 +120,19 @@ func writeNodes(p *paper.Paper, nodes *debugapi.Nodes, wide bool) {
 	if wide {
 		header = append(header, "RELEASING", "FREE CPUS", "REMARK")
 	}
-	var rows [][]paper.Cell
+	var rows [][]printer.Cell
 	for i := range nodes.Nodes {
 		node := &nodes.Nodes[i]
-		row := []paper.Cell{nameCell(node), {Text: fmt.Sprint(node.Pods)}}
+		row := []printer.Cell{nameCell(node), {Text: fmt.Sprint(node.Pods)}}
 		for _, name := range resources {
 			row = append(row, roomCell(node, name))
 		}
 		if isolatedAny {
 			row = append(row, isolatedCell(node))
 		}
-		row = append(row, paper.Cell{Text: keptText(node.Promised, wide)}, paper.Cell{Text: keptText(node.Reserved, wide)})
+		row = append(row, printer.Cell{Text: reservedText(node.Promised, wide)}, printer.Cell{Text: reservedText(node.Reserved, wide)})
 		if wide {
-			row = append(row, paper.Cells(amounts(node.Releasing), freeCPUs(node), remark(node))...)
+			row = append(row, printer.Cells(amounts(node.Releasing), freeCPUs(node), nodeRemark(node))...)
 		}
 		rows = append(rows, row)
 	}
@@ -167,25 +167,25 @@ func shortName(name corev1.ResourceName) string {
 	return text[strings.LastIndex(text, "/")+1:]
 }
 
-func nameCell(node *debugapi.Node) paper.Cell {
+func nameCell(node *debugapi.Node) printer.Cell {
 	if node.Unschedulable || node.Refused != "" {
-		return paper.Cell{Text: node.Name + " !", Style: paper.Warning}
+		return printer.Cell{Text: node.Name + " !", Style: printer.Warning}
 	}
-	return paper.Cell{Text: node.Name}
+	return printer.Cell{Text: node.Name}
 }
 
-func roomCell(node *debugapi.Node, name corev1.ResourceName) paper.Cell {
+func roomCell(node *debugapi.Node, name corev1.ResourceName) printer.Cell {
 	all, has := node.Allocatable[name]
 	if !has {
-		return paper.Cell{Text: "-", Style: paper.Faint}
+		return printer.Cell{Text: "-", Style: printer.Dim}
 	}
 	idle := node.Idle[name]
-	cell := paper.Cell{Text: amount(name, idle) + "/" + amount(name, all)}
+	cell := printer.Cell{Text: amount(name, idle) + "/" + amount(name, all)}
 	switch {
 	case idle.Sign() < 0:
-		cell.Style = paper.Bad
+		cell.Style = printer.Red
 	case idle.Sign() == 0:
-		cell.Style = paper.Faint
+		cell.Style = printer.Dim
 	}
 	return cell
 }
@@ -200,18 +200,18 @@ func amount(name corev1.ResourceName, quantity resource.Quantity) string {
 	return quantity.String()
 }
 
-func isolatedCell(node *debugapi.Node) paper.Cell {
+func isolatedCell(node *debugapi.Node) printer.Cell {
 	switch {
 	case node.Isolated == nil:
-		return paper.Cell{Text: "-", Style: paper.Faint}
+		return printer.Cell{Text: "-", Style: printer.Dim}
 	case node.Isolated.Stale:
-		return paper.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: paper.Bad}
+		return printer.Cell{Text: fmt.Sprintf("%d/%d stale", node.Isolated.Free, node.Isolated.Total), Style: printer.Red}
 	}
-	return paper.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
+	return printer.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
 }
 
-// keptText says for whom room is kept; how much of what only when there is space for it.
-func keptText(kept []debugapi.Kept, wide bool) string {
+// reservedText says for whom room is kept; how much of what only when there is space for it.
+func reservedText(kept []debugapi.Kept, wide bool) string {
 	if len(kept) == 0 {
 		return "-"
 	}
@@ -270,7 +270,7 @@ func freeCPUs(node *debugapi.Node) string {
 	return "-"
 }
 
-func remark(node *debugapi.Node) string {
+func nodeRemark(node *debugapi.Node) string {
 	var remarks []string
 	if node.Unschedulable {
 		remarks = append(remarks, "cordoned")

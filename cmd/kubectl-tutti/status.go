@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/paper"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
-func newStatus(a *access) *cobra.Command {
+func newStatus(a *clientFlags) *cobra.Command {
 	var everywhere bool
 	var schedulers []string
 	command := &cobra.Command{
@@ -46,11 +46,11 @@ those that exist, of those that are needed; WAITS is since when a job has had al
 			if err != nil {
 				return err
 			}
-			overview := answer.Look(groups, pods, schedulers)
+			overview := diagnose.Collect(groups, pods, schedulers)
 			if printed, err := a.structured(command.OutOrStdout(), overview); printed {
 				return err
 			}
-			writeOverview(a.sheet(command), overview, statusLook{
+			writeOverview(a.command(command), overview, statusView{
 				namespace: namespace, wide: a.output == outputWide, now: a.now(),
 			})
 			return nil
@@ -61,15 +61,15 @@ those that exist, of those that are needed; WAITS is since when a job has had al
 	return command
 }
 
-// statusLook is how the overview is shown.
-type statusLook struct {
+// statusView is how the overview is shown.
+type statusView struct {
 	// namespace is empty when all are shown.
 	namespace string
 	wide      bool
 	now       time.Time
 }
 
-func writeOverview(p *paper.Paper, overview *answer.Overview, look statusLook) {
+func writeOverview(p *printer.Printer, overview *diagnose.Overview, look statusView) {
 	if len(overview.Jobs) == 0 {
 		if look.namespace == "" {
 			p.Printf("No jobs found.\n")
@@ -85,7 +85,7 @@ func writeOverview(p *paper.Paper, overview *answer.Overview, look statusLook) {
 	if look.wide {
 		header = append(header, "SMALLEST CHANGE", "MESSAGE")
 	}
-	var rows [][]paper.Cell
+	var rows [][]printer.Cell
 	for i := range overview.Jobs {
 		rows = append(rows, look.row(&overview.Jobs[i]))
 	}
@@ -96,8 +96,8 @@ func writeOverview(p *paper.Paper, overview *answer.Overview, look statusLook) {
 	}
 }
 
-func (look statusLook) row(job *answer.Job) []paper.Cell {
-	name, phase := job.Name, paper.Cell{Text: cmp.Or(job.Phase, "-")}
+func (look statusView) row(job *diagnose.Job) []printer.Cell {
+	name, phase := job.Name, printer.Cell{Text: cmp.Or(job.Phase, "-")}
 	if job.Kind == "Pod" {
 		name = "pod/" + name
 	}
@@ -106,11 +106,11 @@ func (look statusLook) row(job *answer.Job) []paper.Cell {
 	}
 	switch v1alpha1.PodGroupPhase(job.Phase) {
 	case v1alpha1.PodGroupRunning, v1alpha1.PodGroupStarting:
-		phase.Style = paper.Good
+		phase.Style = printer.Green
 	case v1alpha1.PodGroupPending:
-		phase.Style = paper.Warning
+		phase.Style = printer.Warning
 	case v1alpha1.PodGroupDegraded, v1alpha1.PodGroupFailed, "":
-		phase.Style = paper.Bad
+		phase.Style = printer.Red
 	}
 	needs := "?"
 	if job.Needs > 0 {
@@ -124,22 +124,22 @@ func (look statusLook) row(job *answer.Job) []paper.Cell {
 	if !job.Waits() && reason == v1alpha1.ConditionScheduled {
 		reason = "-" // the phase says it
 	}
-	row := []paper.Cell{
+	row := []printer.Cell{
 		{Text: name}, phase, {Text: fmt.Sprintf("%d/%s", job.Members, needs)}, {Text: strconv.Itoa(job.Bound)},
 		{Text: strconv.Itoa(job.Running)}, {Text: reason}, {Text: waits},
 		{Text: duration.HumanDuration(look.now.Sub(job.Created))},
 	}
 	if look.namespace == "" {
-		row = append([]paper.Cell{{Text: job.Namespace}}, row...)
+		row = append([]printer.Cell{{Text: job.Namespace}}, row...)
 	}
 	if look.wide {
-		row = append(row, paper.Cell{Text: cmp.Or(job.SmallestChange, "-")}, paper.Cell{Text: cmp.Or(job.Message, "-")})
+		row = append(row, printer.Cell{Text: cmp.Or(job.SmallestChange, "-")}, printer.Cell{Text: cmp.Or(job.Message, "-")})
 	}
 	return row
 }
 
 // totalsLine returns "ml: 3 jobs, 1 waiting, 2 running".
-func totalsLine(totals *answer.Totals) string {
+func totalsLine(totals *diagnose.Totals) string {
 	what := "jobs"
 	if totals.Jobs == 1 {
 		what = "job"

@@ -19,8 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// submission is a gang to try out.
-type submission struct {
+// submitOptions is a gang to try out.
+type submitOptions struct {
 	name, image      string
 	members, minimum int32
 	cpu, memory      string
@@ -33,8 +33,8 @@ type submission struct {
 	requests         corev1.ResourceList
 }
 
-func newSubmit(a *access) *cobra.Command {
-	s := &submission{}
+func newSubmit(a *clientFlags) *cobra.Command {
+	s := &submitOptions{}
 	command := &cobra.Command{
 		Use:   "submit NAME --members N --image IMAGE [flags] [-- COMMAND ARG...]",
 		Short: "Submit a simple gang, to try things out",
@@ -72,7 +72,7 @@ With --dry-run it prints what it would make, which is a good beginning for a fil
 }
 
 // check returns everything that is wrong with the flags, and reads the requests.
-func (s *submission) check() error {
+func (s *submitOptions) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if problems := validation.IsDNS1123Label(s.name); len(problems) > 0 {
@@ -113,7 +113,7 @@ func (s *submission) check() error {
 	return errors.Join(errs...)
 }
 
-func (s *submission) group(namespace string) *v1alpha1.PodGroup {
+func (s *submitOptions) group(namespace string) *v1alpha1.PodGroup {
 	return &v1alpha1.PodGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.name},
@@ -122,7 +122,7 @@ func (s *submission) group(namespace string) *v1alpha1.PodGroup {
 }
 
 // job returns the Job of the group. What a device plugin provides must be limited to what is requested.
-func (s *submission) job(namespace string) *batchv1.Job {
+func (s *submitOptions) job(namespace string) *batchv1.Job {
 	limits := corev1.ResourceList{}
 	if s.gpus > 0 {
 		name := corev1.ResourceName(s.gpuResource)
@@ -147,7 +147,7 @@ func (s *submission) job(namespace string) *batchv1.Job {
 	}
 }
 
-func (a *access) submit(ctx context.Context, out io.Writer, s *submission) error {
+func (a *clientFlags) submit(ctx context.Context, out io.Writer, s *submitOptions) error {
 	if s.dryRun {
 		return s.print(out, a)
 	}
@@ -180,7 +180,7 @@ func (a *access) submit(ctx context.Context, out io.Writer, s *submission) error
 }
 
 // print writes both objects as they would be made, without an owner: the group has no UID before it exists.
-func (s *submission) print(out io.Writer, a *access) error {
+func (s *submitOptions) print(out io.Writer, a *clientFlags) error {
 	namespace := a.overrides.Context.Namespace
 	var objects []any
 	for _, object := range []any{s.group(namespace), s.job(namespace)} {

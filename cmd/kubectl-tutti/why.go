@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/answer"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
 )
 
-func newWhy(a *access) *cobra.Command {
+func newWhy(a *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "why NAME",
 		Short: "Say why a PodGroup or a pod waits, and what would let it start",
@@ -36,14 +36,14 @@ needs the right to list the PodGroups and the pods of the namespace.`,
 			if printed, err := a.structured(command.OutOrStdout(), found); printed {
 				return err
 			}
-			found.Write(a.sheet(command), a.now())
+			found.Write(a.command(command), a.now())
 			return nil
 		},
 	}
 }
 
 // why reads the namespace and answers.
-func (a *access) why(ctx context.Context, what string) (*answer.Answer, error) {
+func (a *clientFlags) why(ctx context.Context, what string) (*diagnose.Diagnosis, error) {
 	kind, name, err := kindAndName(what)
 	if err != nil {
 		return nil, err
@@ -52,27 +52,27 @@ func (a *access) why(ctx context.Context, what string) (*answer.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := &answer.Namespace{Name: namespace}
+	known := &diagnose.Namespace{Name: namespace}
 	if known.Groups, err = read.listGroups(ctx, namespace); err != nil {
 		return nil, err
 	}
 	if known.Pods, err = read.listPods(ctx, namespace, metav1.ListOptions{}, nil); err != nil {
 		return nil, err
 	}
-	return answer.Of(known, kind, name)
+	return diagnose.Diagnose(known, kind, name)
 }
 
 // kindAndName takes "train", "podgroup/train" or "pod/train-0" apart; the first has no kind.
-func kindAndName(what string) (answer.Kind, string, error) {
+func kindAndName(what string) (diagnose.Kind, string, error) {
 	kind, name, ok := strings.Cut(what, "/")
 	if !ok {
-		return answer.Any, what, nil
+		return diagnose.Any, what, nil
 	}
 	switch strings.ToLower(kind) {
 	case "podgroup", "podgroups", "pg", "podgroup.scheduling.tutti.dev", "podgroups.scheduling.tutti.dev":
-		return answer.PodGroup, name, nil
+		return diagnose.PodGroup, name, nil
 	case "pod", "pods", "po":
-		return answer.Pod, name, nil
+		return diagnose.Pod, name, nil
 	}
-	return answer.Any, "", fmt.Errorf("%q: say the name of a PodGroup or a pod, podgroup/NAME or pod/NAME", what)
+	return diagnose.Any, "", fmt.Errorf("%q: say the name of a PodGroup or a pod, podgroup/NAME or pod/NAME", what)
 }

@@ -1,7 +1,7 @@
 // Command tutti-agent is the node agent for isolated CPUs: it publishes which a node has, and keeps containers on those that the
 // scheduler gave them.
 //
-// This package holds the flags and the wiring; what it wires is under pkg/agent.
+// This package holds the flags and the wiring; what it wires is under internal/agent.
 package main
 
 import (

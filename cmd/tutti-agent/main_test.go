@@ -60,7 +60,7 @@ func TestDiscover(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	top := found.Topology
-	if top.Isolated != isolated.Of(2, 3) || top.Mode != isolated.Excluded || top.Source != "isolcpus" ||
+	if top.Isolated != isolated.NewCPUSet(2, 3) || top.Mode != isolated.Excluded || top.Source != "isolcpus" ||
 		len(top.Problems) != 1 || !strings.Contains(top.Problems[0], "cpuManagerPolicy=static") {
 		t.Errorf("found %+v", top)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/tutti-sched/tutti/pkg/agent"
+	"github.com/tutti-sched/tutti/internal/agent"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/isolated"
-	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 const long = `tutti-agent runs on each node with isolated CPUs.
@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 
   # on a machine without isolcpus=
   tutti-agent --node-name worker-0 --isolated-override 8-15`,
-		Version:       release.Version(),
+		Version:       version.Version(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -126,7 +126,7 @@ func (o *options) validateSources() error {
 	return errors.Join(errs...)
 }
 
-func (o *options) overridden() (*isolated.Set, error) {
+func (o *options) overridden() (*isolated.CPUSet, error) {
 	if strings.TrimSpace(o.override) == "" {
 		return nil, nil
 	}

@@ -19,9 +19,9 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/tutti-sched/tutti/pkg/agent"
-	"github.com/tutti-sched/tutti/pkg/agent/hooks"
-	"github.com/tutti-sched/tutti/pkg/agent/publish"
+	"github.com/tutti-sched/tutti/internal/agent"
+	"github.com/tutti-sched/tutti/internal/agent/hooks"
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 

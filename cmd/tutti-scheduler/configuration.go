@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/commit"
-	"github.com/tutti-sched/tutti/pkg/configuration"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
@@ -43,8 +43,8 @@ func (o *options) configure(
 		return nil, err
 	}
 	p.live, err = configuration.New(source, configuration.Options{
-		Catalogue: configuration.Catalogue(kube), Clock: clock.RealClock{}, Client: client, Swap: p.mailbox.Reconfigure,
-		Adopt:      func(profile *framework.Profile) { writer.UseBinders(profile.PodBinders()) },
+		Catalogue: configuration.Catalogue(kube), Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
+		OnActive:   func(profile *framework.Profile) { writer.UseBinders(profile.PodBinders()) },
 		Controller: o.schedulerNames[0], Instance: instance(), Registry: metrics.Registry,
 	})
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tutti-sched/tutti/internal/lease"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // lists answers what a new leader asks for, and records what that was and when. The first so many of its answers are failures.
@@ -111,7 +111,7 @@ func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 				began := time.Now()
 				err = e.whileHeld(t.Context(), func(ctx context.Context, elected <-chan struct{}) error {
 					<-elected
-					_, err := p.inherit(ctx)
+					_, err := p.waitForTakeover(ctx)
 					return err
 				})
 				if err != nil || !slices.Equal(api.asked, c.asks) || len(api.at) > 0 && api.at[0].Sub(began) < c.pause {

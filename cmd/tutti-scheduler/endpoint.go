@@ -10,8 +10,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/configuration"
 )
 
 // The files of --tls-cert-dir, named as in a Secret of type kubernetes.io/tls.
@@ -42,7 +42,7 @@ func (o *options) endpoint(source debugapi.Source) server.Options {
 	return server.Options{
 		BindAddress:    o.metricsAddress,
 		SecureServing:  true,
-		FilterProvider: guard,
+		FilterProvider: newAuthHandler,
 		ExtraHandlers:  source.Handlers(),
 		CertDir:        o.certificates,
 		CertName:       certificateFile,
@@ -54,8 +54,8 @@ func (o *options) endpoint(source debugapi.Source) server.Options {
 	}
 }
 
-// shownConfig is what is shown of the configuration.
-func shownConfig(report configuration.Report) *debugapi.Config {
+// configView is what is shown of the configuration.
+func configView(report configuration.Report) *debugapi.Config {
 	shown := &debugapi.Config{
 		Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
 	}
@@ -80,6 +80,6 @@ func (p *process) documents() debugapi.Source {
 	return debugapi.Source{
 		Nodes:  debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
 		Cycles: p.loop.Cycles,
-		Config: func() *debugapi.Config { return shownConfig(p.live.Report()) },
+		Config: func() *debugapi.Config { return configView(p.live.Report()) },
 	}
 }

@@ -27,9 +27,9 @@ const (
 	reviewFor  = 10 * time.Second
 )
 
-// guard makes what stands in front of the endpoint: it lets through who sends a token that the API server knows, and may do what
+// newAuthHandler makes what stands in front of the endpoint: it lets through who sends a token that the API server knows, and may do what
 // was asked for. controller-runtime has the same, but says 500 to whoever sends a token that nobody knows.
-func guard(config *rest.Config, client *http.Client) (server.Filter, error) {
+func newAuthHandler(config *rest.Config, client *http.Client) (server.Filter, error) {
 	tokens, err := authenticationv1.NewForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("client for token reviews: %w", err)
@@ -53,21 +53,21 @@ func guard(config *rest.Config, client *http.Client) (server.Filter, error) {
 		return nil, fmt.Errorf("authorization: %w", err)
 	}
 	return func(log logr.Logger, behind http.Handler) (http.Handler, error) {
-		return &door{log: log, who: who, may: may, behind: behind}, nil
+		return &authHandler{log: log, authenticator: who, authorizer: may, next: behind}, nil
 	}, nil
 }
 
-// door is in front of one path.
-type door struct {
-	log    logr.Logger
-	who    authenticator.Request
-	may    authorizer.Authorizer
-	behind http.Handler
+// authHandler is in front of one path.
+type authHandler struct {
+	log           logr.Logger
+	authenticator authenticator.Request
+	authorizer    authorizer.Authorizer
+	next          http.Handler
 }
 
 // ServeHTTP answers 401 to whoever cannot be told who he is, 403 to whoever may not, and 500 when nobody can tell whether he may.
-func (d *door) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	known, ok, err := d.who.AuthenticateRequest(request)
+func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	known, ok, err := d.authenticator.AuthenticateRequest(request)
 	if err != nil {
 		d.log.V(2).Info("Somebody could not be authenticated", "reason", err.Error())
 	}
@@ -78,7 +78,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	name := known.User.GetName()
 	verb := strings.ToLower(request.Method)
-	decision, reason, err := d.may.Authorize(request.Context(), authorizer.AttributesRecord{
+	decision, reason, err := d.authorizer.Authorize(request.Context(), authorizer.AttributesRecord{
 		User: known.User, Verb: verb, Path: request.URL.Path,
 	})
 	switch {
@@ -89,6 +89,6 @@ func (d *door) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		d.log.V(2).Info("A request is not allowed", "user", name, "reason", reason)
 		http.Error(w, fmt.Sprintf("user %q cannot %s path %q", name, verb, request.URL.Path), http.StatusForbidden)
 	default:
-		d.behind.ServeHTTP(w, request)
+		d.next.ServeHTTP(w, request)
 	}
 }

@@ -12,38 +12,38 @@ import (
 // told how many bytes of garbage may lie around: the same in clusters of all sizes, not as much again as is in use. Who sets
 // GOGC decides otherwise, and none of this is done.
 const (
-	// garbage is how many bytes may lie around; least and most are the percentages between which that is heeded.
-	garbage     = 96 << 20
-	least, most = 40, 400
-	// tending is how often the percentage follows what is in use while the process starts, and aftermath for how long after
+	// garbageBytes is how many bytes may lie around; least and most are the percentages between which that is heeded.
+	garbageBytes     = 96 << 20
+	minPercent, most = 40, 400
+	// tuneInterval is how often the percentage follows what is in use while the process starts, and aftermath for how long after
 	// the first lists.
-	tending   = 50 * time.Millisecond
-	aftermath = 10 * time.Second
-	never     = time.Duration(1<<63 - 1)
+	tuneInterval  = 50 * time.Millisecond
+	startupPeriod = 10 * time.Second
+	never         = time.Duration(1<<63 - 1)
 )
 
-// tendMemory lets the garbage collector's percentage follow what is in use until some time after the first lists have been
+// tuneGC lets the garbage collector's percentage follow what is in use until some time after the first lists have been
 // read, gives back what they have left, and returns.
-func tendMemory(ctx context.Context, read <-chan struct{}) {
+func tuneGC(ctx context.Context, read <-chan struct{}) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	ticker := time.NewTicker(tending)
+	ticker := time.NewTicker(tuneInterval)
 	defer ticker.Stop()
 	end := time.NewTimer(never)
 	defer end.Stop()
 	for {
-		debug.SetGCPercent(percentFor(inUse()))
+		debug.SetGCPercent(gcPercent(inUse()))
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		case <-read:
 			read = nil
-			end.Reset(aftermath)
+			end.Reset(startupPeriod)
 		case <-end.C:
 			debug.FreeOSMemory()
-			debug.SetGCPercent(percentFor(inUse()))
+			debug.SetGCPercent(gcPercent(inUse()))
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func inUse() uint64 {
 	return live[0].Value.Uint64()
 }
 
-// percentFor returns the percentage for so many bytes in use.
-func percentFor(inUse uint64) int {
-	return int(min(max(100*garbage/max(inUse, 1), least), most))
+// gcPercent returns the percentage for so many bytes in use.
+func gcPercent(inUse uint64) int {
+	return int(min(max(100*garbageBytes/max(inUse, 1), minPercent), most))
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
-	"github.com/tutti-sched/tutti/pkg/configuration"
-	"github.com/tutti-sched/tutti/pkg/release"
+	"github.com/tutti-sched/tutti/internal/configuration"
+	"github.com/tutti-sched/tutti/internal/version"
 )
 
 // options are the flags.
@@ -56,7 +56,7 @@ slow, for tests.`,
 
   # what a plugin or an action does, and its arguments
   tutti-scheduler --explain-config nodeorder`,
-		Version:       release.Version(),
+		Version:       version.Version(),
 		Args:          o.checkArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

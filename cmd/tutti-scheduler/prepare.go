@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
 // preparers is how many requests about volumes and claims are under way at most, however many pods are being prepared: those
@@ -26,20 +26,20 @@ func prepareConfig(config *rest.Config, mayWrite func() bool) *rest.Config {
 	config.QPS = -1
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/prepare"
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &fewAtOnce{next: next, slots: make(chan struct{}, preparers), mayWrite: mayWrite}
+		return &concurrencyLimiter{next: next, slots: make(chan struct{}, preparers), mayWrite: mayWrite}
 	})
 	return config
 }
 
-// fewAtOnce lets requests wait until there is a slot.
-type fewAtOnce struct {
+// concurrencyLimiter lets requests wait until there is a slot.
+type concurrencyLimiter struct {
 	next     http.RoundTripper
 	slots    chan struct{}
 	mayWrite func() bool
 }
 
 // RoundTrip carries out a request.
-func (f *fewAtOnce) RoundTrip(request *http.Request) (*http.Response, error) {
+func (f *concurrencyLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
 	select {
 	case f.slots <- struct{}{}:
 	case <-request.Context().Done():
@@ -55,18 +55,18 @@ func (f *fewAtOnce) RoundTrip(request *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	response.Body = &boundedBody{ReadCloser: response.Body, end: cancel}
+	response.Body = &cancelOnClose{ReadCloser: response.Body, end: cancel}
 	return response, nil
 }
 
-// boundedBody is an answer that is read under a context of its own, which ends with it.
-type boundedBody struct {
+// cancelOnClose is an answer that is read under a context of its own, which ends with it.
+type cancelOnClose struct {
 	io.ReadCloser
 	end context.CancelFunc
 }
 
 // Close ends the reading.
-func (b *boundedBody) Close() error {
+func (b *cancelOnClose) Close() error {
 	b.end()
 	return b.ReadCloser.Close()
 }

@@ -25,23 +25,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/lease"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/telemetry"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
-	"github.com/tutti-sched/tutti/pkg/commit"
-	"github.com/tutti-sched/tutti/pkg/configuration"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/release"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // run wires the scheduler and runs it until the context ends.
 func (o *options) run(ctx context.Context) error {
 	ctrl.SetLogger(klog.Background())
-	klog.FromContext(ctx).Info("Starting", "version", release.Version())
+	klog.FromContext(ctx).Info("Starting", "version", version.Version())
 	restConfig, err := o.restConfig()
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ type process struct {
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
 	// live is the configuration, which follows its source.
-	live *configuration.Live
+	live *configuration.Watcher
 
 	// pods reads pods and the like, client PodGroups.
 	pods    *kubernetes.Clientset
@@ -145,7 +145,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, err
 	}
-	kube.Seal()
+	kube.Freeze()
 	state.Translate(profile.Translators())
 	writer.UseBinders(profile.PodBinders())
 	measured, err := telemetry.New(metrics.Registry)
@@ -166,12 +166,12 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 // openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
 func (p *process) openKube(
 	ctx context.Context, state *cluster.State, preparing kubernetes.Interface,
-) (*kubeframework.Plugins, error) {
-	taintRules, err := kubeframework.ServesDeviceTaintRules(ctx, p.pods)
+) (*kubeplugins.Plugins, error) {
+	taintRules, err := kubeplugins.ServesDeviceTaintRules(ctx, p.pods)
 	if err != nil {
 		return nil, err
 	}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !taintRules,
 	})
@@ -272,7 +272,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager, elected <-chan s
 // this replica is elected.
 func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	read := make(chan struct{})
-	go tendMemory(ctx, read)
+	go tuneGC(ctx, read)
 	p.informers.Start(ctx.Done())
 	p.groups.Start(ctx.Done())
 	if p.leases != nil {
@@ -289,7 +289,7 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	close(read)
 	select {
 	case <-elected:
-		inherited, err := p.inherit(ctx)
+		inherited, err := p.waitForTakeover(ctx)
 		if err == nil {
 			p.mailbox.Lead()
 			p.forget(ctx, inherited)
@@ -300,9 +300,9 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	return nil
 }
 
-// inherit returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
+// waitForTakeover returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
 // written is known, which it returns. Only the end of ctx makes it fail.
-func (p *process) inherit(ctx context.Context) (read *cluster.Inherited, err error) {
+func (p *process) waitForTakeover(ctx context.Context) (read *cluster.Inherited, err error) {
 	if p.election == nil {
 		return nil, nil
 	}
@@ -322,7 +322,7 @@ func (p *process) inherit(ctx context.Context) (read *cluster.Inherited, err err
 		return nil, nil
 	}
 	err = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-		read, err = cluster.Reread(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
+		read, err = cluster.ListFromQuorum(ctx, p.pods, p.client, p.schedulerNames, p.mailbox.Event)
 		if err != nil {
 			log.Info("Reading what the last leader wrote has failed", "reason", err.Error())
 		}

@@ -16,8 +16,8 @@ import (
 const Name = "thrift"
 
 // Maker is what a catalogue lists.
-func Maker() framework.PluginMaker {
-	return framework.PluginMaker{Name: Name, Make: func(arguments *config.Reader) (framework.Factory, error) {
+func Maker() framework.PluginRegistration {
+	return framework.PluginRegistration{Name: Name, New: func(arguments *config.Reader) (framework.Factory, error) {
 		resource := corev1.ResourceName(arguments.String("resource", "nvidia.com/gpu"))
 		strict := arguments.Bool("strict", false)
 		weight := arguments.Int("weight", 1, 1, 100)
@@ -49,16 +49,16 @@ func (p *plugin) OpenSession(session *framework.Session) {
 	p.position, p.known = session.Snapshot.Dimensions.Find(p.resource)
 }
 
-// FilterFor rules nodes with the resource out for pods without it, if the configuration says so. The answer depends on the request
+// PreFilter rules nodes with the resource out for pods without it, if the configuration says so. The answer depends on the request
 // and the node object alone: it is static, and asked for once for all pods of a shape.
-func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Static || !p.strict || !p.spares(task) {
+func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.NodeOnly || !p.strict || !p.spares(task) {
 		return nil, nil
 	}
 	kept := &model.Refusal{
 		Plugin: Name, Code: model.NodesFiltered, Detail: fmt.Sprintf("kept for pods that ask for %s", p.resource),
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if node.Allocatable.At(p.position) > 0 {
 			return kept
 		}
@@ -66,14 +66,14 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	}}, nil
 }
 
-// ScoresFor prefers nodes without the resource for pods without it.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, _ []*model.Node) []framework.NodeScore {
-	if scope != framework.Static || p.strict || !p.spares(task) {
+// PreScore prefers nodes without the resource for pods without it.
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
+	if scope != framework.NodeOnly || p.strict || !p.spares(task) {
 		return nil
 	}
 	return []framework.NodeScore{{
-		Name: Name, Weight: p.weight, Normalization: framework.AsIs,
-		Raw: func(node *model.Node) int64 {
+		Name: Name, Weight: p.weight, Normalization: framework.NormalizeNone,
+		Score: func(node *model.Node) int64 {
 			if node.Allocatable.At(p.position) > 0 {
 				return 0
 			}

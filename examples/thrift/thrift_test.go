@@ -13,8 +13,8 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/examples/thrift"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -23,12 +23,12 @@ import (
 // GPU wait. It returns where they go, and why the others wait.
 func run(t *testing.T, arguments string, pods int) string {
 	t.Helper()
-	catalogue := framework.Catalogue{
-		Actions: []framework.ActionMaker{{Name: "allocate", Make: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }}},
-		Plugins: []framework.PluginMaker{thrift.Maker()},
+	catalogue := framework.Registry{
+		Actions: []framework.ActionRegistration{{Name: "allocate", New: func(*config.Reader) (framework.Action, error) { return allocate.New(), nil }}},
+		Plugins: []framework.PluginRegistration{thrift.Maker()},
 	}
 	text := "actions: allocate\ntiers:\n- plugins:\n  - name: thrift\n    arguments: " + arguments + "\n"
-	configuration, _, err := config.Decode("scheduler.yaml", []byte(text), catalogue.Known())
+	configuration, _, err := config.Decode("scheduler.yaml", []byte(text), catalogue.Names())
 	if err != nil {
 		return err.Error()
 	}
@@ -51,7 +51,7 @@ func run(t *testing.T, arguments string, pods int) string {
 		},
 	})
 	for i := range pods {
-		key := model.JobKey{Namespace: "default", Name: fmt.Sprintf("p%d", i), Single: true}
+		key := model.JobKey{Namespace: "default", Name: fmt.Sprintf("p%d", i), IsPod: true}
 		if refusal := refusals[key]; refusal != nil {
 			said = append(said, key.Name+" waits: "+refusal.String())
 		}

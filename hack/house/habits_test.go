@@ -142,7 +142,7 @@ var clocks = []string{"time.Now", "time.Since", "time.Until"}
 
 // edges are the files that may read the machine's clock, each with its reason.
 var edges = map[string]string{
-	"pkg/commit/client.go": "a context's deadline is a time of the machine's clock",
+	"internal/commit/client.go": "a context's deadline is a time of the machine's clock",
 }
 
 func TestCalls(t *testing.T) {

@@ -32,7 +32,7 @@ image-docker: ## Build them from the Dockerfile, with docker, podman or buildah 
 		exit 1; \
 	fi; \
 	context="$$(mktemp -d)"; trap 'rm -rf "$$context"' EXIT; \
-	cp -R Dockerfile go.mod go.sum apis cmd pkg "$$context/"; \
+	cp -R Dockerfile go.mod go.sum apis cmd internal pkg "$$context/"; \
 	for image in 'tutti-scheduler=$(IMAGE)' 'tutti-agent=$(AGENT_IMAGE)'; do \
 		echo "image-docker: $${image#*=} with $$builder"; \
 		"$$builder" build --target "$${image%%=*}" --tag "$${image#*=}" $(if $(GO_IMAGE),--build-arg 'GO_IMAGE=$(GO_IMAGE)') "$$context"; \

@@ -33,7 +33,7 @@ FUZZTIME ?= 1m
 
 .PHONY: fuzz
 fuzz: ## Let every fuzz target look for inputs that break something, one after the other (FUZZTIME=1m each).
-	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis pkg cmd | while IFS=: read -r file _ function; do \
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' apis internal pkg cmd | while IFS=: read -r file _ function; do \
 		echo "fuzz: $$(dirname "$$file") $${function#func }"; \
 		go test "./$$(dirname "$$file")" -run '^$$' -fuzz "^$${function#func }$$" -fuzztime $(FUZZTIME) -parallel 1; \
 	done

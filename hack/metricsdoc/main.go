@@ -1,4 +1,4 @@
-// Command metricsdoc writes docs/metrics.md to its standard output, from the table in pkg/metrics; hack/generate.sh calls it. It is no
+// Command metricsdoc writes docs/metrics.md to its standard output, from the table in internal/metrics; hack/generate.sh calls it. It is no
 // part of what is installed, and measures nothing.
 package main
 
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/tutti-sched/tutti/pkg/metrics"
+	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
 func main() {

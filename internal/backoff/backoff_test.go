@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 	now := time.Unix(1000, 0)
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "a"}, UID: "1"}
 	snapshot := &model.Snapshot{Jobs: []*model.Job{job}}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	d := NewDelays()
 	outcome := &commit.Outcome{Pod: model.PodRef{UID: "p", Name: "p"}, Node: "n1", Refused: true, Message: "no"}
 	d.BindFailed(Of(job), outcome, now)
@@ -82,28 +82,28 @@ func TestApply(t *testing.T) {
 		t.Errorf("wake at %s", wake)
 	}
 	const refused = "pod p could not be bound"
-	if got := snapshot.Held[job.Key].String(); got != refused+" to n1: no" {
+	if got := snapshot.JobBackoff[job.Key].String(); got != refused+" to n1: no" {
 		t.Errorf("held %q", got)
 	}
-	if got := snapshot.Avoided[job.Key]["n1"].String(); got != refused+": no" {
+	if got := snapshot.NodeBackoff[job.Key]["n1"].String(); got != refused+": no" {
 		t.Errorf("avoided %q", got)
 	}
-	if snapshot.Faulty["p"] == nil || snapshot.Spared["v"] == nil || len(snapshot.Faulty)+len(snapshot.Spared) != 2 {
-		t.Errorf("pods %v, %v", snapshot.Faulty, snapshot.Spared)
+	if snapshot.BindBackoff["p"] == nil || snapshot.EvictionBackoff["v"] == nil || len(snapshot.BindBackoff)+len(snapshot.EvictionBackoff) != 2 {
+		t.Errorf("pods %v, %v", snapshot.BindBackoff, snapshot.EvictionBackoff)
 	}
 	if d.Len() != 4 {
 		t.Errorf("%d remembered; those of an earlier job of the name must not be", d.Len())
 	}
 
 	d.Panics.Fail(Of(job), &model.Refusal{Code: model.Quarantined}, now)
-	if d.Apply(snapshot, exists, now); snapshot.Held[job.Key].Code != model.Quarantined {
-		t.Errorf("held %v", snapshot.Held[job.Key])
+	if d.Apply(snapshot, exists, now); snapshot.JobBackoff[job.Key].Code != model.Quarantined {
+		t.Errorf("held %v", snapshot.JobBackoff[job.Key])
 	}
 	d.BindSucceeded(Of(job))
-	if d.Apply(snapshot, exists, now); len(snapshot.Held) != 0 || len(snapshot.Avoided) != 1 {
-		t.Errorf("held %v, avoided %v", snapshot.Held, snapshot.Avoided)
+	if d.Apply(snapshot, exists, now); len(snapshot.JobBackoff) != 0 || len(snapshot.NodeBackoff) != 1 {
+		t.Errorf("held %v, avoided %v", snapshot.JobBackoff, snapshot.NodeBackoff)
 	}
-	if d.Apply(snapshot, func(types.UID) bool { return false }, now); len(snapshot.Faulty)+len(snapshot.Spared) != 0 {
+	if d.Apply(snapshot, func(types.UID) bool { return false }, now); len(snapshot.BindBackoff)+len(snapshot.EvictionBackoff) != 0 {
 		t.Error("pods are delayed that are gone")
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -61,26 +61,26 @@ func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool,
 		found := snapshot.Job(job.Key)
 		return found != nil && found.UID == job.UID
 	}
-	snapshot.Held = map[model.JobKey]*model.Refusal{}
+	snapshot.JobBackoff = map[model.JobKey]*model.Refusal{}
 	for _, jobs := range []*Backoff[Job]{d.Binds, d.Undone, d.Panics} {
 		reasons, until := jobs.Active(now, exists)
 		for job, reason := range reasons {
-			snapshot.Held[job.Key] = reason
+			snapshot.JobBackoff[job.Key] = reason
 		}
 		wake = Sooner(wake, until)
 	}
-	snapshot.Avoided = map[model.JobKey]map[string]*model.Refusal{}
+	snapshot.NodeBackoff = map[model.JobKey]map[string]*model.Refusal{}
 	nodes, until := d.Nodes.Active(now, func(node JobNode) bool { return exists(node.Job) })
 	for node, reason := range nodes {
-		if snapshot.Avoided[node.Key] == nil {
-			snapshot.Avoided[node.Key] = map[string]*model.Refusal{}
+		if snapshot.NodeBackoff[node.Key] == nil {
+			snapshot.NodeBackoff[node.Key] = map[string]*model.Refusal{}
 		}
-		snapshot.Avoided[node.Key][node.Node] = reason
+		snapshot.NodeBackoff[node.Key][node.Node] = reason
 	}
 	wake = Sooner(wake, until)
-	snapshot.Faulty, until = d.Pods.Active(now, podExists)
+	snapshot.BindBackoff, until = d.Pods.Active(now, podExists)
 	wake = Sooner(wake, until)
-	snapshot.Spared, until = d.Evictions.Active(now, podExists)
+	snapshot.EvictionBackoff, until = d.Evictions.Active(now, podExists)
 	return Sooner(wake, until)
 }
 

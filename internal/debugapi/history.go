@@ -107,7 +107,7 @@ func (r *Recorder) Stop(snapshot *model.Snapshot, waiting int) {
 // Decided counts a decision.
 func (r *Recorder) Decided(decision *model.Decision) {
 	line := Decision{Job: decision.Job.String(), Binds: len(decision.Binds), Evictions: len(decision.Evictions)}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if promise.Releases() {
 			line.GivenBack++
 		} else {
@@ -116,7 +116,7 @@ func (r *Recorder) Decided(decision *model.Decision) {
 	}
 	c := r.Cycle
 	if decision.Reservation != nil {
-		line.Reserved = decision.Reservation.Nodes()
+		line.Reserved = decision.Reservation.NodeNames()
 		c.Reservations++
 	}
 	c.Decided++

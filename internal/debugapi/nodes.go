@@ -80,9 +80,9 @@ type nodesCopy struct {
 	at      time.Time
 	leading bool
 	// dimensions are those of the copy: the loop's own may grow.
-	dimensions *model.Dimensions
+	dimensions *model.ResourceIndex
 	nodes      []nodeCopy
-	holds      []model.Hold
+	holds      []model.HeldCapacity
 }
 
 type nodeCopy struct {
@@ -93,7 +93,7 @@ type nodeCopy struct {
 	// The vectors are the copy's own.
 	allocatable, idle, releasing model.Resources
 	isolated                     *isolated.Topology
-	held                         isolated.Set
+	held                         isolated.CPUSet
 	stale                        bool
 }
 
@@ -102,15 +102,15 @@ func copyNodes(snapshot *model.Snapshot) *nodesCopy {
 	for i, node := range snapshot.Nodes {
 		copied := &c.nodes[i]
 		*copied = nodeCopy{
-			name: node.Name, unschedulable: node.Object != nil && node.Object.Spec.Unschedulable, refused: node.Refused.String(),
+			name: node.Name, unschedulable: node.Object != nil && node.Object.Spec.Unschedulable, refused: node.Invalid.String(),
 			pods: len(node.Tasks), allocatable: node.Allocatable.Clone(), idle: node.Idle.Clone(), releasing: node.Releasing.Clone(),
-			isolated: node.Isolated, stale: node.Stale,
+			isolated: node.Isolated, stale: node.AgentExpired,
 		}
 		if node.Isolated != nil {
 			copied.held = node.HeldCPUs(false)
 		}
 	}
-	for _, hold := range snapshot.Holds() {
+	for _, hold := range snapshot.Held() {
 		hold.Request = hold.Request.Clone()
 		c.holds = append(c.holds, hold)
 	}
@@ -137,8 +137,8 @@ func (c *nodesCopy) document() *Nodes {
 			node.Promised = append(node.Promised, kept)
 			continue
 		}
-		if hold.Until > 0 {
-			kept.LentUntil = new(time.Unix(hold.Until, 0).UTC())
+		if hold.LentUntil > 0 {
+			kept.LentUntil = new(time.Unix(hold.LentUntil, 0).UTC())
 		}
 		node.Reserved = append(node.Reserved, kept)
 	}
@@ -164,7 +164,7 @@ func (c *nodesCopy) node(copied *nodeCopy) Node {
 func (c *nodesCopy) list(copied *nodeCopy, vector model.Resources) corev1.ResourceList {
 	list := c.dimensions.List(vector)
 	for i := range copied.allocatable {
-		if copied.allocatable[i] == model.Elsewhere {
+		if copied.allocatable[i] == model.ProvidedByDRA {
 			delete(list, c.dimensions.Name(i))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -52,7 +52,7 @@ func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, no
 		lost[victim.Job]++
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(lost), model.JobKey.Compare) {
-		if loser := jobOf(key); loser != nil && loser.Gang() {
+		if loser := jobOf(key); loser != nil && loser.IsSchedulableGroup() {
 			event := jobEvent(loser, ReasonPreempted, now)
 			event.Note, event.Related = onBehalfOf("Evicted "+countNoun(lost[key], "member"), outcome.Job, job)
 			writes = append(writes, commit.Write{Event: event})
@@ -102,7 +102,7 @@ func LostToConflicts(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Jo
 		if loser := jobOf(victim.Job); loser != nil && loser.Group != nil {
 			event := jobEvent(loser, ReasonConflictEnded, now)
 			event.Type, event.Action = corev1.EventTypeWarning, ReasonConflictEnded
-			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Why
+			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Message
 			writes = append(writes, commit.Write{Event: event})
 		}
 	}
@@ -144,10 +144,10 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",
 		Namespace: job.Key.Namespace, Name: job.Key.Name, UID: job.UID,
 	}
-	if job.Key.Single {
+	if job.Key.IsPod {
 		reference.APIVersion, reference.Kind = "v1", "Pod"
 	}
-	if job.Key.Implicit && len(job.Tasks) > 0 {
+	if job.Key.WithoutPodGroup && len(job.Tasks) > 0 {
 		oldest := job.Tasks[0].Pod
 		reference.APIVersion, reference.Kind, reference.Name, reference.UID = "v1", "Pod", oldest.Name, oldest.UID
 		if controller := metav1.GetControllerOf(oldest); controller != nil {
@@ -160,7 +160,7 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 
 // onBehalfOf adds the job to what was done for it; job is nil when it is gone meanwhile.
 func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
-	note = done + " to make room for " + key.Described()
+	note = done + " to make room for " + key.Describe()
 	if job == nil {
 		return note, nil
 	}

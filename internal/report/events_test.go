@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 func TestNotesNameAFew(t *testing.T) {
-	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", Single: true}, UID: "u"}
+	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "p", IsPod: true}, UID: "u"}
 	var pods []model.Eviction
 	for i, name := range []string{"d", "a", "c", "b"} {
 		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -111,7 +111,7 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 	if refusal != nil {
 		suggestion := r.source.Suggestion(job)
 		if suggestion != "" && refusal.Code == model.GroupNotFound { // no status has a field for it
-			refusal = refusal.With(suggestion)
+			refusal = refusal.WithNote(suggestion)
 		}
 		r.reportPods(job, refusal, now)
 	}
@@ -243,8 +243,8 @@ func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
 func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.Time) {
 	shown := false
 	for _, task := range job.Tasks {
-		if task.Status == model.Pending && !task.Gated && task.Node == "" {
-			numbers := job.Group == nil && (!job.Key.Implicit || !shown && task.Refused == nil)
+		if task.Status == model.Pending && !task.SchedulingGated && task.Node == "" {
+			numbers := job.Group == nil && (!job.Key.WithoutPodGroup || !shown && task.Invalid == nil)
 			shown = shown || numbers
 			r.reportPod(job, task, refusal, numbers, now)
 		}
@@ -280,7 +280,7 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 		return
 	}
 	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && (numbers || job.Group == nil && task.Refused != nil) && sent.lastReason != wanted.Reason {
+	if first && (numbers || job.Group == nil && task.Invalid != nil) && sent.lastReason != wanted.Reason {
 		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
 	}
 	r.pods[task.UID] = sentCondition{record: record{at: now, generation: r.generation, lastReason: wanted.Reason}, condition: wanted}

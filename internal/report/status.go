@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -21,7 +21,7 @@ func groupStatus(
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
 	status.Reservation = groups.Reservation(job).DeepCopy()
-	if status.SmallestChange = ""; refusal != nil && job.Short((*model.Task).IsBound) != nil {
+	if status.SmallestChange = ""; refusal != nil && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
 		status.SmallestChange = suggestion
 	}
 
@@ -41,17 +41,17 @@ func groupStatus(
 			Message: "of the members that were bound none is left; it starts anew",
 		}
 	}
-	if condition != nil && !job.Ended() { // the condition of a job that has ended stays
+	if condition != nil && !job.Finished() { // the condition of a job that has ended stays
 		condition.ObservedGeneration = job.Group.Generation
-		if job.Remark != "" {
-			condition.Message += "; " + job.Remark
+		if job.Warning != "" {
+			condition.Message += "; " + job.Warning
 		}
 		condition.LastTransitionTime = now // kept by SetStatusCondition while the status stays
 		meta.SetStatusCondition(&status.Conditions, *condition)
 	}
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
-	if job.Ended() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
+	if job.Finished() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
 		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, now))
 	}
 	return status
@@ -81,15 +81,15 @@ func running(t *model.Task) bool { return t.Status == model.Running || t.Status 
 func phase(job *model.Job, isScheduled bool, before v1alpha1.PodGroupPhase) v1alpha1.PodGroupPhase {
 	hadEnded := before == v1alpha1.PodGroupSucceeded || before == v1alpha1.PodGroupFailed
 	switch {
-	case job.Ended() && len(job.Tasks) > 0 && job.Short(succeeded) == nil:
+	case job.Finished() && len(job.Tasks) > 0 && job.FirstUnmetMinimum(succeeded) == nil:
 		return v1alpha1.PodGroupSucceeded
-	case job.Ended() && hadEnded:
+	case job.Finished() && hadEnded:
 		return before
-	case job.Ended() && job.Count(failed) > 0:
+	case job.Finished() && job.Count(failed) > 0:
 		return v1alpha1.PodGroupFailed
-	case job.Short(running) == nil:
+	case job.FirstUnmetMinimum(running) == nil:
 		return v1alpha1.PodGroupRunning
-	case job.Short((*model.Task).IsBound) == nil:
+	case job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
 		return v1alpha1.PodGroupStarting
 	case isScheduled && job.Count((*model.Task).IsBound) > 0:
 		return v1alpha1.PodGroupDegraded
@@ -111,7 +111,7 @@ func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *
 	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
 	anyLeft := job.Count(func(t *model.Task) bool { return t.IsBound() || t.Status == model.Binding }) > 0
 	switch {
-	case job.Short((*model.Task).IsBound) == nil:
+	case job.FirstUnmetMinimum((*model.Task).IsBound) == nil:
 		condition.Reason = ReasonScheduled
 		condition.Message = fmt.Sprintf("the minimum of %d is bound", job.MinMember)
 		if refusal != nil {
@@ -137,7 +137,7 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 	if refusal != nil {
 		return refusal.String()
 	}
-	short := job.Short((*model.Task).IsBound)
+	short := job.FirstUnmetMinimum((*model.Task).IsBound)
 	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
 }
 
@@ -147,8 +147,8 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 func podCondition(
 	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, numbers bool, now metav1.Time,
 ) corev1.PodCondition {
-	if task.Refused != nil {
-		refusal = task.Refused
+	if task.Invalid != nil {
+		refusal = task.Invalid
 	}
 	condition := corev1.PodCondition{
 		Type:               corev1.PodScheduled,
@@ -158,7 +158,7 @@ func podCondition(
 		LastTransitionTime: now,
 	}
 	switch {
-	case task.Refused != nil || numbers:
+	case task.Invalid != nil || numbers:
 	case job.Group != nil:
 		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
 	default:

@@ -1,4 +1,4 @@
-// Package telemetry measures the scheduler's loop, for Prometheus. pkg/metrics says what each measurement means; the loop says
+// Package telemetry measures the scheduler's loop, for Prometheus. internal/metrics says what each measurement means; the loop says
 // what happened. Nothing is decided by a measurement.
 package telemetry
 
@@ -9,12 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/metrics"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/metrics"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/release"
 )
 
 // Metrics are the loop's measurements. A nil *Metrics drops them. The loop's goroutine owns them.
@@ -60,7 +60,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	for _, gauge := range []*prometheus.GaugeVec{m.failing, m.leading, m.oldVictims, m.oldWaiting} { // there from the start
 		gauge.WithLabelValues().Set(0)
 	}
-	m.build.WithLabelValues(release.Number()).Set(1)
+	m.build.WithLabelValues(version.Number()).Set(1)
 	return m, nil
 }
 
@@ -83,11 +83,11 @@ func (m *Metrics) Expect(profile *framework.Profile) {
 }
 
 // Stopwatch returns what measures the next session, nil when nothing does.
-func (m *Metrics) Stopwatch(now func() time.Time) *framework.Stopwatch {
+func (m *Metrics) Stopwatch(now func() time.Time) *framework.PluginTimer {
 	if m == nil {
 		return nil
 	}
-	watch := &framework.Stopwatch{Now: now}
+	watch := &framework.PluginTimer{Now: now}
 	if m.cycles%pluginInterval == 0 {
 		watch.Plugin = func(name, point string, took time.Duration) {
 			m.plugin.WithLabelValues(name, point).Observe(took.Seconds())
@@ -140,14 +140,14 @@ func (m *Metrics) Decided(decision *model.Decision) {
 		}
 	}
 	back := 0
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if promise.Releases() {
 			back++
 		}
 	}
 	count("bind", len(decision.Binds))
 	count("evict", len(decision.Evictions))
-	count("promise", len(decision.Promises)-back)
+	count("promise", len(decision.Nominations)-back)
 	count("give-back", back)
 	if decision.Reservation != nil {
 		count("reserve", 1)
@@ -174,7 +174,7 @@ func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 	m.outcomes.WithLabelValues(outcome.Kind.String()).Inc()
 	switch outcome.Kind {
 	case commit.Bound:
-		m.bind.WithLabelValues().Observe(outcome.Took.Seconds())
+		m.bind.WithLabelValues().Observe(outcome.Duration.Seconds())
 		m.oldAttempts.WithLabelValues("scheduled").Inc()
 		if !created.IsZero() {
 			waited := max(0, now.Sub(created))
@@ -184,7 +184,7 @@ func (m *Metrics) Outcome(outcome *commit.Outcome, created, now time.Time) {
 	case commit.BindFailed:
 		m.oldAttempts.WithLabelValues("error").Inc()
 	case commit.Evicted:
-		if !outcome.Gone {
+		if !outcome.PodGone {
 			m.Evicted("preemption", 1)
 		}
 	}

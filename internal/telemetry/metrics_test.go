@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/pkg/metrics"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -57,7 +57,7 @@ func TestMetricsOfTheTableAreThose(t *testing.T) {
 		described[(<-descriptions).String()] = true
 	}
 	for _, row := range metrics.Table() {
-		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // pkg/configuration's
+		if row.Program != metrics.Scheduler || strings.HasPrefix(string(row.Name), "tutti_configuration_") { // internal/configuration's
 			continue
 		}
 		found := false

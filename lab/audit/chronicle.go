@@ -20,14 +20,14 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// Chronicle follows every change of pods in the order in which the API server made them, and judges each moment in between:
+// History follows every change of pods in the order in which the API server made them, and judges each moment in between:
 // whether a node holds more than it offers, whether a pod has changed its node, and how long gangs have been bound in part.
 // Audit looks at one moment, and sees nothing of what was mended before it. Its methods may be called from any goroutine.
-type Chronicle struct {
+type History struct {
 	mutex sync.Mutex
 	nodes map[string]*occupied
-	pods  map[types.UID]*lodger
-	gangs map[string]*course
+	pods  map[types.UID]*podOnNode
+	gangs map[string]*gangHistory
 	// binds is how many pods were seen to be given a node, last when the last of them was.
 	binds int
 	last  time.Time
@@ -43,15 +43,15 @@ type Chronicle struct {
 	gaps int
 }
 
-// lodger is a pod on a node.
-type lodger struct {
+// podOnNode is a pod on a node.
+type podOnNode struct {
 	name, node, gang string
 	request          amounts
 	over             bool
 }
 
-// course is how a gang fares.
-type course struct {
+// gangHistory is how a gang fares.
+type gangHistory struct {
 	minimum int
 	members map[types.UID]bool
 	// whole tells that its minimum was bound and some are since.
@@ -62,9 +62,9 @@ type course struct {
 }
 
 // NewChronicle begins with nodes that stay as they are.
-func NewChronicle(nodes ...*corev1.Node) *Chronicle {
-	c := &Chronicle{
-		nodes: map[string]*occupied{}, pods: map[types.UID]*lodger{}, gangs: map[string]*course{},
+func NewChronicle(nodes ...*corev1.Node) *History {
+	c := &History{
+		nodes: map[string]*occupied{}, pods: map[types.UID]*podOnNode{}, gangs: map[string]*gangHistory{},
 		awaited: map[int]chan struct{}{}, over: map[string]types.UID{},
 	}
 	for _, node := range nodes {
@@ -74,16 +74,16 @@ func NewChronicle(nodes ...*corev1.Node) *Chronicle {
 }
 
 // Expect tells of a gang, by namespace and name, and of its minimum, before the first of its members is bound.
-func (c *Chronicle) Expect(namespace, name string, minimum int) {
+func (c *History) Expect(namespace, name string, minimum int) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	c.gangs[namespace+"/"+name] = &course{minimum: minimum, members: map[types.UID]bool{}}
+	c.gangs[namespace+"/"+name] = &gangHistory{minimum: minimum, members: map[types.UID]bool{}}
 }
 
 // Follow takes in all pods, returns, and goes on in the background until the context ends. A server that goes away is waited
 // for; when it cannot say what has changed meanwhile, all pods are taken in anew, and what was in between is not seen: see
 // Gaps.
-func (c *Chronicle) Follow(ctx context.Context, client kubernetes.Interface) error {
+func (c *History) Follow(ctx context.Context, client kubernetes.Interface) error {
 	version, err := c.take(ctx, client)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (c *Chronicle) Follow(ctx context.Context, client kubernetes.Interface) err
 }
 
 // take reads all pods, from a quorum.
-func (c *Chronicle) take(ctx context.Context, client kubernetes.Interface) (string, error) {
+func (c *History) take(ctx context.Context, client kubernetes.Interface) (string, error) {
 	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return "", fmt.Errorf("list pods: %w", err)
@@ -118,7 +118,7 @@ func (c *Chronicle) take(ctx context.Context, client kubernetes.Interface) (stri
 	}
 	for _, uid := range slices.Sorted(maps.Keys(c.pods)) {
 		if !there[uid] {
-			c.leave(uid)
+			c.podLeft(uid)
 		}
 	}
 	for i := range list.Items {
@@ -128,7 +128,7 @@ func (c *Chronicle) take(ctx context.Context, client kubernetes.Interface) (stri
 }
 
 // stream takes in changes until the server cannot go on from where it was.
-func (c *Chronicle) stream(ctx context.Context, client kubernetes.Interface, version string) {
+func (c *History) stream(ctx context.Context, client kubernetes.Interface, version string) {
 	events, err := toolswatch.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, options)
@@ -145,7 +145,7 @@ func (c *Chronicle) stream(ctx context.Context, client kubernetes.Interface, ver
 		}
 		c.mutex.Lock()
 		if event.Type == watch.Deleted {
-			c.leave(pod.UID)
+			c.podLeft(pod.UID)
 		} else {
 			c.see(pod)
 		}
@@ -154,26 +154,26 @@ func (c *Chronicle) stream(ctx context.Context, client kubernetes.Interface, ver
 }
 
 // see takes in a pod as it is now.
-func (c *Chronicle) see(pod *corev1.Pod) {
+func (c *History) see(pod *corev1.Pod) {
 	known := c.pods[pod.UID]
 	switch {
 	case known == nil && pod.Spec.NodeName == "":
 		return
 	case known == nil:
-		c.come(pod)
+		c.podArrived(pod)
 	case known.node != pod.Spec.NodeName:
 		c.report("pod %s was bound to %s and is on %q", known.name, known.node, pod.Spec.NodeName)
 	}
 	if known = c.pods[pod.UID]; over(pod) && !known.over {
 		known.over = true
-		c.vacate(known)
-		c.part(known, pod.UID)
+		c.release(known)
+		c.podRemoved(known, pod.UID)
 	}
 }
 
-// come takes in a pod that has been given a node.
-func (c *Chronicle) come(pod *corev1.Pod) {
-	l := &lodger{name: pod.Namespace + "/" + pod.Name, node: pod.Spec.NodeName, request: requestOf(pod)}
+// podArrived takes in a pod that has been given a node.
+func (c *History) podArrived(pod *corev1.Pod) {
+	l := &podOnNode{name: pod.Namespace + "/" + pod.Name, node: pod.Spec.NodeName, request: requestOf(pod)}
 	c.pods[pod.UID] = l
 	c.binds++
 	c.last = time.Now()
@@ -200,33 +200,33 @@ func (c *Chronicle) come(pod *corev1.Pod) {
 	l.gang = pod.Namespace + "/" + pod.Labels[v1alpha1.LabelPodGroup]
 	if g := c.gangs[l.gang]; g != nil {
 		g.members[pod.UID] = true
-		g.judge(c.last)
+		g.evaluate(c.last)
 	}
 }
 
-// leave takes in that a pod is gone.
-func (c *Chronicle) leave(uid types.UID) {
+// podLeft takes in that a pod is gone.
+func (c *History) podLeft(uid types.UID) {
 	l := c.pods[uid]
 	if l == nil {
 		return
 	}
 	delete(c.pods, uid)
 	if !l.over {
-		c.vacate(l)
+		c.release(l)
 	}
-	c.part(l, uid)
+	c.podRemoved(l, uid)
 }
 
-// part takes a pod out of its gang.
-func (c *Chronicle) part(l *lodger, uid types.UID) {
+// podRemoved takes a pod out of its gang.
+func (c *History) podRemoved(l *podOnNode, uid types.UID) {
 	if g := c.gangs[l.gang]; g != nil {
 		delete(g.members, uid)
-		g.judge(time.Now())
+		g.evaluate(time.Now())
 	}
 }
 
-// vacate gives back what a pod held.
-func (c *Chronicle) vacate(l *lodger) {
+// release gives back what a pod held.
+func (c *History) release(l *podOnNode) {
 	if node := c.nodes[l.node]; node != nil {
 		node.idle.add(l.request, 1)
 		if node.short() == "" {
@@ -235,8 +235,8 @@ func (c *Chronicle) vacate(l *lodger) {
 	}
 }
 
-// judge takes note of whether the gang is bound in part. One that was whole is none that starts in part, until all are gone.
-func (g *course) judge(now time.Time) {
+// evaluate takes note of whether the gang is bound in part. One that was whole is none that starts in part, until all are gone.
+func (g *gangHistory) evaluate(now time.Time) {
 	count := len(g.members)
 	g.whole = count > 0 && (g.whole || count >= g.minimum)
 	switch {
@@ -248,54 +248,54 @@ func (g *course) judge(now time.Time) {
 	}
 }
 
-func (c *Chronicle) report(format string, args ...any) {
+func (c *History) report(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
 // Found is what was seen and must not be, a sentence each; overcommitted nodes aside.
-func (c *Chronicle) Found() []string {
+func (c *History) Found() []string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.found)
 }
 
 // Gaps is how often the server could not say what had changed.
-func (c *Chronicle) Gaps() int {
+func (c *History) Gaps() int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.gaps
 }
 
 // Overs is every time that a node came to hold too much.
-func (c *Chronicle) Overs() []Overcommitment {
+func (c *History) Overs() []Overcommitment {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.overs)
 }
 
 // Over are the nodes that hold too much at this moment, each with the UID of the pod that came last.
-func (c *Chronicle) Over() map[string]types.UID {
+func (c *History) Over() map[string]types.UID {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return maps.Clone(c.over)
 }
 
 // Binds is how many pods were given a node so far, and when the last of them was seen.
-func (c *Chronicle) Binds() (int, time.Time) {
+func (c *History) Binds() (int, time.Time) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.binds, c.last
 }
 
 // At is when that bind was seen, counted from one; there must have been so many.
-func (c *Chronicle) At(bind int) time.Time {
+func (c *History) At(bind int) time.Time {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.arrived[bind-1]
 }
 
 // More returns a channel that is closed when so many more pods have been given a node.
-func (c *Chronicle) More(count int) <-chan struct{} {
+func (c *History) More(count int) <-chan struct{} {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	reached := c.awaited[c.binds+count]
@@ -308,7 +308,7 @@ func (c *Chronicle) More(count int) <-chan struct{} {
 
 // Partial are the gangs of which some are bound and fewer than the minimum, and that were not whole since the first of them
 // was, sorted.
-func (c *Chronicle) Partial() []string {
+func (c *History) Partial() []string {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	var names []string
@@ -322,7 +322,7 @@ func (c *Chronicle) Partial() []string {
 }
 
 // Bound is how many members of a gang are on nodes.
-func (c *Chronicle) Bound(namespace, name string) int {
+func (c *History) Bound(namespace, name string) int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	g := c.gangs[namespace+"/"+name]
@@ -333,7 +333,7 @@ func (c *Chronicle) Bound(namespace, name string) int {
 }
 
 // LongestPartial is the longest time for which a gang was bound in part, one that still is included.
-func (c *Chronicle) LongestPartial() time.Duration {
+func (c *History) LongestPartial() time.Duration {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	var longest time.Duration

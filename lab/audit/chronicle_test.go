@@ -12,7 +12,7 @@ import (
 
 // told is a chronicle of one node for two pods, which is told what the steps say: +x is pod x bound to the node by us, ~x by another
 // scheduler, >x pod x on a node that is not there, !x failed, -x gone.
-func told(steps ...string) *Chronicle {
+func told(steps ...string) *History {
 	four := node("a", map[string]string{"cpu": "4"})
 	c := NewChronicle(&four)
 	c.Expect("n", "g", 2)
@@ -27,7 +27,7 @@ func told(steps ...string) *Chronicle {
 		case '!':
 			pod.Status.Phase = corev1.PodFailed
 		case '-':
-			c.leave(pod.UID)
+			c.podLeft(pod.UID)
 			continue
 		}
 		c.see(&pod)

@@ -39,17 +39,17 @@ const DefaultKubernetes = "1.37.1"
 // AssetsEnv names the environment variable that points at a folder of prebuilt programs.
 const AssetsEnv = "KUBEBUILDER_ASSETS"
 
-// recipe says where a program comes from.
-type recipe struct {
+// buildSpec says where a program comes from.
+type buildSpec struct {
 	name   string
 	pkg    string // the package of its main function
 	module string // the module that holds it
 	tools  string // the folder below lab/tools that pins it
 }
 
-func recipes() []recipe {
+func recipes() []buildSpec {
 	const kubernetes = "k8s.io/kubernetes"
-	return []recipe{
+	return []buildSpec{
 		{Etcd, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "kubernetes"},
 		{APIServer, kubernetes + "/cmd/kube-apiserver", kubernetes, "kubernetes"},
 		{ControllerManager, kubernetes + "/cmd/kube-controller-manager", kubernetes, "kubernetes"},
@@ -94,7 +94,7 @@ func Ensure(ctx context.Context, kubernetes string, out io.Writer, names ...stri
 	if kubernetes == "" {
 		kubernetes = DefaultKubernetes
 	}
-	w := workshop{root: root, kubernetes: kubernetes, out: out, dir: filepath.Join(root, "build", "bin", kubernetes)}
+	w := builder{root: root, kubernetes: kubernetes, out: out, dir: filepath.Join(root, "build", "bin", kubernetes)}
 	release, err := w.lock()
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func Ensure(ctx context.Context, kubernetes string, out io.Writer, names ...stri
 	defer release()
 
 	set := &Set{Kubernetes: kubernetes, paths: map[string]string{}}
-	var missing []recipe
+	var missing []buildSpec
 	for _, r := range wanted {
 		path, err := w.find(ctx, r)
 		if err != nil {
@@ -123,7 +123,7 @@ func Ensure(ctx context.Context, kubernetes string, out io.Writer, names ...stri
 }
 
 // pick turns names into recipes, in building order.
-func pick(names []string) ([]recipe, error) {
+func pick(names []string) ([]buildSpec, error) {
 	all := recipes()
 	if len(names) == 0 {
 		return all, nil
@@ -133,7 +133,7 @@ func pick(names []string) ([]recipe, error) {
 			return nil, fmt.Errorf("program %q is not known; there are %s", name, strings.Join(Names(), ", "))
 		}
 	}
-	return slices.DeleteFunc(all, func(r recipe) bool { return !slices.Contains(names, r.name) }), nil
+	return slices.DeleteFunc(all, func(r buildSpec) bool { return !slices.Contains(names, r.name) }), nil
 }
 
 // Root is the top folder of the repository, found upwards from the working directory.
@@ -155,8 +155,8 @@ func Root() (string, error) {
 	}
 }
 
-// workshop is one call of Ensure.
-type workshop struct {
+// builder is one call of Ensure.
+type builder struct {
 	root       string
 	kubernetes string
 	dir        string
@@ -164,7 +164,7 @@ type workshop struct {
 }
 
 // lock keeps other processes out of the version's folder until release is called, or this process ends.
-func (w *workshop) lock() (release func(), err error) {
+func (w *builder) lock() (release func(), err error) {
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("folder of programs: %w", err)
 	}
@@ -184,7 +184,7 @@ func (w *workshop) lock() (release func(), err error) {
 }
 
 // find returns the file of a program that need not be built, or empty.
-func (w *workshop) find(ctx context.Context, r recipe) (string, error) {
+func (w *builder) find(ctx context.Context, r buildSpec) (string, error) {
 	if assets := os.Getenv(AssetsEnv); assets != "" {
 		path := filepath.Join(assets, r.name)
 		if _, err := os.Stat(path); err == nil {
@@ -207,7 +207,7 @@ func (w *workshop) find(ctx context.Context, r recipe) (string, error) {
 }
 
 // version is the version of the program's module that is wanted, with its v.
-func (w *workshop) version(ctx context.Context, r recipe) (string, error) {
+func (w *builder) version(ctx context.Context, r buildSpec) (string, error) {
 	if r.module == "k8s.io/kubernetes" {
 		return "v" + w.kubernetes, nil
 	}
@@ -219,10 +219,10 @@ func (w *workshop) version(ctx context.Context, r recipe) (string, error) {
 }
 
 // tools is the folder of the module that pins the program.
-func (w *workshop) tools(r recipe) string { return filepath.Join(w.root, "lab", "tools", r.tools) }
+func (w *builder) tools(r buildSpec) string { return filepath.Join(w.root, "lab", "tools", r.tools) }
 
 // build compiles one program, beside its place first, so that what is found there is always whole.
-func (w *workshop) build(ctx context.Context, r recipe, label string) error {
+func (w *builder) build(ctx context.Context, r buildSpec, label string) error {
 	version, err := w.version(ctx, r)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func (w *workshop) build(ctx context.Context, r recipe, label string) error {
 }
 
 // goCommand is the go tool, run in one of the tool modules.
-func (w *workshop) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+func (w *builder) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "PWD="+dir)
@@ -259,7 +259,7 @@ func (w *workshop) goCommand(ctx context.Context, dir string, args ...string) *e
 
 // linkerFlags give the programs the version they are: built from a module they would call themselves v0.0.0-master,
 // which kubectl, helm and version checks trip over.
-func (w *workshop) linkerFlags() string {
+func (w *builder) linkerFlags() string {
 	part := strings.SplitN(w.kubernetes, ".", 3)
 	part = append(part, "", "")
 	values := []string{

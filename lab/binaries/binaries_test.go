@@ -59,7 +59,7 @@ func TestPickKeepsBuildingOrder(t *testing.T) {
 }
 
 func TestLinkerFlagsNameTheVersion(t *testing.T) {
-	w := workshop{kubernetes: "1.35.4"}
+	w := builder{kubernetes: "1.35.4"}
 	for _, want := range []string{"component-base/version.gitVersion=v1.35.4", "gitMajor=1 ", "gitMinor=35 "} {
 		if got := w.linkerFlags(); !strings.Contains(got, want) {
 			t.Errorf("flags %q lack %q", got, want)

@@ -14,7 +14,7 @@ import (
 // generateTools writes, below build/, a module that can build a Kubernetes version other than the pinned one, and
 // returns its folder. It is derived from the go.mod of that version: each staging module it replaces by a folder of its
 // own repository was released beside it, as v0.<minor>.<patch>.
-func (w *workshop) generateTools(ctx context.Context, label string) (string, error) {
+func (w *builder) generateTools(ctx context.Context, label string) (string, error) {
 	dir := filepath.Join(w.root, "build", "tools", "kubernetes-"+w.kubernetes)
 	sums := filepath.Join(dir, "go.sum")
 	if _, err := os.Stat(sums); err == nil {
@@ -53,7 +53,7 @@ func (w *workshop) generateTools(ctx context.Context, label string) (string, err
 }
 
 // releasedModule is the go.mod that this version of Kubernetes was released with.
-func (w *workshop) releasedModule(ctx context.Context) ([]byte, error) {
+func (w *builder) releasedModule(ctx context.Context) ([]byte, error) {
 	// Run where a go.mod exists, whichever: outside of any module the tool would not know its proxy settings apart.
 	dir := filepath.Join(w.root, "lab", "tools", "kubernetes")
 	out, err := w.goCommand(ctx, dir, "mod", "download", "-json", "k8s.io/kubernetes@v"+w.kubernetes).Output()

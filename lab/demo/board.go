@@ -42,20 +42,20 @@ type gang struct {
 	kept    []string               // the nodes on which room was reserved for it
 }
 
-// board is what a spectator of the API server has seen. It believes nothing but the objects themselves: a member is
+// progress is what a spectator of the API server has seen. It believes nothing but the objects themselves: a member is
 // bound when its pod has a node, whatever the group's status says. One goroutine owns it.
-type board struct {
+type progress struct {
 	say   func(who, format string, args ...any)
 	racks map[string]string // node → rack
 	gangs map[string]*gang
 }
 
-func newBoard(racks map[string]string, say func(who, format string, args ...any)) *board {
-	return &board{say: say, racks: racks, gangs: map[string]*gang{}}
+func newBoard(racks map[string]string, say func(who, format string, args ...any)) *progress {
+	return &progress{say: say, racks: racks, gangs: map[string]*gang{}}
 }
 
 // gang is the gang of a name, which need not have been seen yet.
-func (b *board) gang(name string) *gang {
+func (b *progress) gang(name string) *gang {
 	g := b.gangs[name]
 	if g == nil {
 		g = &gang{name: name, pods: map[string]*corev1.Pod{}, bound: map[string]string{}, evicted: map[string]bool{}}
@@ -65,7 +65,7 @@ func (b *board) gang(name string) *gang {
 }
 
 // see takes a change in and says what is new about it.
-func (b *board) see(c change) {
+func (b *progress) see(c change) {
 	switch {
 	case c.group != nil:
 		b.seeGroup(b.gang(c.group.Name), c.group, c.at)
@@ -85,7 +85,7 @@ func (b *board) see(c change) {
 const preempting = "Preempting"
 
 // seeGone takes a pod out. A gang that is left with less than its minimum has ended, and may start again.
-func (b *board) seeGone(g *gang, pod *corev1.Pod) {
+func (b *progress) seeGone(g *gang, pod *corev1.Pod) {
 	delete(g.pods, pod.Name)
 	delete(g.bound, pod.Name)
 	if !g.whole.IsZero() && !g.isWhole() {
@@ -93,7 +93,7 @@ func (b *board) seeGone(g *gang, pod *corev1.Pod) {
 	}
 }
 
-func (b *board) seeGroup(g *gang, group *v1alpha1.PodGroup, at time.Time) {
+func (b *progress) seeGroup(g *gang, group *v1alpha1.PodGroup, at time.Time) {
 	g.min, g.roles = int(group.Spec.MinMember), map[string]int{}
 	for _, role := range group.Spec.Roles {
 		g.roles[role.Name] = int(role.MinMember)
@@ -114,7 +114,7 @@ func (b *board) seeGroup(g *gang, group *v1alpha1.PodGroup, at time.Time) {
 	b.count(g, at)
 }
 
-func (b *board) seeReservation(g *gang, r *v1alpha1.Reservation) {
+func (b *progress) seeReservation(g *gang, r *v1alpha1.Reservation) {
 	var nodes []string
 	for _, node := range r.Nodes {
 		nodes = append(nodes, node.Name)
@@ -141,7 +141,7 @@ func counts(s v1alpha1.PodGroupStatus) string {
 	return text
 }
 
-func (b *board) seePod(g *gang, pod *corev1.Pod, at time.Time) {
+func (b *progress) seePod(g *gang, pod *corev1.Pod, at time.Time) {
 	g.pods[pod.Name] = pod
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
@@ -161,7 +161,7 @@ func (b *board) seePod(g *gang, pod *corev1.Pod, at time.Time) {
 }
 
 // count notices when the minimum is there, and when it is bound.
-func (b *board) count(g *gang, at time.Time) {
+func (b *progress) count(g *gang, at time.Time) {
 	everyone := func(string) bool { return true }
 	if g.members.IsZero() && g.reached(everyone) {
 		g.members = at
@@ -219,7 +219,7 @@ func short(d time.Duration) string {
 }
 
 // where says on which nodes the members of a gang are, rack by rack: "rack a: gpu-a-0 gpu-a-1 ×2; cpu-0".
-func (b *board) where(g *gang) string {
+func (b *progress) where(g *gang) string {
 	perNode := map[string]int{}
 	for _, node := range g.bound {
 		perNode[node]++
@@ -247,7 +247,7 @@ func (b *board) where(g *gang) string {
 }
 
 // onRacks are the racks that members of a gang are in.
-func (b *board) onRacks(g *gang) string {
+func (b *progress) onRacks(g *gang) string {
 	racks := map[string]bool{}
 	for _, node := range g.bound {
 		racks[cmp.Or(b.racks[node], "-")] = true

@@ -17,14 +17,14 @@ import (
 
 // spectator is a board with what it said.
 type spectator struct {
-	*board
+	*progress
 	said []string
 	now  time.Time
 }
 
 func newSpectator() *spectator {
 	s := &spectator{now: time.Unix(1000, 0)}
-	s.board = newBoard(map[string]string{"n1": "a", "n2": "a", "n3": "b"}, func(who, format string, args ...any) {
+	s.progress = newBoard(map[string]string{"n1": "a", "n2": "a", "n3": "b"}, func(who, format string, args ...any) {
 		s.said = append(s.said, who+" "+fmt.Sprintf(format, args...))
 	})
 	return s
@@ -175,7 +175,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 		wide := s.pod(tooWide, "", "too-wide-0", "")
 		change(s)
 		var all []string
-		for _, c := range checks(s.board, []corev1.Pod{waiting, wide, holding(0, "4-6", "0"), holding(1, "12-14", "1")}, &audit.Report{Found: found}, "") {
+		for _, c := range checks(s.progress, []corev1.Pod{waiting, wide, holding(0, "4-6", "0"), holding(1, "12-14", "1")}, &audit.Report{Found: found}, "") {
 			if c.problem != "" {
 				all = append(all, c.claim+": "+c.problem)
 			}

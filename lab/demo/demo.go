@@ -48,7 +48,7 @@ type Options struct {
 
 // Run runs the demo. Its error says what did not go as it should, nil that everything did.
 func Run(ctx context.Context, options Options) error {
-	s := &show{screen: newScreen(options.Out), options: options, nodes: world()}
+	s := &demo{screen: newScreen(options.Out), options: options, nodes: environment()}
 	s.board = newBoard(racksOf(s.nodes), s.screen.say)
 	s.screen.title("Tutti: a job starts as a whole or not at all")
 	program, err := s.build(ctx)
@@ -79,22 +79,22 @@ func Run(ctx context.Context, options Options) error {
 	return verdict
 }
 
-// show is one run of the demo.
-type show struct {
+// demo is one run of the demo.
+type demo struct {
 	options   Options
-	screen    *screen
+	screen    *output
 	nodes     []*corev1.Node
 	cluster   *cluster.Cluster
 	client    client.Client
 	scheduler *process.Process
 	// endpoint is where the scheduler serves what kubectl tutti asks it for.
 	endpoint string
-	board    *board
+	board    *progress
 	changes  <-chan change
 }
 
 // build makes the programs: those of the control plane that are missing, and the scheduler.
-func (s *show) build(ctx context.Context) (string, error) {
+func (s *demo) build(ctx context.Context) (string, error) {
 	s.screen.say("programs", "building those that are missing (the first time that takes a while)")
 	if _, err := binaries.Ensure(ctx, s.options.Kubernetes, s.screen.writer("programs")); err != nil {
 		return "", fmt.Errorf("programs: %w", err)
@@ -104,7 +104,7 @@ func (s *show) build(ctx context.Context) (string, error) {
 	return harness.BuildScheduler(ctx, s.screen.writer("programs"))
 }
 
-func (s *show) clusterOptions() cluster.Options {
+func (s *demo) clusterOptions() cluster.Options {
 	options := cluster.Options{
 		Kubernetes:        s.options.Kubernetes,
 		ControllerManager: true, Scheduler: true, Kwok: true,
@@ -117,7 +117,7 @@ func (s *show) clusterOptions() cluster.Options {
 }
 
 // prepare makes the cluster what an operator would have: nodes, the chart, a scheduler that leads.
-func (s *show) prepare(ctx context.Context, program string) error {
+func (s *demo) prepare(ctx context.Context, program string) error {
 	if err := s.cluster.CreateNodes(ctx, s.nodes...); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *show) prepare(ctx context.Context, program string) error {
 	return nil
 }
 
-func (s *show) install(ctx context.Context) error {
+func (s *demo) install(ctx context.Context) error {
 	chart, err := release.Chart()
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func (s *show) install(ctx context.Context) error {
 }
 
 // run starts the real scheduler beside the pods of the chart, and waits until it leads.
-func (s *show) run(ctx context.Context, program string) error {
+func (s *demo) run(ctx context.Context, program string) error {
 	installed, err := release.Read(ctx, s.cluster)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (s *show) run(ctx context.Context, program string) error {
 }
 
 // keep leaves the cluster up until the context ends.
-func (s *show) keep(ctx context.Context) {
+func (s *demo) keep(ctx context.Context) {
 	path := filepath.Dir(s.cluster.Program(binaries.Kubectl))
 	if root, err := binaries.Root(); err == nil {
 		path = filepath.Join(root, "bin") + ":" + path

@@ -39,7 +39,7 @@ const (
 
 // play submits the jobs and watches. That something does not happen in time is left to the verdict; an error means
 // that the play cannot go on.
-func (s *show) play(ctx context.Context) error {
+func (s *demo) play(ctx context.Context) error {
 	for _, act := range []struct {
 		title string
 		play  func(context.Context) error
@@ -60,7 +60,7 @@ func (s *show) play(ctx context.Context) error {
 	return nil
 }
 
-func (s *show) playMPI(ctx context.Context) error {
+func (s *demo) playMPI(ctx context.Context) error {
 	all, err := objects("mpi")
 	if err != nil {
 		return err
@@ -87,21 +87,21 @@ func (s *show) playMPI(ctx context.Context) error {
 	return s.watch(ctx, patience, func() bool { return s.running(mpi) })
 }
 
-func (s *show) playPyTorch(ctx context.Context) error {
+func (s *demo) playPyTorch(ctx context.Context) error {
 	if err := s.submitFile(ctx, pytorch, "pytorch"); err != nil {
 		return err
 	}
 	return s.watch(ctx, patience, func() bool { return s.running(pytorch) })
 }
 
-func (s *show) playTooBig(ctx context.Context) error {
+func (s *demo) playTooBig(ctx context.Context) error {
 	if err := s.submitFile(ctx, tooBig, "too-big"); err != nil {
 		return err
 	}
 	return s.watch(ctx, patience, func() bool { return s.board.gang(tooBig).waitsFor(insufficientResources) })
 }
 
-func (s *show) playJob(ctx context.Context) error {
+func (s *demo) playJob(ctx context.Context) error {
 	if err := s.submitFile(ctx, sweep, "job"); err != nil {
 		return err
 	}
@@ -112,14 +112,14 @@ func (s *show) playJob(ctx context.Context) error {
 	return s.watch(ctx, 2*time.Second, func() bool { return false })
 }
 
-func (s *show) playUrgent(ctx context.Context) error {
+func (s *demo) playUrgent(ctx context.Context) error {
 	if err := s.submitFile(ctx, urgent, "urgent"); err != nil {
 		return err
 	}
 	return s.watch(ctx, patience, func() bool { return s.running(urgent) })
 }
 
-func (s *show) playReserved(ctx context.Context) error {
+func (s *demo) playReserved(ctx context.Context) error {
 	waits := func() bool { return s.board.gang(sweep).status.Reservation != nil }
 	if err := s.watch(ctx, patience, waits); err != nil {
 		return err
@@ -146,12 +146,12 @@ func (s *show) playReserved(ctx context.Context) error {
 }
 
 // running tells whether a gang is bound as a whole and its status says that it runs.
-func (s *show) running(name string) bool {
+func (s *demo) running(name string) bool {
 	g := s.board.gang(name)
 	return g.isWhole() && (g.status.Phase == "Running" || g.status.Phase == "Succeeded")
 }
 
-func (s *show) submitFile(ctx context.Context, who, file string) error {
+func (s *demo) submitFile(ctx context.Context, who, file string) error {
 	all, err := objects(file)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *show) submitFile(ctx context.Context, who, file string) error {
 	return s.submit(ctx, who, all)
 }
 
-func (s *show) submit(ctx context.Context, who string, all []*unstructured.Unstructured) error {
+func (s *demo) submit(ctx context.Context, who string, all []*unstructured.Unstructured) error {
 	for _, object := range all {
 		text := object.GetKind() + " " + object.GetName()
 		if min, found, _ := unstructured.NestedInt64(object.Object, "spec", "minMember"); found {
@@ -174,7 +174,7 @@ func (s *show) submit(ctx context.Context, who string, all []*unstructured.Unstr
 }
 
 // finish lets the pods of a gang end now, on nodes that run no containers.
-func (s *show) finish(ctx context.Context, gang string) error {
+func (s *demo) finish(ctx context.Context, gang string) error {
 	var pods corev1.PodList
 	if err := s.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelPodGroup: gang}); err != nil {
 		return fmt.Errorf("pods of %s: %w", gang, err)
@@ -189,7 +189,7 @@ func (s *show) finish(ctx context.Context, gang string) error {
 }
 
 // watch shows what happens until a condition holds or the time is over.
-func (s *show) watch(ctx context.Context, timeout time.Duration, until func() bool) error {
+func (s *demo) watch(ctx context.Context, timeout time.Duration, until func() bool) error {
 	over := time.NewTimer(timeout)
 	defer over.Stop()
 	for !until() {

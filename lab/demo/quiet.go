@@ -12,7 +12,7 @@ import (
 )
 
 // playIsolated shows isolated CPUs: a job that gets its own, and one for which there are enough, but not on one NUMA node.
-func (s *show) playIsolated(ctx context.Context) error {
+func (s *demo) playIsolated(ctx context.Context) error {
 	if err := s.startAgent(ctx); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *show) playIsolated(ctx context.Context) error {
 }
 
 // startAgent lets the agent's code speak for the node with isolated CPUs, until the context ends.
-func (s *show) startAgent(ctx context.Context) error {
+func (s *demo) startAgent(ctx context.Context) error {
 	machine, err := topology()
 	if err != nil {
 		return err
@@ -68,10 +68,10 @@ func ownCPUs(pods []corev1.Pod) string {
 	if err != nil {
 		return err.Error()
 	}
-	var taken isolated.Set
+	var taken isolated.CPUSet
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Spec.NodeName == "" || !isolated.Asks(pod) {
+		if pod.Spec.NodeName == "" || !isolated.WantsIsolated(pod) {
 			continue
 		}
 		held, err := isolated.ParseAssignment(pod.Annotations[isolated.AssignedAnnotation])

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// screen is the terminal: lines with the time since the start and with who they are about. Any goroutine may write.
-type screen struct {
+// output is the terminal: lines with the time since the start and with who they are about. Any goroutine may write.
+type output struct {
 	out   io.Writer
 	start time.Time
 
@@ -18,13 +18,13 @@ type screen struct {
 	last time.Time
 }
 
-func newScreen(out io.Writer) *screen {
+func newScreen(out io.Writer) *output {
 	now := time.Now()
-	return &screen{out: out, start: now, last: now}
+	return &output{out: out, start: now, last: now}
 }
 
 // say writes one line about somebody.
-func (s *screen) say(who, format string, args ...any) {
+func (s *output) say(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = time.Now()
@@ -32,14 +32,14 @@ func (s *screen) say(who, format string, args ...any) {
 }
 
 // title writes a headline.
-func (s *screen) title(text string) {
+func (s *output) title(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(s.out, "\n%s\n%s\n", text, strings.Repeat("-", len(text)))
 }
 
 // heartbeat says now and then that something still goes on while nobody else says anything, until the result is called.
-func (s *screen) heartbeat(who, doing string) (stop func()) {
+func (s *output) heartbeat(who, doing string) (stop func()) {
 	const every = 15 * time.Second
 	ticker, done := time.NewTicker(every), make(chan struct{})
 	var ended sync.WaitGroup
@@ -63,11 +63,11 @@ func (s *screen) heartbeat(who, doing string) (stop func()) {
 }
 
 // writer turns what somebody else prints into lines about them.
-func (s *screen) writer(who string) io.Writer { return &lines{screen: s, who: who} }
+func (s *output) writer(who string) io.Writer { return &lines{screen: s, who: who} }
 
 // lines cuts a stream into lines.
 type lines struct {
-	screen *screen
+	screen *output
 	who    string
 
 	mu   sync.Mutex

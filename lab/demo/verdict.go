@@ -21,7 +21,7 @@ import (
 const bindLimit = 30 * time.Second
 
 // verdict writes the summary and returns what is wrong.
-func (s *show) verdict(ctx context.Context) error {
+func (s *demo) verdict(ctx context.Context) error {
 	s.screen.title("What happened")
 	s.table()
 	fmt.Fprintln(s.options.Out)
@@ -52,7 +52,7 @@ func (s *show) verdict(ctx context.Context) error {
 }
 
 // table writes one line per gang.
-func (s *show) table() {
+func (s *demo) table() {
 	out := tabwriter.NewWriter(s.options.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "  GANG\tMIN\tPODS\tBOUND\tWAITED\tFIRST TO LAST BIND\tRACKS\tPHASE\tREASON")
 	for _, name := range []string{mpi, pytorch, tooBig, sweep, urgent, quick, endless, quiet, tooWide} {
@@ -76,7 +76,7 @@ func (s *show) table() {
 type check struct{ claim, problem string }
 
 // checks judges what was seen.
-func checks(b *board, pods []corev1.Pod, report *audit.Report, log string) []check {
+func checks(b *progress, pods []corev1.Pod, report *audit.Report, log string) []check {
 	var all []check
 	for _, name := range []string{mpi, pytorch, sweep, urgent, quick, endless, quiet} {
 		all = append(all, check{name + " started as a whole", startedWhole(b.gang(name))})
@@ -140,7 +140,7 @@ func boundNothing(g *gang, pods []corev1.Pod) string {
 }
 
 // evictedOnly says who was evicted besides one gang, or that it lost less than its minimum.
-func evictedOnly(b *board, name string) string {
+func evictedOnly(b *progress, name string) string {
 	for _, g := range b.gangs {
 		if g.name != name && len(g.evicted) > 0 {
 			return fmt.Sprintf("%d pods of %s were evicted", len(g.evicted), g.name)

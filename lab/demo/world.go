@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tutti-sched/tutti/internal/agent/sysfs"
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/pkg/agent/sysfs"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -19,8 +19,8 @@ const (
 	rackLabel = "lab.tutti.dev/rack"
 )
 
-// world makes the nodes.
-func world() []*corev1.Node {
+// environment makes the nodes.
+func environment() []*corev1.Node {
 	var nodes []*corev1.Node
 	for _, rack := range []string{"a", "b"} {
 		nodes = append(nodes, cluster.Nodes("gpu-"+rack, 4,

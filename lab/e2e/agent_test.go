@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/agent/publish"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -158,7 +158,7 @@ func playAgent(t *testing.T, lab *harness.Env) {
 	meanwhile(func() error {
 		return waitsWith(t, lab, "third", "insufficient isolated cpu (need 1, free 0)")
 	})
-	for _, note := range []publish.Note{
+	for _, note := range []publish.PodEvent{
 		{Reason: "IsolatedCPUsProblem", Message: "for the test"},
 		{Namespace: "quiet", Pod: "first", Reason: "IsolatedCPUsRefused", Message: "for the test"},
 	} {

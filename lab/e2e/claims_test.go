@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 )
 
 // claims is a namespace of jobs with volumes and devices, in whichever cluster.
@@ -140,7 +140,7 @@ func (c *claims) tainted() {
 			Taint:          resourceapi.DeviceTaint{Key: "example.com/broken", Effect: resourceapi.DeviceTaintEffectNoSchedule},
 		},
 	}
-	served, err := kubeframework.ServesDeviceTaintRules(c.t.Context(), c.Clientset)
+	served, err := kubeplugins.ServesDeviceTaintRules(c.t.Context(), c.Clientset)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 
+	"github.com/tutti-sched/tutti/internal/agent/enforce"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/agent/enforce"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -37,7 +37,7 @@ type yard struct {
 	lab *harness.Env
 
 	mutex    sync.Mutex
-	machines map[string]*enforce.Machine
+	machines map[string]*enforce.Enforcer
 	pods     map[types.UID]*corev1.Pod
 	// users are the pods whose process runs on a CPU of a node.
 	users map[string]types.UID
@@ -59,7 +59,7 @@ type yard struct {
 func watchYard(t *testing.T, lab *harness.Env, nodes []*corev1.Node) *yard {
 	t.Helper()
 	y := &yard{
-		lab: lab, machines: map[string]*enforce.Machine{}, pods: map[types.UID]*corev1.Pod{}, users: map[string]types.UID{},
+		lab: lab, machines: map[string]*enforce.Enforcer{}, pods: map[types.UID]*corev1.Pod{}, users: map[string]types.UID{},
 		running: map[types.UID]*isolcpu.Assignment{}, bound: map[string]map[types.UID]bool{}, since: map[string]time.Time{},
 	}
 	for _, node := range nodes {

@@ -45,7 +45,7 @@ type world struct {
 	*testing.T
 	lab       *harness.Env
 	load      *load.Client
-	chronicle *audit.Chronicle
+	chronicle *audit.History
 	writes    writeLog
 	program   string
 	nodes     int

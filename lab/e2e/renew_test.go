@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/pkg/agent/publish"
 )
 
 var cycleCount = regexp.MustCompile(`(?m)^tutti_cycle_duration_seconds_count ([0-9]+)$`)

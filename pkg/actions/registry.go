@@ -10,24 +10,24 @@ import (
 )
 
 // BuiltIn returns every action a configuration may name.
-func BuiltIn() []framework.ActionMaker {
-	return []framework.ActionMaker{
+func BuiltIn() []framework.ActionRegistration {
+	return []framework.ActionRegistration{
 		{
 			Name:    allocate.Name,
 			Summary: "starts jobs whose minimum fits as a whole, in the order of the plugins; then places surplus members one by one",
-			Make:    func(*config.Reader) (framework.Action, error) { return allocate.New(), nil },
+			New:     func(*config.Reader) (framework.Action, error) { return allocate.New(), nil },
 		},
 		{
 			Name:      backfill.Name,
 			Summary:   "keeps large gangs from starving, by reservations, and lets short jobs run around them",
 			Arguments: backfill.Arguments(),
-			Make:      func(arguments *config.Reader) (framework.Action, error) { return backfill.New(arguments), nil },
+			New:       func(arguments *config.Reader) (framework.Action, error) { return backfill.New(arguments), nil },
 		},
 		{
 			Name:      preempt.Name,
 			Summary:   "evicts pods of lower priority where a job can then start as a whole",
 			Arguments: preempt.Arguments(),
-			Make: func(arguments *config.Reader) (framework.Action, error) {
+			New: func(arguments *config.Reader) (framework.Action, error) {
 				return preempt.New(preempt.ReadArguments(arguments)), nil
 			},
 		},

@@ -18,17 +18,17 @@ type Type string
 
 // The types.
 const (
-	WholeNumber  Type = "whole number"
-	TrueOrFalse  Type = "true or false"
-	TimeSpan     Type = "time span"
-	AnyText      Type = "text"
-	OneOfWords   Type = "one of"
-	ListOfTexts  Type = "list of texts"
-	ManyMappings Type = "list of mappings"
-	OneMapping   Type = "mapping"
+	IntType        Type = "whole number"
+	BoolType       Type = "true or false"
+	DurationType   Type = "time span"
+	StringType     Type = "text"
+	EnumType       Type = "one of"
+	StringListType Type = "list of texts"
+	MapListType    Type = "list of mappings"
+	MapType        Type = "mapping"
 )
 
-// Argument is one argument. Make one with the function for its type, then say Says, In, Or, Shaped, Needed and WithoutEffect of it.
+// Argument is one argument. Make one with the function for its type, then say Says, In, Or, Shaped, Needed and Ignored of it.
 type Argument struct {
 	// Name is what a file calls it.
 	Name string
@@ -43,82 +43,82 @@ type Argument struct {
 	Help string
 	// Required tells that it must be given.
 	Required bool
-	// Idle is why it has no effect, in words that follow a colon; empty when it has one. Who gives it is warned.
-	Idle string
+	// IgnoredReason is why it has no effect, in words that follow a colon; empty when it has one. Who gives it is warned.
+	IgnoredReason string
 	// Fields are what stands in a mapping, or in each of a list of mappings.
 	Fields List
 
-	least, most int64
-	span        time.Duration
-	words       []string
+	min, max int64
+	span     time.Duration
+	words    []string
 }
 
 // Int declares a whole number between least and most, both allowed.
 func Int(name string, def, least, most int64) Argument {
-	return Argument{Name: name, Type: WholeNumber, Default: strconv.FormatInt(def, 10), least: least, most: most}
+	return Argument{Name: name, Type: IntType, Default: strconv.FormatInt(def, 10), min: least, max: most}
 }
 
 // Bool declares a switch.
 func Bool(name string, def bool) Argument {
-	return Argument{Name: name, Type: TrueOrFalse, Default: strconv.FormatBool(def)}
+	return Argument{Name: name, Type: BoolType, Default: strconv.FormatBool(def)}
 }
 
 // Duration declares a time span that is not shorter than least.
 func Duration(name string, def, least time.Duration) Argument {
-	return Argument{Name: name, Type: TimeSpan, Default: spanText(def), span: least}
+	return Argument{Name: name, Type: DurationType, Default: spanText(def), span: least}
 }
 
 // Text declares a text; its owner says what it must look like, see Shaped.
-func Text(name, def string) Argument { return Argument{Name: name, Type: AnyText, Default: def} }
+func Text(name, def string) Argument { return Argument{Name: name, Type: StringType, Default: def} }
 
 // OneOf declares a choice of words.
 func OneOf(name, def string, words ...string) Argument {
-	return Argument{Name: name, Type: OneOfWords, Default: def, words: words}
+	return Argument{Name: name, Type: EnumType, Default: def, words: words}
 }
 
 // Texts declares a list of texts, which is empty unless given.
-func Texts(name string) Argument { return Argument{Name: name, Type: ListOfTexts} }
+func Texts(name string) Argument { return Argument{Name: name, Type: StringListType} }
 
 // Mappings declares a list of mappings, and Mapping one; the owner reads what stands in them, by their Fields.
 func Mappings(name string, fields ...Argument) Argument {
-	return Argument{Name: name, Type: ManyMappings, Fields: fields}
+	return Argument{Name: name, Type: MapListType, Fields: fields}
 }
 
 // Mapping declares a mapping; see Mappings.
 func Mapping(name string, fields ...Argument) Argument {
-	return Argument{Name: name, Type: OneMapping, Fields: fields}
+	return Argument{Name: name, Type: MapType, Fields: fields}
 }
 
-// Says sets what the argument does.
-func (a Argument) Says(help string) Argument { a.Help = help; return a }
+// WithHelp sets what the argument does.
+func (a Argument) WithHelp(help string) Argument { a.Help = help; return a }
 
-// In sets what a number counts.
-func (a Argument) In(unit string) Argument { a.Unit = unit; return a }
+// InUnit sets what a number counts.
+func (a Argument) InUnit(unit string) Argument { a.Unit = unit; return a }
 
-// Or sets words that may stand in place of a time span.
-func (a Argument) Or(words ...string) Argument { a.words = words; return a }
+// OrWord sets words that may stand in place of a time span.
+func (a Argument) OrWord(words ...string) Argument { a.words = words; return a }
 
-// Shaped sets what a text must look like.
-func (a Argument) Shaped(form string) Argument { a.Form = form; return a }
+// WithFormat sets what a text must look like.
+func (a Argument) WithFormat(form string) Argument { a.Form = form; return a }
 
-// Needed tells that the argument must be given.
-func (a Argument) Needed() Argument { a.Required = true; return a }
+// MarkRequired tells that the argument must be given.
+func (a Argument) MarkRequired() Argument { a.Required = true; return a }
 
-// WithoutEffect tells that the argument is understood, and why it does nothing: it comes with files of other schedulers.
-func (a Argument) WithoutEffect(why string) Argument { a.Idle = why; return a }
+// Ignored tells that the argument is understood, and why it does nothing: it comes with files of other schedulers.
+func (a Argument) Ignored(why string) Argument { a.IgnoredReason = why; return a }
 
 // Range returns the type with its unit and bounds: "whole number of gangs, 0 to 100", "own or all", "time span, at least 1ms".
 func (a Argument) Range() string {
 	switch {
-	case a.Type == OneOfWords:
+	case a.Type == EnumType:
 		return either(a.words)
-	case a.Type == WholeNumber:
+	case a.Type == IntType:
 		text := string(a.Type)
 		if a.Unit != "" {
 			text += " of " + a.Unit
 		}
-		return text + ", " + strconv.FormatInt(a.least, 10) + " to " + strconv.FormatInt(a.most, 10)
-	case a.Type == TimeSpan:
+		return text + ", " + strconv.FormatInt(a.min, 10) + " to " + strconv.FormatInt(a.max, 10)
+	case a.Type == DurationType:
 		text := string(a.Type) + " such as 90s or 10m"
 		if a.span > 0 {
 			text += ", at least " + spanText(a.span)

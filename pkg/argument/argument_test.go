@@ -11,14 +11,14 @@ import (
 
 func declared() argument.List {
 	return argument.List{
-		argument.Int("number", 3, 1, 9).In("gangs").Says("how many"),
+		argument.Int("number", 3, 1, 9).InUnit("gangs").WithHelp("how many"),
 		argument.Bool("switch", true),
 		argument.Duration("span", 90*time.Minute, time.Second),
-		argument.Duration("until", 10*time.Minute, 0).Or("never", "always"),
-		argument.Text("text", "a").Shaped("letters"),
+		argument.Duration("until", 10*time.Minute, 0).OrWord("never", "always"),
+		argument.Text("text", "a").WithFormat("letters"),
 		argument.OneOf("word", "one", "one", "two", "three"),
 		argument.Texts("texts"),
-		argument.Bool("old", false).WithoutEffect("nobody needs it"),
+		argument.Bool("old", false).Ignored("nobody needs it"),
 		argument.Mapping("inside", argument.Int("deep", 1, 0, 1)),
 	}
 }
@@ -75,7 +75,7 @@ func TestWhatIsOutOfRangeIsRefusedAndTheDefaultKept(t *testing.T) {
 
 func TestRequired(t *testing.T) {
 	reader := config.NewArguments("plugin x", nil).Reader()
-	argument.List{argument.Text("must", "").Needed()}.Read(reader)
+	argument.List{argument.Text("must", "").MarkRequired()}.Read(reader)
 	if got, want := fmt.Sprint(reader.Finish()), "plugin x: argument must is missing"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -58,8 +58,8 @@ func (l List) Read(r Reader) Values {
 		if a.Required {
 			r.Require(a.Name)
 		}
-		if a.Idle != "" {
-			r.Warn(a.Name, a.Idle)
+		if a.IgnoredReason != "" {
+			r.Warn(a.Name, a.IgnoredReason)
 		}
 		if len(a.Fields) == 0 {
 			values[a.Name] = a.read(r)
@@ -72,12 +72,12 @@ func (l List) Read(r Reader) Values {
 // one cannot happen.
 func (a Argument) read(r Reader) value {
 	switch a.Type {
-	case WholeNumber:
+	case IntType:
 		def, _ := strconv.ParseInt(a.Default, 10, 64)
-		return value{number: r.Int(a.Name, def, a.least, a.most)}
-	case TrueOrFalse:
+		return value{number: r.Int(a.Name, def, a.min, a.max)}
+	case BoolType:
 		return value{truth: r.Bool(a.Name, a.Default == "true")}
-	case TimeSpan:
+	case DurationType:
 		if len(a.words) > 0 {
 			if word := r.String(a.Name, a.Default); slices.Contains(a.words, word) {
 				return value{text: word}
@@ -85,9 +85,9 @@ func (a Argument) read(r Reader) value {
 		}
 		def, _ := time.ParseDuration(a.Default)
 		return value{span: r.Duration(a.Name, def, a.span)}
-	case OneOfWords:
+	case EnumType:
 		return value{text: r.OneOf(a.Name, a.Default, a.words...)}
-	case ListOfTexts:
+	case StringListType:
 		return value{texts: r.Texts(a.Name)}
 	default:
 		return value{text: r.String(a.Name, a.Default)}

@@ -7,30 +7,30 @@ import (
 // This file is Choose and Feasible said straightforwardly: everybody is asked about every node, nothing is remembered. It is
 // the measure that tests hold the rankings to; nobody else uses it.
 
-// afresh is everything about one task and all nodes.
-type afresh struct {
+// uncached is everything about one task and all nodes.
+type uncached struct {
 	candidates []*model.Node
-	checks     placement
+	checks     nodeQuery
 	scores     []int64
-	ruledOut   model.Tally
+	ruledOut   model.NodeDiagnosis
 }
 
-func (s *Session) askAfresh(task *model.Task) (all afresh, refused *model.Refusal) {
-	var static placement
-	if static.checks, refused = s.checks(task, Static); refused != nil {
+func (s *Session) evaluateUncached(task *model.Task) (all uncached, refused *model.Refusal) {
+	var static nodeQuery
+	if static.checks, refused = s.checks(task, NodeOnly); refused != nil {
 		return all, refused
 	}
 	for _, node := range s.Snapshot.Nodes {
-		refusal := node.Refused
+		refusal := node.Invalid
 		if refusal == nil {
 			refusal = static.check(node)
 		}
-		all.ruledOut.Count(refusal)
+		all.ruledOut.Add(refusal)
 		if refusal == nil {
 			all.candidates = append(all.candidates, node)
 		}
 	}
-	for _, scope := range []Scope{Local, Global} {
+	for _, scope := range []FilterScope{NodeWithPods, ClusterWide} {
 		checks, refused := s.checks(task, scope)
 		if refused != nil {
 			return all, refused
@@ -38,7 +38,7 @@ func (s *Session) askAfresh(task *model.Task) (all afresh, refused *model.Refusa
 		all.checks.checks = append(all.checks.checks, checks...)
 	}
 	all.scores = make([]int64, len(all.candidates))
-	for _, scope := range []Scope{Static, Local, Global} {
+	for _, scope := range []FilterScope{NodeOnly, NodeWithPods, ClusterWide} {
 		for _, score := range s.scores(task, scope, all.candidates) {
 			addScore(all.scores, score, all.candidates)
 		}
@@ -46,28 +46,28 @@ func (s *Session) askAfresh(task *model.Task) (all afresh, refused *model.Refusa
 	return all, nil
 }
 
-func (s *Session) chooseAfresh(
-	task *model.Task, room model.Room, within func(*model.Node) bool,
-) (best *model.Node, why *model.Tally) {
-	why = &model.Tally{}
-	all, refused := s.askAfresh(task)
+func (s *Session) chooseUncached(
+	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
+) (best *model.Node, why *model.NodeDiagnosis) {
+	why = &model.NodeDiagnosis{}
+	all, refused := s.evaluateUncached(task)
 	if len(s.Snapshot.Nodes) == 0 && refused == nil {
 		refused = noNodes()
 	}
 	if refused != nil {
-		why.CountAll(refused, len(s.Snapshot.Nodes))
+		why.AddN(refused, len(s.Snapshot.Nodes))
 		return nil, why
 	}
 	why.Merge(&all.ruledOut)
 	var bestScore int64
 	for i, node := range all.candidates {
 		refusal := all.checks.check(node)
-		if lacking := s.Snapshot.Dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-			if refusal = s.tellLack(task, node, lacking, room); refusal == nil {
+		if lacking := s.Snapshot.Dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
+			if refusal = s.explainShortage(task, node, lacking, room); refusal == nil {
 				refusal = s.lacking(lacking)
 			}
 		}
-		why.Count(refusal)
+		why.Add(refusal)
 		if refusal == nil && (within == nil || within(node)) && (best == nil || all.scores[i] > bestScore) {
 			best, bestScore = node, all.scores[i]
 		}
@@ -75,13 +75,13 @@ func (s *Session) chooseAfresh(
 	return best, why
 }
 
-func (s *Session) feasibleAfresh(task *model.Task, room model.Room) (nodes []*model.Node) {
-	all, refused := s.askAfresh(task)
+func (s *Session) feasibleUncached(task *model.Task, room model.CapacityKind) (nodes []*model.Node) {
+	all, refused := s.evaluateUncached(task)
 	if refused != nil {
 		return nil
 	}
 	for _, node := range all.candidates {
-		if node.Lacking(task.Request, room) < 0 && all.checks.check(node) == nil {
+		if node.InsufficientResource(task.Request, room) < 0 && all.checks.check(node) == nil {
 			nodes = append(nodes, node)
 		}
 	}

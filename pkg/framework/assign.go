@@ -5,10 +5,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// assign asks for the isolated CPUs that a task is given on a node, and writes them down as the pod is to have them.
-func (s *Session) assign(op *operation, task *model.Task, node *model.Node) *model.Refusal {
+// allocateCPUs asks for the isolated CPUs that a task is given on a node, and writes them down as the pod is to have them.
+func (s *Session) allocateCPUs(op *operation, task *model.Task, node *model.Node) *model.Refusal {
 	for _, assigner := range s.slots.assign {
-		assigned, refusal := assigner.Assign(task, node)
+		assigned, refusal := assigner.AllocateCPUs(task, node)
 		if refusal != nil {
 			return refusal
 		}
@@ -31,17 +31,17 @@ func (s *Session) assign(op *operation, task *model.Task, node *model.Node) *mod
 // bindOf is the decision about a task that an operation has placed.
 func (s *Session) bindOf(op *operation) model.Bind {
 	return model.Bind{
-		Pod: op.task.PodRef, Node: op.task.Node, Prepare: op.prepare, Binder: s.binder(op.task), Isolated: op.isolation,
+		Pod: op.task.PodRef, Node: op.task.Node, NeedsPreBind: op.prepare, Binder: s.binder(op.task), Isolated: op.isolation,
 	}
 }
 
-// tellLack returns the refusal of a node that lacks one resource, in more words if somebody has them.
-func (s *Session) tellLack(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal {
+// explainShortage returns the refusal of a node that lacks one resource, in more words if somebody has them.
+func (s *Session) explainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal {
 	if position <= model.Pods {
 		return nil
 	}
 	for _, assigner := range s.slots.assign {
-		if refusal := assigner.TellLack(task, node, position, room); refusal != nil {
+		if refusal := assigner.ExplainShortage(task, node, position, room); refusal != nil {
 			return refusal
 		}
 	}

@@ -15,17 +15,19 @@ type dealer struct{ binder string }
 
 func (dealer) Name() string { return "dealer" }
 
-func (dealer) Assign(_ *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
+func (dealer) AllocateCPUs(_ *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
 	held := node.HeldCPUs(false)
 	for id := range 4 {
 		if !held.Has(id) {
-			return &isolated.Assignment{Version: 1, CPUs: isolated.Of(id)}, nil
+			return &isolated.Assignment{Version: 1, CPUs: isolated.NewCPUSet(id)}, nil
 		}
 	}
 	return nil, no("all are held")
 }
 
-func (dealer) TellLack(*model.Task, *model.Node, int, model.Room) *model.Refusal { return nil }
+func (dealer) ExplainShortage(*model.Task, *model.Node, int, model.CapacityKind) *model.Refusal {
+	return nil
+}
 
 func (d dealer) BinderOf(*model.Task) string { return d.binder }
 
@@ -41,9 +43,9 @@ func TestAssignedIsUndone(t *testing.T) {
 	node, before := snapshot.Nodes[0], dump(snapshot)
 	held := func() string { return node.HeldCPUs(false).String() }
 	s.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(job.Tasks[0], node)
+		statement.Allocate(job.Tasks[0], node)
 		s.Try(func(inner *Statement) *model.Refusal {
-			inner.Place(job.Tasks[1], node)
+			inner.Allocate(job.Tasks[1], node)
 			if held() != "0-1" {
 				t.Errorf("%q are held by two", held())
 			}
@@ -58,11 +60,11 @@ func TestAssignedIsUndone(t *testing.T) {
 		t.Errorf("%q are held, and nothing has happened", held())
 	}
 	s.Try(func(statement *Statement) *model.Refusal {
-		statement.Promise(job.Tasks[2], node)
+		statement.Pipeline(job.Tasks[2], node)
 		if held() != "" {
 			t.Errorf("%q are held by a promise", held())
 		}
-		return statement.Place(job.Tasks[0], node)
+		return statement.Allocate(job.Tasks[0], node)
 	})
 	if len(decided) != 1 || len(decided[0].Binds) != 1 {
 		t.Fatalf("decided %+v", decided)
@@ -79,7 +81,7 @@ func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 	job := join(snapshot, "a", 1, 1, model.Resources{1})
 	job.Tasks[0].Pod = &corev1.Pod{}
 	s := Open(snapshot, profileOf(dealer{binder: "webhook"}), Options{Verify: true})
-	refusal := s.Try(func(statement *Statement) *model.Refusal { return statement.Place(job.Tasks[0], snapshot.Nodes[0]) })
+	refusal := s.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(job.Tasks[0], snapshot.Nodes[0]) })
 	if refusal == nil || refusal.Code != model.NodesFiltered || job.Tasks[0].Isolated != nil {
 		t.Errorf("%v, with %v", refusal, job.Tasks[0].Isolated)
 	}
@@ -88,9 +90,9 @@ func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 // touchy panics as soon as a task is placed.
 type touchy struct{ named }
 
-func (touchy) TaskPlaced(*model.Task)                 { panic("touched") }
-func (touchy) TaskEvicted(*model.Task)                {}
-func (touchy) TaskUndone(*model.Task, model.Position) {}
+func (touchy) OnAllocate(*model.Task)                    { panic("touched") }
+func (touchy) OnEvict(*model.Task)                       {}
+func (touchy) OnDeallocate(*model.Task, model.Placement) {}
 
 // TestAssignedIsAbandoned: a panic takes CPUs back as undo does.
 func TestAssignedIsAbandoned(t *testing.T) {
@@ -99,10 +101,10 @@ func TestAssignedIsAbandoned(t *testing.T) {
 	job.Tasks[0].Pod = &corev1.Pod{}
 	profile := profileOf(dealer{}, touchy{"touchy"})
 	profile.Actions = []Action{&counting{act: func(s *Session) {
-		s.Try(func(statement *Statement) *model.Refusal { return statement.Place(job.Tasks[0], snapshot.Nodes[0]) })
+		s.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(job.Tasks[0], snapshot.Nodes[0]) })
 	}}}
 	before := dump(snapshot)
-	Run(snapshot, profile, Options{Caught: func(Caught) {}})
+	Run(snapshot, profile, Options{OnPanic: func(RecoveredPanic) {}})
 	if dump(snapshot) != before || job.Tasks[0].Isolated != nil {
 		t.Errorf("a pending task is given %v", job.Tasks[0].Isolated)
 	}

@@ -10,35 +10,35 @@ import (
 	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
-// PluginMaker is a plugin that a configuration may name.
-type PluginMaker struct {
+// PluginRegistration is a plugin that a configuration may name.
+type PluginRegistration struct {
 	Name string
 	// Summary is what it says, in half a sentence, and Arguments all that it reads.
 	Summary   string
 	Arguments argument.List
-	// Make reads the arguments, once per configuration, and returns what makes the plugin for each session. Arguments
+	// New reads the arguments, once per configuration, and returns what makes the plugin for each session. Arguments
 	// that are no good are the reader's to report; an error says that the plugin cannot be built at all.
-	Make func(arguments *config.Reader) (Factory, error)
+	New func(arguments *config.Reader) (Factory, error)
 }
 
-// ActionMaker is an action that a configuration may name.
-type ActionMaker struct {
+// ActionRegistration is an action that a configuration may name.
+type ActionRegistration struct {
 	Name string
 	// Summary is what it does, in half a sentence, and Arguments all that it reads.
 	Summary   string
 	Arguments argument.List
-	// Make reads the arguments and returns the action; errors as in PluginMaker.
-	Make func(arguments *config.Reader) (Action, error)
+	// New reads the arguments and returns the action; errors as in PluginRegistration.
+	New func(arguments *config.Reader) (Action, error)
 }
 
-// Catalogue is what this build of the scheduler has to offer.
-type Catalogue struct {
-	Actions []ActionMaker
-	Plugins []PluginMaker
+// Registry is what this build of the scheduler has to offer.
+type Registry struct {
+	Actions []ActionRegistration
+	Plugins []PluginRegistration
 }
 
-// Known returns the names in the catalogue, for the decoder.
-func (c *Catalogue) Known() config.Known {
+// Names returns the names in the catalogue, for the decoder.
+func (c *Registry) Names() config.Known {
 	var known config.Known
 	for _, maker := range c.Actions {
 		known.Actions = append(known.Actions, maker.Name)
@@ -51,8 +51,8 @@ func (c *Catalogue) Known() config.Known {
 
 // Read decodes a configuration and makes the profile that it asks for; the name of the file appears in messages. The error joins
 // everything that is wrong, by line; see config.Errors. Warnings come with both.
-func (c *Catalogue) Read(file string, data []byte) (*Profile, []config.Warning, error) {
-	configuration, warnings, undecoded := config.DecodePart(file, data, c.Known())
+func (c *Registry) Read(file string, data []byte) (*Profile, []config.Warning, error) {
+	configuration, warnings, undecoded := config.DecodePart(file, data, c.Names())
 	if configuration == nil {
 		return nil, warnings, undecoded
 	}
@@ -63,23 +63,23 @@ func (c *Catalogue) Read(file string, data []byte) (*Profile, []config.Warning, 
 	if err := config.Join(append(b.errs, undecoded)...); err != nil {
 		return nil, warnings, err
 	}
-	return profile, warnings, profile.checkIdle(configuration)
+	return profile, warnings, profile.checkUnused(configuration)
 }
 
 // Build makes the profile that the configuration asks for. The error joins everything that is wrong, each with its file
 // and line: an argument that is unknown or no good, and a plugin that, with what is disabled, takes part in nothing.
-func (c *Catalogue) Build(configuration *config.Configuration) (*Profile, error) {
+func (c *Registry) Build(configuration *config.Configuration) (*Profile, error) {
 	b := &build{catalogue: c}
 	profile := b.profile(configuration)
 	if err := config.Join(b.errs...); err != nil {
 		return nil, err
 	}
-	return profile, profile.checkIdle(configuration)
+	return profile, profile.checkUnused(configuration)
 }
 
 // build is one profile in the making.
 type build struct {
-	catalogue *Catalogue
+	catalogue *Registry
 	// part tells that something is wrong already, so that names may be unknown which somebody else has reported.
 	part     bool
 	errs     []error
@@ -95,7 +95,7 @@ func (b *build) profile(configuration *config.Configuration) *Profile {
 	for _, tier := range configuration.Tiers {
 		var members Tier
 		for _, entry := range tier.Plugins {
-			members = append(members, Member{New: b.plugin(entry), Disabled: entry.Disable})
+			members = append(members, TierPlugin{Factory: b.plugin(entry), Disabled: entry.Disable})
 		}
 		profile.Tiers = append(profile.Tiers, members)
 	}
@@ -106,12 +106,12 @@ func (b *build) action(step config.Action) Action {
 	for _, maker := range b.catalogue.Actions {
 		if maker.Name == step.Name {
 			reader := step.Arguments.Reader()
-			action, err := maker.Make(reader)
-			b.finish(step.Position, "action "+step.Name, reader, err)
+			action, err := maker.New(reader)
+			b.recordResult(step.Position, "action "+step.Name, reader, err)
 			return action
 		}
 	}
-	b.unknown(step.Position, "action", step.Name)
+	b.unknownName(step.Position, "action", step.Name)
 	return nil
 }
 
@@ -119,17 +119,17 @@ func (b *build) plugin(entry config.Plugin) Factory {
 	for _, maker := range b.catalogue.Plugins {
 		if maker.Name == entry.Name {
 			reader := entry.Arguments.Reader()
-			factory, err := maker.Make(reader)
-			b.finish(entry.Position, "plugin "+entry.Name, reader, err)
+			factory, err := maker.New(reader)
+			b.recordResult(entry.Position, "plugin "+entry.Name, reader, err)
 			return factory
 		}
 	}
-	b.unknown(entry.Position, "plugin", entry.Name)
+	b.unknownName(entry.Position, "plugin", entry.Name)
 	return nil
 }
 
-// finish keeps what was said about one action or plugin; err is that it cannot be made at all.
-func (b *build) finish(at config.Position, owner string, reader *config.Reader, err error) {
+// recordResult keeps what was said about one action or plugin; err is that it cannot be made at all.
+func (b *build) recordResult(at config.Position, owner string, reader *config.Reader, err error) {
 	if err != nil {
 		b.errs = append(b.errs, &config.Error{Position: at, Text: fmt.Sprintf("%s: %v", owner, err), Cause: err})
 	}
@@ -137,15 +137,15 @@ func (b *build) finish(at config.Position, owner string, reader *config.Reader, 
 	b.warnings = append(b.warnings, reader.Warnings()...)
 }
 
-func (b *build) unknown(at config.Position, noun, name string) {
+func (b *build) unknownName(at config.Position, noun, name string) {
 	if !b.part {
 		b.errs = append(b.errs, &config.Error{Position: at, Text: fmt.Sprintf("unknown %s %q", noun, name)})
 	}
 }
 
-func (p *Profile) checkIdle(configuration *config.Configuration) error {
+func (p *Profile) checkUnused(configuration *config.Configuration) error {
 	var errs []error
-	idle := p.Idle()
+	idle := p.UnusedPlugins()
 	for _, tier := range configuration.Tiers {
 		for _, entry := range tier.Plugins {
 			for _, name := range idle {

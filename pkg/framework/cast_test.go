@@ -24,29 +24,29 @@ type everything struct {
 
 func (e everything) note(what string) { *e.asked = append(*e.asked, string(e.named)+" "+what) }
 
-func (e everything) CompareQueues(*model.Queue, *model.Queue) int { e.note("queueOrder"); return 0 }
-func (e everything) CompareJobs(*model.Job, *model.Job) int       { e.note("jobOrder"); return 0 }
-func (e everything) CompareTasks(*model.Task, *model.Task) int    { e.note("taskOrder"); return 0 }
-func (e everything) ValidateJob(*model.Job) *model.Refusal        { e.note("jobValid"); return nil }
-func (e everything) LimitQueue(*model.Queue) *model.Refusal       { e.note("queueLimit"); return nil }
-func (e everything) GateJob(*model.Job, Standing) *model.Refusal  { e.note("jobGate"); return nil }
-func (e everything) TaskPlaced(*model.Task)                       { e.note("observe") }
-func (e everything) TaskEvicted(*model.Task)                      { e.note("observe") }
-func (e everything) TaskUndone(*model.Task, model.Position)       { e.note("observe") }
-func (e everything) OpenSession(*Session)                         { e.note("openSession") }
-func (e everything) CloseSession(*Session)                        { e.note("closeSession") }
+func (e everything) CompareQueues(*model.Queue, *model.Queue) int  { e.note("queueOrder"); return 0 }
+func (e everything) CompareJobs(*model.Job, *model.Job) int        { e.note("jobOrder"); return 0 }
+func (e everything) CompareTasks(*model.Task, *model.Task) int     { e.note("taskOrder"); return 0 }
+func (e everything) ValidateJob(*model.Job) *model.Refusal         { e.note("jobValid"); return nil }
+func (e everything) Overused(*model.Queue) *model.Refusal          { e.note("queueLimit"); return nil }
+func (e everything) JobReady(*model.Job, Readiness) *model.Refusal { e.note("jobGate"); return nil }
+func (e everything) OnAllocate(*model.Task)                        { e.note("observe") }
+func (e everything) OnEvict(*model.Task)                           { e.note("observe") }
+func (e everything) OnDeallocate(*model.Task, model.Placement)     { e.note("observe") }
+func (e everything) OpenSession(*Session)                          { e.note("openSession") }
+func (e everything) CloseSession(*Session)                         { e.note("closeSession") }
 
-func (e everything) FilterFor(*model.Task, Scope) ([]NodeCheck, *model.Refusal) {
+func (e everything) PreFilter(*model.Task, FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	e.note("nodeFilter")
 	return nil, nil
 }
 
-func (e everything) ScoresFor(*model.Task, Scope, []*model.Node) []NodeScore {
+func (e everything) PreScore(*model.Task, FilterScope, []*model.Node) []NodeScore {
 	e.note("nodeScore")
 	return nil
 }
 
-func (e everything) PickVictims(Purpose, *model.Job, []Unit) ([]Unit, bool) {
+func (e everything) FilterVictims(EvictionPurpose, *model.Job, []EvictionUnit) ([]EvictionUnit, bool) {
 	e.note("victims")
 	return nil, false
 }
@@ -58,30 +58,30 @@ func (e everything) Reserve(*model.Task, *model.Node) (bool, *model.Refusal) {
 func (e everything) Unreserve(*model.Task)       { e.note("unreserve") }
 func (e everything) BinderOf(*model.Task) string { e.note("bind"); return "" }
 
-func (everything) ReviewVictims(*model.Job, []Proposal) ([]Objection, *model.Refusal) {
+func (everything) ProcessPreemption(*model.Job, []NodeVictims) ([]VictimRejection, *model.Refusal) {
 	return nil, nil
 }
 
 var (
-	_ Reserver       = everything{}
-	_ Binder         = everything{}
-	_ QueueOrderer   = everything{}
-	_ JobOrderer     = everything{}
-	_ TaskOrderer    = everything{}
-	_ JobValidator   = everything{}
-	_ QueueLimiter   = everything{}
-	_ JobGate        = everything{}
-	_ NodeFilter     = everything{}
-	_ NodeScorer     = everything{}
-	_ VictimPicker   = everything{}
-	_ VictimReviewer = everything{}
-	_ Observer       = everything{}
-	_ SessionOpener  = everything{}
-	_ SessionCloser  = everything{}
+	_ Reserver           = everything{}
+	_ Binder             = everything{}
+	_ QueueOrderer       = everything{}
+	_ JobOrderer         = everything{}
+	_ TaskOrderer        = everything{}
+	_ JobValidator       = everything{}
+	_ QueueCapacity      = everything{}
+	_ JobReadiness       = everything{}
+	_ NodeFilter         = everything{}
+	_ NodeScorer         = everything{}
+	_ VictimFilter       = everything{}
+	_ PreemptionExtender = everything{}
+	_ EventHandler       = everything{}
+	_ SessionOpener      = everything{}
+	_ SessionCloser      = everything{}
 )
 
 // always returns the same plugin for every session.
-func always(plugin Plugin) Member { return Member{New: func() Plugin { return plugin }} }
+func always(plugin Plugin) TierPlugin { return TierPlugin{Factory: func() Plugin { return plugin }} }
 
 func profileOf(plugins ...Plugin) *Profile {
 	var tier Tier
@@ -94,7 +94,7 @@ func profileOf(plugins ...Plugin) *Profile {
 // minimum gates and validates nothing but the count.
 type minimum struct{ named }
 
-func (minimum) GateJob(job *model.Job, standing Standing) *model.Refusal {
+func (minimum) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	if has := job.Count(standing.Counts); has < int(job.MinMember) {
 		return &model.Refusal{Code: model.NotEnoughMembers, Needs: int64(job.MinMember), Has: int64(has)}
 	}
@@ -108,7 +108,7 @@ func house(rooms ...int64) *model.Snapshot {
 	for i, room := range rooms {
 		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
 			Name: fmt.Sprintf("n%d", i), Allocatable: model.Resources{room, 0, 0, 0}, Idle: model.Resources{room, 0, 0, 0},
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	return snapshot
@@ -133,7 +133,7 @@ func dump(snapshot *model.Snapshot) string {
 	for _, node := range snapshot.Nodes {
 		fmt.Fprintf(&b, "%s:", node.Name)
 		for i := range 6 {
-			fmt.Fprintf(&b, " %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Promised.At(i))
+			fmt.Fprintf(&b, " %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Pipelined.At(i))
 		}
 		for _, task := range node.Tasks {
 			fmt.Fprintf(&b, " %s", task.UID)
@@ -142,7 +142,7 @@ func dump(snapshot *model.Snapshot) string {
 	}
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.Tasks {
-			fmt.Fprintf(&b, "%s %+v\n", task.UID, task.Position)
+			fmt.Fprintf(&b, "%s %+v\n", task.UID, task.Placement)
 		}
 	}
 	return b.String()

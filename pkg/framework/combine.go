@@ -31,21 +31,21 @@ func firstRefusal[P any](plugins []P, ask func(P) *model.Refusal) *model.Refusal
 // firstDecidedTier is the rule of victims: the intersection of the answers inside a tier; the first tier in which
 // somebody decided is final, also when its answer is nobody. When all abstain nobody may go.
 func firstDecidedTier(
-	tiers [][]VictimPicker, purpose Purpose, preemptor *model.Job, units []Unit,
-) (picked []Unit, decided bool) {
+	tiers [][]VictimFilter, purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit,
+) (picked []EvictionUnit, decided bool) {
 	for _, tier := range tiers {
 		left := slices.Clone(units)
 		for _, picker := range tier {
-			answer, has := picker.PickVictims(purpose, preemptor, slices.Clone(units))
+			answer, has := picker.FilterVictims(purpose, preemptor, slices.Clone(units))
 			if !has {
 				continue
 			}
 			decided = true
-			chosen := map[unitKey]bool{}
+			chosen := map[evictionUnitKey]bool{}
 			for i := range answer {
 				chosen[keyOf(&answer[i])] = true
 			}
-			left = slices.DeleteFunc(left, func(unit Unit) bool { return !chosen[keyOf(&unit)] })
+			left = slices.DeleteFunc(left, func(unit EvictionUnit) bool { return !chosen[keyOf(&unit)] })
 		}
 		if decided {
 			return left, true
@@ -54,10 +54,10 @@ func firstDecidedTier(
 	return nil, false
 }
 
-// firstToObject is the rule of reviewers: yes when all say yes, else what the first says that does not.
-func firstToObject(reviewers []VictimReviewer, preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
+// firstRejection is the rule of reviewers: yes when all say yes, else what the first says that does not.
+func firstRejection(reviewers []PreemptionExtender, preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal) {
 	for _, reviewer := range reviewers {
-		objections, refusal := reviewer.ReviewVictims(preemptor, slices.Clone(proposals))
+		objections, refusal := reviewer.ProcessPreemption(preemptor, slices.Clone(proposals))
 		if len(objections) > 0 || refusal != nil {
 			return objections, refusal
 		}
@@ -65,15 +65,15 @@ func firstToObject(reviewers []VictimReviewer, preemptor *model.Job, proposals [
 	return nil, nil
 }
 
-// unitKey tells units apart: a task is in one unit only, but for a job's whole.
-type unitKey struct {
+// evictionUnitKey tells units apart: a task is in one unit only, but for a job's whole.
+type evictionUnitKey struct {
 	job   *model.Job
 	first *model.Task
 	whole bool
 }
 
-func keyOf(unit *Unit) unitKey {
-	key := unitKey{job: unit.Job, whole: unit.Whole}
+func keyOf(unit *EvictionUnit) evictionUnitKey {
+	key := evictionUnitKey{job: unit.Job, whole: unit.WholeGang}
 	if len(unit.Tasks) > 0 {
 		key.first = unit.Tasks[0]
 	}
@@ -82,7 +82,7 @@ func keyOf(unit *Unit) unitKey {
 
 // normalize brings raw scores to 0…100 over all of them, in place.
 func normalize(raw []int64, how Normalization) {
-	if len(raw) == 0 || how == AsIs {
+	if len(raw) == 0 || how == NormalizeNone {
 		return
 	}
 	low, high := slices.Min(raw), slices.Max(raw)
@@ -94,17 +94,17 @@ func normalize(raw []int64, how Normalization) {
 func normalized(score, low, high int64, how Normalization) int64 {
 	const full = 100
 	switch how {
-	case ByMax:
+	case NormalizeByMax:
 		if high <= 0 {
 			return 0
 		}
 		return full * score / high
-	case Reversed:
+	case NormalizeReversed:
 		if high <= 0 {
 			return full
 		}
 		return full - full*score/high
-	case ByRange:
+	case NormalizeMinMax:
 		if high == low {
 			return 0
 		}

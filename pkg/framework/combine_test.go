@@ -93,11 +93,11 @@ func (s says) answer() *model.Refusal {
 	return nil
 }
 
-func (s says) ValidateJob(*model.Job) *model.Refusal       { return s.answer() }
-func (s says) LimitQueue(*model.Queue) *model.Refusal      { return s.answer() }
-func (s says) GateJob(*model.Job, Standing) *model.Refusal { return s.answer() }
-func (s says) FilterFor(*model.Task, Scope) ([]NodeCheck, *model.Refusal) {
-	return []NodeCheck{func(*model.Node) *model.Refusal { return s.answer() }}, nil
+func (s says) ValidateJob(*model.Job) *model.Refusal         { return s.answer() }
+func (s says) Overused(*model.Queue) *model.Refusal          { return s.answer() }
+func (s says) JobReady(*model.Job, Readiness) *model.Refusal { return s.answer() }
+func (s says) PreFilter(*model.Task, FilterScope) ([]NodeFilterFunc, *model.Refusal) {
+	return []NodeFilterFunc{func(*model.Node) *model.Refusal { return s.answer() }}, nil
 }
 
 // TestFirstRefusal: yes when all say yes, else the first no in tier order, at each of the four points.
@@ -117,15 +117,15 @@ func TestFirstRefusal(t *testing.T) {
 		snapshot := house(1)
 		job := join(snapshot, "a", 1, 1, nil)
 		session := Open(snapshot, profile, Options{})
-		_, tally := session.Choose(job.Tasks[0], model.IdleRoom, nil)
+		_, tally := session.SelectNode(job.Tasks[0], model.Idle, nil)
 		filter := ""
 		if tally != nil {
 			filter = tally.Causes()[0].Detail
 		}
 		for point, got := range map[string]string{
 			"validator": session.ValidateJob(job).String(),
-			"limiter":   session.LimitQueue(nil).String(),
-			"gate":      session.GateJob(job, WithPlaced).String(),
+			"limiter":   session.QueueOverused(nil).String(),
+			"gate":      session.JobReady(job, Ready).String(),
 			"filter":    filter,
 		} {
 			if got != want {
@@ -138,7 +138,7 @@ func TestFirstRefusal(t *testing.T) {
 // TestFoundWrongComesFirst: what the live state found wrong with a job is said before any plugin is asked.
 func TestFoundWrongComesFirst(t *testing.T) {
 	session := Open(house(), profileOf(says{"p", true}), Options{})
-	if got := session.ValidateJob(&model.Job{Refused: no("Found")}); got.Code != "Found" {
+	if got := session.ValidateJob(&model.Job{Invalid: no("Found")}); got.Code != "Found" {
 		t.Fatalf("got %v", got)
 	}
 }
@@ -150,11 +150,11 @@ type picker struct {
 	abstain bool
 }
 
-func (p picker) PickVictims(_ Purpose, _ *model.Job, units []Unit) ([]Unit, bool) {
+func (p picker) FilterVictims(_ EvictionPurpose, _ *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
 	if p.abstain {
 		return units, false
 	}
-	var picked []Unit
+	var picked []EvictionUnit
 	for _, i := range p.picks {
 		picked = append(picked, units[i])
 	}
@@ -166,9 +166,9 @@ func (p picker) PickVictims(_ Purpose, _ *model.Job, units []Unit) ([]Unit, bool
 // somebody decided is final, also when nobody is left.
 func TestFirstDecidedTier(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var units []Unit
+		var units []EvictionUnit
 		for i := range 4 {
-			units = append(units, Unit{Job: &model.Job{UID: types.UID(fmt.Sprint(i))}})
+			units = append(units, EvictionUnit{Job: &model.Job{UID: types.UID(fmt.Sprint(i))}})
 		}
 		var tiers []Tier
 		var want []int
@@ -191,8 +191,8 @@ func TestFirstDecidedTier(t *testing.T) {
 			tiers = append(tiers, tier)
 		}
 		var got []int
-		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(Preempt, &model.Job{Priority: 1}, units) {
-			got = append(got, slices.IndexFunc(units, func(u Unit) bool { return u.Job == unit.Job }))
+		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(ForPreemption, &model.Job{Priority: 1}, units) {
+			got = append(got, slices.IndexFunc(units, func(u EvictionUnit) bool { return u.Job == unit.Job }))
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("picked %v, want %v", got, want)
@@ -202,7 +202,7 @@ func TestFirstDecidedTier(t *testing.T) {
 
 // TestVictimTiers names the cases that matter most.
 func TestVictimTiers(t *testing.T) {
-	units := []Unit{{Job: &model.Job{UID: "a"}}, {Job: &model.Job{UID: "b"}}}
+	units := []EvictionUnit{{Job: &model.Job{UID: "a"}}, {Job: &model.Job{UID: "b"}}}
 	nobody, first, abstains := picker{"nobody", nil, false}, picker{"first", []int{0}, false}, picker{"abstains", nil, true}
 	for name, c := range map[string]struct {
 		tiers [][]picker
@@ -224,7 +224,7 @@ func TestVictimTiers(t *testing.T) {
 				}
 				profile.Tiers = append(profile.Tiers, members)
 			}
-			if got := Open(house(), profile, Options{}).Victims(Preempt, &model.Job{Priority: 1}, units); len(got) != c.want {
+			if got := Open(house(), profile, Options{}).Victims(ForPreemption, &model.Job{Priority: 1}, units); len(got) != c.want {
 				t.Errorf("%d units, want %d", len(got), c.want)
 			}
 		})
@@ -235,9 +235,9 @@ func TestVictimTiers(t *testing.T) {
 // says.
 func TestNormalize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		how := rapid.SampledFrom([]Normalization{ByMax, Reversed, ByRange}).Draw(t, "how")
+		how := rapid.SampledFrom([]Normalization{NormalizeByMax, NormalizeReversed, NormalizeMinMax}).Draw(t, "how")
 		lowest := int64(0)
-		if how == ByRange {
+		if how == NormalizeMinMax {
 			lowest = -1 << 50
 		}
 		raw := rapid.SliceOfN(rapid.Int64Range(lowest, 1<<50), 1, 6).Draw(t, "raw")
@@ -248,7 +248,7 @@ func TestNormalize(t *testing.T) {
 				t.Fatalf("%d became %d", raw[i], got[i])
 			}
 			for j := range raw {
-				if order := (got[i] - got[j]) * int64(sign(int(raw[i]-raw[j]))); how != Reversed && order < 0 || how == Reversed && order > 0 {
+				if order := (got[i] - got[j]) * int64(sign(int(raw[i]-raw[j]))); how != NormalizeReversed && order < 0 || how == NormalizeReversed && order > 0 {
 					t.Fatalf("%d and %d became %d and %d", raw[i], raw[j], got[i], got[j])
 				}
 			}
@@ -261,15 +261,15 @@ func TestNormalizeEnds(t *testing.T) {
 		how       Normalization
 		raw, want []int64
 	}{
-		"as is":              {AsIs, []int64{3, 7}, []int64{3, 7}},
-		"by max":             {ByMax, []int64{0, 5, 10}, []int64{0, 50, 100}},
-		"by max, all zero":   {ByMax, []int64{0, 0}, []int64{0, 0}},
-		"rounded down":       {ByMax, []int64{1, 3}, []int64{33, 100}},
-		"reversed":           {Reversed, []int64{0, 5, 10}, []int64{100, 50, 0}},
-		"reversed, all zero": {Reversed, []int64{0, 0}, []int64{100, 100}},
-		"by range":           {ByRange, []int64{-10, 0, 10}, []int64{0, 50, 100}},
-		"by range, equal":    {ByRange, []int64{7, 7}, []int64{0, 0}},
-		"none":               {ByMax, nil, nil},
+		"as is":              {NormalizeNone, []int64{3, 7}, []int64{3, 7}},
+		"by max":             {NormalizeByMax, []int64{0, 5, 10}, []int64{0, 50, 100}},
+		"by max, all zero":   {NormalizeByMax, []int64{0, 0}, []int64{0, 0}},
+		"rounded down":       {NormalizeByMax, []int64{1, 3}, []int64{33, 100}},
+		"reversed":           {NormalizeReversed, []int64{0, 5, 10}, []int64{100, 50, 0}},
+		"reversed, all zero": {NormalizeReversed, []int64{0, 0}, []int64{100, 100}},
+		"by range":           {NormalizeMinMax, []int64{-10, 0, 10}, []int64{0, 50, 100}},
+		"by range, equal":    {NormalizeMinMax, []int64{7, 7}, []int64{0, 0}},
+		"none":               {NormalizeByMax, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			normalize(c.raw, c.how)
@@ -283,14 +283,14 @@ func TestNormalizeEnds(t *testing.T) {
 // reviewer says one thing of every plan, and spoils the list it is given.
 type reviewer struct {
 	named
-	objections []Objection
+	objections []VictimRejection
 	refusal    *model.Refusal
 	asked      *[]string
 }
 
-func (r reviewer) ReviewVictims(_ *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
+func (r reviewer) ProcessPreemption(_ *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal) {
 	*r.asked = append(*r.asked, fmt.Sprintf("%s:%d", r.named, len(proposals[0].Victims)))
-	proposals[0] = Proposal{}
+	proposals[0] = NodeVictims{}
 	return r.objections, r.refusal
 }
 
@@ -298,7 +298,7 @@ func (r reviewer) ReviewVictims(_ *model.Job, proposals []Proposal) ([]Objection
 func TestReviewersMustAllAgree(t *testing.T) {
 	var asked []string
 	agrees := reviewer{named: "agrees", asked: &asked}
-	objects := reviewer{named: "objects", objections: []Objection{{By: "me"}}, asked: &asked}
+	objects := reviewer{named: "objects", objections: []VictimRejection{{By: "me"}}, asked: &asked}
 	refuses := reviewer{named: "refuses", refusal: no("No"), asked: &asked}
 	for _, c := range []struct {
 		reviewers []Plugin
@@ -313,10 +313,10 @@ func TestReviewersMustAllAgree(t *testing.T) {
 	} {
 		asked = nil
 		session := Open(house(), profileOf(c.reviewers...), Options{})
-		if got := session.Reviewed(); got != (len(c.reviewers) > 0) {
+		if got := session.HasPreemptionExtender(); got != (len(c.reviewers) > 0) {
 			t.Errorf("%s: Reviewed() is %t", c.asked, got)
 		}
-		objections, refusal := session.Review(&model.Job{}, []Proposal{{Victims: make([]*model.Task, 1)}})
+		objections, refusal := session.ProcessPreemption(&model.Job{}, []NodeVictims{{Victims: make([]*model.Task, 1)}})
 		by := ""
 		for _, o := range objections {
 			by += o.By
@@ -333,12 +333,12 @@ type fleeting struct {
 	of types.UID
 }
 
-func (f fleeting) Fleeting(task *model.Task) bool { return task.UID == f.of }
+func (f fleeting) IsTransient(task *model.Task) bool { return task.UID == f.of }
 
 func TestOneFleetingFilterIsEnough(t *testing.T) {
 	a, b := &model.Task{PodRef: model.PodRef{UID: "a"}}, &model.Task{PodRef: model.PodRef{UID: "b"}}
 	session := Open(house(), profileOf(says{}, fleeting{of: "a"}), Options{})
-	if !session.Fleeting(a) || session.Fleeting(b) {
-		t.Errorf("a %t, b %t, want a alone", session.Fleeting(a), session.Fleeting(b))
+	if !session.HasTransientRefusal(a) || session.HasTransientRefusal(b) {
+		t.Errorf("a %t, b %t, want a alone", session.HasTransientRefusal(a), session.HasTransientRefusal(b))
 	}
 }

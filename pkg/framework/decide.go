@@ -8,9 +8,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// decide sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to the first
+// emitDecisions sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to the first
 // of them: it is for whom they are made.
-func (s *Session) decide(operations []operation) {
+func (s *Session) emitDecisions(operations []operation) {
 	var order []*model.Decision
 	decisions := map[model.JobKey]*model.Decision{}
 	decisionOf := func(key model.JobKey) *model.Decision {
@@ -23,13 +23,13 @@ func (s *Session) decide(operations []operation) {
 	paid := len(s.evicted) > 0
 	for _, op := range operations {
 		switch op.task.Status {
-		case model.Placed:
+		case model.Allocated:
 			decision := decisionOf(op.task.Job)
 			decision.Binds = append(decision.Binds, s.bindOf(&op))
-		case model.Promised:
-			if paid || s.hasPaid(op.task.Job) { // one that cost nobody anything is made anew in each cycle
+		case model.Pipelined:
+			if paid || s.hasPendingVictims(op.task.Job) { // one that cost nobody anything is made anew in each cycle
 				decision := decisionOf(op.task.Job)
-				decision.Promises = append(decision.Promises, model.Promise{Pod: op.task.PodRef, Node: op.task.Node})
+				decision.Nominations = append(decision.Nominations, model.Nomination{Pod: op.task.PodRef, Node: op.task.Node})
 				s.promised[op.task.UID] = true
 			}
 		}
@@ -38,49 +38,49 @@ func (s *Session) decide(operations []operation) {
 		if known, marked := s.evicted[op.task]; marked && len(order) > 0 {
 			delete(s.evicted, op.task)
 			order[0].Evictions = append(order[0].Evictions, model.Eviction{
-				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, Delete: known.outright,
+				Pod: op.task.PodRef, Job: op.task.Job, Node: op.task.Node, DeletePod: known.deletePod,
 			})
 		}
 	}
 	for _, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:
-			if len(s.Snapshot.Holds()) > 0 { // promises are for the minimum, which has its room now
-				decision.Promises = s.takenBack(s.Snapshot.Job(decision.Job), nil)
-				s.Snapshot.DropHolds(decision.Job)
+			if len(s.Snapshot.Held()) > 0 { // promises are for the minimum, which has its room now
+				decision.Nominations = s.releaseNominations(s.Snapshot.Job(decision.Job), nil)
+				s.Snapshot.ReleaseHeld(decision.Job)
 			}
 			s.renewed[decision.Job] = true
-		case len(decision.Promises) > 0: // the books of the nodes show them now
-			s.Snapshot.DropPromised(decision.Job)
-			decision.Promises = append(decision.Promises, s.takenBack(s.Snapshot.Job(decision.Job), decision.Promises)...)
+		case len(decision.Nominations) > 0: // the books of the nodes show them now
+			s.Snapshot.ReleaseNominated(decision.Job)
+			decision.Nominations = append(decision.Nominations, s.releaseNominations(s.Snapshot.Job(decision.Job), decision.Nominations)...)
 			s.renewed[decision.Job] = true
 		}
 		if len(decision.Binds) > 0 {
-			decision.Needs = s.needs(decision)
+			decision.MinBinds = s.minimumOf(decision)
 		}
 		s.send(*decision)
 	}
 }
 
-// hasPaid tells whether others were evicted for a job in earlier cycles, and room is kept for it since: what it is promised in its
+// hasPendingVictims tells whether others were evicted for a job in earlier cycles, and room is kept for it since: what it is promised in its
 // place is kept, too, or others would have it.
-func (s *Session) hasPaid(key model.JobKey) bool {
+func (s *Session) hasPendingVictims(key model.JobKey) bool {
 	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
-// needs returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among them; all
+// minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among them; all
 // of them when the snapshot does not list it.
-func (s *Session) needs(decision *model.Decision) int {
+func (s *Session) minimumOf(decision *model.Decision) int {
 	job := s.Snapshot.Job(decision.Job)
 	if job == nil {
 		return len(decision.Binds)
 	}
-	counted := job.Count(func(task *model.Task) bool { return task.Status.Counts() })
+	counted := job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
 	needs := max(0, int(job.MinMember)-(counted-len(decision.Binds)))
-	return min(len(decision.Binds), max(needs, needsOfRoles(job, decision)))
+	return min(len(decision.Binds), max(needs, minimumOfRoles(job, decision)))
 }
 
-func needsOfRoles(job *model.Job, decision *model.Decision) (needs int) {
+func minimumOfRoles(job *model.Job, decision *model.Decision) (needs int) {
 	if len(job.Roles) == 0 {
 		return 0
 	}
@@ -90,7 +90,7 @@ func needsOfRoles(job *model.Job, decision *model.Decision) (needs int) {
 	}
 	for _, role := range job.Roles {
 		before := job.Count(func(task *model.Task) bool {
-			return task.Role == role.Name && task.Status.Counts() && !bound[task.UID]
+			return task.Role == role.Name && task.Status.CountsTowardMinimum() && !bound[task.UID]
 		})
 		needs += max(0, int(role.MinMember)-before)
 	}

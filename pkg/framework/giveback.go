@@ -6,48 +6,48 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// GiveBack ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job is promised
+// ReleaseNominations ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job is promised
 // later in the session is new.
-func (s *Session) GiveBack(job *model.Job) {
-	decision := model.Decision{Job: job.Key, Promises: s.takenBack(job, nil)}
-	s.Snapshot.DropPromised(job.Key)
+func (s *Session) ReleaseNominations(job *model.Job) {
+	decision := model.Decision{Job: job.Key, Nominations: s.releaseNominations(job, nil)}
+	s.Snapshot.ReleaseNominated(job.Key)
 	s.renewed[job.Key], s.returned[job.Key] = true, true
-	if len(decision.Promises) > 0 {
+	if len(decision.Nominations) > 0 {
 		s.send(decision)
 	}
 }
 
-// Lapse says that what was promised to a job in earlier cycles is not enough for it to start any more. The room stays with it for
+// ExpireNominations says that what was promised to a job in earlier cycles is not enough for it to start any more. The room stays with it for
 // the session, so that another action may make a new plan that begins with it; without one it is given back in the end.
-func (s *Session) Lapse(job *model.Job) { s.lapsed = append(s.lapsed, job) }
+func (s *Session) ExpireNominations(job *model.Job) { s.lapsed = append(s.lapsed, job) }
 
-// Lapsed returns the jobs whose promises have lapsed in this session, and that neither got room since nor gave theirs back.
-func (s *Session) Lapsed() []*model.Job {
+// Expired returns the jobs whose promises have lapsed in this session, and that neither got room since nor gave theirs back.
+func (s *Session) Expired() []*model.Job {
 	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
 }
 
-// Keep leaves a job what it was promised in earlier cycles, although it has lapsed: whether it helps is for the next cycle to find
+// KeepNominations leaves a job what it was promised in earlier cycles, although it has lapsed: whether it helps is for the next cycle to find
 // out.
-func (s *Session) Keep(job *model.Job) { s.renewed[job.Key] = true }
+func (s *Session) KeepNominations(job *model.Job) { s.renewed[job.Key] = true }
 
-// giveBackLapsed gives back what was not promised anew, nor needed in the end.
-func (s *Session) giveBackLapsed() {
-	for _, job := range s.Lapsed() {
-		s.GiveBack(job)
+// releaseExpired gives back what was not promised anew, nor needed in the end.
+func (s *Session) releaseExpired() {
+	for _, job := range s.Expired() {
+		s.ReleaseNominations(job)
 	}
 }
 
-// takenBack takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed since, but for
+// releaseNominations takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed since, but for
 // those who are promised room anew.
-func (s *Session) takenBack(job *model.Job, anew []model.Promise) []model.Promise {
+func (s *Session) releaseNominations(job *model.Job, anew []model.Nomination) []model.Nomination {
 	if s.returned[job.Key] {
 		return nil
 	}
-	var back []model.Promise
+	var back []model.Nomination
 	for _, task := range job.Tasks {
-		again := func(promise model.Promise) bool { return promise.Pod.UID == task.UID }
-		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Placed && !slices.ContainsFunc(anew, again) {
-			back = append(back, model.Promise{Pod: task.PodRef})
+		again := func(promise model.Nomination) bool { return promise.Pod.UID == task.UID }
+		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(anew, again) {
+			back = append(back, model.Nomination{Pod: task.PodRef})
 		}
 	}
 	return back

@@ -4,26 +4,26 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Memory is what sessions know about shapes and hand on to the next one: which nodes may run a shape, and their order. It
+// Cache is what sessions know about shapes and hand on to the next one: which nodes may run a shape, and their order. It
 // changes no answer, only what an answer costs. The zero Memory is empty and ready.
 //
 // It belongs to the goroutine that runs the sessions, and to one series of snapshots.
-type Memory struct {
+type Cache struct {
 	profile *Profile
-	shapes  map[model.Shape]*known
+	shapes  map[model.Shape]*shapeCache
 	// asked counts questions, to tell which shape was not asked about for longest.
 	asked uint64
-	// waiting is how many jobs waited at the end of the last session.
-	waiting int
+	// pendingShapes is how many jobs waited at the end of the last session.
+	pendingShapes int
 	// verdicts are what actions found out about jobs, emptied what they did about the cluster without the pods of jobs.
 	verdicts, emptied verdicts
 	snapshot          *model.Snapshot
 	// rest is what the last session came to, nil when the next one may come to something else.
-	rest *rest
+	rest *idleResult
 }
 
-// known is what is remembered of one shape.
-type known struct {
+// shapeCache is what is remembered of one shape.
+type shapeCache struct {
 	static static
 	// rankings are by model.Room; nil until one is asked for.
 	rankings [2]*ranking
@@ -31,15 +31,15 @@ type known struct {
 	asked uint64
 }
 
-// maxKept bounds what is remembered, in shapes × nodes of about 40 bytes each. Past it the shape that was not asked about
+// maxCachedShapes bounds what is remembered, in shapes × nodes of about 40 bytes each. Past it the shape that was not asked about
 // for longest is asked anew when it comes again, which costs time and nothing else.
-const maxKept = 2 << 20
+const maxCachedShapes = 2 << 20
 
-// open prepares the memory for a session; what another profile led to is forgotten.
-func (m *Memory) open(profile *Profile, snapshot *model.Snapshot) {
+// begin prepares the memory for a session; what another profile led to is forgotten.
+func (m *Cache) begin(profile *Profile, snapshot *model.Snapshot) {
 	if m.profile != profile || m.shapes == nil {
 		m.forget()
-		m.profile, m.shapes = profile, map[model.Shape]*known{}
+		m.profile, m.shapes = profile, map[model.Shape]*shapeCache{}
 	}
 	if m.snapshot != snapshot {
 		m.snapshot, m.verdicts, m.emptied = snapshot, verdicts{}, verdicts{}
@@ -47,26 +47,26 @@ func (m *Memory) open(profile *Profile, snapshot *model.Snapshot) {
 }
 
 // forget drops everything.
-func (m *Memory) forget() {
+func (m *Cache) forget() {
 	m.shapes, m.rest, m.verdicts, m.emptied = nil, nil, verdicts{}, verdicts{}
 }
 
-// known returns what is remembered of the shape, made room for if it is new.
-func (m *Memory) known(shape model.Shape, nodes int) *known {
+// lookup returns what is remembered of the shape, made room for if it is new.
+func (m *Cache) lookup(shape model.Shape, nodes int) *shapeCache {
 	m.asked++
 	k, ok := m.shapes[shape]
 	if !ok {
-		for len(m.shapes) > 0 && (len(m.shapes)+1)*nodes > maxKept {
-			m.forgetOldest()
+		for len(m.shapes) > 0 && (len(m.shapes)+1)*nodes > maxCachedShapes {
+			m.evictOldest()
 		}
-		k = &known{}
+		k = &shapeCache{}
 		m.shapes[shape] = k
 	}
 	k.asked = m.asked
 	return k
 }
 
-func (m *Memory) forgetOldest() {
+func (m *Cache) evictOldest() {
 	var oldest model.Shape
 	least := m.asked + 1
 	for shape, k := range m.shapes {
@@ -77,5 +77,5 @@ func (m *Memory) forgetOldest() {
 	delete(m.shapes, oldest)
 }
 
-// Forget drops what is remembered of a shape that only somebody's supposition has, so that it takes no room from others.
-func (s *Session) Forget(shape model.Shape) { delete(s.memory.shapes, shape) }
+// DropHypotheticalShape drops what is remembered of a shape that only somebody's supposition has, so that it takes no room from others.
+func (s *Session) DropHypotheticalShape(shape model.Shape) { delete(s.memory.shapes, shape) }

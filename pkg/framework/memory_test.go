@@ -43,9 +43,9 @@ func (c *choosy) everywhere() (pods int) {
 	return pods
 }
 
-func (c *choosy) FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
-	check := func(detail string, bad func(node *model.Node) bool) []NodeCheck {
-		return []NodeCheck{func(node *model.Node) *model.Refusal {
+func (c *choosy) PreFilter(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
+	check := func(detail string, bad func(node *model.Node) bool) []NodeFilterFunc {
+		return []NodeFilterFunc{func(node *model.Node) *model.Refusal {
 			if bad(c.still(node)) {
 				return &model.Refusal{Code: model.NodesFiltered, Detail: detail}
 			}
@@ -53,27 +53,27 @@ func (c *choosy) FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.R
 		}}
 	}
 	switch {
-	case scope == Static:
+	case scope == NodeOnly:
 		return check("grade", func(node *model.Node) bool { return grade(node) == 3 && task.Shape == shapes[0] }), nil
-	case scope == Local && task.Shape != shapes[1]:
+	case scope == NodeWithPods && task.Shape != shapes[1]:
 		return check("crowd", func(node *model.Node) bool { return len(node.Tasks) > 3 }), nil
-	case scope == Global && task.Role == "shy":
+	case scope == ClusterWide && task.Role == "shy":
 		return check("all", func(node *model.Node) bool { return len(node.Tasks)*2 > c.everywhere() }), nil
 	}
 	return nil, nil
 }
 
-func (c *choosy) ScoresFor(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore {
+func (c *choosy) PreScore(task *model.Task, scope FilterScope, candidates []*model.Node) []NodeScore {
 	tasks := func(node *model.Node) int64 { return int64(len(node.Tasks)) }
 	switch {
-	case scope == Static:
-		return []NodeScore{{Weight: c.weights[0], Normalization: ByMax, Raw: func(node *model.Node) int64 { return node.Object.Generation }}}
-	case scope == Local && task.Shape == shapes[2]:
-		return []NodeScore{{Weight: c.weights[1], Raw: tasks}, {Weight: c.weights[2], Normalization: Reversed, Raw: tasks}}
-	case scope == Local:
-		return []NodeScore{{Weight: c.weights[3], Raw: func(node *model.Node) int64 { return c.still(node).Idle.At(0) }}}
+	case scope == NodeOnly:
+		return []NodeScore{{Weight: c.weights[0], Normalization: NormalizeByMax, Score: func(node *model.Node) int64 { return node.Object.Generation }}}
+	case scope == NodeWithPods && task.Shape == shapes[2]:
+		return []NodeScore{{Weight: c.weights[1], Score: tasks}, {Weight: c.weights[2], Normalization: NormalizeReversed, Score: tasks}}
+	case scope == NodeWithPods:
+		return []NodeScore{{Weight: c.weights[3], Score: func(node *model.Node) int64 { return c.still(node).Idle.At(0) }}}
 	case task.Role == "shy":
-		return []NodeScore{{Weight: c.weights[4], Normalization: ByRange, Raw: tasks}}
+		return []NodeScore{{Weight: c.weights[4], Normalization: NormalizeMinMax, Score: tasks}}
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ type field struct {
 	t        *rapid.T
 	snapshot *model.Snapshot
 	profile  *Profile
-	memory   Memory
+	memory   Cache
 	pods     int
 	placed   []*model.Task
 }
@@ -112,19 +112,19 @@ func (f *field) weights() (weights [5]int64) {
 
 // keep draws room that is kept for some jobs, on nodes that are there.
 func (f *field) keep() {
-	var holds []model.Hold
+	var holds []model.HeldCapacity
 	for i := range f.n(0, 3) {
 		if len(f.snapshot.Nodes) == 0 {
 			break
 		}
 		node := f.snapshot.Nodes[f.n(0, len(f.snapshot.Nodes)-1)]
-		holds = append(holds, model.Hold{
+		holds = append(holds, model.HeldCapacity{
 			Job: jobs[f.n(0, 1)], Priority: int32(f.n(0, 2)), Node: node.Name,
 			Pod: model.PodRef{UID: types.UID(fmt.Sprint(i))}, Request: model.Resources{int64(f.n(1, 3))},
 		})
 	}
-	slices.SortFunc(holds, func(a, b model.Hold) int { return model.CompareHolds(&a, &b) })
-	f.snapshot.SetHolds(holds)
+	slices.SortFunc(holds, func(a, b model.HeldCapacity) int { return model.CompareHeld(&a, &b) })
+	f.snapshot.SetHeld(holds)
 }
 
 var jobs = []model.JobKey{{Name: "i"}, {Name: "j"}}
@@ -168,17 +168,17 @@ func (f *field) change() {
 		f.snapshot.SetNodes(slices.Delete(nodes, i, i+1))
 	case what == 2:
 		node := nodes[f.n(0, len(nodes)-1)]
-		node.Object, node.Refused = f.object(), nil
+		node.Object, node.Invalid = f.object(), nil
 		if f.n(0, 3) == 0 {
-			node.Refused = &model.Refusal{Code: model.NodesFiltered, Detail: "broken"}
+			node.Invalid = &model.Refusal{Code: model.NodesFiltered, Detail: "broken"}
 		}
 		f.snapshot.NodeChanged(node)
 	case len(f.placed) > 0:
 		i := f.n(0, len(f.placed)-1)
 		f.snapshot.Update(f.placed[i], func(task *model.Task) {
-			task.Status = []model.Status{model.Running, model.Releasing, model.Promised, model.Succeeded}[f.n(0, 3)]
+			task.Status = []model.Status{model.Running, model.Releasing, model.Pipelined, model.Succeeded}[f.n(0, 3)]
 		})
-		if !f.placed[i].Status.OnNode() {
+		if !f.placed[i].Status.HasNode() {
 			f.placed = slices.Delete(f.placed, i, i+1)
 		}
 	}
@@ -187,13 +187,13 @@ func (f *field) change() {
 // compare asks the session and one that remembers nothing.
 func (f *field) compare(session, afresh *Session) {
 	task := f.task()
-	for _, room := range []model.Room{model.IdleRoom, model.FutureRoom} {
+	for _, room := range []model.CapacityKind{model.Idle, model.FutureIdle} {
 		var within func(*model.Node) bool
 		if f.n(0, 4) == 0 {
 			within = func(node *model.Node) bool { return grade(node) < 2 }
 		}
-		node, why := session.Choose(task, room, within)
-		want, wantWhy := afresh.Choose(task, room, within)
+		node, why := session.SelectNode(task, room, within)
+		want, wantWhy := afresh.SelectNode(task, room, within)
 		if node != want {
 			f.t.Fatalf("%s %s: chose %s, want %s", task.Shape.Value(), task.Role, name(node), name(want))
 		}
@@ -222,7 +222,7 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 			f.snapshot.Jobs = append(f.snapshot.Jobs, &model.Job{Key: key, Priority: int32(i + 1)})
 		}
 		weights := f.weights()
-		f.profile = &Profile{Tiers: []Tier{{Member{New: func() Plugin { return &choosy{named: "choosy", weights: weights} }}}}}
+		f.profile = &Profile{Tiers: []Tier{{TierPlugin{Factory: func() Plugin { return &choosy{named: "choosy", weights: weights} }}}}}
 		var nodes []*model.Node
 		for i := range f.n(0, 20) {
 			nodes = append(nodes, f.node(i))
@@ -232,7 +232,7 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 			for range f.n(0, 4) {
 				f.change()
 			}
-			if f.n(0, 2) == 0 || len(f.snapshot.Holds()) > 0 { // the live state says so before each session, since nodes may have gone
+			if f.n(0, 2) == 0 || len(f.snapshot.Held()) > 0 { // the live state says so before each session, since nodes may have gone
 				f.keep()
 			}
 			session := Open(f.snapshot, f.profile, Options{Memory: &f.memory})
@@ -252,13 +252,13 @@ func (f *field) tryOne(session *Session) {
 	keep := f.n(0, 2) > 0
 	refusal := session.Try(func(*Statement) *model.Refusal {
 		for range f.n(1, 3) {
-			task, room, stays := f.task(), model.Room(f.n(0, 1)), f.n(0, 2) > 0
+			task, room, stays := f.task(), model.CapacityKind(f.n(0, 1)), f.n(0, 2) > 0
 			refusal := session.Try(func(statement *Statement) *model.Refusal {
-				take := statement.Place
-				if room == model.FutureRoom {
-					take = statement.Promise
+				take := statement.Allocate
+				if room == model.FutureIdle {
+					take = statement.Pipeline
 				}
-				node, _ := session.Choose(task, room, nil)
+				node, _ := session.SelectNode(task, room, nil)
 				if node == nil || take(task, node) != nil || !stays {
 					return no("Changed")
 				}
@@ -284,8 +284,8 @@ type fond struct {
 	asked int
 }
 
-func (f *fond) ScoresFor(_ *model.Task, scope Scope, _ []*model.Node) []NodeScore {
-	if scope == Global {
+func (f *fond) PreScore(_ *model.Task, scope FilterScope, _ []*model.Node) []NodeScore {
+	if scope == ClusterWide {
 		f.asked++
 	}
 	return nil
@@ -300,14 +300,14 @@ func TestNobodyRanksWhatIsFull(t *testing.T) {
 	large := join(snapshot, "large", 1, 1, model.Resources{3}).Tasks[0]
 	small := join(snapshot, "small", 1, 1, model.Resources{2}).Tasks[0]
 	large.Shape, small.Shape = shapes[2], shapes[1]
-	if node, _ := session.Choose(large, model.IdleRoom, nil); node != nil || f.asked > 0 {
+	if node, _ := session.SelectNode(large, model.Idle, nil); node != nil || f.asked > 0 {
 		t.Errorf("chose %s for the large one, and asked %d times", name(node), f.asked)
 	}
-	session.Feasible(small, model.IdleRoom)
+	session.Feasible(small, model.Idle)
 	if f.asked > 0 {
 		t.Errorf("asked %d times where there is nothing to choose", f.asked)
 	}
-	if node, _ := session.Choose(small, model.IdleRoom, nil); node == nil || f.asked != 1 {
+	if node, _ := session.SelectNode(small, model.Idle, nil); node == nil || f.asked != 1 {
 		t.Errorf("chose %s for the small one, and asked %d times", name(node), f.asked)
 	}
 }

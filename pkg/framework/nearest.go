@@ -2,21 +2,21 @@ package framework
 
 import "github.com/tutti-sched/tutti/pkg/model"
 
-// nearest is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of several. The
+// closestFit is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of several. The
 // zero nearest has seen none.
-type nearest struct {
+type closestFit struct {
 	node  *model.Node
 	share int64
 }
 
-// look takes note of a node that lacks something.
-func (n *nearest) look(node *model.Node, request model.Resources, room model.Room) {
+// observe takes note of a node that lacks something.
+func (n *closestFit) observe(node *model.Node, request model.Resources, room model.CapacityKind) {
 	var share int64
 	for position, amount := range request {
 		if amount <= 0 {
 			continue
 		}
-		if short := amount - node.Free(position, room); short > 0 {
+		if short := amount - node.FreeAmount(position, room); short > 0 {
 			share += min(short, model.MaxAmount) << 10 / amount
 		}
 	}
@@ -25,9 +25,9 @@ func (n *nearest) look(node *model.Node, request model.Resources, room model.Roo
 	}
 }
 
-// tell adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
+// addTo adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
 // nodes lack each.
-func (n *nearest) tell(dimensions *model.Dimensions, tally *model.Tally, lack []int, request model.Resources, room model.Room) {
+func (n *closestFit) addTo(dimensions *model.ResourceIndex, tally *model.NodeDiagnosis, lack []int, request model.Resources, room model.CapacityKind) {
 	most := -1
 	for position, nodes := range lack {
 		if nodes > 0 && (most < 0 || nodes > lack[most] || nodes == lack[most] && dimensions.Name(position) < dimensions.Name(most)) {
@@ -39,8 +39,8 @@ func (n *nearest) tell(dimensions *model.Dimensions, tally *model.Tally, lack []
 	}
 	var asks, short model.Resources
 	asks.Set(most, request.At(most))
-	for _, one := range n.node.Lack(request, room) {
-		short.Set(one.Position, one.Amount)
+	for _, one := range n.node.Shortage(request, room) {
+		short.Set(one.Index, one.Amount)
 	}
-	tally.Lack(dimensions.Words(asks), n.node.Name+": "+dimensions.Words(short))
+	tally.SetShortage(dimensions.Format(asks), n.node.Name+": "+dimensions.Format(short))
 }

@@ -8,19 +8,19 @@ import (
 
 // What is asked of plugins outside of sessions. They are made for it once per configuration.
 
-// PodBinders knows who may be named by a Binder.
-type PodBinders interface {
+// PodBinderProvider knows who may be named by a Binder.
+type PodBinderProvider interface {
 	Plugin
-	// PodBinders returns those that may; asked once per configuration, used from many goroutines for as long as it runs.
+	// PodBinderProvider returns those that may; asked once per configuration, used from many goroutines for as long as it runs.
 	PodBinders() []model.PodBinder
 }
 
-// ConflictEnder says what becomes of a pod that can never run where it is bound, since another one was given its isolated CPUs
+// CPUConflictPolicy says what becomes of a pod that can never run where it is bound, since another one was given its isolated CPUs
 // before: it is evicted, so that its owner may make another, or it is only reported.
-type ConflictEnder interface {
+type CPUConflictPolicy interface {
 	Plugin
-	// EndsConflicts tells whether such pods are evicted; asked once per configuration.
-	EndsConflicts() bool
+	// EvictsOnConflict tells whether such pods are evicted; asked once per configuration.
+	EvictsOnConflict() bool
 }
 
 // translator is a plugin that changes what pods request; it is not asked where its point is disabled.
@@ -31,7 +31,7 @@ type translator interface {
 
 // Translators returns who changes what pods request and nodes offer, in tier order.
 func (p *Profile) Translators() []model.RequestTranslator {
-	filled := p.slots()
+	filled := p.resolvePoints()
 	translators := make([]model.RequestTranslator, len(filled.requests))
 	for i, translator := range filled.requests {
 		translators[i] = translator
@@ -39,18 +39,18 @@ func (p *Profile) Translators() []model.RequestTranslator {
 	return translators
 }
 
-// PodBinders returns who may bind pods in place of the API server.
+// PodBinderProvider returns who may bind pods in place of the API server.
 func (p *Profile) PodBinders() []model.PodBinder {
 	var all []model.PodBinder
-	filled := p.slots()
+	filled := p.resolvePoints()
 	for _, plugin := range filled.binders {
 		all = append(all, plugin.PodBinders()...)
 	}
 	return all
 }
 
-// EndsConflicts tells whether a pod that another one keeps from its isolated CPUs is evicted.
-func (p *Profile) EndsConflicts() bool {
-	filled := p.slots()
-	return slices.ContainsFunc(filled.conflicts, ConflictEnder.EndsConflicts)
+// EvictsOnCPUConflict tells whether a pod that another one keeps from its isolated CPUs is evicted.
+func (p *Profile) EvictsOnCPUConflict() bool {
+	filled := p.resolvePoints()
+	return slices.ContainsFunc(filled.conflicts, CPUConflictPolicy.EvictsOnConflict)
 }

@@ -42,83 +42,83 @@ type JobValidator interface {
 	ValidateJob(job *model.Job) *model.Refusal
 }
 
-// QueueLimiter tells whether a queue may use more. Combined: the first refusal.
-type QueueLimiter interface {
+// QueueCapacity tells whether a queue may use more. Combined: the first refusal.
+type QueueCapacity interface {
 	Plugin
-	// LimitQueue returns nil when the queue is below its limit.
-	LimitQueue(queue *model.Queue) *model.Refusal
+	// Overused returns nil when the queue is below its limit.
+	Overused(queue *model.Queue) *model.Refusal
 }
 
-// Standing says which tasks a JobGate may count.
-type Standing int8
+// Readiness says which tasks a JobReadiness may count.
+type Readiness int8
 
 const (
-	// WithPlaced: tasks that hold room, and those that have succeeded. If all gates agree the job can start now.
-	WithPlaced Standing = iota
-	// WithPromised: those, and tasks promised room that is being released. If all gates agree the job can wait for it.
-	WithPromised
+	// Ready: tasks that hold room, and those that have succeeded. If all gates agree the job can start now.
+	Ready Readiness = iota
+	// Pipelined: those, and tasks promised room that is being released. If all gates agree the job can wait for it.
+	Pipelined
 )
 
 // Counts tells whether a task counts at this standing.
-func (s Standing) Counts(task *model.Task) bool {
-	return task.Status.Counts() || s == WithPromised && task.Status == model.Promised
+func (s Readiness) Counts(task *model.Task) bool {
+	return task.Status.CountsTowardMinimum() || s == Pipelined && task.Status == model.Pipelined
 }
 
-// JobGate tells whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
+// JobReadiness tells whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
 // kept.
-type JobGate interface {
+type JobReadiness interface {
 	Plugin
-	// GateJob returns nil when the job may start with the tasks that count at this standing. When the refusal has numbers, at
+	// JobReady returns nil when the job may start with the tasks that count at this standing. When the refusal has numbers, at
 	// least Needs - Has more tasks must count before the answer can be another.
-	GateJob(job *model.Job, standing Standing) *model.Refusal
+	JobReady(job *model.Job, standing Readiness) *model.Refusal
 }
 
-// Scope says what an answer about a task and a node depends on, and so for how long it may be kept.
-type Scope int8
+// FilterScope says what an answer about a task and a node depends on, and so for how long it may be kept.
+type FilterScope int8
 
 const (
 	// Static: on the task's shape and the node objects alone. The answers are kept, beyond the session too, and a node is
 	// asked about again only when it has changed itself; scores are, for all nodes, when any has.
-	Static Scope = iota
+	NodeOnly FilterScope = iota
 	// Local: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the shape
 	// and beyond the session, and asked for again when a pod comes to the node or leaves it.
-	Local
+	NodeWithPods
 	// Global: on anything else too. Asked for every task anew.
-	Global
+	ClusterWide
 )
 
-// NodeCheck answers for one node; nil is yes. A refusal may be shared between nodes.
-type NodeCheck func(node *model.Node) *model.Refusal
+// NodeFilterFunc answers for one node; nil is yes. A refusal may be shared between nodes.
+type NodeFilterFunc func(node *model.Node) *model.Refusal
 
 // NodeFilter rules nodes out. Combined: the first refusal in tier order.
 type NodeFilter interface {
 	Plugin
-	// FilterFor returns the checks of one scope that the task needs, none when it needs none, or a refusal when no node
+	// PreFilter returns the checks of one scope that the task needs, none when it needs none, or a refusal when no node
 	// can pass. Static and local checks are valid until the session closes, global ones until the next statement changes it.
-	FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal)
+	PreFilter(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal)
 }
 
-// SelfContained is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same as
+// SnapshotOnlyFilter is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same as
 // long as that is. Where one has others, nobody can tell that they would be, and the task is asked about in every cycle.
-type SelfContained interface {
+type SnapshotOnlyFilter interface {
 	NodeFilter
-	// SelfContained tells whether whatever the plugin says of the task follows from the snapshot and the labels of namespaces:
+	// DependsOnSnapshotOnly tells whether whatever the plugin says of the task follows from the snapshot and the labels of namespaces:
 	// from no other object, nobody's answer, and no clock. True is also right of a task that it has not been asked about.
-	SelfContained(task *model.Task) bool
+	DependsOnSnapshotOnly(task *model.Task) bool
 }
 
 // Normalization says how raw scores become 0…100 over the candidates.
 type Normalization int8
 
 const (
-	// AsIs: the raw scores are 0…100 already, or weighted sums of such.
-	AsIs Normalization = iota
-	// ByMax: the highest raw score becomes 100; all zero stay zero.
-	ByMax
+	// NormalizeNone: the raw scores are 0…100 already, or weighted sums of such.
+	NormalizeNone Normalization = iota
+	// NormalizeByMax: the highest raw score becomes 100; all zero stay zero.
+	NormalizeByMax
 	// Reversed: the highest raw score becomes 0 and zero becomes 100.
-	Reversed
-	// ByRange: the lowest becomes 0 and the highest 100; all equal become 0.
-	ByRange
+	NormalizeReversed
+	// NormalizeMinMax: the lowest becomes 0 and the highest 100; all equal become 0.
+	NormalizeMinMax
 )
 
 // NodeScore is one reason to prefer a node.
@@ -129,17 +129,17 @@ type NodeScore struct {
 	Weight int64
 	// Normalization is how Raw becomes 0…100.
 	Normalization Normalization
-	// Raw returns the score of a node before normalisation.
-	Raw func(node *model.Node) int64
+	// Score returns the score of a node before normalisation.
+	Score func(node *model.Node) int64
 }
 
 // NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name.
 type NodeScorer interface {
 	Plugin
-	// ScoresFor returns the scores of one scope for a task over the candidates, the nodes that pass the static filters,
+	// PreScore returns the scores of one scope for a task over the candidates, the nodes that pass the static filters,
 	// by name. Global ones are asked for after the global checks of all filters for the same task, with nothing in between. Valid
 	// as long as the checks of a NodeFilter.
-	ScoresFor(task *model.Task, scope Scope, candidates []*model.Node) []NodeScore
+	PreScore(task *model.Task, scope FilterScope, candidates []*model.Node) []NodeScore
 }
 
 // Reserver sets things aside that stand on no node's books, such as volumes and devices, so that nobody else is given
@@ -156,17 +156,17 @@ type Reserver interface {
 	Unreserve(task *model.Task)
 }
 
-// Assigner gives tasks isolated CPUs of the node that they are placed on, so that no other task is given the same. Combined: the
+// CPUAllocator gives tasks isolated CPUs of the node that they are placed on, so that no other task is given the same. Combined: the
 // first answer.
-type Assigner interface {
+type CPUAllocator interface {
 	Plugin
-	// Assign is called before a task is placed on idle room of the node; what it returns is the task's until the placement is
+	// AllocateCPUs is called before a task is placed on idle room of the node; what it returns is the task's until the placement is
 	// undone, and written with the bind. It is nil when the task is to have none. A refusal means that the task cannot be placed
 	// there. A task that is only promised room is given nothing.
-	Assign(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal)
-	// TellLack says in more words what it means that the node lacks the resource at that position for the task; nil when there
+	AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal)
+	// ExplainShortage says in more words what it means that the node lacks the resource at that position for the task; nil when there
 	// are none. Asked for explanations alone.
-	TellLack(task *model.Task, node *model.Node, position int, room model.Room) *model.Refusal
+	ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal
 }
 
 // Binder knows who binds a pod if not the API server does so itself. Combined: the first that is not empty.
@@ -176,42 +176,42 @@ type Binder interface {
 	BinderOf(task *model.Task) string
 }
 
-// Purpose says why victims are looked for.
-type Purpose int8
+// EvictionPurpose says why victims are looked for.
+type EvictionPurpose int8
 
 const (
 	// Preempt: for a job of higher priority.
-	Preempt Purpose = iota
+	ForPreemption EvictionPurpose = iota
 	// Reclaim: for a queue that is below its share.
-	Reclaim
+	ForReclaim
 )
 
-// Unit is what is evicted together: one surplus task, or a whole job.
-type Unit struct {
+// EvictionUnit is what is evicted together: one surplus task, or a whole job.
+type EvictionUnit struct {
 	Job   *model.Job
 	Tasks []*model.Task
-	// Whole tells that the unit is the whole job.
-	Whole bool
+	// WholeGang tells that the unit is the whole job.
+	WholeGang bool
 }
 
-// VictimPicker narrows whom an eviction may hit. Combined: the intersection inside a tier; the first tier in which
+// VictimFilter narrows whom an eviction may hit. Combined: the intersection inside a tier; the first tier in which
 // somebody decided is final, also when its answer is nobody; when all abstain, the next tier speaks.
-type VictimPicker interface {
+type VictimFilter interface {
 	Plugin
-	// PickVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false
+	// FilterVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false
 	// when the plugin has no opinion.
-	PickVictims(purpose Purpose, preemptor *model.Job, units []Unit) (picked []Unit, decided bool)
+	FilterVictims(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool)
 }
 
-// Observer follows what statements do. All are told, in tier order; an undo is told backwards.
-type Observer interface {
+// EventHandler follows what statements do. All are told, in tier order; an undo is told backwards.
+type EventHandler interface {
 	Plugin
-	// TaskPlaced is called after a task got room, placed or promised.
-	TaskPlaced(task *model.Task)
-	// TaskEvicted is called after a task was marked as releasing.
-	TaskEvicted(task *model.Task)
-	// TaskUndone is called after either was taken back; before is the position that is no more.
-	TaskUndone(task *model.Task, before model.Position)
+	// OnAllocate is called after a task got room, placed or promised.
+	OnAllocate(task *model.Task)
+	// OnEvict is called after a task was marked as releasing.
+	OnEvict(task *model.Task)
+	// OnDeallocate is called after either was taken back; before is the position that is no more.
+	OnDeallocate(task *model.Task, before model.Placement)
 }
 
 // SessionOpener prepares a plugin before the first action. Called in tier order.
@@ -228,12 +228,12 @@ type SessionCloser interface {
 	CloseSession(session *Session)
 }
 
-// Forgetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change
+// CacheResetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change
 // that has seen.
-type Forgetter interface {
-	// Forget makes what is kept what it was before the first session. It is called between two sessions, on their goroutine, and may
+type CacheResetter interface {
+	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their goroutine, and may
 	// be called several times.
-	Forget()
+	ResetCache()
 }
 
 // Action is one step of the pipeline.

@@ -18,13 +18,13 @@ func (r ruthless) Execute(s *Session) {
 		if job.Count(func(task *model.Task) bool { return task.Status == model.Pending }) == 0 || s.ValidateJob(job) != nil {
 			continue
 		}
-		var units []Unit
+		var units []EvictionUnit
 		for _, other := range s.Snapshot.Jobs {
 			if other.Count(func(task *model.Task) bool { return task.Status == model.Running }) > 0 {
-				units = append(units, Unit{Job: other, Tasks: other.Tasks, Whole: true})
+				units = append(units, EvictionUnit{Job: other, Tasks: other.Tasks, WholeGang: true})
 			}
 		}
-		for _, unit := range s.Victims(Preempt, job, units) {
+		for _, unit := range s.Victims(ForPreemption, job, units) {
 			*r.asked = append(*r.asked, job.Key.Name+" "+unit.Job.Key.Name)
 			s.Refuse(job, s.Try(func(statement *Statement) *model.Refusal {
 				for _, task := range unit.Tasks {
@@ -44,16 +44,16 @@ type hoarder struct {
 	forgot *int
 }
 
-func (hoarder) TaskPlaced(*model.Task) {}
+func (hoarder) OnAllocate(*model.Task) {}
 
-// TaskEvicted does nothing.
-func (hoarder) TaskEvicted(*model.Task) {}
+// OnEvict does nothing.
+func (hoarder) OnEvict(*model.Task) {}
 
-// TaskUndone does nothing.
-func (hoarder) TaskUndone(*model.Task, model.Position) {}
+// OnDeallocate does nothing.
+func (hoarder) OnDeallocate(*model.Task, model.Placement) {}
 
-// Forget counts.
-func (h hoarder) Forget() { *h.forgot++ }
+// ResetCache counts.
+func (h hoarder) ResetCache() { *h.forgot++ }
 
 // TestAPoisonedVictimCostsNoPreemptor: whoever panics over a victim does so over the victim's job, which nobody is asked about any
 // more; those who need room have others to look at.
@@ -63,19 +63,19 @@ func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
 			snapshot := house(1, 1, 1)
 			for i, name := range []string{"v0", "v1", "v2"} {
 				job := join(snapshot, name, 1, 1, model.Resources{1})
-				snapshot.Move(job.Tasks[0], model.Position{Status: model.Running, Node: fmt.Sprint("n", i)})
+				snapshot.Move(job.Tasks[0], model.Placement{Status: model.Running, Node: fmt.Sprint("n", i)})
 			}
 			for _, name := range []string{"w0", "w1"} {
 				job := join(snapshot, name, 1, 1, model.Resources{1})
 				job.Priority, job.Tasks[0].Priority = 10, 10
 			}
 			var asked []string
-			var caught []Caught
+			var caught []RecoveredPanic
 			forgot := 0
 			b := bomb{named: "bomb", job: "v1", at: at, left: new(int)}
 			profile := &Profile{Actions: []Action{ruthless{&asked}}, Tiers: []Tier{{always(b), always(hoarder{"hoarder", &forgot})}}}
-			refusals := Run(snapshot, profile, Options{Verify: true, Caught: func(c Caught) { caught = append(caught, c) }})
-			if len(caught) != 1 || caught[0].Job == nil || caught[0].Job.Key.Name != "v1" || caught[0].Cut {
+			refusals := Run(snapshot, profile, Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }})
+			if len(caught) != 1 || caught[0].Job == nil || caught[0].Job.Key.Name != "v1" || caught[0].Truncated {
 				t.Fatalf("caught %+v", caught)
 			}
 			for _, name := range []string{"w0", "w1"} {

@@ -12,15 +12,15 @@ import (
 // Factory makes a plugin for one session; its arguments were read and checked before.
 type Factory func() Plugin
 
-// Member is one plugin of a tier.
-type Member struct {
-	New Factory
+// TierPlugin is one plugin of a tier.
+type TierPlugin struct {
+	Factory Factory
 	// Disabled are the points at which the plugin is not asked; nil means it is asked wherever it has an answer.
 	Disabled []config.ExtensionPoint
 }
 
 // Tier is plugins of equal standing, in their order.
-type Tier []Member
+type Tier []TierPlugin
 
 // Profile is what a session runs with: the pipeline of actions and the tiers of plugins.
 type Profile struct {
@@ -28,70 +28,70 @@ type Profile struct {
 	Tiers   []Tier
 }
 
-// slots is who is asked what, filled anew for each session. This is the only list of who takes part where.
-type slots struct {
+// extensionPoints is who is asked what, filled anew for each session. This is the only list of who takes part where.
+type extensionPoints struct {
 	all         []Plugin
 	queueOrder  []QueueOrderer
 	jobOrder    []JobOrderer
 	taskOrder   []TaskOrderer
 	jobValid    []JobValidator
-	queueLimit  []QueueLimiter
-	jobGate     []JobGate
+	queueLimit  []QueueCapacity
+	jobGate     []JobReadiness
 	nodeFilter  []NodeFilter
 	nodeScore   []NodeScorer
 	requests    []translator
-	binders     []PodBinders
-	conflicts   []ConflictEnder
+	binders     []PodBinderProvider
+	conflicts   []CPUConflictPolicy
 	reserve     []Reserver
-	assign      []Assigner
+	assign      []CPUAllocator
 	bind        []Binder
-	victims     [][]VictimPicker
-	review      []VictimReviewer
-	observe     []Observer
+	victims     [][]VictimFilter
+	review      []PreemptionExtender
+	observe     []EventHandler
 	openSession []SessionOpener
 	closeSess   []SessionCloser
 }
 
-// instance is a plugin of this session and where it is not asked.
-type instance struct {
+// enabledPlugin is a plugin of this session and where it is not asked.
+type enabledPlugin struct {
 	plugin   Plugin
 	disabled []config.ExtensionPoint
 }
 
-func (p *Profile) slots() slots {
-	tiers := make([][]instance, len(p.Tiers))
-	var filled slots
+func (p *Profile) resolvePoints() extensionPoints {
+	tiers := make([][]enabledPlugin, len(p.Tiers))
+	var filled extensionPoints
 	for i, tier := range p.Tiers {
 		for _, member := range tier {
-			made := instance{plugin: member.New(), disabled: member.Disabled}
+			made := enabledPlugin{plugin: member.Factory(), disabled: member.Disabled}
 			tiers[i] = append(tiers[i], made)
 			filled.all = append(filled.all, made.plugin)
 		}
 	}
-	filled.queueOrder = flat(fill[QueueOrderer](tiers, config.QueueOrder))
-	filled.jobOrder = flat(fill[JobOrderer](tiers, config.JobOrder))
-	filled.taskOrder = flat(fill[TaskOrderer](tiers, config.TaskOrder))
-	filled.jobValid = flat(fill[JobValidator](tiers, config.JobValid))
-	filled.queueLimit = flat(fill[QueueLimiter](tiers, config.QueueLimit))
-	filled.jobGate = flat(fill[JobGate](tiers, config.JobGate))
-	filled.nodeFilter = flat(fill[NodeFilter](tiers, config.NodeFilter))
-	filled.nodeScore = flat(fill[NodeScorer](tiers, config.NodeScore))
-	filled.requests = flat(fill[translator](tiers, config.Requests))
-	filled.binders = flat(fill[PodBinders](tiers, ""))
-	filled.conflicts = flat(fill[ConflictEnder](tiers, ""))
-	filled.reserve = flat(fill[Reserver](tiers, ""))
-	filled.assign = flat(fill[Assigner](tiers, ""))
-	filled.bind = flat(fill[Binder](tiers, ""))
-	filled.victims = fill[VictimPicker](tiers, config.Victims)
-	filled.review = flat(fill[VictimReviewer](tiers, ""))
-	filled.observe = flat(fill[Observer](tiers, config.Observe))
-	filled.openSession = flat(fill[SessionOpener](tiers, ""))
-	filled.closeSess = flat(fill[SessionCloser](tiers, ""))
+	filled.queueOrder = flatten(registered[QueueOrderer](tiers, config.QueueOrder))
+	filled.jobOrder = flatten(registered[JobOrderer](tiers, config.JobOrder))
+	filled.taskOrder = flatten(registered[TaskOrderer](tiers, config.TaskOrder))
+	filled.jobValid = flatten(registered[JobValidator](tiers, config.JobValid))
+	filled.queueLimit = flatten(registered[QueueCapacity](tiers, config.QueueLimit))
+	filled.jobGate = flatten(registered[JobReadiness](tiers, config.JobGate))
+	filled.nodeFilter = flatten(registered[NodeFilter](tiers, config.NodeFilter))
+	filled.nodeScore = flatten(registered[NodeScorer](tiers, config.NodeScore))
+	filled.requests = flatten(registered[translator](tiers, config.Requests))
+	filled.binders = flatten(registered[PodBinderProvider](tiers, ""))
+	filled.conflicts = flatten(registered[CPUConflictPolicy](tiers, ""))
+	filled.reserve = flatten(registered[Reserver](tiers, ""))
+	filled.assign = flatten(registered[CPUAllocator](tiers, ""))
+	filled.bind = flatten(registered[Binder](tiers, ""))
+	filled.victims = registered[VictimFilter](tiers, config.Victims)
+	filled.review = flatten(registered[PreemptionExtender](tiers, ""))
+	filled.observe = flatten(registered[EventHandler](tiers, config.Observe))
+	filled.openSession = flatten(registered[SessionOpener](tiers, ""))
+	filled.closeSess = flatten(registered[SessionCloser](tiers, ""))
 	return filled
 }
 
-// fill returns, tier by tier, the plugins that implement T and are not disabled at the point.
-func fill[T Plugin](tiers [][]instance, point config.ExtensionPoint) [][]T {
+// registered returns, tier by tier, the plugins that implement T and are not disabled at the point.
+func registered[T Plugin](tiers [][]enabledPlugin, point config.ExtensionPoint) [][]T {
 	filled := make([][]T, len(tiers))
 	for i, tier := range tiers {
 		for _, member := range tier {
@@ -103,7 +103,7 @@ func fill[T Plugin](tiers [][]instance, point config.ExtensionPoint) [][]T {
 	return filled
 }
 
-func flat[T any](tiers [][]T) []T {
+func flatten[T any](tiers [][]T) []T {
 	var all []T
 	for _, tier := range tiers {
 		all = append(all, tier...)
@@ -117,15 +117,15 @@ const (
 	closeSession config.ExtensionPoint = "closeSession"
 )
 
-// question is one extension point, how its answers combine, and who is asked.
-type question struct {
-	point config.ExtensionPoint
-	rule  string
-	asked []string
+// pointDescription is one extension point, how its answers combine, and who is asked.
+type pointDescription struct {
+	point       config.ExtensionPoint
+	combination string
+	plugins     []string
 }
 
-func (s *slots) questions() []question {
-	return []question{
+func (s *extensionPoints) pointDescriptions() []pointDescription {
+	return []pointDescription{
 		{config.QueueOrder, "first non-zero, then creation time, then UID", names(s.queueOrder)},
 		{config.JobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
 		{config.TaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
@@ -138,7 +138,7 @@ func (s *slots) questions() []question {
 		{reservePoint, "first refusal", names(s.reserve)},
 		{"assign", "first answer", names(s.assign)},
 		{"bind", "first that is not empty", names(s.bind)},
-		{config.Victims, "intersection in the first tier that decides", names(flat(s.victims))},
+		{config.Victims, "intersection in the first tier that decides", names(flatten(s.victims))},
 		{"review", "all must agree on each plan", names(s.review)},
 		{config.Observe, "all are told", names(s.observe)},
 		{openSession, "all, in tier order", names(s.openSession)},
@@ -162,22 +162,22 @@ func (p *Profile) Names() []string {
 	}
 	for _, tier := range p.Tiers {
 		for _, member := range tier {
-			all = append(all, member.New().Name())
+			all = append(all, member.Factory().Name())
 		}
 	}
 	return all
 }
 
-// Idle returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration. To be told
+// UnusedPlugins returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration. To be told
 // that a session opens and closes is no question: who is told nothing else takes part in nothing.
-func (p *Profile) Idle() []string {
-	filled := p.slots()
+func (p *Profile) UnusedPlugins() []string {
+	filled := p.resolvePoints()
 	asked := map[string]bool{}
-	for _, question := range filled.questions() {
+	for _, question := range filled.pointDescriptions() {
 		if question.point == openSession || question.point == closeSession {
 			continue
 		}
-		for _, name := range question.asked {
+		for _, name := range question.plugins {
 			asked[name] = true
 		}
 	}
@@ -198,15 +198,15 @@ func (p *Profile) Explain() string {
 		actions[i] = action.Name()
 	}
 	fmt.Fprintf(&b, "actions: %s\n\n", strings.Join(actions, ", "))
-	filled := p.slots()
+	filled := p.resolvePoints()
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "QUESTION\tASKED, IN ORDER\tCOMBINED")
-	for _, question := range filled.questions() {
-		asked := strings.Join(question.asked, ", ")
+	for _, question := range filled.pointDescriptions() {
+		asked := strings.Join(question.plugins, ", ")
 		if asked == "" {
 			asked = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", question.point, asked, question.rule)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", question.point, asked, question.combination)
 	}
 	_ = table.Flush() // a strings.Builder does not fail
 	return b.String()

@@ -18,11 +18,11 @@ func inquire(profile *Profile) {
 	session.CompareJobs(job, &model.Job{})
 	session.CompareTasks(job.Tasks[0], &model.Task{})
 	session.ValidateJob(job)
-	session.LimitQueue(&model.Queue{})
-	session.Victims(Preempt, job, nil)
+	session.QueueOverused(&model.Queue{})
+	session.Victims(ForPreemption, job, nil)
 	session.Try(func(statement *Statement) *model.Refusal {
-		node, _ := session.Choose(job.Tasks[0], model.IdleRoom, nil)
-		return statement.Place(job.Tasks[0], node)
+		node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
+		return statement.Allocate(job.Tasks[0], node)
 	})
 	session.Close()
 }
@@ -76,7 +76,7 @@ func TestSessionEnds(t *testing.T) {
 // TestPluginsAreMadeAnew: fields of a plugin are state of one session.
 func TestPluginsAreMadeAnew(t *testing.T) {
 	made := 0
-	profile := &Profile{Tiers: []Tier{{{New: func() Plugin { made++; return minimum{"gang"} }}}}}
+	profile := &Profile{Tiers: []Tier{{{Factory: func() Plugin { made++; return minimum{"gang"} }}}}}
 	Run(house(), profile, Options{})
 	Run(house(), profile, Options{})
 	if made != 2 {
@@ -88,9 +88,9 @@ func TestIdle(t *testing.T) {
 	var asked []string
 	profile := profileOf(named("lazy"), everything{"busy", &asked}, minimum{"gang"})
 	profile.Tiers = append(profile.Tiers, Tier{{
-		New: func() Plugin { return minimum{"silenced"} }, Disabled: []config.ExtensionPoint{config.JobGate},
+		Factory: func() Plugin { return minimum{"silenced"} }, Disabled: []config.ExtensionPoint{config.JobGate},
 	}})
-	if got, want := profile.Idle(), []string{"lazy", "silenced"}; !slices.Equal(got, want) {
+	if got, want := profile.UnusedPlugins(), []string{"lazy", "silenced"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(asked) != 0 {
@@ -108,7 +108,7 @@ func TestExplain(t *testing.T) {
 	profile := profileOf(minimum{"gang"}, opinion{"priority", nil})
 	profile.Actions = []Action{step("allocate"), step("backfill")}
 	profile.Tiers = append(profile.Tiers, Tier{{
-		New:      func() Plugin { return everything{"all", &asked} },
+		Factory:  func() Plugin { return everything{"all", &asked} },
 		Disabled: []config.ExtensionPoint{config.JobOrder, config.Victims},
 	}})
 	const want = `

@@ -16,8 +16,8 @@ import (
 // it was is not asked about any more, and another session goes on with the action that was interrupted. What was decided before
 // stands.
 
-// Caught is a panic of a plugin, an action, or of code that they call, that ended a session.
-type Caught struct {
+// RecoveredPanic is a panic of a plugin, an action, or of code that they call, that ended a session.
+type RecoveredPanic struct {
 	// Where is the name of the plugin or action, "engine" when neither can be told.
 	Where string
 	// Job is the one that it costs: it is left alone for the rest of the cycle. Nil when nobody can tell; the cycle has ended
@@ -25,32 +25,32 @@ type Caught struct {
 	Job *model.Job
 	// Refusal is what the job, or everybody who was not looked at, is told.
 	Refusal *model.Refusal
-	// Cut tells that the cycle ended with it: there are others who were not looked at.
-	Cut bool
+	// Truncated tells that the cycle ended with it: there are others who were not looked at.
+	Truncated bool
 	// Stack is for a log.
 	Stack string
 }
 
-// mostCaught is after how many panics a cycle ends: each costs another session. Those who were not looked at come first in the
+// maxPanicsPerSession is after how many panics a cycle ends: each costs another session. Those who were not looked at come first in the
 // next cycle, since whoever panicked is left alone then.
-const mostCaught = 16
+const maxPanicsPerSession = 16
 
 // engine is who panicked when no plugin or action did.
 const engine = "engine"
 
 // catch does one part of a session and returns what it panicked with, nil when it came to its end. Broken invariants are not
 // caught, nor is a panic of who receives decisions: what was decided would not be what is assumed.
-func (s *Session) catch(part func()) (caught *Caught) {
-	if s.options.Caught == nil {
+func (s *Session) catch(part func()) (caught *RecoveredPanic) {
+	if s.options.OnPanic == nil {
 		part()
 		return nil
 	}
 	defer func() {
 		if what := recover(); what != nil {
-			s.letThrough(what)
-			where := s.culprit()
-			caught = &Caught{Where: where, Stack: string(debug.Stack()), Refusal: &model.Refusal{
-				Plugin: where, Code: model.Quarantined, Detail: where + " panicked: " + InOneLine(what),
+			s.rethrow(what)
+			where := s.panickingComponent()
+			caught = &RecoveredPanic{Where: where, Stack: string(debug.Stack()), Refusal: &model.Refusal{
+				Plugin: where, Code: model.Quarantined, Detail: where + " panicked: " + OneLine(what),
 			}}
 		}
 	}()
@@ -58,53 +58,53 @@ func (s *Session) catch(part func()) (caught *Caught) {
 	return nil
 }
 
-// goOn ends a session that has panicked and returns the one that takes its place, nil when the cycle is over.
-func (s *Session) goOn(caught *Caught) *Session {
-	caught.Job = s.blamed()
+// resumeAfterPanic ends a session that has panicked and returns the one that takes its place, nil when the cycle is over.
+func (s *Session) resumeAfterPanic(caught *RecoveredPanic) *Session {
+	caught.Job = s.jobOfPanic()
 	s.abandon()
 	s.panics++
-	caught.Cut = caught.Job == nil || s.panics >= mostCaught
+	caught.Truncated = caught.Job == nil || s.panics >= maxPanicsPerSession
 	if caught.Job != nil {
 		s.quarantined[caught.Job.Key] = caught.Refusal
 		s.Refuse(caught.Job, caught.Refusal)
 	}
-	s.options.Caught(*caught)
-	if caught.Cut {
-		s.refuseRest(caught)
+	s.options.OnPanic(*caught)
+	if caught.Truncated {
+		s.refuseUnvisited(caught)
 		return nil
 	}
 	next := newSession(s.Snapshot, s.profile, s.options)
-	next.at, next.panics, next.quarantined = s.at, s.panics, s.quarantined
+	next.currentPart, next.panics, next.quarantined = s.currentPart, s.panics, s.quarantined
 	next.refusals, next.decided, next.wake = s.refusals, s.decided, s.wake
 	next.lapsed, next.renewed, next.returned, next.promised = s.lapsed, s.renewed, s.returned, s.promised
 	return next
 }
 
-// blamed returns the job whose turn it was, or that of the victim it was about; nil when it was nobody's, or that of one who is left
+// jobOfPanic returns the job whose turn it was, or that of the victim it was about; nil when it was nobody's, or that of one who is left
 // alone already.
-func (s *Session) blamed() *model.Job {
-	if s.compared[0] != nil {
-		return s.disordered()
+func (s *Session) jobOfPanic() *model.Job {
+	if s.comparedJobs[0] != nil {
+		return s.unorderableJob()
 	}
 	var victim *model.Job
 	switch {
-	case s.picking != nil:
-		victim = s.poisonous(s.picking)
-	case s.leaving != nil:
-		victim = s.Snapshot.Job(s.leaving.Job)
+	case s.victimQuery != nil:
+		victim = s.panickingUnit(s.victimQuery)
+	case s.victimInFlight != nil:
+		victim = s.Snapshot.Job(s.victimInFlight.Job)
 	}
 	if victim != nil && s.quarantined[victim.Key] == nil {
 		return victim
 	}
-	if s.quarantined[s.turn] != nil {
+	if s.quarantined[s.currentJob] != nil {
 		return nil
 	}
-	return s.Snapshot.Job(s.turn)
+	return s.Snapshot.Job(s.currentJob)
 }
 
-// disordered returns which of two jobs cannot be put in order: the one that cannot even be compared with itself.
-func (s *Session) disordered() *model.Job {
-	for _, job := range s.compared {
+// unorderableJob returns which of two jobs cannot be put in order: the one that cannot even be compared with itself.
+func (s *Session) unorderableJob() *model.Job {
+	for _, job := range s.comparedJobs {
 		alone := func() { firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, job, job) }
 		if s.catch(alone) != nil {
 			return job
@@ -136,24 +136,24 @@ func (s *Session) abandon() {
 	}
 	s.log = nil
 	s.memory.forget()
-	s.forget()
-	s.Snapshot.LookAhead(false)
-	if len(s.Snapshot.Holds()) > 0 {
-		s.Snapshot.See(model.Viewer{})
+	s.resetCaches()
+	s.Snapshot.ExcludeTerminating(false)
+	if len(s.Snapshot.Held()) > 0 {
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
 	}
 	s.verify("")
 }
 
-// forget lets plugins and actions forget what they keep beyond a session.
-func (s *Session) forget() {
+// resetCaches lets plugins and actions forget what they keep beyond a session.
+func (s *Session) resetCaches() {
 	for _, plugin := range s.slots.all {
-		if keeper, ok := plugin.(Forgetter); ok {
-			s.catch(keeper.Forget)
+		if keeper, ok := plugin.(CacheResetter); ok {
+			s.catch(keeper.ResetCache)
 		}
 	}
 	for _, action := range s.profile.Actions {
-		if keeper, ok := action.(Forgetter); ok {
-			s.catch(keeper.Forget)
+		if keeper, ok := action.(CacheResetter); ok {
+			s.catch(keeper.ResetCache)
 		}
 	}
 }
@@ -164,8 +164,8 @@ func (s *Session) unreserveAll(task *model.Task) {
 	}
 }
 
-// refuseRest tells everybody who waits and was not looked at why.
-func (s *Session) refuseRest(caught *Caught) {
+// refuseUnvisited tells everybody who waits and was not looked at why.
+func (s *Session) refuseUnvisited(caught *RecoveredPanic) {
 	refusal := &model.Refusal{
 		Plugin: caught.Where, Code: model.CycleFailed,
 		Detail: "the scheduler could not look at all jobs, it will try again: " + caught.Refusal.Detail,
@@ -178,28 +178,28 @@ func (s *Session) refuseRest(caught *Caught) {
 	}
 }
 
-// leftAlone returns why nobody is to be asked about the job, nil when everybody may be.
-func (s *Session) leftAlone(key model.JobKey) *model.Refusal {
+// quarantineRefusal returns why nobody is to be asked about the job, nil when everybody may be.
+func (s *Session) quarantineRefusal(key model.JobKey) *model.Refusal {
 	if len(s.quarantined) == 0 {
 		return nil
 	}
 	return s.quarantined[key]
 }
 
-// culprit returns the plugin or action that was innermost when the panic began; to be called while it goes on.
-func (s *Session) culprit() string {
+// panickingComponent returns the plugin or action that was innermost when the panic began; to be called while it goes on.
+func (s *Session) panickingComponent() string {
 	callers := make([]uintptr, 256)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
 	for more := true; more; {
 		var frame runtime.Frame
 		frame, more = frames.Next()
 		for _, plugin := range s.slots.all {
-			if belongs(frame.Function, plugin) {
+			if isMethodOf(frame.Function, plugin) {
 				return plugin.Name()
 			}
 		}
 		for _, action := range s.profile.Actions {
-			if belongs(frame.Function, action) {
+			if isMethodOf(frame.Function, action) {
 				return action.Name()
 			}
 		}
@@ -207,9 +207,9 @@ func (s *Session) culprit() string {
 	return engine
 }
 
-// belongs tells whether a function is a method of the type of the value, or stands beside it in its package; here, it has to be a
+// isMethodOf tells whether a function is a method of the type of the value, or stands beside it in its package; here, it has to be a
 // method.
-func belongs(function string, value any) bool {
+func isMethodOf(function string, value any) bool {
 	kind := reflect.TypeOf(value)
 	if kind.Kind() == reflect.Pointer {
 		kind = kind.Elem()
@@ -224,14 +224,14 @@ func belongs(function string, value any) bool {
 	return strings.HasPrefix(function, path+".")
 }
 
-// longestText is how much of what somebody panicked with is shown, in bytes.
-const longestText = 256
+// maxTextLength is how much of what somebody panicked with is shown, in bytes.
+const maxTextLength = 256
 
-// InOneLine says what somebody panicked with, for a reason that users read.
-func InOneLine(what any) string {
+// OneLine says what somebody panicked with, for a reason that users read.
+func OneLine(what any) string {
 	text := strings.Join(strings.Fields(fmt.Sprint(what)), " ")
-	if len(text) > longestText {
-		text = text[:longestText]
+	if len(text) > maxTextLength {
+		text = text[:maxTextLength]
 	}
 	return strings.ToValidUTF8(text, "")
 }

@@ -37,36 +37,36 @@ func (b bomb) CompareJobs(x, y *model.Job) int {
 	b.about("jobOrder", y.Key)
 	return 0
 }
-func (b bomb) CompareTasks(x, _ *model.Task) int             { b.about("taskOrder", x.Job); return 0 }
-func (b bomb) ValidateJob(job *model.Job) *model.Refusal     { b.about("jobValid", job.Key); return nil }
-func (b bomb) TaskPlaced(task *model.Task)                   { b.about("observe", task.Job) }
-func (b bomb) TaskEvicted(task *model.Task)                  { b.about("evicted", task.Job) }
-func (b bomb) TaskUndone(task *model.Task, _ model.Position) { b.about("undone", task.Job) }
-func (b bomb) BinderOf(task *model.Task) string              { b.about("bind", task.Job); return "" }
-func (b bomb) Unreserve(task *model.Task)                    { b.about("unreserve", task.Job) }
+func (b bomb) CompareTasks(x, _ *model.Task) int                { b.about("taskOrder", x.Job); return 0 }
+func (b bomb) ValidateJob(job *model.Job) *model.Refusal        { b.about("jobValid", job.Key); return nil }
+func (b bomb) OnAllocate(task *model.Task)                      { b.about("observe", task.Job) }
+func (b bomb) OnEvict(task *model.Task)                         { b.about("evicted", task.Job) }
+func (b bomb) OnDeallocate(task *model.Task, _ model.Placement) { b.about("undone", task.Job) }
+func (b bomb) BinderOf(task *model.Task) string                 { b.about("bind", task.Job); return "" }
+func (b bomb) Unreserve(task *model.Task)                       { b.about("unreserve", task.Job) }
 
-func (b bomb) GateJob(job *model.Job, _ Standing) *model.Refusal {
+func (b bomb) JobReady(job *model.Job, _ Readiness) *model.Refusal {
 	b.about("jobGate", job.Key)
 	return nil
 }
 
-func (b bomb) FilterFor(task *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
+func (b bomb) PreFilter(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	b.about(fmt.Sprint("filter", scope), task.Job)
-	if scope != Global {
+	if scope != ClusterWide {
 		return nil, nil
 	}
-	return []NodeCheck{func(*model.Node) *model.Refusal { b.about("check", task.Job); return nil }}, nil
+	return []NodeFilterFunc{func(*model.Node) *model.Refusal { b.about("check", task.Job); return nil }}, nil
 }
 
-func (b bomb) ScoresFor(task *model.Task, scope Scope, _ []*model.Node) []NodeScore {
+func (b bomb) PreScore(task *model.Task, scope FilterScope, _ []*model.Node) []NodeScore {
 	b.about(fmt.Sprint("score", scope), task.Job)
-	if scope != Global {
+	if scope != ClusterWide {
 		return nil
 	}
-	return []NodeScore{{Name: "s", Weight: 1, Raw: func(*model.Node) int64 { b.about("raw", task.Job); return 0 }}}
+	return []NodeScore{{Name: "s", Weight: 1, Score: func(*model.Node) int64 { b.about("raw", task.Job); return 0 }}}
 }
 
-func (b bomb) PickVictims(_ Purpose, preemptor *model.Job, units []Unit) ([]Unit, bool) {
+func (b bomb) FilterVictims(_ EvictionPurpose, preemptor *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
 	b.about("victims", preemptor.Key)
 	for _, unit := range units {
 		b.about("unit", unit.Job.Key)
@@ -111,14 +111,14 @@ func (c *counter) OpenSession(session *Session) {
 
 func (c *counter) count() (n int) {
 	for _, job := range c.session.Snapshot.Jobs {
-		n += job.Count(func(task *model.Task) bool { return task.Status.HoldsRoom() && task.Status != model.Releasing })
+		n += job.Count(func(task *model.Task) bool { return task.Status.Occupies() && task.Status != model.Releasing })
 	}
 	return n
 }
 
-func (c *counter) TaskPlaced(*model.Task)  { c.room++ }
-func (c *counter) TaskEvicted(*model.Task) { c.room-- }
-func (c *counter) TaskUndone(_ *model.Task, was model.Position) {
+func (c *counter) OnAllocate(*model.Task) { c.room++ }
+func (c *counter) OnEvict(*model.Task)    { c.room-- }
+func (c *counter) OnDeallocate(_ *model.Task, was model.Placement) {
 	if was.Status == model.Releasing {
 		c.room++
 	} else {
@@ -128,7 +128,7 @@ func (c *counter) TaskUndone(_ *model.Task, was model.Position) {
 
 func (c *counter) CloseSession(*Session) {
 	if c.room != c.count() {
-		panic(broken(fmt.Sprintf("the observer counts %d with room, there are %d", c.room, c.count())))
+		panic(invariantViolation(fmt.Sprintf("the observer counts %d with room, there are %d", c.room, c.count())))
 	}
 }
 
@@ -146,7 +146,7 @@ func (g greedy) Execute(s *Session) {
 			s.Refuse(job, refusal)
 			continue
 		}
-		s.Victims(Preempt, job, nil)
+		s.Victims(ForPreemption, job, nil)
 		g.place(s, job, no("supposed"))
 		s.Refuse(job, g.place(s, job, nil))
 	}
@@ -155,11 +155,11 @@ func (g greedy) Execute(s *Session) {
 func (g greedy) place(s *Session, job *model.Job, end *model.Refusal) *model.Refusal {
 	return s.Try(func(statement *Statement) *model.Refusal {
 		for _, task := range slices.SortedFunc(slices.Values(job.Tasks), s.CompareTasks) {
-			node, tally := s.Choose(task, model.IdleRoom, nil)
+			node, tally := s.SelectNode(task, model.Idle, nil)
 			if node == nil {
 				return tally.Refusal(0, 0, "")
 			}
-			inner := s.Try(func(inner *Statement) *model.Refusal { return inner.Place(task, node) })
+			inner := s.Try(func(inner *Statement) *model.Refusal { return inner.Allocate(task, node) })
 			if inner != nil {
 				return inner
 			}
@@ -182,7 +182,7 @@ func street(jobs int) *model.Snapshot {
 }
 
 type result struct {
-	caught   []Caught
+	caught   []RecoveredPanic
 	started  []string
 	refusals map[model.JobKey]*model.Refusal
 	held     map[string]bool
@@ -190,18 +190,18 @@ type result struct {
 }
 
 // cycle runs one in verify mode, with a bomb before and observers and reservers around it.
-func cycle(snapshot *model.Snapshot, b bomb, memory *Memory) result {
+func cycle(snapshot *model.Snapshot, b bomb, memory *Cache) result {
 	r := result{held: map[string]bool{}, snapshot: snapshot}
 	b.named = "bomb"
 	if b.left == nil {
 		b.left = new(int)
 	}
 	profile := &Profile{Actions: []Action{greedy{b}}, Tiers: []Tier{{
-		always(cellar{"first", r.held}), {New: func() Plugin { return &counter{named: "before"} }}, always(b),
-		{New: func() Plugin { return &counter{named: "after"} }}, always(minimum{"minimum"}),
+		always(cellar{"first", r.held}), {Factory: func() Plugin { return &counter{named: "before"} }}, always(b),
+		{Factory: func() Plugin { return &counter{named: "after"} }}, always(minimum{"minimum"}),
 	}}}
 	r.refusals = Run(snapshot, profile, Options{
-		Verify: true, Memory: memory, Caught: func(c Caught) { r.caught = append(r.caught, c) },
+		Verify: true, Memory: memory, OnPanic: func(c RecoveredPanic) { r.caught = append(r.caught, c) },
 		Decide: func(d model.Decision) { r.started = append(r.started, fmt.Sprint(d.Job.Name, " ", d.Binds)) },
 	})
 	return r
@@ -216,7 +216,7 @@ func TestPanicCostsOneJob(t *testing.T) {
 			}
 			got := cycle(street(4), bomb{job: "j1", at: at}, nil)
 			if len(got.caught) != 1 || got.caught[0].Job == nil || got.caught[0].Job.Key.Name != "j1" || got.caught[0].Where != "bomb" ||
-				got.caught[0].Cut || !strings.Contains(got.caught[0].Stack, "bomb.about") {
+				got.caught[0].Truncated || !strings.Contains(got.caught[0].Stack, "bomb.about") {
 				t.Fatalf("caught %+v", got.caught)
 			}
 			key := model.JobKey{Namespace: "default", Name: "j1"}
@@ -258,12 +258,12 @@ func TestPanicLeavesNothing(t *testing.T) {
 		jobs := rapid.IntRange(2, 5).Draw(t, "jobs")
 		poisoned := fmt.Sprint("j", rapid.IntRange(0, jobs-1).Draw(t, "job"))
 		left := rapid.IntRange(0, 12).Draw(t, "left")
-		snapshot, memory := street(jobs), &Memory{}
+		snapshot, memory := street(jobs), &Cache{}
 		key := model.JobKey{Namespace: "default", Name: poisoned}
 		got := cycle(snapshot, bomb{job: poisoned, at: rapid.SampledFrom(points).Draw(t, "at"), left: &left}, memory)
 		alone := street(jobs)
 		if len(got.caught) > 0 {
-			alone.Held = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
+			alone.JobBackoff = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
 		}
 		want := cycle(alone, bomb{}, nil)
 		others := func(started []string) []string {
@@ -282,7 +282,7 @@ func TestPanicLeavesNothing(t *testing.T) {
 		}
 		for _, job := range snapshot.Jobs {
 			for _, task := range job.Tasks {
-				if (task.Status == model.Placed) != got.held[string(task.UID)] {
+				if (task.Status == model.Allocated) != got.held[string(task.UID)] {
 					t.Fatalf("%s is %s, set aside: %v", task, task.Status, got.held)
 				}
 			}
@@ -312,12 +312,12 @@ func (u usher) CloseSession(s *Session) {
 func TestPanicOfNobodyEndsTheCycle(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		snapshot := street(3)
-		var caught []Caught
+		var caught []RecoveredPanic
 		started := 0
 		b := bomb{named: "bomb", left: new(int)}
 		refusals := Run(snapshot, &Profile{Actions: []Action{greedy{b}}, Tiers: []Tier{{always(usher{"usher", open}), always(minimum{"minimum"})}}},
-			Options{Verify: true, Caught: func(c Caught) { caught = append(caught, c) }, Decide: func(model.Decision) { started++ }})
-		if len(caught) != 1 || caught[0].Job != nil || !caught[0].Cut || caught[0].Where != "usher" {
+			Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }, Decide: func(model.Decision) { started++ }})
+		if len(caught) != 1 || caught[0].Job != nil || !caught[0].Truncated || caught[0].Where != "usher" {
 			t.Errorf("open %v: caught %+v", open, caught)
 		}
 		waiting := 0
@@ -337,22 +337,22 @@ func TestPanicOverManyJobsEndsTheCycleInTime(t *testing.T) {
 	for i := range 40 {
 		join(snapshot, fmt.Sprintf("j%02d", i), 1, 1, model.Resources{1})
 	}
-	var caught []Caught
+	var caught []RecoveredPanic
 	quiet := bomb{named: "bomb", left: new(int)}
 	profile := &Profile{Actions: []Action{greedy{quiet}}, Tiers: []Tier{{always(grudge{"grudge"})}}}
-	refusals := Run(snapshot, profile, Options{Verify: true, Caught: func(c Caught) { caught = append(caught, c) }})
-	if len(caught) != mostCaught || !caught[mostCaught-1].Cut || caught[mostCaught-1].Job == nil || len(refusals) != 40 {
+	refusals := Run(snapshot, profile, Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }})
+	if len(caught) != maxPanicsPerSession || !caught[maxPanicsPerSession-1].Truncated || caught[maxPanicsPerSession-1].Job == nil || len(refusals) != 40 {
 		t.Errorf("%d caught, %d refused", len(caught), len(refusals))
 	}
-	snapshot.Held = refusals
+	snapshot.JobBackoff = refusals
 	caught = nil
 	for key, refusal := range refusals {
 		if refusal.Code != model.Quarantined {
 			delete(refusals, key)
 		}
 	}
-	Run(snapshot, profile, Options{Verify: true, Caught: func(c Caught) { caught = append(caught, c) }})
-	if len(caught) != mostCaught || snapshot.Held[caught[0].Job.Key] != nil {
+	Run(snapshot, profile, Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }})
+	if len(caught) != maxPanicsPerSession || snapshot.JobBackoff[caught[0].Job.Key] != nil {
 		t.Errorf("the second cycle does not go on where the first one ended: %d caught", len(caught))
 	}
 }
@@ -375,7 +375,7 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 		}()
 		run()
 	}
-	caught := func(Caught) {}
+	caught := func(RecoveredPanic) {}
 	b := bomb{named: "bomb", left: new(int)}
 	actions := []Action{greedy{b}}
 	escapes("nobody wants to hear of it", func() {
@@ -384,10 +384,10 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 	escapes("a broken invariant", func() {
 		snapshot := street(2)
 		snapshot.Nodes[0].Idle[0]++
-		Run(snapshot, &Profile{Actions: actions}, Options{Verify: true, Caught: caught})
+		Run(snapshot, &Profile{Actions: actions}, Options{Verify: true, OnPanic: caught})
 	})
 	escapes("who receives decisions", func() {
-		Run(street(2), &Profile{Actions: actions}, Options{Caught: caught, Decide: func(model.Decision) {
+		Run(street(2), &Profile{Actions: actions}, Options{OnPanic: caught, Decide: func(model.Decision) {
 			var none *model.Job
 			none.MinMember++
 		}})
@@ -401,11 +401,11 @@ type stumbler struct {
 	stumbled *bool
 }
 
-func (s stumbler) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
-	if scope != Local {
+func (s stumbler) PreFilter(_ *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
+	if scope != NodeWithPods {
 		return nil, nil
 	}
-	return []NodeCheck{func(node *model.Node) *model.Refusal {
+	return []NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if node.Name == s.on && !*s.stumbled {
 			*s.stumbled = true
 			_ = node.Tasks[len(node.Tasks)]
@@ -424,7 +424,7 @@ func TestPanicLeavesNoHalfAnswer(t *testing.T) {
 	stumbled := false
 	quiet := bomb{named: "bomb", left: new(int)}
 	profile := &Profile{Actions: []Action{greedy{quiet}}, Tiers: []Tier{{always(stumbler{"stumbler", "n1", &stumbled})}}}
-	Run(snapshot, profile, Options{Verify: true, Memory: &Memory{}, Caught: func(Caught) {}, Decide: func(d model.Decision) {
+	Run(snapshot, profile, Options{Verify: true, Memory: &Cache{}, OnPanic: func(RecoveredPanic) {}, Decide: func(d model.Decision) {
 		binds = append(binds, d.Job.Name+" "+d.Binds[0].Node)
 	}})
 	if !slices.Equal(binds, []string{"j1 n0", "j2 n1"}) {

@@ -9,12 +9,12 @@ import (
 // This file is what sessions know of room that is reserved for jobs which have waited for long. Who gets some, and where, is
 // for an action to decide.
 
-// ReservationKeeper is an action that keeps reservations: it plans them anew when they do not help any more, and ends them. Without
+// ReservationOwner is an action that keeps reservations: it plans them anew when they do not help any more, and ends them. Without
 // one in the pipeline nobody would, so that what an earlier configuration reserved is given back.
-type ReservationKeeper interface {
+type ReservationOwner interface {
 	Action
-	// KeepsReservations does nothing; it tells what the action is for.
-	KeepsReservations()
+	// OwnsReservations does nothing; it tells what the action is for.
+	OwnsReservations()
 }
 
 // Reserve decides which room is kept for the job, in the place of what was kept before; nil keeps none any more. It is in
@@ -27,15 +27,15 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	s.send(model.Decision{Job: job.Key, Reservation: reservation})
 }
 
-// Borrow shows the job room that is reserved for others from the time on at which it will be gone again, in seconds since
+// UseReservedUntil shows the job room that is reserved for others from the time on at which it will be gone again, in seconds since
 // 1970; see model.Viewer.Gone. Zero ends that. Choose, Feasible, See and statements look through the job's eyes as before.
-func (s *Session) Borrow(job *model.Job, gone int64) {
+func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
 	if gone == 0 {
 		delete(s.borrowers, job.Key)
 	} else {
 		s.borrowers[job.Key] = gone
 	}
-	s.See(job)
+	s.ApplyReservations(job)
 }
 
 // WakeAt tells that time alone may change an answer of this session at that moment, however little else happens.
@@ -48,10 +48,10 @@ func (s *Session) WakeAt(at time.Time) {
 	}
 }
 
-// giveBackUnkept ends all reservations when no action keeps them.
-func (s *Session) giveBackUnkept(actions []Action) {
+// releaseUnowned ends all reservations when no action keeps them.
+func (s *Session) releaseUnowned(actions []Action) {
 	for _, action := range actions {
-		if _, keeps := action.(ReservationKeeper); keeps {
+		if _, keeps := action.(ReservationOwner); keeps {
 			return
 		}
 	}

@@ -12,9 +12,9 @@ func TestDepartOnlySupposes(t *testing.T) {
 	snapshot := house(4)
 	runs := join(snapshot, "a", 1, 2, model.Resources{2})
 	waits := join(snapshot, "b", 1, 1, model.Resources{4})
-	snapshot.Number()
-	snapshot.Move(runs.Tasks[0], model.Position{Status: model.Running, Node: "n0"})
-	snapshot.Move(runs.Tasks[1], model.Position{Status: model.Releasing, Node: "n0"})
+	snapshot.AssignIndexes()
+	snapshot.Move(runs.Tasks[0], model.Placement{Status: model.Running, Node: "n0"})
+	snapshot.Move(runs.Tasks[1], model.Placement{Status: model.Releasing, Node: "n0"})
 	var told []string
 	plugin := everything{named: "p", asked: &told}
 	var decided []model.Decision
@@ -22,18 +22,18 @@ func TestDepartOnlySupposes(t *testing.T) {
 		decided = append(decided, d)
 	}})
 	before := dump(snapshot)
-	fits := func(statement *Statement) bool { return statement.Promise(waits.Tasks[0], snapshot.Nodes[0]) == nil }
+	fits := func(statement *Statement) bool { return statement.Pipeline(waits.Tasks[0], snapshot.Nodes[0]) == nil }
 	var alone, both bool
 	s.Try(func(statement *Statement) *model.Refusal {
 		s.Try(func(inner *Statement) *model.Refusal {
-			inner.Depart(runs.Tasks[0])
+			inner.SimulateCompletion(runs.Tasks[0])
 			alone = fits(inner)
 			return no("x")
 		})
-		statement.Depart(runs.Tasks[0])
-		statement.Depart(runs.Tasks[1])
+		statement.SimulateCompletion(runs.Tasks[0])
+		statement.SimulateCompletion(runs.Tasks[1])
 		both = fits(statement)
-		if again := statement.Depart(runs.Tasks[1]); again == nil || again.Code != CodeMisuse {
+		if again := statement.SimulateCompletion(runs.Tasks[1]); again == nil || again.Code != CodeMisuse {
 			t.Errorf("a task that has left leaves again: %v", again)
 		}
 		return no("x")
@@ -45,7 +45,7 @@ func TestDepartOnlySupposes(t *testing.T) {
 		t.Errorf("it was only supposed, and left\n%s\ninstead of\n%s", after, before)
 	}
 	refusal := s.Try(func(statement *Statement) *model.Refusal {
-		statement.Depart(runs.Tasks[0])
+		statement.SimulateCompletion(runs.Tasks[0])
 		fits(statement)
 		return nil
 	})
@@ -64,28 +64,28 @@ func TestReserveAndBorrow(t *testing.T) {
 	var decided []model.Decision
 	s := Open(snapshot, profileOf(), Options{Verify: true, Decide: func(d model.Decision) { decided = append(decided, d) }})
 	finds := func(job *model.Job) bool {
-		node, _ := s.Choose(job.Tasks[0], model.IdleRoom, nil)
+		node, _ := s.SelectNode(job.Tasks[0], model.Idle, nil)
 		return node != nil
 	}
 	s.Reserve(owner, &model.Reservation{
-		Rooms: []model.ReservedRoom{{Node: "n0", Members: 1, Request: model.Resources{4}}}, ExpectedStart: time.Unix(100, 0),
+		Nodes: []model.ReservedNode{{Node: "n0", Members: 1, Request: model.Resources{4}}}, ExpectedStart: time.Unix(100, 0),
 	})
 	if !finds(owner) || finds(other) {
 		t.Errorf("the owner finds room: %t, the other: %t", finds(owner), finds(other))
 	}
-	for gone, want := range map[int64]bool{100: true, 101: false, model.Onlooker: true, 0: false} {
-		if s.Borrow(other, gone); finds(other) != want {
+	for gone, want := range map[int64]bool{100: true, 101: false, model.UnrestrictedViewpoint: true, 0: false} {
+		if s.UseReservedUntil(other, gone); finds(other) != want {
 			t.Errorf("who is gone at %d finds room: %t", gone, !want)
 		}
 		if finds(owner); finds(other) != want {
 			t.Errorf("who is gone at %d finds room after the owner has looked: %t", gone, !want)
 		}
-		s.Borrow(other, 0)
+		s.UseReservedUntil(other, 0)
 	}
 	if s.Reserve(owner, nil); !finds(other) {
 		t.Error("nothing is reserved any more, and there is no room")
 	}
-	if len(decided) != 2 || len(decided[0].Reservation.Rooms) != 1 || len(decided[1].Reservation.Rooms) != 0 {
+	if len(decided) != 2 || len(decided[0].Reservation.Nodes) != 1 || len(decided[1].Reservation.Nodes) != 0 {
 		t.Errorf("decided %v", decided)
 	}
 }
@@ -93,9 +93,9 @@ func TestReserveAndBorrow(t *testing.T) {
 // keeper is an action that keeps reservations and does nothing.
 type keeper struct{}
 
-func (keeper) Name() string       { return "keeper" }
-func (keeper) Execute(*Session)   {}
-func (keeper) KeepsReservations() {}
+func (keeper) Name() string      { return "keeper" }
+func (keeper) Execute(*Session)  {}
+func (keeper) OwnsReservations() {}
 
 // idler is an action that does nothing else.
 type idler struct{}

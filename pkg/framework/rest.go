@@ -7,9 +7,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// rest is what a session came to that decided nothing. The same snapshot leads to the same decisions, so that the next session
+// idleResult is what a session came to that decided nothing. The same snapshot leads to the same decisions, so that the next session
 // need not look for them: a large backlog of jobs that cannot start costs nothing until something changes.
-type rest struct {
+type idleResult struct {
 	snapshot *model.Snapshot
 	version  uint64
 	refusals map[model.JobKey]*model.Refusal
@@ -17,12 +17,12 @@ type rest struct {
 	wake time.Time
 }
 
-// atRest returns what the last session came to if a session on this snapshot would come to the same, else nil. Nobody knows that
+// idleResultFor returns what the last session came to if a session on this snapshot would come to the same, else nil. Nobody knows that
 // of a snapshot without a version.
-func (m *Memory) atRest(snapshot *model.Snapshot, profile *Profile) *rest {
+func (m *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *idleResult {
 	switch {
 	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:
-	case snapshot.Passing():
+	case snapshot.HasBackoff():
 	case !m.rest.wake.IsZero() && !snapshot.Now.Before(m.rest.wake):
 	default:
 		return m.rest
@@ -30,35 +30,35 @@ func (m *Memory) atRest(snapshot *model.Snapshot, profile *Profile) *rest {
 	return nil
 }
 
-// wakeAgain asks to be woken as the session did.
-func (r *rest) wakeAgain(options Options) {
+// rearm asks to be woken as the session did.
+func (r *idleResult) rearm(options Options) {
 	if options.Wake != nil && !r.wake.IsZero() {
 		options.Wake(r.wake)
 	}
 }
 
-// rest returns what the session came to, nil when the next one may come to something else although nothing changes: because of
+// recordIdle returns what the session came to, nil when the next one may come to something else although nothing changes: because of
 // what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks
 // that ask for volumes or devices.
-func (s *Session) rest() *rest {
+func (s *Session) recordIdle() *idleResult {
 	snapshot := s.Snapshot
-	if s.decided || s.panics > 0 || s.reach == ForNow || snapshot.Version == 0 || snapshot.Passing() {
+	if s.decided || s.panics > 0 || s.reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
 		return nil
 	}
 	for _, refusal := range s.refusals {
-		if refusal.Expires {
+		if refusal.Transient {
 			return nil
 		}
 	}
-	if slips(snapshot) {
+	if expectedStartDrifts(snapshot) {
 		return nil
 	}
-	return &rest{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
+	return &idleResult{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
 }
 
-// slips tells whether the start that some job is told to expect moves with the time: room is kept for it, and it may count on the
+// expectedStartDrifts tells whether the start that some job is told to expect moves with the time: room is kept for it, and it may count on the
 // end of pods that have not begun.
-func slips(snapshot *model.Snapshot) bool {
+func expectedStartDrifts(snapshot *model.Snapshot) bool {
 	if !slices.ContainsFunc(snapshot.Jobs, func(job *model.Job) bool { return job.Reservation != nil }) {
 		return false
 	}

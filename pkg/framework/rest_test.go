@@ -21,7 +21,7 @@ func (c *counting) Execute(session *Session) {
 	for _, job := range session.Snapshot.Jobs {
 		session.Refuse(job, &model.Refusal{Code: model.InsufficientResources, Needs: 1})
 		for _, task := range job.Tasks {
-			session.Feasible(task, model.IdleRoom)
+			session.Feasible(task, model.Idle)
 		}
 	}
 	if c.act != nil {
@@ -32,14 +32,14 @@ func (c *counting) Execute(session *Session) {
 // scoped is a filter that asks more of a node than its room, of one scope.
 type scoped struct {
 	named
-	scope Scope
+	scope FilterScope
 }
 
-func (f scoped) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
+func (f scoped) PreFilter(_ *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	if scope != f.scope {
 		return nil, nil
 	}
-	return []NodeCheck{func(*model.Node) *model.Refusal { return nil }}, nil
+	return []NodeFilterFunc{func(*model.Node) *model.Refusal { return nil }}, nil
 }
 
 // contained is one that says of itself that it reads the snapshot alone, but for tasks of one name.
@@ -48,18 +48,18 @@ type contained struct {
 	but string
 }
 
-func (c contained) SelfContained(task *model.Task) bool { return task.Name != c.but }
+func (c contained) DependsOnSnapshotOnly(task *model.Task) bool { return task.Name != c.but }
 
 // promise gives the first task room that is being released, for this session.
 func promise(s *Session) {
 	s.Try(func(statement *Statement) *model.Refusal {
-		return statement.Promise(s.Snapshot.Jobs[0].Tasks[0], s.Snapshot.Nodes[0])
+		return statement.Pipeline(s.Snapshot.Jobs[0].Tasks[0], s.Snapshot.Nodes[0])
 	})
 }
 
 // bind lets a pod stand on the first node that does not run yet.
 func bind(s *Session) {
-	s.Snapshot.Nodes[0].Tasks = []*model.Task{{Position: model.Position{Status: model.Bound, Node: s.Snapshot.Nodes[0].Name}}}
+	s.Snapshot.Nodes[0].Tasks = []*model.Task{{Placement: model.Placement{Status: model.Bound, Node: s.Snapshot.Nodes[0].Name}}}
 }
 
 // TestASessionAtRestIsNotRunAgain runs two sessions and something in between; only what can change an answer leads to a second
@@ -78,7 +78,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 		{name: "the cluster", change: func(s *model.Snapshot) { s.Version++ }, again: true},
 		{name: "a version is not known", change: func(s *model.Snapshot) { s.Version = 0 }, again: true},
 		{name: "a job is held back", change: func(s *model.Snapshot) {
-			s.Held = map[model.JobKey]*model.Refusal{s.Jobs[0].Key: {Code: model.BindFailed}}
+			s.JobBackoff = map[model.JobKey]*model.Refusal{s.Jobs[0].Key: {Code: model.BindFailed}}
 		}, again: true},
 		{name: "the time that was named has come", change: soon, act: func(s *Session) {
 			s.WakeAt(s.Snapshot.Now.Add(time.Second))
@@ -91,17 +91,17 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			s.Reserve(s.Snapshot.Jobs[0], nil)
 		}, again: true},
 		{name: "it came from outside", change: func(*model.Snapshot) {}, act: func(s *Session) {
-			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Expires: true})
+			s.Refuse(s.Snapshot.Jobs[0], &model.Refusal{Code: model.NodesFiltered, Transient: true})
 		}, again: true},
-		{name: "what runs on the node counts", plugins: []Plugin{scoped{"ports", Local}}, change: func(*model.Snapshot) {}},
-		{name: "anything may count", plugins: []Plugin{scoped{"any", Global}}, change: func(*model.Snapshot) {}, again: true},
-		{name: "what runs anywhere counts", plugins: []Plugin{contained{scoped{"spread", Global}, ""}}, change: func(*model.Snapshot) {}},
+		{name: "what runs on the node counts", plugins: []Plugin{scoped{"ports", NodeWithPods}}, change: func(*model.Snapshot) {}},
+		{name: "anything may count", plugins: []Plugin{scoped{"any", ClusterWide}}, change: func(*model.Snapshot) {}, again: true},
+		{name: "what runs anywhere counts", plugins: []Plugin{contained{scoped{"spread", ClusterWide}, ""}}, change: func(*model.Snapshot) {}},
 		{
-			name: "objects count, for one of two that are alike", plugins: []Plugin{contained{scoped{"volumes", Global}, "a-1"}},
+			name: "objects count, for one of two that are alike", plugins: []Plugin{contained{scoped{"volumes", ClusterWide}, "a-1"}},
 			change: func(*model.Snapshot) {}, again: true,
 		},
 		{
-			name: "anything may count for who was promised room", act: promise, plugins: []Plugin{scoped{"any", Global}},
+			name: "anything may count for who was promised room", act: promise, plugins: []Plugin{scoped{"any", ClusterWide}},
 			change: func(*model.Snapshot) {}, again: true,
 		},
 		{name: "a pod has not begun", change: soon, act: bind},
@@ -119,7 +119,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			action := &counting{act: c.act}
 			profile := profileOf(c.plugins...)
 			profile.Actions = []Action{action}
-			var memory Memory
+			var memory Cache
 			var wakes []time.Time
 			options := Options{Memory: &memory, Wake: func(at time.Time) { wakes = append(wakes, at) }}
 			first := maps.Clone(Run(snapshot, profile, options))

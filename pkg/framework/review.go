@@ -6,8 +6,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Proposal is what a plan of victims would do on one node.
-type Proposal struct {
+// NodeVictims is what a plan of victims would do on one node.
+type NodeVictims struct {
 	Node *model.Node
 	// Members are those of the job that would be promised room there, in the order in which they are placed.
 	Members []*model.Task
@@ -17,8 +17,8 @@ type Proposal struct {
 	Violations int
 }
 
-// Objection is what is wrong with the proposal for one node.
-type Objection struct {
+// VictimRejection is what is wrong with the proposal for one node.
+type VictimRejection struct {
 	Node *model.Node
 	// By is who objects, in the user's words.
 	By string
@@ -27,41 +27,41 @@ type Objection struct {
 	Victims []*model.Task
 }
 
-// VictimReviewer has a say in a plan of victims as a whole, once it is made and before anything of it is decided. Combined: all
+// PreemptionExtender has a say in a plan of victims as a whole, once it is made and before anything of it is decided. Combined: all
 // must agree; the first that does not is heard.
-type VictimReviewer interface {
+type PreemptionExtender interface {
 	Plugin
-	// ReviewVictims is asked once about each plan for the preemptor, about the nodes where members would take the room of
+	// ProcessPreemption is asked once about each plan for the preemptor, about the nodes where members would take the room of
 	// victims, by name. It returns objections, one for a node at most and by name of the nodes, none when the plan may be carried
 	// out; or a refusal when no plan may be for now. This and the answers of node filters are the only places where a session may
 	// wait for somebody outside. What it answers holds for this plan alone and is not kept.
-	ReviewVictims(preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal)
+	ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal)
 }
 
-// Reviewed tells whether anybody has a say in plans of victims.
-func (s *Session) Reviewed() bool { return len(s.slots.review) > 0 }
+// HasPreemptionExtender tells whether anybody has a say in plans of victims.
+func (s *Session) HasPreemptionExtender() bool { return len(s.slots.review) > 0 }
 
-// Review asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when all do.
-func (s *Session) Review(preemptor *model.Job, proposals []Proposal) ([]Objection, *model.Refusal) {
-	if s.Reviewed() {
+// ProcessPreemption asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when all do.
+func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal) {
+	if s.HasPreemptionExtender() {
 		s.narrow(ForNow)
 	}
-	return firstToObject(s.slots.review, preemptor, proposals)
+	return firstRejection(s.slots.review, preemptor, proposals)
 }
 
-// FleetingFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed, since
+// TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed, since
 // it asks somebody outside. Combined: one is enough.
-type FleetingFilter interface {
+type TransientFilter interface {
 	NodeFilter
-	// Fleeting tells whether such an answer keeps the task from any node. Actions ask before they remember, beyond the session,
+	// IsTransient tells whether such an answer keeps the task from any node. Actions ask before they remember, beyond the session,
 	// that the task has no place.
-	Fleeting(task *model.Task) bool
+	IsTransient(task *model.Task) bool
 }
 
-// Fleeting tells whether somebody outside keeps the task from a node for now.
-func (s *Session) Fleeting(task *model.Task) bool {
+// HasTransientRefusal tells whether somebody outside keeps the task from a node for now.
+func (s *Session) HasTransientRefusal(task *model.Task) bool {
 	return slices.ContainsFunc(s.slots.nodeFilter, func(filter NodeFilter) bool {
-		fleeting, ok := filter.(FleetingFilter)
-		return ok && fleeting.Fleeting(task)
+		fleeting, ok := filter.(TransientFilter)
+		return ok && fleeting.IsTransient(task)
 	})
 }

@@ -10,27 +10,27 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Sink receives what the session decided, statement by statement, while it goes on. It is called on the session's
+// DecisionSink receives what the session decided, statement by statement, while it goes on. It is called on the session's
 // goroutine; the decision's effect must be assumed in the live state before it returns.
-type Sink func(model.Decision)
+type DecisionSink func(model.Decision)
 
 // Options are how a session runs.
 type Options struct {
 	// Decide receives decisions; nil drops them.
-	Decide Sink
+	Decide DecisionSink
 	// Wake receives when time alone may change an answer of the session, as often as somebody says so; nil drops it. It is
 	// called on the session's goroutine.
 	Wake func(at time.Time)
-	// Began is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for who measures, since
+	// OnAction is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for who measures, since
 	// the session reads no clock; nil tells nobody. A session that has nothing to do has no parts.
-	Began func(part string)
+	OnAction func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
-	Memory *Memory
-	// Caught receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
+	Memory *Cache
+	// OnPanic receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
 	// cycle goes on. Nil lets panics through.
-	Caught func(Caught)
+	OnPanic func(RecoveredPanic)
 	// Stopwatch measures plugins; nil measures nothing.
-	Stopwatch *Stopwatch
+	Stopwatch *PluginTimer
 	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
 	Afresh bool
@@ -54,12 +54,12 @@ type Session struct {
 
 	options  Options
 	profile  *Profile
-	slots    slots
+	slots    extensionPoints
 	log      []operation
 	depth    int
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
-	evicted map[*model.Task]mark
+	evicted map[*model.Task]evictionMark
 	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, keep what they have
 	// or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
@@ -71,29 +71,29 @@ type Session struct {
 	// decided tells that something was, wake when time alone may change an answer; zero is never.
 	decided bool
 	wake    time.Time
-	memory  *Memory
+	memory  *Cache
 	lacks   []*model.Refusal
 	// reach is for which jobs the verdict holds that is being found.
 	reach Reach
-	// laps are what is measured of plugins; nil when nothing is.
-	laps map[lap]time.Duration
-	// avoiding tells that nodes which jobs avoid are no nodes for them.
-	avoiding bool
+	// pluginTimings are what is measured of plugins; nil when nothing is.
+	pluginTimings map[pluginPoint]time.Duration
+	// backoffNodes tells that nodes which jobs avoid are no nodes for them.
+	backoffNodes bool
 
 	// quarantined are the jobs that nobody is asked about any more, since somebody has panicked over them, and panics is how often
 	// that has happened in this cycle.
 	quarantined map[model.JobKey]*model.Refusal
 	panics      int
-	// at is the position of the action that is executed. turn is the job that somebody was asked about last, compared are two of
+	// currentPart is the position of the action that is executed. turn is the job that somebody was asked about last, compared are two of
 	// them while they are compared, reserving is whom something is set aside for at the moment: whoever panics does so over them.
-	at        int
-	turn      model.JobKey
-	compared  [2]*model.Job
-	reserving *model.Task
-	// leaving is who is marked for eviction at the moment, or is not any more, picking are the units that victims are picked from, by whom, and for whom:
+	currentPart  int
+	currentJob   model.JobKey
+	comparedJobs [2]*model.Job
+	reserving    *model.Task
+	// victimInFlight is who is marked for eviction at the moment, or is not any more, picking are the units that victims are picked from, by whom, and for whom:
 	// who panics then may do so over a victim.
-	leaving *model.Task
-	picking *pick
+	victimInFlight *model.Task
+	victimQuery    *victimQuery
 	// sending tells that a decision is being sent out.
 	sending bool
 }
@@ -112,26 +112,26 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		options:  options,
 		profile:  profile,
 		memory:   options.Memory,
-		evicted:  map[*model.Task]mark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
+		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		promised:    map[types.UID]bool{},
-		quarantined: map[model.JobKey]*model.Refusal{}, laps: options.Stopwatch.laps(),
+		quarantined: map[model.JobKey]*model.Refusal{}, pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.memory == nil {
-		s.memory = &Memory{}
+		s.memory = &Cache{}
 	}
-	s.memory.open(profile, snapshot)
-	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.waiting)
-	for key, held := range snapshot.Held {
+	s.memory.begin(profile, snapshot)
+	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.pendingShapes)
+	for key, held := range snapshot.JobBackoff {
 		if held.Code == model.Quarantined {
 			s.quarantined[key] = held
 		}
 	}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	return s
 }
 
 func (s *Session) open() {
-	s.slots = s.profile.slots()
+	s.slots = s.profile.resolvePoints()
 	for _, opener := range s.slots.openSession {
 		start := s.start()
 		opener.OpenSession(s)
@@ -141,24 +141,24 @@ func (s *Session) open() {
 
 // Close ends the session: what has lapsed is given back, and closers are called in reverse tier order. What was promised and not placed lapses with it.
 func (s *Session) Close() {
-	s.giveBackLapsed()
-	s.turn = model.JobKey{}
+	s.releaseExpired()
+	s.currentJob = model.JobKey{}
 	for _, closer := range slices.Backward(s.slots.closeSess) {
 		start := s.start()
 		closer.CloseSession(s)
 		s.stop(closer, closeSession, start)
 	}
-	s.tellLaps()
-	s.memory.waiting = len(s.refusals)
+	s.reportTimings()
+	s.memory.pendingShapes = len(s.refusals)
 }
 
 // Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that
 // waits, by key; the map must not be changed. Where the last session decided nothing, and nothing has changed since, its answer
 // is given again.
 func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
-	before := options.Memory.atRest(snapshot, profile)
+	before := options.Memory.idleResultFor(snapshot, profile)
 	if before != nil && !options.Verify && !options.Afresh {
-		before.wakeAgain(options)
+		before.rearm(options)
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
@@ -167,7 +167,7 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		if caught == nil {
 			break
 		}
-		next := s.goOn(caught)
+		next := s.resumeAfterPanic(caught)
 		if next == nil {
 			return s.refusals
 		}
@@ -183,20 +183,20 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 func (s *Session) run() {
 	s.began(PartOpen)
 	s.open()
-	s.giveBackUnkept(s.profile.Actions)
-	for ; s.at < len(s.profile.Actions); s.at++ {
-		s.turn = model.JobKey{}
-		s.began(s.profile.Actions[s.at].Name())
-		s.profile.Actions[s.at].Execute(s)
+	s.releaseUnowned(s.profile.Actions)
+	for ; s.currentPart < len(s.profile.Actions); s.currentPart++ {
+		s.currentJob = model.JobKey{}
+		s.began(s.profile.Actions[s.currentPart].Name())
+		s.profile.Actions[s.currentPart].Execute(s)
 	}
 	s.began(PartClose)
 	s.Close()
-	s.memory.rest = s.rest()
+	s.memory.rest = s.recordIdle()
 }
 
 func (s *Session) began(part string) {
-	if s.options.Began != nil {
-		s.options.Began(part)
+	if s.options.OnAction != nil {
+		s.options.OnAction(part)
 	}
 }
 
@@ -229,7 +229,7 @@ func (s *Session) CompareQueues(a, b *model.Queue) int {
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
-	switch alone, other := s.leftAlone(a.Key) != nil, s.leftAlone(b.Key) != nil; {
+	switch alone, other := s.quarantineRefusal(a.Key) != nil, s.quarantineRefusal(b.Key) != nil; {
 	case alone && other:
 		return model.CompareJobs(a, b)
 	case alone:
@@ -237,15 +237,15 @@ func (s *Session) CompareJobs(a, b *model.Job) int {
 	case other:
 		return -1
 	}
-	s.compared = [2]*model.Job{a, b}
+	s.comparedJobs = [2]*model.Job{a, b}
 	order := firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
-	s.compared = [2]*model.Job{}
+	s.comparedJobs = [2]*model.Job{}
 	return order
 }
 
 // CompareTasks orders two tasks of one job, in total.
 func (s *Session) CompareTasks(a, b *model.Task) int {
-	if s.turn = a.Job; s.leftAlone(a.Job) != nil {
+	if s.currentJob = a.Job; s.quarantineRefusal(a.Job) != nil {
 		return model.CompareTasks(a, b)
 	}
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
@@ -254,14 +254,14 @@ func (s *Session) CompareTasks(a, b *model.Task) int {
 // ValidateJob returns why the job need not be tried at all: what the live state found wrong with it, that it is held back,
 // else the first validator's refusal.
 func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
-	s.turn = job.Key
-	if job.Refused != nil {
-		return job.Refused
+	s.currentJob = job.Key
+	if job.Invalid != nil {
+		return job.Invalid
 	}
-	if alone := s.leftAlone(job.Key); alone != nil {
+	if alone := s.quarantineRefusal(job.Key); alone != nil {
 		return alone
 	}
-	if held := s.Snapshot.Held[job.Key]; held != nil {
+	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
 		return held
 	}
 	return firstRefusal(s.slots.jobValid, func(v JobValidator) *model.Refusal {
@@ -272,71 +272,71 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	})
 }
 
-// LimitQueue returns why the queue may use no more, nil when it may.
-func (s *Session) LimitQueue(queue *model.Queue) *model.Refusal {
-	return firstRefusal(s.slots.queueLimit, func(l QueueLimiter) *model.Refusal { return l.LimitQueue(queue) })
+// QueueOverused returns why the queue may use no more, nil when it may.
+func (s *Session) QueueOverused(queue *model.Queue) *model.Refusal {
+	return firstRefusal(s.slots.queueLimit, func(l QueueCapacity) *model.Refusal { return l.Overused(queue) })
 }
 
-// GateJob returns why the job may not start as it stands now, nil when it may.
-func (s *Session) GateJob(job *model.Job, standing Standing) *model.Refusal {
+// JobReady returns why the job may not start as it stands now, nil when it may.
+func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	if job != nil { // else the snapshot does not list it
-		if s.turn = job.Key; s.leftAlone(job.Key) != nil {
-			return s.leftAlone(job.Key)
+		if s.currentJob = job.Key; s.quarantineRefusal(job.Key) != nil {
+			return s.quarantineRefusal(job.Key)
 		}
 	}
-	return firstRefusal(s.slots.jobGate, func(g JobGate) *model.Refusal {
+	return firstRefusal(s.slots.jobGate, func(g JobReadiness) *model.Refusal {
 		start := s.start()
-		refusal := g.GateJob(job, standing)
+		refusal := g.JobReady(job, standing)
 		s.stop(g, config.JobGate, start)
 		return refusal
 	})
 }
 
-// See makes the books of all nodes show the room that the job may use: what is kept for others of its priority or above is
+// ApplyReservations makes the books of all nodes show the room that the job may use: what is kept for others of its priority or above is
 // taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum: whoever has it
 // reserved may wait for the end of that gang, which does not come without the members it lacks. Choose, Feasible and statements do so for the task's job; who reads books must ask.
-func (s *Session) See(job *model.Job) {
-	if len(s.Snapshot.Holds()) > 0 {
-		s.Snapshot.See(s.viewer(job))
+func (s *Session) ApplyReservations(job *model.Job) {
+	if len(s.Snapshot.Held()) > 0 {
+		s.Snapshot.SetViewpoint(s.viewer(job))
 	}
 }
 
-func (s *Session) viewer(job *model.Job) model.Viewer {
-	viewer := model.ViewerOf(job)
-	viewer.Gone = s.borrowers[job.Key]
-	if viewer.Gone == 0 && job.Maimed && job.Short(WithPlaced.Counts) != nil {
-		viewer.Gone = model.Onlooker
+func (s *Session) viewer(job *model.Job) model.Viewpoint {
+	viewer := model.ViewpointOf(job)
+	viewer.EndsBefore = s.borrowers[job.Key]
+	if viewer.EndsBefore == 0 && job.BelowMinimum && job.FirstUnmetMinimum(Ready.Counts) != nil {
+		viewer.EndsBefore = model.UnrestrictedViewpoint
 	}
 	return viewer
 }
 
-// lookFor makes books and filters show what the task may use: on future room, without those who are about to leave.
-func (s *Session) lookFor(task *model.Task, room model.Room) {
-	s.turn = task.Job
-	s.seeFor(task)
-	s.Snapshot.LookAhead(room == model.FutureRoom)
+// prepareFor makes books and filters show what the task may use: on future room, without those who are about to leave.
+func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
+	s.currentJob = task.Job
+	s.prepareForJob(task)
+	s.Snapshot.ExcludeTerminating(room == model.FutureIdle)
 }
 
-func (s *Session) seeFor(task *model.Task) {
-	if len(s.Snapshot.Holds()) > 0 && s.Snapshot.Viewer().Job != task.Job {
-		s.See(s.Snapshot.Job(task.Job))
+func (s *Session) prepareForJob(task *model.Task) {
+	if len(s.Snapshot.Held()) > 0 && s.Snapshot.Viewpoint().Job != task.Job {
+		s.ApplyReservations(s.Snapshot.Job(task.Job))
 	}
 }
 
-// Afresh tells that nothing may be remembered, so that what is can be held to it. For tests.
-func (s *Session) Afresh() bool { return s.options.Afresh }
+// Uncached tells that nothing may be remembered, so that what is can be held to it. For tests.
+func (s *Session) Uncached() bool { return s.options.Afresh }
 
-// Avoiding tells whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these nodes ruled out for
+// WithBackoffNodes tells whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these nodes ruled out for
 // it; whoever gets false from it may look again without, since a node that refused once may be the only one there is.
-func (s *Session) Avoiding(job *model.Job, find func() bool) bool {
-	if len(s.Snapshot.Avoided[job.Key]) == 0 {
+func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
+	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
 		return false
 	}
-	s.avoiding = true
-	defer func() { s.avoiding = false }()
+	s.backoffNodes = true
+	defer func() { s.backoffNodes = false }()
 	return find()
 }
 
-// OrderMoves tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
+// OrderIsDynamic tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
 // shares and order by them.
-func (s *Session) OrderMoves() bool { return len(s.slots.observe) > 0 }
+func (s *Session) OrderIsDynamic() bool { return len(s.slots.observe) > 0 }

@@ -17,22 +17,22 @@ type Statement struct {
 // operation is one change and what it overwrote, so that undo cannot fail.
 type operation struct {
 	task   *model.Task
-	before model.Position
+	before model.Placement
 	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
 	// isolation has the isolated CPUs that the task was given; nil when it was given none.
 	isolation *model.Isolation
 	// departed tells that the task is only supposed to have ended.
 	departed bool
-	// outright tells, of an eviction, that the pod is to be deleted.
-	outright bool
+	// deletePod tells, of an eviction, that the pod is to be deleted.
+	deletePod bool
 }
 
-// mark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is to be
+// evictionMark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is to be
 // deleted outright.
-type mark struct {
-	was      model.Position
-	outright bool
+type evictionMark struct {
+	was       model.Placement
+	deletePod bool
 }
 
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
@@ -49,7 +49,7 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	s.depth--
 	statement.closed = true
 	if refusal == nil && s.depth == 0 {
-		refusal = s.admit(s.log[start:])
+		refusal = s.checkGates(s.log[start:])
 	}
 	if refusal != nil {
 		s.undo(start)
@@ -59,47 +59,47 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	}
 	s.verify("")
 	if s.depth == 0 {
-		s.decide(s.log[start:])
+		s.emitDecisions(s.log[start:])
 		s.log = s.log[:0]
 	}
 	return nil
 }
 
-// Place gives a pending task idle room on a node. It refuses, and changes nothing, when there is none.
-func (st *Statement) Place(task *model.Task, node *model.Node) *model.Refusal {
-	return st.take(task, node, model.IdleRoom, model.Placed)
+// Allocate gives a pending task idle room on a node. It refuses, and changes nothing, when there is none.
+func (st *Statement) Allocate(task *model.Task, node *model.Node) *model.Refusal {
+	return st.assign(task, node, model.Idle, model.Allocated)
 }
 
-// Promise gives a pending task room on a node that is idle or being released. It refuses, and changes nothing, when
+// Pipeline gives a pending task room on a node that is idle or being released. It refuses, and changes nothing, when
 // there is none.
-func (st *Statement) Promise(task *model.Task, node *model.Node) *model.Refusal {
-	return st.take(task, node, model.FutureRoom, model.Promised)
+func (st *Statement) Pipeline(task *model.Task, node *model.Node) *model.Refusal {
+	return st.assign(task, node, model.FutureIdle, model.Pipelined)
 }
 
-func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, status model.Status) *model.Refusal {
+func (st *Statement) assign(task *model.Task, node *model.Node, room model.CapacityKind, status model.Status) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
 	if task.Status != model.Pending {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Pending", task, task.Status)}
 	}
-	if node.Refused != nil {
-		return node.Refused
+	if node.Invalid != nil {
+		return node.Invalid
 	}
-	if alone := st.session.leftAlone(task.Job); alone != nil {
+	if alone := st.session.quarantineRefusal(task.Job); alone != nil {
 		return alone
 	}
-	st.session.lookFor(task, room)
+	st.session.prepareFor(task, room)
 	dimensions := st.session.Snapshot.Dimensions
-	if lacking := dimensions.Lacking(node, task.Request, room); lacking >= 0 {
-		if refusal := st.session.tellLack(task, node, lacking, room); refusal != nil {
+	if lacking := dimensions.InsufficientResource(node, task.Request, room); lacking >= 0 {
+		if refusal := st.session.explainShortage(task, node, lacking, room); refusal != nil {
 			return refusal
 		}
 		return st.session.lacking(lacking)
 	}
 	op := operation{task: task}
-	if status == model.Placed {
-		refusal := st.session.assign(&op, task, node)
+	if status == model.Allocated {
+		refusal := st.session.allocateCPUs(&op, task, node)
 		if refusal != nil {
 			return refusal
 		}
@@ -111,43 +111,43 @@ func (st *Statement) take(task *model.Task, node *model.Node, room model.Room, s
 			task.Isolated = op.isolation.Assignment
 		}
 	}
-	st.session.move(op, model.Position{Status: status, Node: node.Name})
+	st.session.move(op, model.Placement{Status: status, Node: node.Name})
 	for _, observer := range st.session.slots.observe {
-		observer.TaskPlaced(task)
+		observer.OnAllocate(task)
 	}
 	return nil
 }
 
 // Evict marks a task that runs, or is about to, as releasing its room. It refuses when the task holds none, and where nobody
 // may ever be evicted. When the outermost statement ends, no gang may have been cut below its minimum.
-func (st *Statement) Evict(task *model.Task) *model.Refusal { return st.end(task, false) }
+func (st *Statement) Evict(task *model.Task) *model.Refusal { return st.evict(task, false) }
 
 // Delete is Evict for a pod that is to be deleted outright, whatever budgets say.
-func (st *Statement) Delete(task *model.Task) *model.Refusal { return st.end(task, true) }
+func (st *Statement) Delete(task *model.Task) *model.Refusal { return st.evict(task, true) }
 
-func (st *Statement) end(task *model.Task, outright bool) *model.Refusal {
+func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
 	if task.Status != model.Bound && task.Status != model.Running {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Bound or Running", task, task.Status)}
 	}
-	if refusal := sacrosanct(task); refusal != nil {
+	if refusal := isSystemCritical(task); refusal != nil {
 		return refusal
 	}
-	st.session.leaving = task
-	st.session.evicted[task] = mark{was: task.Position, outright: outright}
-	st.session.move(operation{task: task, outright: outright}, model.Position{Status: model.Releasing, Node: task.Node})
+	st.session.victimInFlight = task
+	st.session.evicted[task] = evictionMark{was: task.Placement, deletePod: outright}
+	st.session.move(operation{task: task, deletePod: outright}, model.Placement{Status: model.Releasing, Node: task.Node})
 	for _, observer := range st.session.slots.observe {
-		observer.TaskEvicted(task)
+		observer.OnEvict(task)
 	}
-	st.session.leaving = nil
+	st.session.victimInFlight = nil
 	return nil
 }
 
-// Spare gives a task that this session's statement has marked for eviction its place back. It refuses when there is no such
+// Unevict gives a task that this session's statement has marked for eviction its place back. It refuses when there is no such
 // mark. What was placed or promised on the task's room since is for the caller to look at.
-func (st *Statement) Spare(task *model.Task) *model.Refusal {
+func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
@@ -156,46 +156,46 @@ func (st *Statement) Spare(task *model.Task) *model.Refusal {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is not marked for eviction", task)}
 	}
 	delete(st.session.evicted, task)
-	before := task.Position
-	st.session.leaving = task
-	st.session.move(operation{task: task, outright: known.outright}, known.was)
+	before := task.Placement
+	st.session.victimInFlight = task
+	st.session.move(operation{task: task, deletePod: known.deletePod}, known.was)
 	for _, observer := range st.session.slots.observe {
-		observer.TaskUndone(task, before)
+		observer.OnDeallocate(task, before)
 	}
-	st.session.leaving = nil
+	st.session.victimInFlight = nil
 	return nil
 }
 
-// Depart takes a task off its node as if it had ended, to see what there would be room for then. It refuses when the task is
+// SimulateCompletion takes a task off its node as if it had ended, to see what there would be room for then. It refuses when the task is
 // on no node. The statement must be refused in the end: nobody ends because somebody supposes so.
-func (st *Statement) Depart(task *model.Task) *model.Refusal {
+func (st *Statement) SimulateCompletion(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
-	if !task.Status.OnNode() {
+	if !task.Status.HasNode() {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, on no node", task, task.Status)}
 	}
-	before := task.Position
-	st.session.move(operation{task: task, departed: true}, model.Position{Status: model.Succeeded})
+	before := task.Placement
+	st.session.move(operation{task: task, departed: true}, model.Placement{Status: model.Succeeded})
 	for _, observer := range st.session.slots.observe {
-		observer.TaskUndone(task, before)
+		observer.OnDeallocate(task, before)
 	}
 	return nil
 }
 
-// Withdraw takes back a promise that an earlier statement of this session has made and that evicted nobody: it was for this
+// Unpipeline takes back a promise that an earlier statement of this session has made and that evicted nobody: it was for this
 // cycle only. It refuses when the task has no promise.
-func (st *Statement) Withdraw(task *model.Task) *model.Refusal {
+func (st *Statement) Unpipeline(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
 	}
-	if task.Status != model.Promised {
+	if task.Status != model.Pipelined {
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Promised", task, task.Status)}
 	}
-	before := task.Position
-	st.session.move(operation{task: task}, model.Position{Status: model.Pending})
+	before := task.Placement
+	st.session.move(operation{task: task}, model.Placement{Status: model.Pending})
 	for _, observer := range st.session.slots.observe {
-		observer.TaskUndone(task, before)
+		observer.OnDeallocate(task, before)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *Session) binder(task *model.Task) string {
 	return ""
 }
 
-func (s *Session) move(op operation, to model.Position) {
+func (s *Session) move(op operation, to model.Placement) {
 	op.before = s.Snapshot.Move(op.task, to)
 	s.log = append(s.log, op)
 }
@@ -262,44 +262,44 @@ func (s *Session) undo(checkpoint int) {
 		case was.Status == model.Releasing:
 			delete(s.evicted, op.task)
 		case op.before.Status == model.Releasing:
-			s.evicted[op.task] = mark{was: was, outright: op.outright}
+			s.evicted[op.task] = evictionMark{was: was, deletePod: op.deletePod}
 		}
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)
 		}
 		if was.Status == model.Releasing || op.before.Status == model.Releasing {
-			s.leaving = op.task
+			s.victimInFlight = op.task
 		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			switch {
-			case op.departed || op.before.Status == model.Promised:
-				observer.TaskPlaced(op.task)
+			case op.departed || op.before.Status == model.Pipelined:
+				observer.OnAllocate(op.task)
 			case op.before.Status == model.Releasing:
-				observer.TaskEvicted(op.task)
+				observer.OnEvict(op.task)
 			default:
-				observer.TaskUndone(op.task, was)
+				observer.OnDeallocate(op.task, was)
 			}
 		}
-		s.leaving = nil
+		s.victimInFlight = nil
 	}
 	s.log = s.log[:checkpoint]
 }
 
-// admit asks the gates about every job that got room.
+// checkGates asks the gates about every job that got room.
 //
 // Invariant I1: a job with a placed task has all gates' consent on what is placed; one with promises only, on both.
-func (s *Session) admit(operations []operation) *model.Refusal {
-	asked := map[model.JobKey]Standing{}
+func (s *Session) checkGates(operations []operation) *model.Refusal {
+	asked := map[model.JobKey]Readiness{}
 	var jobs []model.JobKey
 	for _, op := range operations {
 		if op.departed {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s was supposed to have ended", op.task)}
 		}
-		standing := WithPlaced
+		standing := Ready
 		switch op.task.Status {
-		case model.Promised:
-			standing = WithPromised
-		case model.Placed:
+		case model.Pipelined:
+			standing = Pipelined
+		case model.Allocated:
 		default:
 			continue
 		}
@@ -312,10 +312,10 @@ func (s *Session) admit(operations []operation) *model.Refusal {
 		}
 	}
 	refusal := firstRefusal(jobs, func(key model.JobKey) *model.Refusal {
-		return s.GateJob(s.Snapshot.Job(key), asked[key])
+		return s.JobReady(s.Snapshot.Job(key), asked[key])
 	})
 	if refusal == nil && len(s.evicted) > 0 {
-		refusal = s.admitEvictions(operations)
+		refusal = s.checkEvictions(operations)
 	}
 	return refusal
 }

@@ -16,15 +16,15 @@ type ledger struct {
 	room map[string]int
 }
 
-func (l ledger) add(task *model.Task, position model.Position, n int) {
-	if position.Status == model.Placed || position.Status == model.Promised || position.Status == model.Releasing {
+func (l ledger) add(task *model.Task, position model.Placement, n int) {
+	if position.Status == model.Allocated || position.Status == model.Pipelined || position.Status == model.Releasing {
 		l.room[fmt.Sprint(task.UID, position)] += n
 	}
 }
 
-func (l ledger) TaskPlaced(task *model.Task)                        { l.add(task, task.Position, 1) }
-func (l ledger) TaskEvicted(task *model.Task)                       { l.add(task, task.Position, 1) }
-func (l ledger) TaskUndone(task *model.Task, before model.Position) { l.add(task, before, -1) }
+func (l ledger) OnAllocate(task *model.Task)                           { l.add(task, task.Placement, 1) }
+func (l ledger) OnEvict(task *model.Task)                              { l.add(task, task.Placement, 1) }
+func (l ledger) OnDeallocate(task *model.Task, before model.Placement) { l.add(task, before, -1) }
 
 func (l ledger) String() string {
 	held := map[string]int{}
@@ -46,9 +46,9 @@ func (p pair) note(what string, task *model.Task) {
 	*p.log = append(*p.log, fmt.Sprintf("%s: %s %s", p.named, task.Name, what))
 }
 
-func (p pair) TaskPlaced(task *model.Task)                   { p.note("placed", task) }
-func (p pair) TaskEvicted(task *model.Task)                  { p.note("evicted", task) }
-func (p pair) TaskUndone(task *model.Task, _ model.Position) { p.note("undone", task) }
+func (p pair) OnAllocate(task *model.Task)                      { p.note("placed", task) }
+func (p pair) OnEvict(task *model.Task)                         { p.note("evicted", task) }
+func (p pair) OnDeallocate(task *model.Task, _ model.Placement) { p.note("undone", task) }
 
 // town draws a cluster with some tasks on their nodes already.
 func town(t *rapid.T) *model.Snapshot {
@@ -62,12 +62,12 @@ func town(t *rapid.T) *model.Snapshot {
 			status := rapid.SampledFrom([]model.Status{
 				model.Pending, model.Pending, model.Running, model.Bound, model.Releasing, model.Succeeded, model.Failed,
 			}).Draw(t, "status")
-			position := model.Position{Status: status}
-			if status.OnNode() {
+			position := model.Placement{Status: status}
+			if status.HasNode() {
 				position.Node = rapid.SampledFrom(snapshot.Nodes).Draw(t, "on").Name
 			}
 			task.Priority = job.Priority
-			task.Stuck = rapid.Bool().Draw(t, "stuck")
+			task.TerminationOverdue = rapid.Bool().Draw(t, "stuck")
 			snapshot.Move(task, position)
 		}
 	}
@@ -113,13 +113,13 @@ func (w *wanderer) operate(statement *Statement) {
 	var refusal *model.Refusal
 	switch rapid.IntRange(0, 5).Draw(w.t, "operation") {
 	case 0:
-		refusal = statement.Place(task, node)
+		refusal = statement.Allocate(task, node)
 	case 1:
-		refusal = statement.Promise(task, node)
+		refusal = statement.Pipeline(task, node)
 	case 2:
-		refusal = statement.Spare(task)
+		refusal = statement.Unevict(task)
 	case 3:
-		refusal = statement.Withdraw(task)
+		refusal = statement.Unpipeline(task)
 	case 4:
 		refusal = statement.Delete(task)
 	default:
@@ -144,7 +144,7 @@ func TestUndoIsIdentity(t *testing.T) {
 		var session *Session
 		session = Open(snapshot, profileOf(minimum{"gang"}, book), Options{Verify: true, Decide: func(decision model.Decision) {
 			job := session.Snapshot.Job(decision.Job)
-			if len(decision.Binds) > 0 && job.Count(WithPlaced.Counts) < int(job.MinMember) {
+			if len(decision.Binds) > 0 && job.Count(Ready.Counts) < int(job.MinMember) {
 				t.Fatalf("decision below minimum: %+v", decision)
 			}
 			for _, bind := range decision.Binds {
@@ -173,7 +173,7 @@ func TestUndoIsIdentity(t *testing.T) {
 			for _, task := range job.Tasks {
 				want := ""
 				switch {
-				case task.Status == model.Placed:
+				case task.Status == model.Allocated:
 					want = task.Node
 				case task.Status == model.Releasing && before[string(task.UID)] != model.Releasing:
 					want = "evicted"
@@ -191,10 +191,10 @@ func TestObserversAreToldBackwards(t *testing.T) {
 	var log []string
 	snapshot := house(4)
 	job := join(snapshot, "a", 1, 2, model.Resources{1})
-	snapshot.Move(job.Tasks[1], model.Position{Status: model.Running, Node: "n0"})
+	snapshot.Move(job.Tasks[1], model.Placement{Status: model.Running, Node: "n0"})
 	session := Open(snapshot, profileOf(pair{"one", &log}, pair{"two", &log}), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(job.Tasks[0], snapshot.Nodes[0])
+		statement.Allocate(job.Tasks[0], snapshot.Nodes[0])
 		statement.Evict(job.Tasks[1])
 		return no("Changed")
 	})
@@ -211,17 +211,17 @@ func TestObserversAreToldBackwards(t *testing.T) {
 func TestPromiseOnReleasedRoom(t *testing.T) {
 	snapshot := house(2)
 	leaving := join(snapshot, "leaving", 1, 1, model.Resources{2})
-	snapshot.Move(leaving.Tasks[0], model.Position{Status: model.Releasing, Node: "n0"})
+	snapshot.Move(leaving.Tasks[0], model.Placement{Status: model.Releasing, Node: "n0"})
 	wants := join(snapshot, "wants", 2, 2, model.Resources{2})
 	session := Open(snapshot, profileOf(), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
-		if refusal := statement.Place(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
+		if refusal := statement.Allocate(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
 			t.Error("placed on room that is not free yet")
 		}
-		if refusal := statement.Promise(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
+		if refusal := statement.Pipeline(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
 			t.Errorf("promise: %v", refusal)
 		}
-		if refusal := statement.Promise(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
+		if refusal := statement.Pipeline(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
 			t.Error("the same room promised twice")
 		}
 		return nil
@@ -238,8 +238,8 @@ func TestPartOfAGangIsRefused(t *testing.T) {
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
 	before := dump(snapshot)
 	refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(single.Tasks[0], snapshot.Nodes[0])
-		return statement.Place(gang.Tasks[0], snapshot.Nodes[0])
+		statement.Allocate(single.Tasks[0], snapshot.Nodes[0])
+		return statement.Allocate(gang.Tasks[0], snapshot.Nodes[0])
 	})
 	if refusal == nil || refusal.Needs != 2 || refusal.Has != 1 || decisions != 0 || dump(snapshot) != before {
 		t.Errorf("refusal %v, %d decisions, snapshot\n%s", refusal, decisions, dump(snapshot))
@@ -253,14 +253,14 @@ func TestPromisesBindNothing(t *testing.T) {
 	decisions := 0
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Verify: true, Decide: func(model.Decision) { decisions++ }})
 	if refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Place(gang.Tasks[0], snapshot.Nodes[0])
-		return statement.Promise(gang.Tasks[1], snapshot.Nodes[0])
+		statement.Allocate(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.Pipeline(gang.Tasks[1], snapshot.Nodes[0])
 	}); refusal == nil {
 		t.Error("one placed and one promised passed for two placed")
 	}
 	if refusal := session.Try(func(statement *Statement) *model.Refusal {
-		statement.Promise(gang.Tasks[0], snapshot.Nodes[0])
-		return statement.Promise(gang.Tasks[1], snapshot.Nodes[0])
+		statement.Pipeline(gang.Tasks[0], snapshot.Nodes[0])
+		return statement.Pipeline(gang.Tasks[1], snapshot.Nodes[0])
 	}); refusal != nil {
 		t.Errorf("two promises: %v", refusal)
 	}
@@ -273,7 +273,7 @@ func TestPromisesBindNothing(t *testing.T) {
 func TestEvictionOfAStranger(t *testing.T) {
 	snapshot := house(2)
 	stranger := &model.Task{PodRef: model.PodRef{UID: "s", Name: "s"}}
-	snapshot.Move(stranger, model.Position{Status: model.Running, Node: "n0"})
+	snapshot.Move(stranger, model.Placement{Status: model.Running, Node: "n0"})
 	var got []model.Decision
 	session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d) }})
 	job := join(snapshot, "above", 1, 1, model.Resources{1})
@@ -282,9 +282,9 @@ func TestEvictionOfAStranger(t *testing.T) {
 		if refusal := statement.Evict(stranger); refusal != nil {
 			return refusal
 		}
-		return statement.Promise(job.Tasks[0], snapshot.Nodes[0])
+		return statement.Pipeline(job.Tasks[0], snapshot.Nodes[0])
 	})
-	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Promises) != 1 {
+	if refusal != nil || len(got) != 1 || got[0].Job != job.Key || len(got[0].Evictions) != 1 || len(got[0].Nominations) != 1 {
 		t.Errorf("refusal %v, decisions %+v", refusal, got)
 	}
 }
@@ -308,13 +308,13 @@ func TestNeeds(t *testing.T) {
 			snapshot := house(9)
 			job := join(snapshot, "a", c.min, c.running+c.binds, model.Resources{1})
 			for _, task := range job.Tasks[:c.running] {
-				snapshot.Move(task, model.Position{Status: model.Running, Node: "n0"})
+				snapshot.Move(task, model.Placement{Status: model.Running, Node: "n0"})
 			}
 			var got []int
-			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
+			session := Open(snapshot, profileOf(minimum{"gang"}), Options{Decide: func(d model.Decision) { got = append(got, d.MinBinds) }})
 			session.Try(func(statement *Statement) *model.Refusal {
 				for _, task := range job.Tasks[c.running:] {
-					statement.Place(task, snapshot.Nodes[0])
+					statement.Allocate(task, snapshot.Nodes[0])
 				}
 				return nil
 			})
@@ -334,12 +334,12 @@ func TestNeedsOfRoles(t *testing.T) {
 		job.Tasks[i].Role = role
 	}
 	for _, task := range job.Tasks[:2] {
-		snapshot.Move(task, model.Position{Status: model.Running, Node: "n0"})
+		snapshot.Move(task, model.Placement{Status: model.Running, Node: "n0"})
 	}
 	var got []int
-	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.Needs) }})
+	session := Open(snapshot, profileOf(), Options{Decide: func(d model.Decision) { got = append(got, d.MinBinds) }})
 	for _, task := range job.Tasks[2:] {
-		session.Try(func(statement *Statement) *model.Refusal { return statement.Place(task, snapshot.Nodes[0]) })
+		session.Try(func(statement *Statement) *model.Refusal { return statement.Allocate(task, snapshot.Nodes[0]) })
 	}
 	if !slices.Equal(got, []int{1, 0}) {
 		t.Errorf("needs %v, want that of the launcher and none of the third worker", got)
@@ -354,7 +354,7 @@ func TestStatementEnds(t *testing.T) {
 	var kept *Statement
 	session.Try(func(statement *Statement) *model.Refusal { kept = statement; return nil })
 	for _, refusal := range []*model.Refusal{
-		kept.Place(job.Tasks[0], snapshot.Nodes[0]), kept.Promise(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
+		kept.Allocate(job.Tasks[0], snapshot.Nodes[0]), kept.Pipeline(job.Tasks[0], snapshot.Nodes[0]), kept.Evict(job.Tasks[0]),
 	} {
 		if refusal == nil || refusal.Code != CodeMisuse {
 			t.Errorf("got %v", refusal)
@@ -412,7 +412,7 @@ func TestReserve(t *testing.T) {
 	task, node := snapshot.Jobs[0].Tasks[0], snapshot.Nodes[0]
 	place := func(then *model.Refusal) *model.Refusal {
 		return session.Try(func(statement *Statement) *model.Refusal {
-			if refusal := statement.Place(task, node); refusal != nil {
+			if refusal := statement.Allocate(task, node); refusal != nil {
 				return refusal
 			}
 			return then
@@ -429,7 +429,7 @@ func TestReserve(t *testing.T) {
 	if refusal := place(nil); refusal != nil || one.aside[task.Name] != node.Name || two.aside[task.Name] != node.Name {
 		t.Errorf("refused with %v, set aside are %v, %v", refusal, one.aside, two.aside)
 	}
-	if len(decided) != 1 || !decided[0].Binds[0].Prepare {
+	if len(decided) != 1 || !decided[0].Binds[0].NeedsPreBind {
 		t.Errorf("decided %+v, want one bind to prepare", decided)
 	}
 }

@@ -10,7 +10,7 @@ import (
 //
 // Invariant: after follow it is what asking everything anew would give.
 type static struct {
-	mark model.Mark
+	mark model.Cursor
 	// version counts how often the answers below changed.
 	version uint64
 	// refused says that no node can do; nil when some may.
@@ -26,54 +26,54 @@ type static struct {
 	candidates []*model.Node
 	positions  []int
 	// ruledOut counts why the other nodes are not candidates.
-	ruledOut model.Tally
+	ruledOut model.NodeDiagnosis
 }
 
-// follow brings the answers up to date. Only nodes that are new or changed themselves are checked; the scores are taken
+// update brings the answers up to date. Only nodes that are new or changed themselves are checked; the scores are taken
 // anew for all candidates, since the best of them sets the measure.
-func (a *static) follow(s *Session, task *model.Task) {
+func (a *static) update(s *Session, task *model.Task) {
 	journal := &s.Snapshot.Journal
 	if journal.SameNodes(a.mark) {
 		return
 	}
 	a.version++
-	checks, refused := s.checks(task, Static)
+	checks, refused := s.checks(task, NodeOnly)
 	if len(s.Snapshot.Nodes) == 0 {
 		refused = noNodes()
 	}
 	if refused != nil {
-		*a = static{mark: journal.Mark(), version: a.version, refused: refused}
+		*a = static{mark: journal.Cursor(), version: a.version, refused: refused}
 		return
 	}
-	a.verdicts = a.check(s.Snapshot.Nodes, placement{checks: checks})
+	a.verdicts = a.check(s.Snapshot.Nodes, nodeQuery{checks: checks})
 	a.nodes = append([]*model.Node(nil), s.Snapshot.Nodes...)
-	a.sum()
-	a.score(s.scores(task, Static, a.candidates))
-	a.refused, a.mark = nil, journal.Mark()
+	a.combine()
+	a.score(s.scores(task, NodeOnly, a.candidates))
+	a.refused, a.mark = nil, journal.Cursor()
 }
 
 // check returns the verdicts on the nodes, from memory where nothing changed: both lists are sorted.
-func (a *static) check(nodes []*model.Node, asked placement) []*model.Refusal {
+func (a *static) check(nodes []*model.Node, asked nodeQuery) []*model.Refusal {
 	verdicts := make([]*model.Refusal, len(nodes))
 	before := 0
 	for i, node := range nodes {
 		for before < len(a.nodes) && a.nodes[before] != node && a.nodes[before].Name < node.Name {
 			before++
 		}
-		if before < len(a.nodes) && a.nodes[before] == node && node.Altered <= a.mark.Number() {
+		if before < len(a.nodes) && a.nodes[before] == node && node.ObjectChanged <= a.mark.Number() {
 			verdicts[i] = a.verdicts[before]
 			continue
 		}
-		if verdicts[i] = node.Refused; verdicts[i] == nil {
+		if verdicts[i] = node.Invalid; verdicts[i] == nil {
 			verdicts[i] = asked.check(node)
 		}
 	}
 	return verdicts
 }
 
-// sum lists the candidates and counts the others.
-func (a *static) sum() {
-	a.ruledOut = model.Tally{}
+// combine lists the candidates and counts the others.
+func (a *static) combine() {
+	a.ruledOut = model.NodeDiagnosis{}
 	count := 0
 	for _, verdict := range a.verdicts {
 		if verdict == nil {
@@ -83,7 +83,7 @@ func (a *static) sum() {
 	a.candidates, a.positions = make([]*model.Node, 0, count), make([]int, 0, count)
 	for i, verdict := range a.verdicts {
 		if verdict != nil {
-			a.ruledOut.Count(verdict)
+			a.ruledOut.Add(verdict)
 			continue
 		}
 		a.candidates = append(a.candidates, a.nodes[i])
@@ -96,8 +96,8 @@ func (a *static) score(scores []NodeScore) {
 	for _, score := range scores {
 		addScore(sums, score, a.candidates)
 	}
-	capped := func(sum int64) int32 { return int32(min(max(sum, barred+1), most)) }
-	a.scores, a.even = nil, barred
+	capped := func(sum int64) int32 { return int32(min(max(sum, infeasible+1), maxSum)) }
+	a.scores, a.even = nil, infeasible
 	if len(sums) > 0 {
 		a.even = capped(sums[0])
 	}
@@ -106,15 +106,15 @@ func (a *static) score(scores []NodeScore) {
 	}
 	a.scores = make([]int32, len(a.nodes))
 	for i := range a.scores {
-		a.scores[i] = barred
+		a.scores[i] = infeasible
 	}
 	for i, position := range a.positions {
 		a.scores[position] = capped(sums[i])
 	}
 }
 
-// of returns the score of the node at a position, barred when it is no candidate.
-func (a *static) of(position int) int32 {
+// scoreOf returns the score of the node at a position, barred when it is no candidate.
+func (a *static) scoreOf(position int) int32 {
 	if a.scores == nil {
 		return a.even
 	}

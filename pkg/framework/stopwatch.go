@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Stopwatch measures the plugins of a session. Nothing is decided by what it reads, and neither plugins nor actions see it.
-type Stopwatch struct {
+// PluginTimer measures the plugins of a session. Nothing is decided by what it reads, and neither plugins nor actions see it.
+type PluginTimer struct {
 	// Now reads the time.
 	Now func() time.Time
 	// Plugin receives, when the session closes, how long all calls of one plugin at one extension point took together, looks at
@@ -17,8 +17,8 @@ type Stopwatch struct {
 	Plugin func(name, point string, took time.Duration)
 }
 
-// lap is what is measured of plugins.
-type lap struct {
+// pluginPoint is what is measured of plugins.
+type pluginPoint struct {
 	plugin string
 	point  config.ExtensionPoint
 }
@@ -26,17 +26,17 @@ type lap struct {
 // reservePoint is where plugins set things aside, at which none can be disabled.
 const reservePoint config.ExtensionPoint = "reserve"
 
-// laps returns an empty table when plugins are measured, else nil.
-func (w *Stopwatch) laps() map[lap]time.Duration {
+// newTimings returns an empty table when plugins are measured, else nil.
+func (w *PluginTimer) newTimings() map[pluginPoint]time.Duration {
 	if w == nil || w.Plugin == nil {
 		return nil
 	}
-	return map[lap]time.Duration{}
+	return map[pluginPoint]time.Duration{}
 }
 
 // start returns when a plugin began to answer; zero when nobody measures it.
 func (s *Session) start() time.Time {
-	if s.laps == nil {
+	if s.pluginTimings == nil {
 		return time.Time{}
 	}
 	return s.options.Stopwatch.Now()
@@ -44,24 +44,24 @@ func (s *Session) start() time.Time {
 
 // stop counts the time since the start.
 func (s *Session) stop(plugin Plugin, point config.ExtensionPoint, start time.Time) {
-	if s.laps != nil {
-		s.laps[lap{plugin.Name(), point}] += s.options.Stopwatch.Now().Sub(start)
+	if s.pluginTimings != nil {
+		s.pluginTimings[pluginPoint{plugin.Name(), point}] += s.options.Stopwatch.Now().Sub(start)
 	}
 }
 
-// tellLaps hands over what was measured of plugins.
-func (s *Session) tellLaps() {
-	for lap, took := range s.laps {
+// reportTimings hands over what was measured of plugins.
+func (s *Session) reportTimings() {
+	for lap, took := range s.pluginTimings {
 		s.options.Stopwatch.Plugin(lap.plugin, string(lap.point), took)
 	}
 }
 
 // timedChecks makes checks count the time that they take. They hold until the session closes, as those that they are made of.
-func (s *Session) timedChecks(filter NodeFilter, checks []NodeCheck) []NodeCheck {
-	if s.laps == nil {
+func (s *Session) timedChecks(filter NodeFilter, checks []NodeFilterFunc) []NodeFilterFunc {
+	if s.pluginTimings == nil {
 		return checks
 	}
-	timed := make([]NodeCheck, len(checks))
+	timed := make([]NodeFilterFunc, len(checks))
 	for i, check := range checks {
 		timed[i] = func(node *model.Node) *model.Refusal {
 			start := s.start()
@@ -75,15 +75,15 @@ func (s *Session) timedChecks(filter NodeFilter, checks []NodeCheck) []NodeCheck
 
 // timedScores is timedChecks for scores.
 func (s *Session) timedScores(scorer NodeScorer, scores []NodeScore) []NodeScore {
-	if s.laps == nil {
+	if s.pluginTimings == nil {
 		return scores
 	}
 	timed := make([]NodeScore, len(scores))
 	for i, score := range scores {
 		timed[i] = score
-		timed[i].Raw = func(node *model.Node) int64 {
+		timed[i].Score = func(node *model.Node) int64 {
 			start := s.start()
-			raw := score.Raw(node)
+			raw := score.Score(node)
 			s.stop(scorer, config.NodeScore, start)
 			return raw
 		}
@@ -93,24 +93,24 @@ func (s *Session) timedScores(scorer NodeScorer, scores []NodeScore) []NodeScore
 
 // timedPicker is a picker that counts the time it takes.
 type timedPicker struct {
-	VictimPicker
+	VictimFilter
 	session *Session
 }
 
-// PickVictims asks the picker.
-func (p timedPicker) PickVictims(purpose Purpose, preemptor *model.Job, units []Unit) (picked []Unit, decided bool) {
+// FilterVictims asks the picker.
+func (p timedPicker) FilterVictims(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool) {
 	start := p.session.start()
-	picked, decided = p.VictimPicker.PickVictims(purpose, preemptor, units)
+	picked, decided = p.VictimFilter.FilterVictims(purpose, preemptor, units)
 	p.session.stop(p, config.Victims, start)
 	return picked, decided
 }
 
 // pickers are who is asked for victims.
-func (s *Session) pickers() [][]VictimPicker {
-	if s.laps == nil {
+func (s *Session) pickers() [][]VictimFilter {
+	if s.pluginTimings == nil {
 		return s.slots.victims
 	}
-	tiers := make([][]VictimPicker, len(s.slots.victims))
+	tiers := make([][]VictimFilter, len(s.slots.victims))
 	for i, tier := range s.slots.victims {
 		for _, picker := range tier {
 			tiers[i] = append(tiers[i], timedPicker{picker, s})

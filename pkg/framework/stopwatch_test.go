@@ -14,18 +14,18 @@ import (
 // checked answers for nodes, too.
 type checked struct{ everything }
 
-func (c checked) FilterFor(_ *model.Task, scope Scope) ([]NodeCheck, *model.Refusal) {
-	if scope != Static {
+func (c checked) PreFilter(_ *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal) {
+	if scope != NodeOnly {
 		return nil, nil
 	}
-	return []NodeCheck{func(*model.Node) *model.Refusal { return nil }}, nil
+	return []NodeFilterFunc{func(*model.Node) *model.Refusal { return nil }}, nil
 }
 
-func (c checked) ScoresFor(_ *model.Task, scope Scope, _ []*model.Node) []NodeScore {
-	if scope != Static {
+func (c checked) PreScore(_ *model.Task, scope FilterScope, _ []*model.Node) []NodeScore {
+	if scope != NodeOnly {
 		return nil
 	}
-	return []NodeScore{{Name: "one", Weight: 1, Raw: func(*model.Node) int64 { return 1 }}}
+	return []NodeScore{{Name: "one", Weight: 1, Score: func(*model.Node) int64 { return 1 }}}
 }
 
 // placer is an action that places the first task, and asks for victims.
@@ -37,18 +37,18 @@ func (p *placer) Execute(s *Session) {
 	job := s.Snapshot.Jobs[0]
 	s.ValidateJob(job)
 	s.Try(func(statement *Statement) *model.Refusal {
-		node, _ := s.Choose(job.Tasks[0], model.IdleRoom, nil)
+		node, _ := s.SelectNode(job.Tasks[0], model.Idle, nil)
 		p.chosen = node.Name
-		return statement.Place(job.Tasks[0], node)
+		return statement.Allocate(job.Tasks[0], node)
 	})
-	s.Victims(Preempt, job, nil)
+	s.Victims(ForPreemption, job, nil)
 }
 
 // play runs a session by a watch on which each look takes a millisecond, and returns how often it was looked at, and what it said.
 func play(plugins bool) (looks int, said map[string]time.Duration, chosen string) {
 	said = map[string]time.Duration{}
 	now := time.Unix(0, 0)
-	watch := &Stopwatch{
+	watch := &PluginTimer{
 		Now: func() time.Time { looks++; now = now.Add(time.Millisecond); return now },
 	}
 	if plugins {
@@ -56,7 +56,7 @@ func play(plugins bool) (looks int, said map[string]time.Duration, chosen string
 	}
 	snapshot := house(4, 4, 4)
 	join(snapshot, "a", 1, 1, model.Resources{1})
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	action := &placer{}
 	profile := profileOf(checked{everything{named: "busy", asked: new([]string)}})
 	profile.Actions = []Action{action}

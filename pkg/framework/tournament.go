@@ -7,12 +7,12 @@ import (
 	"math/bits"
 )
 
-// tournament knows the best of many nodes. Nodes enter with new sums, any number of them, and then it is played: each
+// winnerTree knows the best of many nodes. Nodes enter with new sums, any number of them, and then it is played: each
 // group whose best may be another is looked at once, level by level, so that what is read from memory is read in its order
 // and nothing waits for anything else.
 //
 // Invariant: after play, each entry above the first level is the best of its group.
-type tournament struct {
+type winnerTree struct {
 	// levels: the first has the nodes, the next an entry for each group of the one before, and the last one entry. Each is
 	// filled up to whole groups.
 	levels [][]entry
@@ -27,15 +27,15 @@ const group = 8
 // the better, and the lower name among equals.
 type entry int64
 
-// barred is the sum of a node that cannot take the task. Sums are kept between it and most, which no weights that a
+// infeasible is the sum of a node that cannot take the task. Sums are kept between it and most, which no weights that a
 // configuration may have lead to.
 const (
-	barred = math.MinInt32
-	most   = math.MaxInt32
+	infeasible = math.MinInt32
+	maxSum     = math.MaxInt32
 )
 
-// nobody is never better than any node.
-const nobody = entry(math.MinInt64)
+// noEntry is never better than any node.
+const noEntry = entry(math.MinInt64)
 
 func newEntry(sum int64, position int) entry {
 	return entry(sum<<32 | int64(math.MaxUint32-uint32(position)))
@@ -46,11 +46,11 @@ func (e entry) sum() int64 { return int64(e) >> 32 }
 func (e entry) position() int { return int(math.MaxUint32 - uint32(e)) }
 
 // newTournament returns one of so many nodes, none of which has entered.
-func newTournament(nodes int) (t tournament) {
+func newTournament(nodes int) (t winnerTree) {
 	for size := nodes; size > 0; size = groups(size) {
 		entries := make([]entry, groups(size)*group)
 		for i := range entries {
-			entries[i] = nobody
+			entries[i] = noEntry
 		}
 		t.levels = append(t.levels, entries)
 		t.open = append(t.open, make([]uint64, (size+63)/64))
@@ -64,10 +64,10 @@ func newTournament(nodes int) (t tournament) {
 // groups returns how many groups so many entries are.
 func groups(entries int) int { return (entries + group - 1) / group }
 
-// enter sets the sum of the node at a position.
-func (t *tournament) enter(position int, sum int64) { t.put(0, position, newEntry(sum, position)) }
+// set sets the sum of the node at a position.
+func (t *winnerTree) set(position int, sum int64) { t.setEntry(0, position, newEntry(sum, position)) }
 
-func (t *tournament) put(level, position int, e entry) {
+func (t *winnerTree) setEntry(level, position int, e entry) {
 	t.levels[level][position] = e
 	if level+1 < len(t.levels) {
 		above := uint(position) / group
@@ -75,8 +75,8 @@ func (t *tournament) put(level, position int, e entry) {
 	}
 }
 
-// play finds the best of all that have entered.
-func (t *tournament) play() {
+// rebuild finds the best of all that have entered.
+func (t *winnerTree) rebuild() {
 	for level := 1; level < len(t.levels); level++ {
 		for word, open := range t.open[level] {
 			t.open[level][word] = 0
@@ -84,7 +84,7 @@ func (t *tournament) play() {
 				position := word*64 + bits.TrailingZeros64(open)
 				best := bestOf((*[group]entry)(t.levels[level-1][position*group:]))
 				if t.levels[level][position] != best {
-					t.put(level, position, best)
+					t.setEntry(level, position, best)
 				}
 			}
 		}
@@ -96,30 +96,30 @@ func bestOf(e *[group]entry) entry {
 }
 
 // at returns the sum of the node at a position.
-func (t *tournament) at(position int) int64 { return t.levels[0][position].sum() }
+func (t *winnerTree) at(position int) int64 { return t.levels[0][position].sum() }
 
 // best returns the position of the best node; ok is false when none can take the task.
-func (t *tournament) best() (position int, ok bool) {
+func (t *winnerTree) best() (position int, ok bool) {
 	if len(t.levels) == 0 {
 		return 0, false
 	}
 	best := t.levels[len(t.levels)-1][0]
-	return best.position(), best.sum() != barred
+	return best.position(), best.sum() != infeasible
 }
 
-// down yields the positions of the nodes that can take the task, the best first. It costs what is asked for: of the groups
+// descending yields the positions of the nodes that can take the task, the best first. It costs what is asked for: of the groups
 // only those are opened whose best is next.
-func (t *tournament) down() iter.Seq[int] {
+func (t *winnerTree) descending() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if len(t.levels) == 0 {
 			return
 		}
 		top := len(t.levels) - 1
-		open := &frontier{{entry: t.levels[top][0], level: top}}
+		open := &heapItems{{entry: t.levels[top][0], level: top}}
 		for open.Len() > 0 {
-			next := heap.Pop(open).(place)
+			next := heap.Pop(open).(heapItem)
 			switch {
-			case next.entry.sum() == barred:
+			case next.entry.sum() == infeasible:
 				return
 			case next.level == 0:
 				if !yield(next.position) {
@@ -127,7 +127,7 @@ func (t *tournament) down() iter.Seq[int] {
 				}
 			default:
 				for i := range group {
-					below := place{level: next.level - 1, position: next.position*group + i}
+					below := heapItem{level: next.level - 1, position: next.position*group + i}
 					below.entry = t.levels[below.level][below.position]
 					heap.Push(open, below)
 				}
@@ -136,24 +136,24 @@ func (t *tournament) down() iter.Seq[int] {
 	}
 }
 
-// place is an entry and where it stands.
-type place struct {
+// heapItem is an entry and where it stands.
+type heapItem struct {
 	entry           entry
 	level, position int
 }
 
-// frontier is a heap of places, the best first.
-type frontier []place
+// heapItems is a heap of places, the best first.
+type heapItems []heapItem
 
-func (f frontier) Len() int           { return len(f) }
-func (f frontier) Less(i, j int) bool { return f[i].entry > f[j].entry }
-func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f heapItems) Len() int           { return len(f) }
+func (f heapItems) Less(i, j int) bool { return f[i].entry > f[j].entry }
+func (f heapItems) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
 
 // Push appends a place.
-func (f *frontier) Push(x any) { *f = append(*f, x.(place)) }
+func (f *heapItems) Push(x any) { *f = append(*f, x.(heapItem)) }
 
 // Pop takes the last place away.
-func (f *frontier) Pop() any {
+func (f *heapItems) Pop() any {
 	last := (*f)[len(*f)-1]
 	*f = (*f)[:len(*f)-1]
 	return last

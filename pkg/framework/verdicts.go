@@ -46,7 +46,7 @@ type verdictKey struct {
 	action    string
 	class     model.Class
 	job       model.JobKey
-	viewpoint model.Viewer
+	viewpoint model.Viewpoint
 }
 
 // verdict is what was found: of uniform members, for more than one minimum.
@@ -68,7 +68,7 @@ type verdict struct {
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
 func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
-	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.OnNode() })
+	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() })
 	if s.options.Afresh || s.depth > 0 || s.hasFaulty(job) || placed && question.Emptied {
 		refusal, _ := find()
 		return refusal
@@ -83,7 +83,7 @@ func (s *Session) Verdict(question Question, job *model.Job, find func() (*model
 	before, outer := s.Snapshot.Journal.Revision(), s.reach
 	s.reach = ForClass
 	refusal, reach := find()
-	if before == s.Snapshot.Journal.Revision() && (refusal == nil || !refusal.Expires) {
+	if before == s.Snapshot.Journal.Revision() && (refusal == nil || !refusal.Transient) {
 		s.keepVerdict(question, job, viewpoint, refusal, max(reach, s.reach))
 	}
 	s.reach = max(s.reach, outer)
@@ -108,7 +108,7 @@ func (s *Session) verdictsFor(question Question) *verdicts {
 // maxVerdicts is how many verdicts are kept at least, besides some for each job.
 const maxVerdicts = 1000
 
-func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewer) (refusal *model.Refusal, ok bool) {
+func (s *Session) recall(question Question, job *model.Job, viewpoint model.Viewpoint) (refusal *model.Refusal, ok bool) {
 	known := s.verdictsFor(question).known
 	if question.Class != (model.Class{}) {
 		switch shared := known[sharedKey(question, viewpoint)]; {
@@ -125,11 +125,11 @@ func (s *Session) recall(question Question, job *model.Job, viewpoint model.View
 // plain reports whether nothing but shapes and room decides where members of the job may go, so that it has a place wherever one
 // of its class has.
 func (s *Session) plain(job *model.Job) bool {
-	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.Plain(task) })
+	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.FitsByResourcesOnly(task) })
 }
 
 // sharedKey returns the key for all jobs of the class.
-func sharedKey(question Question, viewpoint model.Viewer) verdictKey {
+func sharedKey(question Question, viewpoint model.Viewpoint) verdictKey {
 	if question.Class.Uniform {
 		question.Class.MinMember = 0
 	}
@@ -137,11 +137,11 @@ func sharedKey(question Question, viewpoint model.Viewer) verdictKey {
 }
 
 // ownKey returns the key for the job alone.
-func ownKey(question Question, job *model.Job, viewpoint model.Viewer) verdictKey {
+func ownKey(question Question, job *model.Job, viewpoint model.Viewpoint) verdictKey {
 	return verdictKey{action: question.Action, job: job.Key, viewpoint: viewpoint}
 }
 
-func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewer, refusal *model.Refusal, reach Reach) {
+func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewpoint, refusal *model.Refusal, reach Reach) {
 	known := s.verdictsFor(question).known
 	switch {
 	case reach == ForClass && question.Class != (model.Class{}):
@@ -173,6 +173,6 @@ func withMinimum(refusal *model.Refusal, job *model.Job) *model.Refusal {
 
 // hasFaulty reports whether the API server has lately refused members of the job: they are tried last, until time ends that.
 func (s *Session) hasFaulty(job *model.Job) bool {
-	faulty := s.Snapshot.Faulty
+	faulty := s.Snapshot.BindBackoff
 	return len(faulty) > 0 && slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return faulty[task.UID] != nil })
 }

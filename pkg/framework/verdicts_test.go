@@ -14,7 +14,7 @@ import (
 type verdictWorld struct {
 	snapshot                   *model.Snapshot
 	one, twin, larger, several *model.Job
-	memory                     Memory
+	memory                     Cache
 	profile                    *Profile
 }
 
@@ -69,7 +69,7 @@ func TestVerdict_reachesWhomItMay(t *testing.T) {
 			itself: true, twin: true, larger: true, several: true, by: true,
 		},
 		{
-			name: "of one that expires", question: test, refusal: &model.Refusal{Needs: 3, Expires: true},
+			name: "of one that expires", question: test, refusal: &model.Refusal{Needs: 3, Transient: true},
 			itself: true, twin: true, larger: true, several: true, by: true,
 		},
 		{name: "of one that agrees", question: test, larger: true, several: true},
@@ -118,7 +118,7 @@ func TestVerdict_isInTheNumbersOfTheJob(t *testing.T) {
 func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 	place := func(s *Session, keep bool) {
 		s.Try(func(statement *Statement) *model.Refusal {
-			if refusal := statement.Place(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "several"}).Tasks[0], s.Snapshot.Nodes[0]); refusal != nil {
+			if refusal := statement.Allocate(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "several"}).Tasks[0], s.Snapshot.Nodes[0]); refusal != nil {
 				return refusal
 			}
 			if keep {
@@ -138,17 +138,17 @@ func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 		{name: "a start", change: func(_ *verdictWorld, s *Session) { place(s, true) }, again: true},
 		{name: "a start that is taken back", change: func(_ *verdictWorld, s *Session) { place(s, false) }},
 		{name: "a node", change: func(w *verdictWorld, _ *Session) { w.snapshot.NodeChanged(w.snapshot.Nodes[0]) }, again: true},
-		{name: "labels of a namespace", change: func(w *verdictWorld, _ *Session) { w.snapshot.Journal.Relabelled() }, again: true},
+		{name: "labels of a namespace", change: func(w *verdictWorld, _ *Session) { w.snapshot.Journal.NamespaceRelabelled() }, again: true},
 		{name: "room held for a third", change: func(w *verdictWorld, _ *Session) {
-			w.snapshot.SetHolds([]model.Hold{{Job: w.several.Key, Node: "n0", Request: model.Resources{1}}})
+			w.snapshot.SetHeld([]model.HeldCapacity{{Job: w.several.Key, Node: "n0", Request: model.Resources{1}}})
 		}, again: true},
 		{name: "a member that could not be bound", change: func(w *verdictWorld, _ *Session) {
-			w.snapshot.Faulty = map[types.UID]*model.Refusal{w.one.Tasks[0].UID: {}}
+			w.snapshot.BindBackoff = map[types.UID]*model.Refusal{w.one.Tasks[0].UID: {}}
 		}, again: true},
 		{name: "what may be borrowed", change: func(w *verdictWorld, s *Session) {
-			w.snapshot.SetHolds([]model.Hold{{Job: w.several.Key, Node: "n0", Request: model.Resources{1}, Until: 9}})
+			w.snapshot.SetHeld([]model.HeldCapacity{{Job: w.several.Key, Node: "n0", Request: model.Resources{1}, LentUntil: 9}})
 			asks(s, test, w.one, no("Changed"), ForClass)
-			s.Borrow(w.one, 5)
+			s.UseReservedUntil(w.one, 5)
 		}, again: true},
 		{name: "a pod of a job, where those are gone", question: Question{Action: "test", Emptied: true}, change: func(w *verdictWorld, s *Session) {
 			asks(s, Question{Action: "test", Emptied: true}, w.one, no("Changed"), ForClass)
@@ -189,7 +189,7 @@ func TestVerdict_isNotKeptOfWhatIsSupposed(t *testing.T) {
 	other := Question{Action: "other", Class: w.one.Class}
 	session.Verdict(other, w.one, func() (*model.Refusal, Reach) {
 		session.Try(func(statement *Statement) *model.Refusal {
-			return statement.Place(w.twin.Tasks[0], w.snapshot.Nodes[0])
+			return statement.Allocate(w.twin.Tasks[0], w.snapshot.Nodes[0])
 		})
 		return no("Changed"), ForClass
 	})
@@ -222,7 +222,7 @@ func TestClassOf(t *testing.T) {
 		{name: "terms of uniform members", change: func(job *model.Job) { job.Tasks[1].Name = "terms" }, as: plain},
 		{name: "another minimum", change: func(job *model.Job) { job.MinMember = 1 }, as: plain, differs: true},
 		{name: "another priority", change: func(job *model.Job) { job.Priority = 1 }, as: plain, differs: true},
-		{name: "it never preempts", change: func(job *model.Job) { job.Patient = true }, as: plain, differs: true},
+		{name: "it never preempts", change: func(job *model.Job) { job.NeverPreempts = true }, as: plain, differs: true},
 		{name: "another shape", change: func(job *model.Job) { job.Tasks[1].Shape = shape }, as: plain, differs: true},
 		{name: "a role", change: func(job *model.Job) { job.Tasks[1].Role = "head" }, as: plain, differs: true},
 		{name: "a minimum of a role", change: roles, as: plain, differs: true},
@@ -235,7 +235,7 @@ func TestClassOf(t *testing.T) {
 			job.Tasks[0].Role = "head"
 		}), differs: true},
 		{name: "a member that runs", change: func(job *model.Job) { job.Tasks[0].Status = model.Running }, none: true},
-		{name: "a gated member", change: func(job *model.Job) { job.Tasks[0].Gated = true }, none: true},
+		{name: "a gated member", change: func(job *model.Job) { job.Tasks[0].SchedulingGated = true }, none: true},
 		{name: "no members", change: func(job *model.Job) { job.Tasks = nil }, none: true},
 		{name: "terms of members that differ", change: func(job *model.Job) {
 			roles(job)

@@ -7,12 +7,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// broken is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
-type broken string
+// invariantViolation is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
+type invariantViolation string
 
-// letThrough panics again with what is not to be caught. The stack of the first panic is shown with it.
-func (s *Session) letThrough(what any) {
-	if _, ours := what.(broken); ours || s.sending {
+// rethrow panics again with what is not to be caught. The stack of the first panic is shown with it.
+func (s *Session) rethrow(what any) {
+	if _, ours := what.(invariantViolation); ours || s.sending {
 		panic(what)
 	}
 }
@@ -24,10 +24,10 @@ func (s *Session) verify(fingerprint string) {
 		return
 	}
 	if err := s.Snapshot.Check(); err != nil {
-		panic(broken(fmt.Sprintf("invariant broken: %v", err)))
+		panic(invariantViolation(fmt.Sprintf("invariant broken: %v", err)))
 	}
 	if fingerprint != "" && fingerprint != s.fingerprint() {
-		panic(broken(fmt.Sprintf("invariant I9 broken: undo left\n%s\ninstead of\n%s", s.fingerprint(), fingerprint)))
+		panic(invariantViolation(fmt.Sprintf("invariant I9 broken: undo left\n%s\ninstead of\n%s", s.fingerprint(), fingerprint)))
 	}
 }
 
@@ -39,7 +39,7 @@ func (s *Session) fingerprint() string {
 	b := make([]byte, 0, 1<<12) // by hand: with package fmt this is half of all that verify mode costs
 	for _, node := range s.Snapshot.Nodes {
 		b = append(b, node.Name...)
-		for _, book := range []model.Resources{node.Idle, node.Releasing, node.Promised} {
+		for _, book := range []model.Resources{node.Idle, node.Releasing, node.Pipelined} {
 			b = append(b, ' ')
 			for _, amount := range book {
 				b = append(strconv.AppendInt(b, amount, 10), ' ')
@@ -50,7 +50,7 @@ func (s *Session) fingerprint() string {
 		}
 		b = append(b, '\n')
 	}
-	for _, hold := range s.Snapshot.Holds() {
+	for _, hold := range s.Snapshot.Held() {
 		b = append(append(append(append(b, hold.Node...), ' '), hold.Job.String()...), ' ')
 		b = append(append(b, hold.Pod.UID...), '\n')
 	}
@@ -69,17 +69,17 @@ func (s *Session) fingerprint() string {
 
 // verifyRest panics when the session, in verify mode, came to anything else than what would have been said without it; nil says
 // nothing.
-func (s *Session) verifyRest(before *rest) {
+func (s *Session) verifyRest(before *idleResult) {
 	if before == nil || s.options.Afresh {
 		return
 	}
 	if s.decided || len(before.refusals) != len(s.refusals) {
-		panic(broken(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
+		panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: it decided: %v, %d jobs wait, not %d",
 			s.decided, len(s.refusals), len(before.refusals))))
 	}
 	for key, refusal := range before.refusals {
 		if now := s.refusals[key]; now == nil || now.String() != refusal.String() {
-			panic(broken(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Described(), now, refusal)))
+			panic(invariantViolation(fmt.Sprintf("a cycle was taken to change nothing: %s waits because %q, not %q", key.Describe(), now, refusal)))
 		}
 	}
 }

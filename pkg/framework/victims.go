@@ -12,10 +12,10 @@ import (
 // This file has the three rules about victims that are the engine's, whatever the tiers say: nobody of the system is evicted,
 // nobody of the same or a higher priority, and no gang is cut below its minimum.
 
-// sacrosanct returns why a task is never evicted for anybody, nil when it may be.
-func sacrosanct(task *model.Task) *model.Refusal {
+// isSystemCritical returns why a task is never evicted for anybody, nil when it may be.
+func isSystemCritical(task *model.Task) *model.Refusal {
 	switch {
-	case !task.OfTheSystem():
+	case !task.IsSystemCritical():
 		return nil
 	case task.Namespace == metav1.NamespaceSystem:
 		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is the system's", task)}
@@ -24,7 +24,7 @@ func sacrosanct(task *model.Task) *model.Refusal {
 }
 
 // Priority returns the unit's: the highest of its tasks and of its job. Job is nil for a pod of another scheduler.
-func (u *Unit) Priority() int32 {
+func (u *EvictionUnit) Priority() int32 {
 	var highest int32
 	if u.Job != nil {
 		highest = u.Job.Priority
@@ -39,54 +39,54 @@ func (u *Unit) Priority() int32 {
 
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
-func (s *Session) Victims(purpose Purpose, preemptor *model.Job, units []Unit) []Unit {
-	if s.turn = preemptor.Key; s.leftAlone(preemptor.Key) != nil {
+func (s *Session) Victims(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) []EvictionUnit {
+	if s.currentJob = preemptor.Key; s.quarantineRefusal(preemptor.Key) != nil {
 		return nil
 	}
-	allowed := slices.DeleteFunc(slices.Clone(units), func(unit Unit) bool {
-		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.leftAlone(unit.Job.Key) != nil ||
-			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return sacrosanct(task) != nil })
+	allowed := slices.DeleteFunc(slices.Clone(units), func(unit EvictionUnit) bool {
+		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.quarantineRefusal(unit.Job.Key) != nil ||
+			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
 	})
-	s.picking = &pick{purpose, preemptor, allowed}
+	s.victimQuery = &victimQuery{purpose, preemptor, allowed}
 	picked, _ := firstDecidedTier(s.pickers(), purpose, preemptor, allowed)
-	s.picking = nil
+	s.victimQuery = nil
 	return picked
 }
 
-// pick is a question to the victim pickers.
-type pick struct {
-	purpose   Purpose
+// victimQuery is a question to the victim pickers.
+type victimQuery struct {
+	purpose   EvictionPurpose
 	preemptor *model.Job
-	units     []Unit
+	units     []EvictionUnit
 }
 
-// panicsOver tells whether somebody panics over these units.
-func (s *Session) panicsOver(p *pick, units []Unit) bool {
+// panicsOn tells whether somebody panics over these units.
+func (s *Session) panicsOn(p *victimQuery, units []EvictionUnit) bool {
 	return s.catch(func() { firstDecidedTier(s.slots.victims, p.purpose, p.preemptor, units) }) != nil
 }
 
-// poisonous returns the job of the first unit over which somebody panics who is asked about it alone; nil when it is the question
+// panickingUnit returns the job of the first unit over which somebody panics who is asked about it alone; nil when it is the question
 // itself, or when it is nobody's job.
-func (s *Session) poisonous(p *pick) *model.Job {
-	if s.panicsOver(p, nil) {
+func (s *Session) panickingUnit(p *victimQuery) *model.Job {
+	if s.panicsOn(p, nil) {
 		return nil
 	}
 	for i := range p.units {
-		if s.panicsOver(p, p.units[i:i+1]) {
+		if s.panicsOn(p, p.units[i:i+1]) {
 			return p.units[i].Job
 		}
 	}
 	return nil
 }
 
-// admitEvictions looks at every job that loses somebody, and at whoever it is lost to.
+// checkEvictions looks at every job that loses somebody, and at whoever it is lost to.
 //
 // Invariants I11, I12: a victim's priority is lower than that of a job which gets room by the statement, and what is left of
 // its job is nothing, its minimum, or more.
-func (s *Session) admitEvictions(operations []operation) *model.Refusal {
+func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	var highest *model.Job
 	for _, op := range operations {
-		if status := op.task.Status; status == model.Placed || status == model.Promised {
+		if status := op.task.Status; status == model.Allocated || status == model.Pipelined {
 			if job := s.Snapshot.Job(op.task.Job); highest == nil || job.Priority > highest.Priority {
 				highest = job
 			}
@@ -106,8 +106,8 @@ func (s *Session) admitEvictions(operations []operation) *model.Refusal {
 		}
 		seen[task.Job] = true
 		job := s.Snapshot.Job(task.Job)
-		left := job.Count(func(t *model.Task) bool { return t.Status.Counts() && t.Status != model.Succeeded })
-		if job.Priority >= highest.Priority || left > 0 && job.Short(func(t *model.Task) bool { return t.Status.Counts() }) != nil {
+		left := job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() && t.Status != model.Succeeded })
+		if job.Priority >= highest.Priority || left > 0 && job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) != nil {
 			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("part of %s would be evicted", job.Key)}
 		}
 	}

@@ -13,11 +13,11 @@ type Assignment struct {
 	Node string `json:"node"`
 	UID  string `json:"uid"`
 	// CPUs are all ids that the pod holds.
-	CPUs Set `json:"cpus"`
+	CPUs CPUSet `json:"cpus"`
 	// NUMA are the NUMA nodes they are of.
-	NUMA Set `json:"numa"`
+	NUMA CPUSet `json:"numa"`
 	// Containers are the ids of each container that was selected; those of application containers and sidecars are disjoint.
-	Containers map[string]Set `json:"containers"`
+	Containers map[string]CPUSet `json:"containers"`
 	// Generation is that of the topology it was made from.
 	Generation int64 `json:"gen"`
 }

@@ -100,10 +100,10 @@ func holdPicks(t *testing.T, topology *Topology) {
 	for _, smt := range []SMT{PreferFullCore, RequireFullCore, OnePerCore} {
 		for _, numa := range []NUMA{NUMAPreferred, NUMARequired} {
 			p := Policies{SMT: smt, NUMA: numa}
-			most := Most(topology, topology.Isolated, p)
+			most := MaxCPUs(topology, topology.Isolated, p)
 			for _, n := range []int{-1, 0, 1, 2, 3, most, most + 1, Limit} {
 				ids, ok := Pick(topology, topology.Isolated, n, p)
-				if want := n * p.PerCPU(); ok && (ids.Len() != want || !ids.Within(topology.Isolated)) || !ok && !ids.Empty() {
+				if want := n * p.ThreadsPerCPU(); ok && (ids.Len() != want || !ids.Within(topology.Isolated)) || !ok && !ids.Empty() {
 					t.Fatalf("%d of %s, %v: %s, %v", n, topology.Isolated, p, ids, ok)
 				}
 				if ok && topology.NUMAOf(ids).Empty() {

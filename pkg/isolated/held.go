@@ -31,9 +31,9 @@ func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
 	return a, nil
 }
 
-// OrdinaryBeside returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of its
+// SharedPoolRequest returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of its
 // other containers and its overhead, and what containers with ids of their own have come to ask for beyond these.
-func OrdinaryBeside(pod *corev1.Pod, held *Assignment) int64 {
+func SharedPoolRequest(pod *corev1.Pod, held *Assignment) int64 {
 	overhead := milli(pod.Spec.Overhead.Cpu())
 	if whole, set := podLevel(&pod.Spec); set {
 		return max(0, milli(&whole)-1000*int64(held.CPUs.Len())) + overhead
@@ -45,9 +45,9 @@ func OrdinaryBeside(pod *corev1.Pod, held *Assignment) int64 {
 	})
 }
 
-// Outgrown returns the first container that has come to ask for more CPU than it has ids, by a resize, and how much; an empty name
+// ResizedBeyond returns the first container that has come to ask for more CPU than it has ids, by a resize, and how much; an empty name
 // when none has.
-func Outgrown(pod *corev1.Pod, held *Assignment) (name, asks string) {
+func ResizedBeyond(pod *corev1.Pod, held *Assignment) (name, asks string) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			c := &containers[i]

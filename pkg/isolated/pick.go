@@ -12,31 +12,31 @@ import (
 // threads of each core are in the answer. ok is false when there is no such choice, or n is not positive.
 //
 // Invariant: the same question has the same answer.
-func Pick(t *Topology, free Set, n int, p Policies) (ids Set, ok bool) {
+func Pick(t *Topology, free CPUSet, n int, p Policies) (ids CPUSet, ok bool) {
 	if n <= 0 || p.SMT == OnePerCore && t.ThreadsPerCore != threadsOfOnePerCore ||
 		p.SMT == RequireFullCore && n%t.ThreadsPerCore != 0 {
-		return Set{}, false
+		return CPUSet{}, false
 	}
-	q := question{topology: t, n: n, policies: p, numa: make([]shelf, 0, len(t.NUMA))}
+	q := question{topology: t, n: n, policies: p, numa: make([]numaFree, 0, len(t.NUMA))}
 	for i := range t.NUMA {
-		q.numa = append(q.numa, q.lay(&t.NUMA[i], t.NUMA[i].CPUs.Intersect(free)))
+		q.numa = append(q.numa, q.collect(&t.NUMA[i], t.NUMA[i].CPUs.Intersect(free)))
 	}
 	chosen, ok := q.choose()
 	if !ok {
-		return Set{}, false
+		return CPUSet{}, false
 	}
-	return q.take(q.narrow(chosen)), true
+	return q.take(q.tighten(chosen)), true
 }
 
-// Most returns for how many CPUs Pick would find ids: of one NUMA node when it must be one.
-func Most(t *Topology, free Set, p Policies) int {
+// MaxCPUs returns for how many CPUs Pick would find ids: of one NUMA node when it must be one.
+func MaxCPUs(t *Topology, free CPUSet, p Policies) int {
 	if p.SMT == OnePerCore && t.ThreadsPerCore != threadsOfOnePerCore {
 		return 0
 	}
 	q := question{topology: t, policies: p}
 	most, sum := 0, 0
 	for i := range t.NUMA {
-		fits := q.lay(&t.NUMA[i], t.NUMA[i].CPUs.Intersect(free)).fits
+		fits := q.collect(&t.NUMA[i], t.NUMA[i].CPUs.Intersect(free)).fits
 		most, sum = max(most, fits), sum+fits
 	}
 	if p.NUMA == NUMARequired {
@@ -50,21 +50,21 @@ type question struct {
 	topology *Topology
 	n        int
 	policies Policies
-	numa     []shelf
+	numa     []numaFree
 }
 
-// shelf is the free ids of one NUMA node, or of a group with a cache of its own in it.
-type shelf struct {
+// numaFree is the free ids of one NUMA node, or of a group with a cache of its own in it.
+type numaFree struct {
 	numa *NUMANode
-	free Set
+	free CPUSet
 	// whole counts the cores of which all threads are isolated and free, left the free ids of others.
 	whole, left int
 	// fits is for how many CPUs there are ids.
 	fits int
 }
 
-func (q *question) lay(numa *NUMANode, free Set) shelf {
-	s := shelf{numa: numa, free: free}
+func (q *question) collect(numa *NUMANode, free CPUSet) numaFree {
+	s := numaFree{numa: numa, free: free}
 	if free.Empty() {
 		return s
 	}
@@ -87,7 +87,7 @@ func (q *question) lay(numa *NUMANode, free Set) shelf {
 }
 
 // isWhole tells whether all threads of the core are isolated and free. It looks at words, since this is what takes the time.
-func (q *question) isWhole(core, free *Set) bool {
+func (q *question) isWhole(core, free *CPUSet) bool {
 	threads := 0
 	for i, word := range core {
 		if word&^free[i] != 0 {
@@ -110,13 +110,13 @@ func (q *question) breaks(whole, left int) int {
 	return 0
 }
 
-// manyChoices is up to how many sets of NUMA nodes are compared; of more, those with the most free ids are taken.
-const manyChoices = 4096
+// maxCombinations is up to how many sets of NUMA nodes are compared; of more, those with the most free ids are taken.
+const maxCombinations = 4096
 
 // choose returns the best set of shelves.
-func (q *question) choose() (chosen []shelf, ok bool) {
+func (q *question) choose() (chosen []numaFree, ok bool) {
 	fullest := slices.Clone(q.numa)
-	slices.SortStableFunc(fullest, func(a, b shelf) int { return cmp.Compare(b.fits, a.fits) })
+	slices.SortStableFunc(fullest, func(a, b numaFree) int { return cmp.Compare(b.fits, a.fits) })
 	size, sum := 0, 0
 	for size < len(fullest) && sum < q.n {
 		sum += fullest[size].fits
@@ -125,12 +125,12 @@ func (q *question) choose() (chosen []shelf, ok bool) {
 	switch {
 	case sum < q.n, q.policies.NUMA == NUMARequired && size > 1:
 		return nil, false
-	case len(q.numa) > 62 || choices(len(q.numa), size) > manyChoices:
+	case len(q.numa) > 62 || combinations(len(q.numa), size) > maxCombinations:
 		return fullest[:size], true
 	}
 	var best candidate
 	for mask := uint64(1)<<size - 1; mask < 1<<len(q.numa); mask = next(mask) {
-		if c, fits := q.judge(mask); fits && (best.mask == 0 || c.before(&best)) {
+		if c, fits := q.evaluate(mask); fits && (best.mask == 0 || c.before(&best)) {
 			best = c
 		}
 	}
@@ -142,11 +142,11 @@ func (q *question) choose() (chosen []shelf, ok bool) {
 	return chosen, true
 }
 
-// choices returns how many sets of that size there are, or more than manyChoices.
-func choices(all, size int) int {
+// combinations returns how many sets of that size there are, or more than manyChoices.
+func combinations(all, size int) int {
 	n := 1
 	for i := range min(size, all-size) {
-		if n = n * (all - i) / (i + 1); n > manyChoices {
+		if n = n * (all - i) / (i + 1); n > maxCombinations {
 			break
 		}
 	}
@@ -171,7 +171,7 @@ func (c *candidate) before(o *candidate) bool {
 	return cmp.Or(cmp.Compare(c.breaks, o.breaks), cmp.Compare(c.free, o.free)) < 0
 }
 
-func (q *question) judge(mask uint64) (c candidate, fits bool) {
+func (q *question) evaluate(mask uint64) (c candidate, fits bool) {
 	whole, left, sum := 0, 0, 0
 	for rest := mask; rest != 0; rest &= rest - 1 {
 		s := &q.numa[bits.TrailingZeros64(rest)]
@@ -180,8 +180,8 @@ func (q *question) judge(mask uint64) (c candidate, fits bool) {
 	return candidate{mask: mask, breaks: q.breaks(whole, left), free: whole*q.topology.ThreadsPerCore + left}, sum >= q.n
 }
 
-// narrow returns the tightest group with a cache of its own that does as well as the NUMA nodes that were chosen, or these.
-func (q *question) narrow(chosen []shelf) []shelf {
+// tighten returns the tightest group with a cache of its own that does as well as the NUMA nodes that were chosen, or these.
+func (q *question) tighten(chosen []numaFree) []numaFree {
 	if len(chosen) != 1 {
 		return chosen
 	}
@@ -189,23 +189,23 @@ func (q *question) narrow(chosen []shelf) []shelf {
 	best, least := chosen, numa.whole*q.topology.ThreadsPerCore+numa.left
 	breaks := q.breaks(numa.whole, numa.left)
 	for _, group := range numa.numa.LLC {
-		s := q.lay(numa.numa, group.Intersect(numa.free))
+		s := q.collect(numa.numa, group.Intersect(numa.free))
 		if size := s.free.Len(); s.fits >= q.n && size < least && q.breaks(s.whole, s.left) <= breaks {
-			best, least = []shelf{s}, size
+			best, least = []numaFree{s}, size
 		}
 	}
 	return best
 }
 
 // take takes ids from the shelves, which have enough.
-func (q *question) take(shelves []shelf) Set {
+func (q *question) take(shelves []numaFree) CPUSet {
 	threads := q.topology.ThreadsPerCore
 	rest := q.n
 	if q.policies.SMT == OnePerCore {
 		rest *= threads
 	}
-	var taken, whole Set // whole is the first core that is not needed as a whole
-	var broken []Set
+	var taken, whole CPUSet // whole is the first core that is not needed as a whole
+	var broken []CPUSet
 	for i := range shelves {
 		cores := shelves[i].numa.Cores
 		for j := range cores {
@@ -223,14 +223,14 @@ func (q *question) take(shelves []shelf) Set {
 			}
 		}
 	}
-	return q.takeRest(taken, whole, broken, rest)
+	return q.takeRemainder(taken, whole, broken, rest)
 }
 
-// takeRest takes what is less than a core, or all that whole cores do not have: of one broken core if one has enough, the
+// takeRemainder takes what is less than a core, or all that whole cores do not have: of one broken core if one has enough, the
 // tightest, else of several, else of a whole one.
-func (q *question) takeRest(taken, whole Set, broken []Set, rest int) Set {
+func (q *question) takeRemainder(taken, whole CPUSet, broken []CPUSet, rest int) CPUSet {
 	left := 0
-	var tight Set
+	var tight CPUSet
 	for _, core := range broken {
 		size := core.Len()
 		left += size
@@ -240,13 +240,13 @@ func (q *question) takeRest(taken, whole Set, broken []Set, rest int) Set {
 	}
 	switch {
 	case !tight.Empty():
-		broken = []Set{tight}
+		broken = []CPUSet{tight}
 	case left < rest:
-		broken = []Set{whole}
+		broken = []CPUSet{whole}
 	}
 	for _, core := range broken {
 		for id := core.Next(0); id >= 0 && rest > 0; id = core.Next(id + 1) {
-			taken, rest = taken.Union(Of(id)), rest-1
+			taken, rest = taken.Union(NewCPUSet(id)), rest-1
 		}
 	}
 	return taken

@@ -17,13 +17,13 @@ func machine(t testing.TB, numa, cores int, isolated string, caches int) *Topolo
 	set := mustSet(t, isolated)
 	top := &Topology{Version: 1, Generation: 1, Source: "override", Isolated: set, Mode: Included, ThreadsPerCore: 2}
 	for id := range 2 * half {
-		top.Online = top.Online.Union(Of(id))
+		top.Online = top.Online.Union(NewCPUSet(id))
 	}
 	for i := range numa {
 		node := NUMANode{ID: i}
-		groups := make([]Set, caches)
+		groups := make([]CPUSet, caches)
 		for core := i * cores; core < (i+1)*cores; core++ {
-			threads := Of(core, core+half).Intersect(set)
+			threads := NewCPUSet(core, core+half).Intersect(set)
 			if threads.Empty() {
 				continue
 			}
@@ -33,7 +33,7 @@ func machine(t testing.TB, numa, cores int, isolated string, caches int) *Topolo
 				groups[g] = groups[g].Union(threads)
 			}
 		}
-		node.LLC = slices.DeleteFunc(groups, Set.Empty)
+		node.LLC = slices.DeleteFunc(groups, CPUSet.Empty)
 		top.NUMA = append(top.NUMA, node)
 	}
 	if err := top.check(); err != nil {
@@ -42,7 +42,7 @@ func machine(t testing.TB, numa, cores int, isolated string, caches int) *Topolo
 	return top
 }
 
-func mustSet(t testing.TB, list string) Set {
+func mustSet(t testing.TB, list string) CPUSet {
 	t.Helper()
 	set, err := ParseSet(list)
 	if err != nil {
@@ -135,9 +135,9 @@ func randomMachine(t *rapid.T, numa, cores int) *Topology {
 	for i := range numa {
 		node := NUMANode{ID: i}
 		for j := range cores {
-			core := Of(i*cores+j, (numa+i)*cores+j)
+			core := NewCPUSet(i*cores+j, (numa+i)*cores+j)
 			if rapid.IntRange(0, 5).Draw(t, "half") == 0 {
-				core = Of(core.Next(0))
+				core = NewCPUSet(core.Next(0))
 			}
 			node.Cores, node.CPUs = append(node.Cores, core), node.CPUs.Union(core)
 		}
@@ -147,11 +147,11 @@ func randomMachine(t *rapid.T, numa, cores int) *Topology {
 	return top
 }
 
-func subset(t *rapid.T, label string, of Set) Set {
-	var s Set
+func subset(t *rapid.T, label string, of CPUSet) CPUSet {
+	var s CPUSet
 	for id := of.Next(0); id >= 0; id = of.Next(id + 1) {
 		if rapid.Bool().Draw(t, label) {
-			s = s.Union(Of(id))
+			s = s.Union(NewCPUSet(id))
 		}
 	}
 	return s
@@ -164,7 +164,7 @@ func (o outline) compare(other outline) int {
 	return slices.Compare([]int{o.numa, o.broken, o.left}, []int{other.numa, other.broken, other.left})
 }
 
-func outlineOf(top *Topology, free, ids Set) (o outline, ok bool) {
+func outlineOf(top *Topology, free, ids CPUSet) (o outline, ok bool) {
 	for i := range top.NUMA {
 		node := &top.NUMA[i]
 		if ids.Intersect(node.CPUs).Empty() {
@@ -183,7 +183,7 @@ func outlineOf(top *Topology, free, ids Set) (o outline, ok bool) {
 }
 
 // full counts the whole cores in a set.
-func full(top *Topology, ids Set) int {
+func full(top *Topology, ids CPUSet) int {
 	n := 0
 	for i := range top.NUMA {
 		for _, core := range top.NUMA[i].Cores {
@@ -195,7 +195,7 @@ func full(top *Topology, ids Set) int {
 	return n
 }
 
-func holdToBruteForce(t *rapid.T, top *Topology, free Set, n int, p Policies) {
+func holdToBruteForce(t *rapid.T, top *Topology, free CPUSet, n int, p Policies) {
 	got, ok := Pick(top, free, n, p)
 	held := n
 	if p.SMT == OnePerCore {
@@ -208,9 +208,9 @@ func holdToBruteForce(t *rapid.T, top *Topology, free Set, n int, p Policies) {
 		if bits.OnesCount64(mask) != held || len(list) > 16 {
 			continue
 		}
-		var ids Set
+		var ids CPUSet
 		for rest := mask; rest != 0; rest &= rest - 1 {
-			ids = ids.Union(Of(list[bits.TrailingZeros64(rest)]))
+			ids = ids.Union(NewCPUSet(list[bits.TrailingZeros64(rest)]))
 		}
 		whole := p.SMT == RequireFullCore || p.SMT == OnePerCore
 		o, _ := outlineOf(top, free, ids)
@@ -224,8 +224,8 @@ func holdToBruteForce(t *rapid.T, top *Topology, free Set, n int, p Policies) {
 	if len(list) <= 16 && ok != some {
 		t.Fatalf("%d of %s, %v: found %v, want %v", n, free, p, ok, some)
 	}
-	if ok != (Most(top, free, p) >= n) && !(p.SMT == RequireFullCore && n%2 != 0) {
-		t.Fatalf("%d of %s, %v: found %v, and the most is %d", n, free, p, ok, Most(top, free, p))
+	if ok != (MaxCPUs(top, free, p) >= n) && !(p.SMT == RequireFullCore && n%2 != 0) {
+		t.Fatalf("%d of %s, %v: found %v, and the most is %d", n, free, p, ok, MaxCPUs(top, free, p))
 	}
 	if !ok {
 		return
@@ -238,7 +238,7 @@ func holdToBruteForce(t *rapid.T, top *Topology, free Set, n int, p Policies) {
 	}
 }
 
-func idsOf(s Set) []int {
+func idsOf(s CPUSet) []int {
 	var ids []int
 	for id := s.Next(0); id >= 0; id = s.Next(id + 1) {
 		ids = append(ids, id)
@@ -247,11 +247,11 @@ func idsOf(s Set) []int {
 }
 
 // worst is a machine of 512 CPUs in 8 NUMA nodes, and a request for which half of its NUMA nodes are needed.
-func worst(t testing.TB) (*Topology, Set) {
+func worst(t testing.TB) (*Topology, CPUSet) {
 	top := machine(t, 8, 32, "0-511", 4)
 	free := top.Isolated
 	for id := 0; id < 512; id += 5 {
-		free = free.Minus(Of(id))
+		free = free.Minus(NewCPUSet(id))
 	}
 	return top, free
 }
@@ -281,7 +281,7 @@ func TestTenThousandFreeSets(t *testing.T) {
 		free := top.Isolated
 		for id, share := 0, random.IntN(4); id < Limit; id++ {
 			if random.IntN(4) < share {
-				free = free.Minus(Of(id))
+				free = free.Minus(NewCPUSet(id))
 			}
 		}
 		p := Policies{
@@ -298,7 +298,7 @@ func TestTenThousandFreeSets(t *testing.T) {
 			continue
 		}
 		found++
-		if o, _ := outlineOf(top, free, ids); ids.Len() != n*p.PerCPU() || !ids.Within(free) || o.numa != least ||
+		if o, _ := outlineOf(top, free, ids); ids.Len() != n*p.ThreadsPerCPU() || !ids.Within(free) || o.numa != least ||
 			p.SMT != PreferFullCore && full(top, ids)*top.ThreadsPerCore != ids.Len() {
 			t.Fatalf("%d of %s on %d threads a core, %v: %s, on %d NUMA nodes, %d would do", n, free, top.ThreadsPerCore, p, ids, o.numa, least)
 		}
@@ -315,12 +315,12 @@ func manyThreaded(random *rand.Rand) *Topology {
 	for i := range numa {
 		node := NUMANode{ID: i}
 		for j := range cores {
-			var core Set
+			var core CPUSet
 			for thread := range threads {
-				core = core.Union(Of((thread*numa+i)*cores + j))
+				core = core.Union(NewCPUSet((thread*numa+i)*cores + j))
 			}
 			if random.IntN(8) == 0 {
-				core = Of(core.Next(0))
+				core = NewCPUSet(core.Next(0))
 			}
 			node.Cores, node.CPUs = append(node.Cores, core), node.CPUs.Union(core)
 		}
@@ -330,7 +330,7 @@ func manyThreaded(random *rand.Rand) *Topology {
 }
 
 // leastNodes returns on how many NUMA nodes there is room for n, by looking at every set of them; 0 when there is none.
-func leastNodes(top *Topology, free Set, n int, p Policies) int {
+func leastNodes(top *Topology, free CPUSet, n int, p Policies) int {
 	least := 0
 	for mask := range 1 << len(top.NUMA) {
 		room := 0

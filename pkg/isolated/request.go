@@ -19,8 +19,8 @@ type Request struct {
 	Policies
 	// Count is how many isolated CPUs the containers run on, at most at any time.
 	Count int
-	// Ordinary is what the pod takes of ordinary CPU all the same, in thousandths of a core, its overhead included.
-	Ordinary int64
+	// SharedCPU is what the pod takes of ordinary CPU all the same, in thousandths of a core, its overhead included.
+	SharedCPU int64
 
 	// parts are the containers that run on isolated CPUs, in the order in which they start.
 	parts []part
@@ -36,11 +36,11 @@ type part struct {
 	shares bool
 }
 
-// Charge is how many ids the pod holds: those it runs on, and those that must stay idle beside them.
-func (r *Request) Charge() int { return r.Count * r.PerCPU() }
+// CPUsHeld is how many ids the pod holds: those it runs on, and those that must stay idle beside them.
+func (r *Request) CPUsHeld() int { return r.Count * r.ThreadsPerCPU() }
 
-// PerCPU is how many ids are held for each CPU that a pod runs on.
-func (p Policies) PerCPU() int {
+// ThreadsPerCPU is how many ids are held for each CPU that a pod runs on.
+func (p Policies) ThreadsPerCPU() int {
 	if p.SMT == OnePerCore {
 		return threadsOfOnePerCore
 	}
@@ -50,15 +50,15 @@ func (p Policies) PerCPU() int {
 // threadsOfOnePerCore is how many threads a core must have for OnePerCore: what a pod is charged must not depend on the node.
 const threadsOfOnePerCore = 2
 
-// Asks tells whether a pod wants isolated CPUs, be it in a way that is no good.
-func Asks(pod *corev1.Pod) bool {
+// WantsIsolated tells whether a pod wants isolated CPUs, be it in a way that is no good.
+func WantsIsolated(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[RequestAnnotation]
 	return asks
 }
 
-// Split divides what a pod that asks for isolated CPUs requests between the pools; nil when it does not ask. The error is for
+// ParseRequest divides what a pod that asks for isolated CPUs requests between the pools; nil when it does not ask. The error is for
 // the user: what is wrong with the request, and with which container. Such a pod must never be taken for an ordinary one.
-func Split(pod *corev1.Pod) (*Request, error) {
+func ParseRequest(pod *corev1.Pod) (*Request, error) {
 	text, asks := pod.Annotations[RequestAnnotation]
 	if !asks {
 		return nil, nil
@@ -88,16 +88,16 @@ func Split(pod *corev1.Pod) (*Request, error) {
 		}
 	}
 	r.Count = int(peak(&pod.Spec, of(true)) / 1000)
-	r.Ordinary = peak(&pod.Spec, of(false))
+	r.SharedCPU = peak(&pod.Spec, of(false))
 	if shared {
 		if err := r.share(whole); err != nil {
 			return nil, err
 		}
 	}
-	if r.Charge() > Limit {
-		return nil, fmt.Errorf("%d isolated CPUs: at most %d are supported", r.Charge(), Limit)
+	if r.CPUsHeld() > Limit {
+		return nil, fmt.Errorf("%d isolated CPUs: at most %d are supported", r.CPUsHeld(), Limit)
 	}
-	r.Ordinary += milli(pod.Spec.Overhead.Cpu())
+	r.SharedCPU += milli(pod.Spec.Overhead.Cpu())
 	return r, nil
 }
 
@@ -215,8 +215,8 @@ func (r *Request) share(whole resource.Quantity) error {
 	if int64(r.Count) > whole.Value() {
 		return fmt.Errorf("containers ask for %d isolated CPUs, the pod as a whole for %s", r.Count, whole.String())
 	}
-	r.Count, r.Ordinary = int(whole.Value()), 0
-	left := r.Count - r.besideSharers()
+	r.Count, r.SharedCPU = int(whole.Value()), 0
+	left := r.Count - r.concurrentWithShared()
 	for i := range r.parts {
 		if p := &r.parts[i]; p.shares {
 			if p.cpus = left; left == 0 {
@@ -227,9 +227,9 @@ func (r *Request) share(whole resource.Quantity) error {
 	return nil
 }
 
-// besideSharers returns on how many CPUs the selected containers run, at most at any time at which one that shares may run, too: in
+// concurrentWithShared returns on how many CPUs the selected containers run, at most at any time at which one that shares may run, too: in
 // the end, or while an init container runs that comes after a sidecar which shares.
-func (r *Request) besideSharers() int {
+func (r *Request) concurrentWithShared() int {
 	lasting, started, initial, sharing := 0, 0, 0, false
 	for _, p := range r.parts {
 		switch {
@@ -250,12 +250,12 @@ func (r *Request) besideSharers() int {
 
 // Partition gives each container that runs on isolated CPUs its own of those that the pod holds. Sidecars and application
 // containers have theirs to themselves; an init container uses what no sidecar that started before it has.
-func (r *Request) Partition(t *Topology, held Set) map[string]Set {
+func (r *Request) Partition(t *Topology, held CPUSet) map[string]CPUSet {
 	usable := held
 	if r.SMT == OnePerCore {
 		usable = firstThreads(t, held)
 	}
-	sets := map[string]Set{}
+	sets := map[string]CPUSet{}
 	left := usable
 	for _, sidecars := range []bool{true, false} {
 		for _, p := range r.parts {
@@ -266,7 +266,7 @@ func (r *Request) Partition(t *Topology, held Set) map[string]Set {
 			sets[p.name], left = taken, left.Minus(taken)
 		}
 	}
-	started := Set{}
+	started := CPUSet{}
 	for _, p := range r.parts {
 		switch {
 		case p.shares:
@@ -282,12 +282,12 @@ func (r *Request) Partition(t *Topology, held Set) map[string]Set {
 }
 
 // firstThreads returns the lowest id of each core that has one in the set.
-func firstThreads(t *Topology, ids Set) Set {
-	var first Set
+func firstThreads(t *Topology, ids CPUSet) CPUSet {
+	var first CPUSet
 	for i := range t.NUMA {
 		for _, core := range t.NUMA[i].Cores {
 			if id := core.Intersect(ids).Next(0); id >= 0 {
-				first = first.Union(Of(id))
+				first = first.Union(NewCPUSet(id))
 			}
 		}
 	}

@@ -74,13 +74,13 @@ func TestSplit(t *testing.T) {
 		{"true", []string{"a=2000m"}, 2, 0, "a=0,16"},
 	} {
 		pod := podOf(c.annotation, c.containers...)
-		r, err := Split(pod)
+		r, err := ParseRequest(pod)
 		if err != nil {
 			t.Errorf("%s of %v: %v", c.annotation, c.containers, err)
 			continue
 		}
-		if r.Count != c.count || r.Charge() != c.count || r.Ordinary != c.ordinary {
-			t.Errorf("%s of %v: %d isolated, %d ordinary, want %d, %d", c.annotation, c.containers, r.Count, r.Ordinary, c.count, c.ordinary)
+		if r.Count != c.count || r.CPUsHeld() != c.count || r.SharedCPU != c.ordinary {
+			t.Errorf("%s of %v: %d isolated, %d ordinary, want %d, %d", c.annotation, c.containers, r.Count, r.SharedCPU, c.count, c.ordinary)
 		}
 		held, ok := Pick(top, top.Isolated, r.Count, r.Policies)
 		sets := r.Partition(top, held)
@@ -88,14 +88,14 @@ func TestSplit(t *testing.T) {
 			t.Errorf("%s of %v: %s of %s, want %s", c.annotation, c.containers, got, held, c.sets)
 		}
 		a := &Assignment{CPUs: held, Containers: sets}
-		if beside := OrdinaryBeside(pod, a); beside != c.ordinary {
+		if beside := SharedPoolRequest(pod, a); beside != c.ordinary {
 			t.Errorf("%s of %v: once it is bound it takes %d ordinary, want %d", c.annotation, c.containers, beside, c.ordinary)
 		}
 	}
 }
 
 // said writes sets by the names of their containers.
-func said(sets map[string]Set) string {
+func said(sets map[string]CPUSet) string {
 	text := fmt.Sprint(sets) // in order of keys
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "map["), "]")
 	return strings.ReplaceAll(text, ":", "=")
@@ -121,7 +121,7 @@ func TestSplitRefuses(t *testing.T) {
 		{"main", []string{"main=4", "pod=2"}, `containers ask for 4 isolated CPUs, the pod as a whole for 2`},
 		{"true", []string{"a=1000", "b=1000"}, `2000 isolated CPUs: at most 1024`},
 	} {
-		r, err := Split(podOf(c.annotation, c.containers...))
+		r, err := ParseRequest(podOf(c.annotation, c.containers...))
 		if err == nil || !strings.Contains(err.Error(), c.want) || r != nil {
 			t.Errorf("%q of %v: %v, %v, want %s", c.annotation, c.containers, r, err, c.want)
 		}
@@ -129,11 +129,11 @@ func TestSplitRefuses(t *testing.T) {
 	for key, value := range map[string]string{SMTAnnotation: "off", NUMAAnnotation: "single"} {
 		pod := podOf("true", "a=2")
 		pod.Annotations[key] = value
-		if _, err := Split(pod); err == nil || !strings.Contains(err.Error(), key+" is") {
+		if _, err := ParseRequest(pod); err == nil || !strings.Contains(err.Error(), key+" is") {
 			t.Errorf("%s=%s: %v", key, value, err)
 		}
 	}
-	if r, err := Split(podOf("-", "a=1500m")); r != nil || err != nil {
+	if r, err := ParseRequest(podOf("-", "a=1500m")); r != nil || err != nil {
 		t.Errorf("a pod that does not ask: %v, %v", r, err)
 	}
 }
@@ -142,8 +142,8 @@ func TestOnePerCoreIsChargedTwice(t *testing.T) {
 	top := machine(t, 1, 4, "0-7", 0)
 	pod := podOf("true", "a=2", "b=1")
 	pod.Annotations[SMTAnnotation] = string(OnePerCore)
-	r, err := Split(pod)
-	if err != nil || r.Count != 3 || r.Charge() != 6 {
+	r, err := ParseRequest(pod)
+	if err != nil || r.Count != 3 || r.CPUsHeld() != 6 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	held, ok := Pick(top, top.Isolated, r.Count, r.Policies)
@@ -175,17 +175,17 @@ func TestSplitIsNeverUnderCharged(t *testing.T) {
 		}
 		pod := podOf(strings.Join(append(names, "last"), ","), append(containers, "last=1")...)
 		counted := helpers.PodRequests(pod.DeepCopy(), helpers.PodResourcesOptions{})
-		r, err := Split(pod)
+		r, err := ParseRequest(pod)
 		if whole && err != nil && strings.Contains(err.Error(), "as a whole") {
 			return // too little for all of them
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if both := 1000*int64(r.Count) + r.Ordinary; both < counted.Cpu().MilliValue() {
+		if both := 1000*int64(r.Count) + r.SharedCPU; both < counted.Cpu().MilliValue() {
 			t.Errorf("%v: %d in all, the kubelet counts %s", containers, both, counted.Cpu())
 		}
-		if alone := OrdinaryBeside(pod, &Assignment{}); alone != counted.Cpu().MilliValue() {
+		if alone := SharedPoolRequest(pod, &Assignment{}); alone != counted.Cpu().MilliValue() {
 			t.Errorf("%v: %d ordinary when nobody has ids, kube-scheduler counts %s", containers, alone, counted.Cpu())
 		}
 		holdPartition(t, pod, r)
@@ -200,7 +200,7 @@ func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 		return
 	}
 	sets := r.Partition(top, held)
-	var lasting, sharing, started Set // started are sidecars, those that share included
+	var lasting, sharing, started CPUSet // started are sidecars, those that share included
 	for _, p := range r.parts {
 		own := sets[p.name]
 		if own.Len() != p.cpus || own.Empty() || !own.Within(held) {
@@ -223,22 +223,22 @@ func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 	if both := lasting.Intersect(sharing); !both.Empty() {
 		t.Fatalf("%s are shared, and somebody's own", both)
 	}
-	if beside := OrdinaryBeside(pod, &Assignment{CPUs: held, Containers: sets}); beside != r.Ordinary {
-		t.Fatalf("%d ordinary before, %d after it was bound", r.Ordinary, beside)
+	if beside := SharedPoolRequest(pod, &Assignment{CPUs: held, Containers: sets}); beside != r.SharedCPU {
+		t.Fatalf("%d ordinary before, %d after it was bound", r.SharedCPU, beside)
 	}
 }
 
 // TestResizedIsOrdinary: a container that has come to ask for more than its ids takes the rest from the ordinary pool.
 func TestResizedIsOrdinary(t *testing.T) {
 	pod := podOf("true", "a=3", "b=500m")
-	a := &Assignment{CPUs: Of(8, 9), Containers: map[string]Set{"a": Of(8, 9)}}
-	if got := OrdinaryBeside(pod, a); got != 1500 {
+	a := &Assignment{CPUs: NewCPUSet(8, 9), Containers: map[string]CPUSet{"a": NewCPUSet(8, 9)}}
+	if got := SharedPoolRequest(pod, a); got != 1500 {
 		t.Errorf("%d, want 1500", got)
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", AllocatedResources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"),
 	}}}
-	if got := OrdinaryBeside(pod, a); got != 2500 {
+	if got := SharedPoolRequest(pod, a); got != 2500 {
 		t.Errorf("%d while 4 are granted, want 2500", got)
 	}
 }
@@ -247,7 +247,7 @@ func TestAssignedToIsOfThisPodOnThisNode(t *testing.T) {
 	pod := podOf("true", "a=3")
 	pod.Annotations[AssignedAnnotation] = strings.NewReplacer(`"n1"`, `"n"`).Replace(assigned)
 	a, err := AssignedTo(pod)
-	if err != nil || a.CPUs != Of(8, 9, 10, 11) {
+	if err != nil || a.CPUs != NewCPUSet(8, 9, 10, 11) {
 		t.Errorf("%v, %v", a, err)
 	}
 	for what, change := range map[string]func(){
@@ -268,7 +268,7 @@ func TestAssignedToIsOfThisPodOnThisNode(t *testing.T) {
 }
 
 func TestAnnotationsKeepWhatTheUserRequires(t *testing.T) {
-	a := &Assignment{Version: 1, CPUs: Of(1)}
+	a := &Assignment{Version: 1, CPUs: NewCPUSet(1)}
 	for given, want := range map[string]string{
 		"": `["isolcpu"]`, `["x"]`: `["x","isolcpu"]`, `["isolcpu","x"]`: `["isolcpu","x"]`,
 	} {

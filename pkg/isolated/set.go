@@ -10,12 +10,12 @@ import (
 // Limit is how many CPUs a node may have. Ids are below it.
 const Limit = 1024
 
-// Set is a set of CPU ids. It is a value: compared by ==, copied by assignment. The zero Set is empty.
-type Set [Limit / 64]uint64
+// CPUSet is a set of CPU ids. It is a value: compared by ==, copied by assignment. The zero Set is empty.
+type CPUSet [Limit / 64]uint64
 
-// Of returns the set of ids. An id outside of 0…Limit-1 panics, as an index does.
-func Of(ids ...int) Set {
-	var s Set
+// NewCPUSet returns the set of ids. An id outside of 0…Limit-1 panics, as an index does.
+func NewCPUSet(ids ...int) CPUSet {
+	var s CPUSet
 	for _, id := range ids {
 		s[id/64] |= 1 << (id % 64)
 	}
@@ -24,8 +24,8 @@ func Of(ids ...int) Set {
 
 // ParseSet reads the kernel's list format, such as "0-3,8". An empty list, as of a machine without isolated CPUs, is the empty
 // set. The error names the part that cannot be read.
-func ParseSet(list string) (Set, error) {
-	var s Set
+func ParseSet(list string) (CPUSet, error) {
+	var s CPUSet
 	if strings.TrimSpace(list) == "" {
 		return s, nil
 	}
@@ -36,14 +36,14 @@ func ParseSet(list string) (Set, error) {
 		}
 		first, err := parseID(low)
 		if err != nil {
-			return Set{}, fmt.Errorf("CPU list %q: %w", list, err)
+			return CPUSet{}, fmt.Errorf("CPU list %q: %w", list, err)
 		}
 		last, err := parseID(high)
 		if err != nil {
-			return Set{}, fmt.Errorf("CPU list %q: %w", list, err)
+			return CPUSet{}, fmt.Errorf("CPU list %q: %w", list, err)
 		}
 		if last < first {
-			return Set{}, fmt.Errorf("CPU list %q: range %q goes backwards", list, part)
+			return CPUSet{}, fmt.Errorf("CPU list %q: range %q goes backwards", list, part)
 		}
 		for id := first; id <= last; id++ {
 			s[id/64] |= 1 << (id % 64)
@@ -64,7 +64,7 @@ func parseID(text string) (int, error) {
 }
 
 // String is the kernel's list format, ascending, with ranges where two or more ids follow each other; empty for no CPU.
-func (s Set) String() string {
+func (s CPUSet) String() string {
 	var b strings.Builder
 	for id := s.Next(0); id >= 0; {
 		last := id
@@ -85,19 +85,19 @@ func (s Set) String() string {
 }
 
 // MarshalText writes the list format.
-func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s CPUSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the list format.
-func (s *Set) UnmarshalText(text []byte) (err error) {
+func (s *CPUSet) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseSet(string(text))
 	return err
 }
 
 // Has tells whether the id is in the set; one outside of 0…Limit-1 is in none.
-func (s Set) Has(id int) bool { return id >= 0 && id < Limit && s[id/64]&(1<<(id%64)) != 0 }
+func (s CPUSet) Has(id int) bool { return id >= 0 && id < Limit && s[id/64]&(1<<(id%64)) != 0 }
 
 // Next returns the lowest id in the set that is not below from, or -1.
-func (s Set) Next(from int) int {
+func (s CPUSet) Next(from int) int {
 	for id := from; id < Limit; id = (id/64 + 1) * 64 {
 		if rest := s[id/64] >> (id % 64); rest != 0 {
 			return id + bits.TrailingZeros64(rest)
@@ -107,7 +107,7 @@ func (s Set) Next(from int) int {
 }
 
 // Len returns how many ids are in the set.
-func (s Set) Len() int {
+func (s CPUSet) Len() int {
 	n := 0
 	for _, word := range s {
 		n += bits.OnesCount64(word)
@@ -116,10 +116,10 @@ func (s Set) Len() int {
 }
 
 // Empty tells whether there is no id in the set.
-func (s Set) Empty() bool { return s == Set{} }
+func (s CPUSet) Empty() bool { return s == CPUSet{} }
 
 // Union returns the ids that are in either.
-func (s Set) Union(o Set) Set {
+func (s CPUSet) Union(o CPUSet) CPUSet {
 	for i := range s {
 		s[i] |= o[i]
 	}
@@ -127,7 +127,7 @@ func (s Set) Union(o Set) Set {
 }
 
 // Intersect returns the ids that are in both.
-func (s Set) Intersect(o Set) Set {
+func (s CPUSet) Intersect(o CPUSet) CPUSet {
 	for i := range s {
 		s[i] &= o[i]
 	}
@@ -135,7 +135,7 @@ func (s Set) Intersect(o Set) Set {
 }
 
 // Minus returns the ids that are not in the other.
-func (s Set) Minus(o Set) Set {
+func (s CPUSet) Minus(o CPUSet) CPUSet {
 	for i := range s {
 		s[i] &^= o[i]
 	}
@@ -143,4 +143,4 @@ func (s Set) Minus(o Set) Set {
 }
 
 // Within tells whether all ids are in the other, too.
-func (s Set) Within(o Set) bool { return s.Minus(o).Empty() }
+func (s CPUSet) Within(o CPUSet) bool { return s.Minus(o).Empty() }

@@ -13,10 +13,10 @@ func TestSetIsThatOfKubernetes(t *testing.T) {
 	ids := rapid.SliceOfN(rapid.IntRange(0, Limit-1), 0, 40)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := ids.Draw(t, "a"), ids.Draw(t, "b")
-		x, y, p, q := Of(a...), Of(b...), cpuset.New(a...), cpuset.New(b...)
+		x, y, p, q := NewCPUSet(a...), NewCPUSet(b...), cpuset.New(a...), cpuset.New(b...)
 		for _, pair := range []struct {
 			what string
-			ours Set
+			ours CPUSet
 			them cpuset.CPUSet
 		}{
 			{"itself", x, p}, {"union", x.Union(y), p.Union(q)}, {"both", x.Intersect(y), p.Intersection(q)},

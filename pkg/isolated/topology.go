@@ -16,10 +16,10 @@ type Topology struct {
 	// Source says what isolated the CPUs: "isolcpus", or "override" for a list from the agent's command line.
 	Source string `json:"source"`
 	// Isolated are the CPUs that are isolated and online.
-	Isolated Set `json:"isolated"`
-	Online   Set `json:"online"`
+	Isolated CPUSet `json:"isolated"`
+	Online   CPUSet `json:"online"`
 	// NoHzFull are those without a tick; a quality, not a condition.
-	NoHzFull Set `json:"nohzFull,omitzero"`
+	NoHzFull CPUSet `json:"nohzFull,omitzero"`
 	// Mode tells whether the node's allocatable CPU counts the isolated ones.
 	Mode Mode `json:"mode"`
 	// ThreadsPerCore is 1 without SMT.
@@ -32,12 +32,12 @@ type Topology struct {
 
 // NUMANode lists the isolated CPUs of one NUMA node.
 type NUMANode struct {
-	ID   int `json:"id"`
-	CPUs Set `json:"cpus"`
+	ID   int    `json:"id"`
+	CPUs CPUSet `json:"cpus"`
 	// Cores are sets of threads of one physical core, by their lowest id. Threads that are not isolated are not listed.
-	Cores []Set `json:"cores"`
+	Cores []CPUSet `json:"cores"`
 	// LLC are groups that share a last-level cache, by their lowest id.
-	LLC []Set `json:"llc,omitempty"`
+	LLC []CPUSet `json:"llc,omitempty"`
 }
 
 // Kubelet is what the agent found out of it.
@@ -80,7 +80,7 @@ func (t *Topology) check() error {
 	case !t.Isolated.Within(t.Online):
 		return fmt.Errorf("isolated %s: %s are not online", t.Isolated, t.Isolated.Minus(t.Online))
 	}
-	var all, numbers Set
+	var all, numbers CPUSet
 	for i := range t.NUMA {
 		node := &t.NUMA[i]
 		switch {
@@ -89,7 +89,7 @@ func (t *Topology) check() error {
 		case numbers.Has(node.ID):
 			return fmt.Errorf("numa %d: named twice", node.ID)
 		}
-		numbers = numbers.Union(Of(node.ID))
+		numbers = numbers.Union(NewCPUSet(node.ID))
 		if both := all.Intersect(node.CPUs); !both.Empty() {
 			return fmt.Errorf("numa %d: CPUs %s are of another NUMA node, too", node.ID, both)
 		}
@@ -110,8 +110,8 @@ func (t *Topology) check() error {
 }
 
 // partition returns an error when the parts overlap or are not the whole.
-func partition(whole Set, parts []Set) error {
-	var all Set
+func partition(whole CPUSet, parts []CPUSet) error {
+	var all CPUSet
 	for _, part := range parts {
 		if both := all.Intersect(part); !both.Empty() {
 			return fmt.Errorf("CPUs %s are named twice", both)
@@ -125,11 +125,11 @@ func partition(whole Set, parts []Set) error {
 }
 
 // NUMAOf returns the numbers of the NUMA nodes that ids are of.
-func (t *Topology) NUMAOf(ids Set) Set {
-	var numa Set
+func (t *Topology) NUMAOf(ids CPUSet) CPUSet {
+	var numa CPUSet
 	for i := range t.NUMA {
 		if !t.NUMA[i].CPUs.Intersect(ids).Empty() {
-			numa = numa.Union(Of(t.NUMA[i].ID))
+			numa = numa.Union(NewCPUSet(t.NUMA[i].ID))
 		}
 	}
 	return numa

@@ -31,7 +31,7 @@ func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 	first, terms := job.Tasks[0], false
 	uniform := len(job.Roles) == 0
 	for _, task := range job.Tasks {
-		if task.Status != Pending || task.Gated || task.Refused != nil {
+		if task.Status != Pending || task.SchedulingGated || task.Invalid != nil {
 			return class
 		}
 		uniform = uniform && task.Role == "" && task.Shape == first.Shape
@@ -41,7 +41,7 @@ func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 		return class
 	}
 	class = Class{
-		Members: first.Shape, Uniform: uniform, MinMember: job.MinMember, Priority: job.Priority, NeverPreempts: job.Patient,
+		Members: first.Shape, Uniform: uniform, MinMember: job.MinMember, Priority: job.Priority, NeverPreempts: job.NeverPreempts,
 	}
 	if !uniform {
 		class.Members = unique.Make(describeMembers(job))

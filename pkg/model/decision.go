@@ -10,9 +10,9 @@ import (
 type Bind struct {
 	Pod  PodRef
 	Node string
-	// Prepare tells that something was set aside for the pod that the API server must be told of before any pod of the
+	// NeedsPreBind tells that something was set aside for the pod that the API server must be told of before any pod of the
 	// decision is bound, such as a volume.
-	Prepare bool
+	NeedsPreBind bool
 	// Binder names who binds the pod; empty is the API server.
 	Binder string
 	// Isolated is what it means to give the pod isolated CPUs; nil when it is given none.
@@ -40,33 +40,33 @@ type Eviction struct {
 	Job JobKey
 	// Node is where it runs.
 	Node string
-	// Delete tells that the pod is deleted whatever its budgets say, rather than evicted as far as they allow.
-	Delete bool
-	// Why is the reason of an eviction for nobody's sake, in plain words: the pod could never run where it is. Then the decision is
+	// DeletePod tells that the pod is deleted whatever its budgets say, rather than evicted as far as they allow.
+	DeletePod bool
+	// Message is the reason of an eviction for nobody's sake, in plain words: the pod could never run where it is. Then the decision is
 	// of no job, and makes no promise. Empty when it is for the decision's job.
-	Why string
+	Message string
 }
 
-// Promise is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an
+// Nomination is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an
 // earlier promise back.
-type Promise struct {
+type Nomination struct {
 	Pod  PodRef
 	Node string
 }
 
 // Releases reports whether the promise ends an earlier one.
-func (p Promise) Releases() bool { return p.Node == "" }
+func (p Nomination) Releases() bool { return p.Node == "" }
 
 // Decision is what one statement decided for one job, committed as one unit: its effect is assumed in the live state before
 // the first call leaves; or, of no job, that a pod ends for nobody's sake. Evictions come with Promises: others end so that the job can start where it was promised to. Promises
 // alone move to other room what others have ended for before.
 type Decision struct {
 	Job JobKey
-	// Needs is how many of Binds must succeed for the job to keep its minimum.
-	Needs     int
-	Binds     []Bind
-	Evictions []Eviction
-	Promises  []Promise
+	// MinBinds is how many of Binds must succeed for the job to keep its minimum.
+	MinBinds    int
+	Binds       []Bind
+	Evictions   []Eviction
+	Nominations []Nomination
 	// Reservation takes the place of what is reserved for the job; one without rooms ends it, nil leaves it as it is.
 	Reservation *Reservation
 }

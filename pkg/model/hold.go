@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Hold is room on a node that is kept for a job although nobody of it is there yet: promised to a member for whom others
+// HeldCapacity is room on a node that is kept for a job although nobody of it is there yet: promised to a member for whom others
 // were evicted, or reserved for a gang that has waited too long.
-type Hold struct {
+type HeldCapacity struct {
 	Job JobKey
 	// Priority is the job's. Whoever has a higher one takes no notice of the hold.
 	Priority int32
@@ -15,72 +15,74 @@ type Hold struct {
 	// Pod is the member that the room was promised to; zero when the room is reserved.
 	Pod     PodRef
 	Request Resources
-	// Until is up to when reserved room is lent, in seconds since 1970: its owner is not expected to start before. Zero lends
+	// LentUntil is up to when reserved room is lent, in seconds since 1970: its owner is not expected to start before. Zero lends
 	// nothing.
-	Until int64
+	LentUntil int64
 }
 
-// CompareHolds orders holds by node, job and pod.
-func CompareHolds(a, b *Hold) int {
+// CompareHeld orders holds by node, job and pod.
+func CompareHeld(a, b *HeldCapacity) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), a.Job.Compare(b.Job), cmp.Compare(a.Pod.UID, b.Pod.UID))
 }
 
-func equalHolds(a, b Hold) bool {
-	return a.Job == b.Job && a.Priority == b.Priority && a.Node == b.Node && a.Pod == b.Pod && a.Until == b.Until &&
+func equalHeld(a, b HeldCapacity) bool {
+	return a.Job == b.Job && a.Priority == b.Priority && a.Node == b.Node && a.Pod == b.Pod && a.LentUntil == b.LentUntil &&
 		a.Request.Equal(b.Request)
 }
 
-// Viewer is who looks for room. The zero Viewer stands for a job of priority zero without holds of its own.
-type Viewer struct {
+// Viewpoint is who looks for room. The zero Viewer stands for a job of priority zero without holds of its own.
+type Viewpoint struct {
 	Job      JobKey
 	Priority int32
-	// Gone is when the viewer will be gone again, in seconds since 1970, if it may borrow reserved room; zero if it may not.
+	// EndsBefore is when the viewer will be gone again, in seconds since 1970, if it may borrow reserved room; zero if it may not.
 	// Onlooker is for who wants to know whether reserved room would do, and takes none, and for gangs that complete themselves.
-	Gone int64
+	EndsBefore int64
 }
 
-// Onlooker is gone before it comes, as Viewer.Gone: no reserved room is kept from it.
-const Onlooker int64 = -1
+// UnrestrictedViewpoint is gone before it comes, as Viewer.Gone: no reserved room is kept from it.
+const UnrestrictedViewpoint int64 = -1
 
-// ViewerOf is who looks for room when the job does.
-func ViewerOf(job *Job) Viewer { return Viewer{Job: job.Key, Priority: job.Priority} }
+// ViewpointOf is who looks for room when the job does.
+func ViewpointOf(job *Job) Viewpoint { return Viewpoint{Job: job.Key, Priority: job.Priority} }
 
-// hides tells whether the viewer must take the hold's room as taken.
-func (h *Hold) hides(from Viewer) bool {
-	return h.Job != from.Job && h.Priority >= from.Priority && !h.lends(from)
+// appliesTo tells whether the viewer must take the hold's room as taken.
+func (h *HeldCapacity) appliesTo(from Viewpoint) bool {
+	return h.Job != from.Job && h.Priority >= from.Priority && !h.isLentTo(from)
 }
 
-func (h *Hold) lends(to Viewer) bool { return h.Reserved() && to.Gone != 0 && to.Gone <= h.Until }
+func (h *HeldCapacity) isLentTo(to Viewpoint) bool {
+	return h.Reserved() && to.EndsBefore != 0 && to.EndsBefore <= h.LentUntil
+}
 
 // Reserved tells that the room is reserved, not promised to somebody for whom others were evicted.
-func (h *Hold) Reserved() bool { return h.Pod == PodRef{} }
+func (h *HeldCapacity) Reserved() bool { return h.Pod == PodRef{} }
 
-// SetHolds replaces the holds, which must be in CompareHolds order and of the snapshot's nodes.
-func (s *Snapshot) SetHolds(holds []Hold) {
-	if s.holdsOf == s.Journal.layout && slices.EqualFunc(s.holds, holds, equalHolds) {
+// SetHeld replaces the holds, which must be in CompareHeld order and of the snapshot's nodes.
+func (s *Snapshot) SetHeld(holds []HeldCapacity) {
+	if s.holdsOf == s.Journal.layout && slices.EqualFunc(s.holds, holds, equalHeld) {
 		return // so that the journal does not tell of changes that are none
 	}
 	s.holdsOf = s.Journal.layout
 	for i := range s.holds {
-		s.unkeep(i)
+		s.uncharge(i)
 	}
 	s.holds, s.kept = holds, make([]*Node, len(holds))
-	s.show(s.viewer)
+	s.recompute(s.viewer)
 	s.Journal.renew(true)
 }
 
-// Viewer is for whom the books are shown.
-func (s *Snapshot) Viewer() Viewer { return s.viewer }
+// Viewpoint is for whom the books are shown.
+func (s *Snapshot) Viewpoint() Viewpoint { return s.viewer }
 
-// Holds returns the holds in CompareHolds order, never to be changed.
-func (s *Snapshot) Holds() []Hold { return s.holds }
+// Held returns the holds in CompareHeld order, never to be changed.
+func (s *Snapshot) Held() []HeldCapacity { return s.holds }
 
-// KeptOn returns the holds that stand on the node's books for the viewer, in CompareHolds order.
-func (s *Snapshot) KeptOn(node *Node) []*Hold {
+// HeldOn returns the holds that stand on the node's books for the viewer, in CompareHeld order.
+func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 	if len(s.holds) == 0 {
 		return nil
 	}
-	var kept []*Hold
+	var kept []*HeldCapacity
 	for i := range s.holds {
 		if s.kept[i] == node {
 			kept = append(kept, &s.holds[i])
@@ -89,74 +91,74 @@ func (s *Snapshot) KeptOn(node *Node) []*Hold {
 	return kept
 }
 
-// See makes the books show what the viewer may use: holds of others of the same or higher priority count as taken. It is no
+// SetViewpoint makes the books show what the viewer may use: holds of others of the same or higher priority count as taken. It is no
 // change that a statement makes or undoes; it costs what differs from the viewer before.
-func (s *Snapshot) See(viewer Viewer) {
+func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
 		content, fixed := s.Journal.content, s.Journal.fixed
 		s.viewer = viewer
-		s.show(viewer)
+		s.recompute(viewer)
 		s.Journal.content, s.Journal.fixed = content, fixed // what there is has not changed
 	}
 }
 
 // Viewpoint returns what of the viewer decides about the room that it sees: with one Viewpoint, on one revision of the snapshot,
 // everything looks the same.
-func (s *Snapshot) Viewpoint(viewer Viewer) Viewer {
+func (s *Snapshot) Viewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
-		return Viewer{}
+		return Viewpoint{}
 	}
 	owner, until := false, int64(0)
 	for i := range s.holds {
 		hold := &s.holds[i]
 		owner = owner || hold.Job == viewer.Job
-		if hold.lends(viewer) && (until == 0 || hold.Until < until) {
-			until = hold.Until
+		if hold.isLentTo(viewer) && (until == 0 || hold.LentUntil < until) {
+			until = hold.LentUntil
 		}
 	}
 	if !owner {
 		viewer.Job = JobKey{}
 	}
-	if viewer.Gone != Onlooker {
-		viewer.Gone = until // that is when the first of the rooms is needed which it may use; the others are needed later
+	if viewer.EndsBefore != UnrestrictedViewpoint {
+		viewer.EndsBefore = until // that is when the first of the rooms is needed which it may use; the others are needed later
 	}
 	return viewer
 }
 
-func (s *Snapshot) show(viewer Viewer) {
+func (s *Snapshot) recompute(viewer Viewpoint) {
 	for i := range s.holds {
-		if s.holds[i].hides(viewer) {
-			s.keep(i)
+		if s.holds[i].appliesTo(viewer) {
+			s.charge(i)
 		} else {
-			s.unkeep(i)
+			s.uncharge(i)
 		}
 	}
 }
 
-// DropHolds ends the holds of a job, because it has its room or does without.
-func (s *Snapshot) DropHolds(job JobKey) {
-	s.drop(func(h *Hold) bool { return h.Job == job })
+// ReleaseHeld ends the holds of a job, because it has its room or does without.
+func (s *Snapshot) ReleaseHeld(job JobKey) {
+	s.drop(func(h *HeldCapacity) bool { return h.Job == job })
 }
 
-// DropPromised ends those of a job that were promised to its members.
-func (s *Snapshot) DropPromised(job JobKey) {
-	s.drop(func(h *Hold) bool { return h.Job == job && !h.Reserved() })
+// ReleaseNominated ends those of a job that were promised to its members.
+func (s *Snapshot) ReleaseNominated(job JobKey) {
+	s.drop(func(h *HeldCapacity) bool { return h.Job == job && !h.Reserved() })
 }
 
 // Reserve puts a reservation in the place of what is reserved for the job.
 func (s *Snapshot) Reserve(job *Job, reservation *Reservation) {
-	holds := slices.DeleteFunc(slices.Clone(s.holds), func(h Hold) bool { return h.Job == job.Key && h.Reserved() })
+	holds := slices.DeleteFunc(slices.Clone(s.holds), func(h HeldCapacity) bool { return h.Job == job.Key && h.Reserved() })
 	holds = append(holds, reservation.Holds(job)...)
-	slices.SortFunc(holds, func(a, b Hold) int { return CompareHolds(&a, &b) })
-	s.SetHolds(holds)
+	slices.SortFunc(holds, func(a, b HeldCapacity) int { return CompareHeld(&a, &b) })
+	s.SetHeld(holds)
 }
 
-func (s *Snapshot) drop(ends func(*Hold) bool) {
-	var holds []Hold
+func (s *Snapshot) drop(ends func(*HeldCapacity) bool) {
+	var holds []HeldCapacity
 	var kept []*Node
 	for i := range s.holds {
 		if ends(&s.holds[i]) {
-			s.unkeep(i)
+			s.uncharge(i)
 			continue
 		}
 		holds, kept = append(holds, s.holds[i]), append(kept, s.kept[i])
@@ -167,21 +169,21 @@ func (s *Snapshot) drop(ends func(*Hold) bool) {
 	s.holds, s.kept = holds, kept
 }
 
-func (s *Snapshot) keep(i int) {
+func (s *Snapshot) charge(i int) {
 	if s.kept[i] != nil {
 		return
 	}
 	if node := s.Node(s.holds[i].Node); node != nil {
 		s.kept[i] = node
-		node.Kept.Add(s.holds[i].Request)
+		node.Reserved.Add(s.holds[i].Request)
 		s.Journal.add(Change{Node: node, Room: true})
 	}
 }
 
-func (s *Snapshot) unkeep(i int) {
+func (s *Snapshot) uncharge(i int) {
 	if node := s.kept[i]; node != nil {
 		s.kept[i] = nil
-		node.Kept.Sub(s.holds[i].Request)
+		node.Reserved.Sub(s.holds[i].Request)
 		s.Journal.add(Change{Node: node, Room: true})
 	}
 }

@@ -20,25 +20,25 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 		}
 		s.SetNodes(nodes)
 		jobs := []JobKey{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-		var held []Hold
+		var held []HeldCapacity
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
 				held = drawHolds(t, jobs)
-				s.SetHolds(slices.Clone(held))
+				s.SetHeld(slices.Clone(held))
 			case 1:
 				job := rapid.SampledFrom(jobs).Draw(t, "job")
-				held = slices.DeleteFunc(held, func(h Hold) bool { return h.Job == job })
-				s.DropHolds(job)
+				held = slices.DeleteFunc(held, func(h HeldCapacity) bool { return h.Job == job })
+				s.ReleaseHeld(job)
 			case 2:
 				s.SetNodes(nodes[:rapid.IntRange(1, 3).Draw(t, "nodes")])
-				s.SetHolds(slices.Clone(held))
+				s.SetHeld(slices.Clone(held))
 			default:
-				s.See(Viewer{Job: rapid.SampledFrom(jobs).Draw(t, "viewer"), Priority: rapid.Int32Range(0, 3).Draw(t, "priority")})
+				s.SetViewpoint(Viewpoint{Job: rapid.SampledFrom(jobs).Draw(t, "viewer"), Priority: rapid.Int32Range(0, 3).Draw(t, "priority")})
 			}
 			for _, node := range s.Nodes {
-				if want := hiddenOn(node, held, s.Viewer()); node.Kept.At(0) != want || node.free(0, IdleRoom) != 9-want {
-					t.Fatalf("%s keeps %v from %v, want %d", node.Name, node.Kept, s.Viewer(), want)
+				if want := hiddenOn(node, held, s.Viewpoint()); node.Reserved.At(0) != want || node.free(0, Idle) != 9-want {
+					t.Fatalf("%s keeps %v from %v, want %d", node.Name, node.Reserved, s.Viewpoint(), want)
 				}
 			}
 			if err := s.Check(); err != nil {
@@ -48,7 +48,7 @@ func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 	})
 }
 
-func hiddenOn(node *Node, held []Hold, viewer Viewer) (sum int64) {
+func hiddenOn(node *Node, held []HeldCapacity, viewer Viewpoint) (sum int64) {
 	for _, hold := range held {
 		if hold.Node == node.Name && hold.Job != viewer.Job && hold.Priority >= viewer.Priority {
 			sum += hold.Request.At(0)
@@ -57,16 +57,16 @@ func hiddenOn(node *Node, held []Hold, viewer Viewer) (sum int64) {
 	return sum
 }
 
-func drawHolds(t *rapid.T, jobs []JobKey) []Hold {
-	var holds []Hold
+func drawHolds(t *rapid.T, jobs []JobKey) []HeldCapacity {
+	var holds []HeldCapacity
 	for i := range rapid.IntRange(0, 5).Draw(t, "holds") {
-		holds = append(holds, Hold{
+		holds = append(holds, HeldCapacity{
 			Job: rapid.SampledFrom(jobs).Draw(t, "owner"), Priority: rapid.Int32Range(0, 3).Draw(t, "of priority"),
 			Node: rapid.SampledFrom([]string{"n0", "n1", "n2", "gone"}).Draw(t, "node"),
 			Pod:  PodRef{UID: types.UID(fmt.Sprint(i))}, Request: Resources{rapid.Int64Range(0, 4).Draw(t, "request")},
 		})
 	}
-	slices.SortFunc(holds, func(a, b Hold) int { return CompareHolds(&a, &b) })
+	slices.SortFunc(holds, func(a, b HeldCapacity) int { return CompareHeld(&a, &b) })
 	return holds
 }
 
@@ -74,13 +74,13 @@ func drawHolds(t *rapid.T, jobs []JobKey) []Hold {
 func TestSameHoldsAreNoChange(t *testing.T) {
 	s := &Snapshot{Dimensions: NewDimensions()}
 	s.SetNodes([]*Node{{Name: "n0"}})
-	holds := []Hold{{Job: JobKey{Name: "a"}, Node: "n0", Request: Resources{1}}}
-	s.SetHolds(slices.Clone(holds))
-	mark := s.Journal.Mark()
-	if s.SetHolds(slices.Clone(holds)); s.Journal.Mark() != mark {
+	holds := []HeldCapacity{{Job: JobKey{Name: "a"}, Node: "n0", Request: Resources{1}}}
+	s.SetHeld(slices.Clone(holds))
+	mark := s.Journal.Cursor()
+	if s.SetHeld(slices.Clone(holds)); s.Journal.Cursor() != mark {
 		t.Error("the same holds are a change")
 	}
-	if s.SetHolds(nil); s.Journal.Mark() == mark || s.Nodes[0].Kept.At(0) != 0 {
+	if s.SetHeld(nil); s.Journal.Cursor() == mark || s.Nodes[0].Reserved.At(0) != 0 {
 		t.Error("no holds are no change")
 	}
 }

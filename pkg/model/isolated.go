@@ -8,10 +8,10 @@ import (
 
 // HeldCPUs returns the isolated CPUs that tasks on the node hold; ahead leaves out those who are about to leave. There are no
 // books of them: they are few, and what is added up anew cannot be wrong.
-func (n *Node) HeldCPUs(ahead bool) isolated.Set {
-	var held isolated.Set
+func (n *Node) HeldCPUs(ahead bool) isolated.CPUSet {
+	var held isolated.CPUSet
 	for _, task := range n.Tasks {
-		if task.Isolated != nil && !(ahead && task.Leaves()) {
+		if task.Isolated != nil && !(ahead && task.ReleasesResources()) {
 			held = held.Union(task.Isolated.CPUs)
 		}
 	}
@@ -20,7 +20,7 @@ func (n *Node) HeldCPUs(ahead bool) isolated.Set {
 
 // checkIsolated returns an error when a task was given CPUs that the node does not isolate or another task holds, or is charged
 // for another number than it holds. What others have bound may contradict itself; what this session has placed may not.
-func (n *Node) checkIsolated(dimensions *Dimensions) error {
+func (n *Node) checkIsolated(dimensions *ResourceIndex) error {
 	if n.Isolated == nil || dimensions == nil {
 		return nil
 	}
@@ -30,16 +30,16 @@ func (n *Node) checkIsolated(dimensions *Dimensions) error {
 	}
 	for i, task := range n.Tasks {
 		switch {
-		case task.Status == Promised && task.Isolated != nil:
+		case task.Status == Pipelined && task.Isolated != nil:
 			return fmt.Errorf("node %s: pod %s is promised room, and holds CPUs %s", n.Name, task, task.Isolated.CPUs)
-		case task.Isolated == nil && task.Status == Placed && task.Request.At(charged) > 0:
+		case task.Isolated == nil && task.Status == Allocated && task.Request.At(charged) > 0:
 			return fmt.Errorf("node %s: pod %s is charged for %d isolated CPUs, and holds none", n.Name, task, task.Request.At(charged))
 		case task.Isolated == nil:
 			continue
 		case task.Request.At(charged) > 0 && int64(task.Isolated.CPUs.Len()) != task.Request.At(charged):
 			return fmt.Errorf("node %s: pod %s is charged for %d isolated CPUs, and holds %s",
 				n.Name, task, task.Request.At(charged), task.Isolated.CPUs)
-		case task.Status != Placed:
+		case task.Status != Allocated:
 			continue
 		}
 		if outside := task.Isolated.CPUs.Minus(n.Isolated.Isolated); !outside.Empty() {

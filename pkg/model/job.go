@@ -13,12 +13,12 @@ import (
 type JobKey struct {
 	Namespace string
 	Name      string
-	// Single tells that the job is one plain pod and Name is the pod's.
-	Single bool
-	// Implicit tells that the job is a group which no PodGroup stands for: Name is what its pods call it, Owner the UID of their
+	// IsPod tells that the job is one plain pod and Name is the pod's.
+	IsPod bool
+	// WithoutPodGroup tells that the job is a group which no PodGroup stands for: Name is what its pods call it, Owner the UID of their
 	// controller, empty when they have none.
-	Implicit bool
-	Owner    types.UID
+	WithoutPodGroup bool
+	Owner           types.UID
 }
 
 // String returns namespace/name, and of an implicit group with a controller namespace/name/UID of that.
@@ -29,13 +29,13 @@ func (k JobKey) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Described returns what the key names, and its name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
-func (k JobKey) Described() string {
+// Describe returns what the key names, and its name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
+func (k JobKey) Describe() string {
 	name := k.Namespace + "/" + k.Name
 	switch {
-	case k.Single:
+	case k.IsPod:
 		return "pod " + name
-	case k.Implicit:
+	case k.WithoutPodGroup:
 		return "implicit group " + name
 	}
 	return "PodGroup " + name
@@ -52,9 +52,9 @@ func (k JobKey) Compare(other JobKey) int {
 
 func (k JobKey) kind() int {
 	switch {
-	case k.Single:
+	case k.IsPod:
 		return 1
-	case k.Implicit:
+	case k.WithoutPodGroup:
 		return 2
 	}
 	return 0
@@ -83,35 +83,35 @@ type Job struct {
 	// Lowered reports whether MinMember and Roles are below what the group states, since a gang that was whole lacks members.
 	Lowered bool
 	Created time.Time
-	// Patient tells that nobody is evicted for the job: its group or one of its pods says preemptionPolicy: Never.
-	Patient bool
+	// NeverPreempts tells that nobody is evicted for the job: its group or one of its pods says preemptionPolicy: Never.
+	NeverPreempts bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
 	// Group is the PodGroup, never changed; nil for a single pod, for an implicit group, and for a group that does not exist.
 	Group *v1alpha1.PodGroup
 	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
-	// Remark is what the user should know about the job besides why it waits, such as a priority class that does not count;
+	// Warning is what the user should know about the job besides why it waits, such as a priority class that does not count;
 	// empty when there is nothing.
-	Remark string
-	// Refused says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
-	Refused *Refusal
+	Warning string
+	// Invalid says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
+	Invalid *Refusal
 	// Reservation is the room that is kept for the job; nil when none is.
 	Reservation *Reservation
 
-	// Settled tells that there was nothing to decide when the snapshot was taken: nobody of the job waits for a node, and it
+	// NothingPending tells that there was nothing to decide when the snapshot was taken: nobody of the job waits for a node, and it
 	// has its minimum or has ended. False is always safe.
-	Settled bool
-	// Maimed tells that the gang held room and was below its minimum when the snapshot was taken.
-	Maimed bool
+	NothingPending bool
+	// BelowMinimum tells that the gang held room and was below its minimum when the snapshot was taken.
+	BelowMinimum bool
 	// Class is what decides about the job while all of its members wait; zero when one of them does not.
 	Class Class
 	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
 	Version uint64
 }
 
-// Gang tells whether the job is a group that can start: its PodGroup exists, or it needs none.
-func (j *Job) Gang() bool { return j.Group != nil || j.Key.Implicit }
+// IsSchedulableGroup tells whether the job is a group that can start: its PodGroup exists, or it needs none.
+func (j *Job) IsSchedulableGroup() bool { return j.Group != nil || j.Key.WithoutPodGroup }
 
 // Count returns how many tasks satisfy the condition.
 func (j *Job) Count(condition func(*Task) bool) int {
@@ -124,9 +124,9 @@ func (j *Job) Count(condition func(*Task) bool) int {
 	return n
 }
 
-// Ended tells whether the job has done its work or failed at it: it has had members, and none of them lives. New members
+// Finished tells whether the job has done its work or failed at it: it has had members, and none of them lives. New members
 // make it wait again.
-func (j *Job) Ended() bool {
+func (j *Job) Finished() bool {
 	done := j.Count(func(t *Task) bool { return t.Status == Succeeded || t.Status == Failed })
 	if len(j.Tasks) > 0 {
 		return done == len(j.Tasks)
@@ -135,41 +135,41 @@ func (j *Job) Ended() bool {
 		j.Group.Status.Phase == v1alpha1.PodGroupFailed)
 }
 
-// Shortfall is a minimum that is not reached.
-type Shortfall struct {
+// UnmetMinimum is a minimum that is not reached.
+type UnmetMinimum struct {
 	Needs, Has int64
 	// Role is whose minimum it is; empty for the job's own.
 	Role string
 }
 
 // What returns "role worker", or nothing when it is the job's own minimum.
-func (s *Shortfall) What() string {
+func (s *UnmetMinimum) What() string {
 	if s.Role == "" {
 		return ""
 	}
 	return "role " + s.Role
 }
 
-// Short returns the first minimum that the tasks which count do not reach, the job's own before those of its roles; nil
+// FirstUnmetMinimum returns the first minimum that the tasks which count do not reach, the job's own before those of its roles; nil
 // when all are reached.
-func (j *Job) Short(counts func(*Task) bool) *Shortfall {
+func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 	if has := j.Count(counts); has < int(j.MinMember) {
-		return &Shortfall{Needs: int64(j.MinMember), Has: int64(has)}
+		return &UnmetMinimum{Needs: int64(j.MinMember), Has: int64(has)}
 	}
 	for _, role := range j.Roles {
 		has := j.Count(func(task *Task) bool { return task.Role == role.Name && counts(task) })
 		if has < int(role.MinMember) {
-			return &Shortfall{Needs: int64(role.MinMember), Has: int64(has), Role: role.Name}
+			return &UnmetMinimum{Needs: int64(role.MinMember), Has: int64(has), Role: role.Name}
 		}
 	}
 	return nil
 }
 
-// Waiting returns the tasks that want a node: pending, not gated, in CompareTasks order.
-func (j *Job) Waiting() []*Task {
+// Pending returns the tasks that want a node: pending, not gated, in CompareTasks order.
+func (j *Job) Pending() []*Task {
 	var waiting []*Task
 	for _, task := range j.Tasks {
-		if task.Status == Pending && !task.Gated {
+		if task.Status == Pending && !task.SchedulingGated {
 			waiting = append(waiting, task)
 		}
 	}

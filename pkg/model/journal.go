@@ -10,24 +10,24 @@ type Change struct {
 	// Pod is the pod that came or left; nil when the node changed: its object, what it offers, or whether it is refused, or
 	// Room.
 	Pod *corev1.Pod
-	// Came tells whether the pod came or left.
-	Came bool
+	// Added tells whether the pod came or left.
+	Added bool
 	// Room tells that neither has changed, but how much of the node's room the snapshot's viewer may use.
 	Room bool
-	// Leaves tells that the pod is about to go: who looks ahead has never seen it there.
-	Leaves bool
+	// Terminating tells that the pod is about to go: who looks ahead has never seen it there.
+	Terminating bool
 	// OfJob reports that the pod belongs to a job, and is no other scheduler's.
 	OfJob bool
 }
 
-// Mark is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
-type Mark struct{ layout, labels, serial uint64 }
+// Cursor is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
+type Cursor struct{ layout, labels, serial uint64 }
 
-// Journal is the last changes of a snapshot, in their order, back and forth ones too. Who keeps answers about nodes
+// ChangeLog is the last changes of a snapshot, in their order, back and forth ones too. Who keeps answers about nodes
 // remembers how far it has read, and brings its answers up to date at the cost of what changed since.
 //
 // The goroutine that owns the snapshot owns it.
-type Journal struct {
+type ChangeLog struct {
 	// layout counts how often nodes were added or removed, labels how often those of a namespace changed; serial is the number of
 	// the last change, altered that of the last one of a node itself.
 	layout, labels, serial, altered uint64
@@ -42,16 +42,16 @@ type Journal struct {
 type Revision uint64
 
 // Revision returns the one of this moment.
-func (j *Journal) Revision() Revision { return Revision(j.content) }
+func (j *ChangeLog) Revision() Revision { return Revision(j.content) }
 
 // FixedRevision returns the revision of what does not leave with the pods of jobs: nodes, other pods, held room and labels.
-func (j *Journal) FixedRevision() Revision { return Revision(j.fixed) }
+func (j *ChangeLog) FixedRevision() Revision { return Revision(j.fixed) }
 
 // Rewind reports that every change since the revision has been taken back.
-func (j *Journal) Rewind(to Revision) { j.content = uint64(to) }
+func (j *ChangeLog) Rewind(to Revision) { j.content = uint64(to) }
 
 // renew makes a revision that was never there before.
-func (j *Journal) renew(fixed bool) {
+func (j *ChangeLog) renew(fixed bool) {
 	j.revisions++
 	j.content = j.revisions
 	if fixed {
@@ -64,14 +64,16 @@ func (j *Journal) renew(fixed bool) {
 const maxChanges = 1 << 15
 
 // Number returns the number of the mark's last change, to compare with Node.Changed and Node.Altered.
-func (m Mark) Number() uint64 { return m.serial }
+func (m Cursor) Number() uint64 { return m.serial }
 
-// Mark returns the end of the journal.
-func (j *Journal) Mark() Mark { return Mark{layout: j.layout, labels: j.labels, serial: j.serial} }
+// Cursor returns the end of the journal.
+func (j *ChangeLog) Cursor() Cursor {
+	return Cursor{layout: j.layout, labels: j.labels, serial: j.serial}
+}
 
 // Since returns the changes after the mark. ok is false when they are not known any more, or when nodes came or went since:
 // everything may be different then. The slice is valid until the next change.
-func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
+func (j *ChangeLog) Since(mark Cursor) (changes []Change, ok bool) {
 	behind := j.serial - mark.serial
 	if mark.layout != j.layout || mark.layout == 0 || behind > uint64(len(j.changes)) {
 		return nil, false
@@ -80,21 +82,21 @@ func (j *Journal) Since(mark Mark) (changes []Change, ok bool) {
 }
 
 // SameNodes tells whether no node was added, removed or changed itself since the mark; pods may have come and gone.
-func (j *Journal) SameNodes(mark Mark) bool {
+func (j *ChangeLog) SameNodes(mark Cursor) bool {
 	return mark.layout == j.layout && mark.layout != 0 && j.altered <= mark.serial
 }
 
-// Relabelled takes down that the labels of a namespace have changed, or that one came or went. The live state calls it, never
+// NamespaceRelabelled takes down that the labels of a namespace have changed, or that one came or went. The live state calls it, never
 // within a session.
-func (j *Journal) Relabelled() {
+func (j *ChangeLog) NamespaceRelabelled() {
 	j.labels++
 	j.renew(true)
 }
 
 // SameLabels tells whether every namespace has the labels that it had at the mark.
-func (j *Journal) SameLabels(mark Mark) bool { return mark.layout != 0 && mark.labels == j.labels }
+func (j *ChangeLog) SameLabels(mark Cursor) bool { return mark.layout != 0 && mark.labels == j.labels }
 
-func (j *Journal) add(change Change) {
+func (j *ChangeLog) add(change Change) {
 	if len(j.changes) >= 2*maxChanges {
 		kept := copy(j.changes, j.changes[len(j.changes)-maxChanges:])
 		clear(j.changes[kept:]) // so that it holds on to nothing
@@ -103,7 +105,7 @@ func (j *Journal) add(change Change) {
 	j.serial++
 	change.Node.Changed = j.serial
 	if change.Pod == nil && !change.Room {
-		change.Node.Altered, j.altered = j.serial, j.serial
+		change.Node.ObjectChanged, j.altered = j.serial, j.serial
 	}
 	j.renew(!change.OfJob && !change.Room)
 	j.changes = append(j.changes, change)

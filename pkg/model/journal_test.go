@@ -13,7 +13,7 @@ import (
 // TestJournal: a reader sees what happened since its mark, in order, and is told when that is not known any more.
 func TestJournal(t *testing.T) {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
-	if _, ok := snapshot.Journal.Since(model.Mark{}); ok {
+	if _, ok := snapshot.Journal.Since(model.Cursor{}); ok {
 		t.Error("who has seen nothing is told that nothing changed")
 	}
 	one, two := &model.Node{Name: "one"}, &model.Node{Name: "two"}
@@ -21,26 +21,26 @@ func TestJournal(t *testing.T) {
 	if one.Index != 0 || two.Index != 1 {
 		t.Errorf("indexes are %d and %d", one.Index, two.Index)
 	}
-	mark := snapshot.Journal.Mark()
+	mark := snapshot.Journal.Cursor()
 	if changes, ok := snapshot.Journal.Since(mark); !ok || len(changes) > 0 {
 		t.Errorf("nothing changed, got %v, %v", changes, ok)
 	}
 	task := &model.Task{PodRef: model.PodRef{UID: types.UID("a")}, Pod: &corev1.Pod{}}
-	was := snapshot.Move(task, model.Position{Status: model.Placed, Node: "two"})
+	was := snapshot.Move(task, model.Placement{Status: model.Allocated, Node: "two"})
 	snapshot.Move(task, was)
 	snapshot.NodeChanged(one)
 	changes, ok := snapshot.Journal.Since(mark)
-	want := []model.Change{{Node: two, Pod: task.Pod, Came: true}, {Node: two, Pod: task.Pod}, {Node: one}}
+	want := []model.Change{{Node: two, Pod: task.Pod, Added: true}, {Node: two, Pod: task.Pod}, {Node: one}}
 	if !ok || fmt.Sprint(changes) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", changes, want)
 	}
 	if two.Changed != mark.Number()+2 || one.Changed != mark.Number()+3 {
 		t.Errorf("changed at %d and %d", one.Changed, two.Changed)
 	}
-	if two.Altered != 0 || one.Altered != one.Changed {
-		t.Errorf("altered at %d and %d", one.Altered, two.Altered)
+	if two.ObjectChanged != 0 || one.ObjectChanged != one.Changed {
+		t.Errorf("altered at %d and %d", one.ObjectChanged, two.ObjectChanged)
 	}
-	if snapshot.Journal.SameNodes(mark) || !snapshot.Journal.SameNodes(snapshot.Journal.Mark()) {
+	if snapshot.Journal.SameNodes(mark) || !snapshot.Journal.SameNodes(snapshot.Journal.Cursor()) {
 		t.Error("a node is altered once, and SameNodes says otherwise")
 	}
 	for range 100_000 {
@@ -49,7 +49,7 @@ func TestJournal(t *testing.T) {
 	if _, ok := snapshot.Journal.Since(mark); ok {
 		t.Error("what is not known any more is told")
 	}
-	late := snapshot.Journal.Mark()
+	late := snapshot.Journal.Cursor()
 	snapshot.NodeChanged(two)
 	if changes, ok := snapshot.Journal.Since(late); !ok || len(changes) != 1 {
 		t.Errorf("got %d changes, %v; want the last one", len(changes), ok)
@@ -64,7 +64,7 @@ func TestJournal(t *testing.T) {
 func TestRevision_isThatOfTheContent(t *testing.T) {
 	node := &model.Node{Name: "n"}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	journal := &snapshot.Journal
 	seen := map[model.Revision]bool{}
 	changed := func(what string, change func()) {
@@ -81,7 +81,7 @@ func TestRevision_isThatOfTheContent(t *testing.T) {
 		t.Error("a change that was taken back counts")
 	}
 	changed("another change", func() { snapshot.NodeChanged(node) })
-	changed("labels", journal.Relabelled)
+	changed("labels", journal.NamespaceRelabelled)
 	changed("other nodes", func() { snapshot.SetNodes(snapshot.Nodes) })
 	changed("everything read again", func() { snapshot.Reset() })
 }
@@ -90,12 +90,12 @@ func TestRevision_isThatOfTheContent(t *testing.T) {
 func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
 	node := &model.Node{Name: "n"}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	journal := &snapshot.Journal
 	place := func(job string) (fixed, all bool) {
 		before, content := journal.FixedRevision(), journal.Revision()
 		task := &model.Task{PodRef: model.PodRef{UID: types.UID("u" + job), Name: "p" + job}, Job: model.JobKey{Name: job}, Pod: &corev1.Pod{}}
-		snapshot.Move(task, model.Position{Status: model.Running, Node: "n"})
+		snapshot.Move(task, model.Placement{Status: model.Running, Node: "n"})
 		return journal.FixedRevision() != before, journal.Revision() != content
 	}
 	if fixed, all := place("gang"); fixed || !all {
@@ -114,29 +114,29 @@ func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
 // TestViewpoint_isWhatDecides: viewers with one viewpoint see the same room, and whose view is shown changes no revision.
 func TestViewpoint_isWhatDecides(t *testing.T) {
 	key := func(name string) model.JobKey { return model.JobKey{Namespace: "d", Name: name} }
-	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Kept: make(model.Resources, 1)}
+	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Reserved: make(model.Resources, 1)}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
-	snapshot.Number()
-	if got := snapshot.Viewpoint(model.Viewer{Job: key("x"), Priority: 7}); got != (model.Viewer{}) {
+	snapshot.AssignIndexes()
+	if got := snapshot.Viewpoint(model.Viewpoint{Job: key("x"), Priority: 7}); got != (model.Viewpoint{}) {
 		t.Errorf("nothing is held: %+v", got)
 	}
-	snapshot.SetHolds([]model.Hold{
-		{Job: key("early"), Priority: 5, Node: "n", Request: model.Resources{1}, Until: 100},
-		{Job: key("late"), Priority: 5, Node: "n", Request: model.Resources{2}, Until: 200},
+	snapshot.SetHeld([]model.HeldCapacity{
+		{Job: key("early"), Priority: 5, Node: "n", Request: model.Resources{1}, LentUntil: 100},
+		{Job: key("late"), Priority: 5, Node: "n", Request: model.Resources{2}, LentUntil: 200},
 	})
 	revision := snapshot.Journal.Revision()
-	viewers := []model.Viewer{
-		{Job: key("x")}, {Job: key("y")}, {Job: key("early")}, {Job: key("x"), Priority: 6}, {Job: key("x"), Gone: 50},
-		{Job: key("y"), Gone: 90}, {Job: key("x"), Gone: 150}, {Job: key("y"), Gone: 300}, {Job: key("x"), Gone: model.Onlooker},
+	viewers := []model.Viewpoint{
+		{Job: key("x")}, {Job: key("y")}, {Job: key("early")}, {Job: key("x"), Priority: 6}, {Job: key("x"), EndsBefore: 50},
+		{Job: key("y"), EndsBefore: 90}, {Job: key("x"), EndsBefore: 150}, {Job: key("y"), EndsBefore: 300}, {Job: key("x"), EndsBefore: model.UnrestrictedViewpoint},
 	}
-	room := map[model.Viewer]int64{}
+	room := map[model.Viewpoint]int64{}
 	for _, viewer := range viewers {
-		snapshot.See(viewer)
+		snapshot.SetViewpoint(viewer)
 		viewpoint := snapshot.Viewpoint(viewer)
-		if kept, known := room[viewpoint]; known && kept != node.Kept.At(0) {
-			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Kept.At(0), kept)
+		if kept, known := room[viewpoint]; known && kept != node.Reserved.At(0) {
+			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Reserved.At(0), kept)
 		}
-		room[viewpoint] = node.Kept.At(0)
+		room[viewpoint] = node.Reserved.At(0)
 	}
 	if len(room) != 6 {
 		t.Errorf("%d viewpoints: %v", len(room), room)
@@ -144,7 +144,7 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	if snapshot.Journal.Revision() != revision {
 		t.Error("whose view is shown counts as a change")
 	}
-	snapshot.DropHolds(key("early"))
+	snapshot.ReleaseHeld(key("early"))
 	if snapshot.Journal.Revision() == revision {
 		t.Error("room that is held no more is not seen")
 	}

@@ -17,15 +17,15 @@ type Node struct {
 	// The books; what is read most often stands first, close together.
 	Idle        Resources
 	Allocatable Resources
-	// Supposed is the sum over the tasks that hold room.
-	Supposed Supposed
+	// NonZeroRequested is the sum over the tasks that hold room.
+	NonZeroRequested NonZeroDefaults
 	// Index is the node's place in Snapshot.Nodes. Changed is the number of its last change in the journal, Altered that of
 	// the last one of the node itself.
-	Index            int
-	Changed, Altered uint64
-	Releasing        Resources
-	Promised         Resources
-	Kept             Resources
+	Index                  int
+	Changed, ObjectChanged uint64
+	Releasing              Resources
+	Pipelined              Resources
+	Reserved               Resources
 
 	Name string
 	// Object is the node as the API server knows it, never changed.
@@ -33,62 +33,62 @@ type Node struct {
 
 	// Isolated are the node's isolated CPUs, never changed; nil when it has none. Stale tells that its agent is not heard of,
 	// without which no pod may be given any.
-	Isolated *isolated.Topology
-	Stale    bool
+	Isolated     *isolated.Topology
+	AgentExpired bool
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
-	// Refused says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
-	Refused *Refusal
+	// Invalid says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
+	Invalid *Refusal
 }
 
-// Widen makes room for so many dimensions in all books, next to each other.
-func (n *Node) Widen(width int) {
+// GrowVectors makes room for so many dimensions in all books, next to each other.
+func (n *Node) GrowVectors(width int) {
 	all := make(Resources, 5*width)
-	for i, book := range []*Resources{&n.Idle, &n.Allocatable, &n.Releasing, &n.Promised, &n.Kept} {
+	for i, book := range []*Resources{&n.Idle, &n.Allocatable, &n.Releasing, &n.Pipelined, &n.Reserved} {
 		wide := all[i*width : (i+1)*width : (i+1)*width]
 		copy(wide, *book)
 		*book = wide
 	}
 }
 
-// Room says which room on a node is meant.
-type Room int8
+// CapacityKind says which room on a node is meant.
+type CapacityKind int8
 
 const (
-	// IdleRoom is free now, counted on by no promise, and kept from the snapshot's viewer by no hold.
-	IdleRoom Room = iota
-	// FutureRoom also has what is being released.
-	FutureRoom
+	// Idle is free now, counted on by no promise, and kept from the snapshot's viewer by no hold.
+	Idle CapacityKind = iota
+	// FutureIdle also has what is being released.
+	FutureIdle
 )
 
-// Lacking returns a dimension in which the node's room does not hold the request, or -1 when it does. A dimension that is
+// InsufficientResource returns a dimension in which the node's room does not hold the request, or -1 when it does. A dimension that is
 // not asked for is never lacking, so that a node overdrawn in memory still takes pods that want none. Which of several it
 // is, is for Dimensions.Lacking to say.
 //
 // Invariant: nobody is placed on idle room that a promise or a hold counts on.
-func (n *Node) Lacking(request Resources, room Room) int {
+func (n *Node) InsufficientResource(request Resources, room CapacityKind) int {
 	width := len(request)
-	if width > min(len(n.Idle), len(n.Releasing), len(n.Promised), len(n.Kept)) { // nobody has widened the books
-		if lack := n.Lack(request, room); len(lack) > 0 {
-			return lack[0].Position
+	if width > min(len(n.Idle), len(n.Releasing), len(n.Pipelined), len(n.Reserved)) { // nobody has widened the books
+		if lack := n.Shortage(request, room); len(lack) > 0 {
+			return lack[0].Index
 		}
 		return -1
 	}
-	idle, releasing, promised, kept := n.Idle[:width], n.Releasing[:width], n.Promised[:width], n.Kept[:width]
+	idle, releasing, promised, kept := n.Idle[:width], n.Releasing[:width], n.Pipelined[:width], n.Reserved[:width]
 	for i, amount := range request { // as free does, without a call for each dimension: this is the innermost loop
 		if amount <= 0 {
 			continue
 		}
 		free := idle[i] + releasing[i] - promised[i] - kept[i]
-		if amount > free || room == IdleRoom && amount > idle[i] {
+		if amount > free || room == Idle && amount > idle[i] {
 			return i
 		}
 	}
 	return -1
 }
 
-func (n *Node) lacks(request Resources, position int, room Room) bool {
+func (n *Node) insufficient(request Resources, position int, room CapacityKind) bool {
 	amount := request.At(position)
 	return amount > 0 && amount > n.free(position, room)
 }
@@ -103,8 +103,8 @@ func (n *Node) Place(task *Task) bool {
 		return false
 	}
 	n.Tasks = slices.Insert(n.Tasks, i, task)
-	n.book(task, Resources.minus, Resources.plus)
-	n.suppose(task, 1)
+	n.account(task, Resources.minus, Resources.plus)
+	n.accountNonZero(task, 1)
 	return true
 }
 
@@ -116,28 +116,28 @@ func (n *Node) Remove(task *Task) bool {
 		return false
 	}
 	n.Tasks = slices.Delete(n.Tasks, i, i+1)
-	n.book(task, Resources.plus, Resources.minus)
-	n.suppose(task, -1)
+	n.account(task, Resources.plus, Resources.minus)
+	n.accountNonZero(task, -1)
 	return true
 }
 
-func (n *Node) book(task *Task, idle, others func(Resources, Resources) Resources) {
-	if task.Status == Promised {
-		n.Promised = others(n.Promised, task.Request)
+func (n *Node) account(task *Task, idle, others func(Resources, Resources) Resources) {
+	if task.Status == Pipelined {
+		n.Pipelined = others(n.Pipelined, task.Request)
 		return
 	}
 	n.Idle = idle(n.Idle, task.Request)
-	if task.Leaves() {
+	if task.ReleasesResources() {
 		n.Releasing = others(n.Releasing, task.Request)
 	}
 }
 
-func (n *Node) suppose(task *Task, sign int64) {
-	if task.Status == Promised {
+func (n *Node) accountNonZero(task *Task, sign int64) {
+	if task.Status == Pipelined {
 		return
 	}
-	for i, amount := range task.Supposed {
-		n.Supposed[i] += sign * amount
+	for i, amount := range task.NonZeroDefaults {
+		n.NonZeroRequested[i] += sign * amount
 	}
 }
 
@@ -162,8 +162,8 @@ func compareUID(a, b *Task) int {
 	}
 }
 
-// Fits returns how many such requests the node's room holds; a request for nothing fits any number of times.
-func (n *Node) Fits(request Resources, room Room) int64 {
+// CopiesThatFit returns how many such requests the node's room holds; a request for nothing fits any number of times.
+func (n *Node) CopiesThatFit(request Resources, room CapacityKind) int64 {
 	fits := MaxAmount
 	for i, amount := range request {
 		if amount > 0 {
@@ -173,33 +173,33 @@ func (n *Node) Fits(request Resources, room Room) int64 {
 	return fits
 }
 
-// Free returns how much of a resource the node's room has left; negative where it is overdrawn.
-func (n *Node) Free(position int, room Room) int64 { return n.free(position, room) }
+// FreeAmount returns how much of a resource the node's room has left; negative where it is overdrawn.
+func (n *Node) FreeAmount(position int, room CapacityKind) int64 { return n.free(position, room) }
 
-func (n *Node) free(position int, room Room) int64 {
+func (n *Node) free(position int, room CapacityKind) int64 {
 	idle := n.Idle.At(position)
-	free := idle + n.Releasing.At(position) - n.Promised.At(position) - n.Kept.At(position)
-	if room == IdleRoom {
+	free := idle + n.Releasing.At(position) - n.Pipelined.At(position) - n.Reserved.At(position)
+	if room == Idle {
 		return min(free, idle)
 	}
 	return free
 }
 
-// Lack is so much of a resource that is lacking for a request.
-type Lack struct {
-	Position int
-	Amount   int64
+// Shortage is so much of a resource that is lacking for a request.
+type Shortage struct {
+	Index  int
+	Amount int64
 }
 
-// Lack returns what the node's room lacks to hold the request, by position; none when it holds it.
-func (n *Node) Lack(request Resources, room Room) []Lack {
-	var lack []Lack
+// Shortage returns what the node's room lacks to hold the request, by position; none when it holds it.
+func (n *Node) Shortage(request Resources, room CapacityKind) []Shortage {
+	var lack []Shortage
 	for i, amount := range request {
 		if amount <= 0 {
 			continue
 		}
 		if free := n.free(i, room); amount > free {
-			lack = append(lack, Lack{Position: i, Amount: amount - free})
+			lack = append(lack, Shortage{Index: i, Amount: amount - free})
 		}
 	}
 	return lack

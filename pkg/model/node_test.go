@@ -12,34 +12,34 @@ import (
 
 func TestLacking(t *testing.T) {
 	node := func(idle, releasing, promised Resources) *Node {
-		return &Node{Idle: idle, Releasing: releasing, Promised: promised}
+		return &Node{Idle: idle, Releasing: releasing, Pipelined: promised}
 	}
 	for name, c := range map[string]struct {
 		node    *Node
 		request Resources
-		room    Room
+		room    CapacityKind
 		want    int
 	}{
-		"fits exactly":                        {node(Resources{4}, nil, nil), Resources{4}, IdleRoom, -1},
-		"one too many":                        {node(Resources{4}, nil, nil), Resources{5}, IdleRoom, 0},
-		"the higher of two":                   {node(Resources{4, 4}, nil, nil), Resources{5, 5}, IdleRoom, 1},
-		"second":                              {node(Resources{4, 4}, nil, nil), Resources{4, 5}, IdleRoom, 1},
-		"resource the node never heard of":    {node(Resources{4}, nil, nil), Resources{0, 0, 0, 0, 1}, IdleRoom, 4},
-		"nothing on an overdrawn node":        {node(Resources{-4, 4}, nil, nil), Resources{0, 1}, IdleRoom, -1},
-		"something on an overdrawn node":      {node(Resources{-4, 4}, nil, nil), Resources{1, 0}, IdleRoom, 0},
-		"released room is not idle":           {node(Resources{1}, Resources{3}, nil), Resources{4}, IdleRoom, 0},
-		"released room is future room":        {node(Resources{1}, Resources{3}, nil), Resources{4}, FutureRoom, -1},
-		"promised room is nobody else's":      {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureRoom, 0},
-		"a promise on what is being released": {node(Resources{1}, Resources{3}, Resources{3}), Resources{1}, IdleRoom, -1},
-		"a promise that needs idle room too":  {node(Resources{1}, Resources{3}, Resources{4}), Resources{1}, IdleRoom, 0},
-		"released room makes good a debt":     {node(Resources{-1}, Resources{3}, nil), Resources{2}, FutureRoom, -1},
-		"and no more":                         {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureRoom, 0},
+		"fits exactly":                        {node(Resources{4}, nil, nil), Resources{4}, Idle, -1},
+		"one too many":                        {node(Resources{4}, nil, nil), Resources{5}, Idle, 0},
+		"the higher of two":                   {node(Resources{4, 4}, nil, nil), Resources{5, 5}, Idle, 1},
+		"second":                              {node(Resources{4, 4}, nil, nil), Resources{4, 5}, Idle, 1},
+		"resource the node never heard of":    {node(Resources{4}, nil, nil), Resources{0, 0, 0, 0, 1}, Idle, 4},
+		"nothing on an overdrawn node":        {node(Resources{-4, 4}, nil, nil), Resources{0, 1}, Idle, -1},
+		"something on an overdrawn node":      {node(Resources{-4, 4}, nil, nil), Resources{1, 0}, Idle, 0},
+		"released room is not idle":           {node(Resources{1}, Resources{3}, nil), Resources{4}, Idle, 0},
+		"released room is future room":        {node(Resources{1}, Resources{3}, nil), Resources{4}, FutureIdle, -1},
+		"promised room is nobody else's":      {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureIdle, 0},
+		"a promise on what is being released": {node(Resources{1}, Resources{3}, Resources{3}), Resources{1}, Idle, -1},
+		"a promise that needs idle room too":  {node(Resources{1}, Resources{3}, Resources{4}), Resources{1}, Idle, 0},
+		"released room makes good a debt":     {node(Resources{-1}, Resources{3}, nil), Resources{2}, FutureIdle, -1},
+		"and no more":                         {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureIdle, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := NewDimensions().Lacking(c.node, c.request, c.room); got != c.want {
+			if got := NewDimensions().InsufficientResource(c.node, c.request, c.room); got != c.want {
 				t.Errorf("lacking %d, want %d", got, c.want)
 			}
-			if got := c.node.Lacking(c.request, c.room); (got < 0) != (c.want < 0) {
+			if got := c.node.InsufficientResource(c.request, c.room); (got < 0) != (c.want < 0) {
 				t.Errorf("lacking %d, want %d", got, c.want)
 			}
 		})
@@ -52,9 +52,9 @@ func TestLackingNamesTheSame(t *testing.T) {
 		d := NewDimensions()
 		request := Resources{1, 0, 0, 1}
 		for _, name := range order {
-			request.Set(d.Position(name), 1)
+			request.Set(d.Index(name), 1)
 		}
-		if got := d.Name(d.Lacking(&Node{}, request, IdleRoom)); got != "a/a" {
+		if got := d.Name(d.InsufficientResource(&Node{}, request, Idle)); got != "a/a" {
 			t.Errorf("seen in the order %v: %s", order, got)
 		}
 	}
@@ -65,9 +65,9 @@ func TestIdleIsFuture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.SliceOfN(rapid.Int64Range(-3, 6), 0, 4)
 		some := rapid.SliceOfN(rapid.Int64Range(0, 6), 0, 4)
-		node := &Node{Idle: small.Draw(t, "idle"), Releasing: some.Draw(t, "releasing"), Promised: some.Draw(t, "promised")}
+		node := &Node{Idle: small.Draw(t, "idle"), Releasing: some.Draw(t, "releasing"), Pipelined: some.Draw(t, "promised")}
 		request := Resources(some.Draw(t, "request"))
-		if node.Lacking(request, IdleRoom) < 0 && node.Lacking(request, FutureRoom) >= 0 {
+		if node.InsufficientResource(request, Idle) < 0 && node.InsufficientResource(request, FutureIdle) >= 0 {
 			t.Fatal("fits idle room, lacks future room")
 		}
 	})
@@ -83,9 +83,9 @@ func crowd(t *rapid.T) (*Snapshot, []*Task) {
 	var tasks []*Task
 	for i := range rapid.IntRange(1, 6).Draw(t, "tasks") {
 		task := &Task{
-			PodRef:  PodRef{UID: types.UID(fmt.Sprintf("u%d", i)), Name: fmt.Sprintf("p%d", i)},
-			Request: rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 5).Draw(t, "request"),
-			Stuck:   rapid.Bool().Draw(t, "stuck"),
+			PodRef:             PodRef{UID: types.UID(fmt.Sprintf("u%d", i)), Name: fmt.Sprintf("p%d", i)},
+			Request:            rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 5).Draw(t, "request"),
+			TerminationOverdue: rapid.Bool().Draw(t, "stuck"),
 		}
 		tasks = append(tasks, task)
 		snapshot.Move(task, position(t, snapshot))
@@ -93,13 +93,13 @@ func crowd(t *rapid.T) (*Snapshot, []*Task) {
 	return snapshot, tasks
 }
 
-func position(t *rapid.T, snapshot *Snapshot) Position {
+func position(t *rapid.T, snapshot *Snapshot) Placement {
 	status := Status(rapid.IntRange(int(Pending), int(Failed)).Draw(t, "status"))
-	if !status.OnNode() {
-		return Position{Status: status}
+	if !status.HasNode() {
+		return Placement{Status: status}
 	}
 	// One of the names is of a node that does not exist.
-	return Position{Status: status, Node: fmt.Sprintf("n%d", rapid.IntRange(0, len(snapshot.Nodes)).Draw(t, "node"))}
+	return Placement{Status: status, Node: fmt.Sprintf("n%d", rapid.IntRange(0, len(snapshot.Nodes)).Draw(t, "node"))}
 }
 
 func books(snapshot *Snapshot, tasks []*Task) []string {
@@ -107,7 +107,7 @@ func books(snapshot *Snapshot, tasks []*Task) []string {
 	for _, node := range snapshot.Nodes {
 		line := fmt.Sprint(node.Name)
 		for i := range 5 {
-			line += fmt.Sprintf(" %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Promised.At(i))
+			line += fmt.Sprintf(" %d/%d/%d", node.Idle.At(i), node.Releasing.At(i), node.Pipelined.At(i))
 		}
 		for _, task := range node.Tasks {
 			line += " " + string(task.UID)
@@ -115,7 +115,7 @@ func books(snapshot *Snapshot, tasks []*Task) []string {
 		lines = append(lines, line)
 	}
 	for _, task := range tasks {
-		lines = append(lines, fmt.Sprint(task.UID, task.Position))
+		lines = append(lines, fmt.Sprint(task.UID, task.Placement))
 	}
 	return lines
 }
@@ -128,7 +128,7 @@ func TestMoveIsItsOwnInverse(t *testing.T) {
 		before := books(snapshot, tasks)
 		type move struct {
 			task *Task
-			from Position
+			from Placement
 		}
 		var moves []move
 		for range rapid.IntRange(0, 10).Draw(t, "moves") {
@@ -152,7 +152,7 @@ func TestCheckFindsWrongBooks(t *testing.T) {
 	for name, spoil := range map[string]func(*Node){
 		"idle":         func(n *Node) { n.Idle.Set(Memory, 7) },
 		"releasing":    func(n *Node) { n.Releasing.Add(Resources{1}) },
-		"promised":     func(n *Node) { n.Promised.Add(Resources{1}) },
+		"promised":     func(n *Node) { n.Pipelined.Add(Resources{1}) },
 		"task missing": func(n *Node) { n.Tasks = nil },
 		"task's node":  func(n *Node) { n.Tasks[0].Node = "elsewhere" },
 		"task's state": func(n *Node) { n.Tasks[0].Status = Succeeded },
@@ -161,7 +161,7 @@ func TestCheckFindsWrongBooks(t *testing.T) {
 			node := &Node{Name: "n1", Allocatable: Resources{4}, Idle: Resources{4}}
 			snapshot := &Snapshot{Nodes: []*Node{node}}
 			task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{1}}
-			snapshot.Move(task, Position{Status: Running, Node: "n1"})
+			snapshot.Move(task, Placement{Status: Running, Node: "n1"})
 			if err := snapshot.Check(); err != nil {
 				t.Fatal(err)
 			}
@@ -181,8 +181,8 @@ func TestBooks(t *testing.T) {
 		idle, releasing, promised int64
 	}{
 		{Pending, false, 10, 0, 0},
-		{Promised, false, 10, 0, 3},
-		{Placed, false, 7, 0, 0},
+		{Pipelined, false, 10, 0, 3},
+		{Allocated, false, 7, 0, 0},
 		{Binding, false, 7, 0, 0},
 		{Bound, false, 7, 0, 0},
 		{Running, false, 7, 0, 0},
@@ -193,10 +193,10 @@ func TestBooks(t *testing.T) {
 		{Failed, false, 10, 0, 0},
 	} {
 		node := &Node{Name: "n1", Allocatable: Resources{10}, Idle: Resources{10}}
-		task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{3}, Stuck: c.stuck}
-		(&Snapshot{Nodes: []*Node{node}}).Move(task, Position{Status: c.status, Node: "n1"})
-		if node.Idle.At(0) != c.idle || node.Releasing.At(0) != c.releasing || node.Promised.At(0) != c.promised {
-			t.Errorf("%s, stuck %v: idle %v, releasing %v, promised %v", c.status, c.stuck, node.Idle, node.Releasing, node.Promised)
+		task := &Task{PodRef: PodRef{UID: "u"}, Request: Resources{3}, TerminationOverdue: c.stuck}
+		(&Snapshot{Nodes: []*Node{node}}).Move(task, Placement{Status: c.status, Node: "n1"})
+		if node.Idle.At(0) != c.idle || node.Releasing.At(0) != c.releasing || node.Pipelined.At(0) != c.promised {
+			t.Errorf("%s, stuck %v: idle %v, releasing %v, promised %v", c.status, c.stuck, node.Idle, node.Releasing, node.Pipelined)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func soon(t *rapid.T) time.Time { return time.Unix(rapid.Int64Range(0, 2).Draw(t
 
 func someJob(t *rapid.T) *Job {
 	kind := rapid.IntRange(0, 2).Draw(t, "kind")
-	key := JobKey{Namespace: few(t, "namespace"), Name: few(t, "name"), Single: kind == 1, Implicit: kind == 2}
-	if key.Implicit {
+	key := JobKey{Namespace: few(t, "namespace"), Name: few(t, "name"), IsPod: kind == 1, WithoutPodGroup: kind == 2}
+	if key.WithoutPodGroup {
 		key.Owner = types.UID(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "owner"))
 	}
 	return &Job{Key: key, UID: types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")), Created: soon(t)}
@@ -77,8 +77,8 @@ func TestQueueOrderIsTotal(t *testing.T) {
 func TestStatusClasses(t *testing.T) {
 	for status, want := range map[Status]struct{ holds, onNode, counts bool }{
 		Pending:   {false, false, false},
-		Promised:  {false, true, false},
-		Placed:    {true, true, true},
+		Pipelined: {false, true, false},
+		Allocated: {true, true, true},
 		Binding:   {true, true, true},
 		Bound:     {true, true, true},
 		Running:   {true, true, true},
@@ -86,9 +86,9 @@ func TestStatusClasses(t *testing.T) {
 		Succeeded: {false, false, true},
 		Failed:    {false, false, false},
 	} {
-		if status.HoldsRoom() != want.holds || status.OnNode() != want.onNode || status.Counts() != want.counts {
+		if status.Occupies() != want.holds || status.HasNode() != want.onNode || status.CountsTowardMinimum() != want.counts {
 			t.Errorf("%s: holds %v, on node %v, counts %v; want %+v",
-				status, status.HoldsRoom(), status.OnNode(), status.Counts(), want)
+				status, status.Occupies(), status.HasNode(), status.CountsTowardMinimum(), want)
 		}
 	}
 }

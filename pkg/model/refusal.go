@@ -60,22 +60,22 @@ type Refusal struct {
 	Needs, Has int64
 	// Evictable tells whether taking pods away could turn the answer.
 	Evictable bool
-	// Expires tells that the answer may be another one in a few seconds although nothing in the cluster has changed: it came
+	// Transient tells that the answer may be another one in a few seconds although nothing in the cluster has changed: it came
 	// from outside, or did not come.
-	Expires bool
-	// Causes counts, for the refusal of a whole job, what kept its first member without a place from each node; most
+	Transient bool
+	// NodeReasons counts, for the refusal of a whole job, what kept its first member without a place from each node; most
 	// frequent first.
-	Causes []Cause
-	// Asks is what each of those without a place asks for of what the most nodes lack, such as "8 nvidia.com/gpu"; empty when they
+	NodeReasons []NodeReason
+	// Unmet is what each of those without a place asks for of what the most nodes lack, such as "8 nvidia.com/gpu"; empty when they
 	// differ, or when it is not room that is lacking. Nearest is where the least is lacking, and how much: "n7: 3 nvidia.com/gpu";
 	// empty when that is not known.
-	Asks, Nearest string
+	Unmet, ClosestNode string
 	// Note is what the user should know besides the reason, such as that room is reserved; empty when there is nothing.
 	Note string
 }
 
-// Cause is one line of a refusal's tally: so many nodes said no for this reason.
-type Cause struct {
+// NodeReason is one line of a refusal's tally: so many nodes said no for this reason.
+type NodeReason struct {
 	Code   Code
 	Detail string
 	Nodes  int
@@ -87,7 +87,7 @@ func (r *Refusal) String() string {
 	if r == nil {
 		return ""
 	}
-	words := r.Brief()
+	words := r.Summary()
 	if short := r.short(); short != "" {
 		words += "; " + short
 	}
@@ -97,11 +97,11 @@ func (r *Refusal) String() string {
 	return words
 }
 
-// Brief is String without the amounts and without the note.
-func (r *Refusal) Brief() string {
+// Summary is String without the amounts and without the note.
+func (r *Refusal) Summary() string {
 	var b strings.Builder
 	b.WriteString(r.lead())
-	for i, cause := range r.Causes[:min(len(r.Causes), mostCauses)] {
+	for i, cause := range r.NodeReasons[:min(len(r.NodeReasons), maxCauses)] {
 		if i == 0 {
 			b.WriteString("; ")
 		} else {
@@ -109,9 +109,9 @@ func (r *Refusal) Brief() string {
 		}
 		b.WriteString(cause.String())
 	}
-	if len(r.Causes) > mostCauses {
+	if len(r.NodeReasons) > maxCauses {
 		nodes := 0
-		for _, cause := range r.Causes[mostCauses:] {
+		for _, cause := range r.NodeReasons[maxCauses:] {
 			nodes += cause.Nodes
 		}
 		fmt.Fprintf(&b, ", and %d nodes for other reasons", nodes)
@@ -119,27 +119,27 @@ func (r *Refusal) Brief() string {
 	return b.String()
 }
 
-// mostCauses is how many causes are written out.
-const mostCauses = 6
+// maxCauses is how many causes are written out.
+const maxCauses = 6
 
 // short says how much is lacking: "short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
 func (r *Refusal) short() string {
 	var words string
 	switch missing := r.Needs - r.Has; {
-	case r.Nearest == "":
+	case r.ClosestNode == "":
 		return ""
-	case r.Asks == "" || missing <= 0:
-		return "least is lacking on " + r.Nearest
+	case r.Unmet == "" || missing <= 0:
+		return "least is lacking on " + r.ClosestNode
 	case missing == 1:
-		words = "short by " + r.Asks
+		words = "short by " + r.Unmet
 	default:
-		words = fmt.Sprintf("short by %d × %s", missing, r.Asks)
+		words = fmt.Sprintf("short by %d × %s", missing, r.Unmet)
 	}
-	return words + ", least on " + r.Nearest
+	return words + ", least on " + r.ClosestNode
 }
 
-// With returns the refusal with one more note.
-func (r *Refusal) With(note string) *Refusal {
+// WithNote returns the refusal with one more note.
+func (r *Refusal) WithNote(note string) *Refusal {
 	noted := *r
 	if noted.Note != "" {
 		note = noted.Note + "; " + note
@@ -151,18 +151,18 @@ func (r *Refusal) With(note string) *Refusal {
 func (r *Refusal) lead() string {
 	switch r.Code {
 	case NotEnoughMembers:
-		return fmt.Sprintf("needs %d, %d exist%s", r.Needs, r.Has, ofWhat(r.Detail))
+		return fmt.Sprintf("needs %d, %d exist%s", r.Needs, r.Has, rolePhrase(r.Detail))
 	case GroupNotFound:
 		return fmt.Sprintf("PodGroup %q does not exist in this namespace", r.Detail)
 	case InsufficientResources, NodesFiltered:
 		if r.Needs != 0 {
-			return fmt.Sprintf("needs %d, %d placed%s", r.Needs, r.Has, ofWhat(r.Detail))
+			return fmt.Sprintf("needs %d, %d placed%s", r.Needs, r.Has, rolePhrase(r.Detail))
 		}
 	}
 	return r.Detail
 }
 
-func ofWhat(detail string) string {
+func rolePhrase(detail string) string {
 	if detail == "" {
 		return ""
 	}
@@ -170,7 +170,7 @@ func ofWhat(detail string) string {
 }
 
 // String returns "31 nodes lack nvidia.com/gpu" or "4 nodes: untolerated taint {gpu: true}".
-func (c Cause) String() string {
+func (c NodeReason) String() string {
 	nodes, lack := "nodes", "lack"
 	switch c.Nodes {
 	case 0:
@@ -184,9 +184,9 @@ func (c Cause) String() string {
 	return fmt.Sprintf("%d %s: %s", c.Nodes, nodes, c.Detail)
 }
 
-// Tally counts refusals of nodes. The zero Tally is empty and ready.
-type Tally struct {
-	counts map[tallyKey]int
+// NodeDiagnosis counts refusals of nodes. The zero Tally is empty and ready.
+type NodeDiagnosis struct {
+	counts map[diagnosisKey]int
 	// evictable is true once a counted refusal says that eviction could turn it.
 	evictable bool
 	// expires is true once a counted refusal does.
@@ -195,32 +195,32 @@ type Tally struct {
 	asks, nearest string
 }
 
-type tallyKey struct {
+type diagnosisKey struct {
 	code   Code
 	detail string
 }
 
-// Count adds one node's refusal; nil counts nothing.
-func (t *Tally) Count(r *Refusal) { t.CountAll(r, 1) }
+// Add adds one node's refusal; nil counts nothing.
+func (t *NodeDiagnosis) Add(r *Refusal) { t.AddN(r, 1) }
 
-// CountAll adds the same refusal of so many nodes; with none of them it still is a cause. Nil counts nothing.
-func (t *Tally) CountAll(r *Refusal, nodes int) {
+// AddN adds the same refusal of so many nodes; with none of them it still is a cause. Nil counts nothing.
+func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 	if r == nil {
 		return
 	}
 	if t.counts == nil {
-		t.counts = map[tallyKey]int{}
+		t.counts = map[diagnosisKey]int{}
 	}
-	t.counts[tallyKey{r.Code, r.Detail}] += nodes
+	t.counts[diagnosisKey{r.Code, r.Detail}] += nodes
 	t.evictable = t.evictable || r.Evictable
-	t.expires = t.expires || r.Expires
+	t.expires = t.expires || r.Transient
 }
 
 // Merge adds what another tally counted.
-func (t *Tally) Merge(other *Tally) {
+func (t *NodeDiagnosis) Merge(other *NodeDiagnosis) {
 	for key, n := range other.counts {
 		if t.counts == nil {
-			t.counts = map[tallyKey]int{}
+			t.counts = map[diagnosisKey]int{}
 		}
 		t.counts[key] += n
 	}
@@ -228,19 +228,19 @@ func (t *Tally) Merge(other *Tally) {
 	t.expires = t.expires || other.expires
 }
 
-// Lack says what those without a place ask for and where the least of it is lacking; see Refusal.Asks and Refusal.Nearest.
-func (t *Tally) Lack(asks, nearest string) { t.asks, t.nearest = asks, nearest }
+// SetShortage says what those without a place ask for and where the least of it is lacking; see Refusal.Asks and Refusal.Nearest.
+func (t *NodeDiagnosis) SetShortage(asks, nearest string) { t.asks, t.nearest = asks, nearest }
 
 // Evictable tells whether a counted refusal could be turned by eviction.
-func (t *Tally) Evictable() bool { return t.evictable }
+func (t *NodeDiagnosis) Evictable() bool { return t.evictable }
 
 // Causes returns the counts, most frequent first, ties by code and detail.
-func (t *Tally) Causes() []Cause {
-	causes := make([]Cause, 0, len(t.counts))
+func (t *NodeDiagnosis) Causes() []NodeReason {
+	causes := make([]NodeReason, 0, len(t.counts))
 	for key, n := range t.counts {
-		causes = append(causes, Cause{Code: key.code, Detail: key.detail, Nodes: n})
+		causes = append(causes, NodeReason{Code: key.code, Detail: key.detail, Nodes: n})
 	}
-	slices.SortFunc(causes, func(a, b Cause) int {
+	slices.SortFunc(causes, func(a, b NodeReason) int {
 		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Detail, b.Detail))
 	})
 	return causes
@@ -248,12 +248,12 @@ func (t *Tally) Causes() []Cause {
 
 // Refusal sums the tally up for a job that needs so many members and has placed so many: InsufficientResources when room
 // was lacking anywhere, NodesFiltered otherwise. detail names the member without a place.
-func (t *Tally) Refusal(needs, has int64, detail string) *Refusal {
+func (t *NodeDiagnosis) Refusal(needs, has int64, detail string) *Refusal {
 	r := &Refusal{
-		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Expires: t.expires, Causes: t.Causes(),
-		Asks: t.asks, Nearest: t.nearest,
+		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Transient: t.expires, NodeReasons: t.Causes(),
+		Unmet: t.asks, ClosestNode: t.nearest,
 	}
-	for _, cause := range r.Causes {
+	for _, cause := range r.NodeReasons {
 		if cause.Code == InsufficientResources {
 			r.Code = InsufficientResources
 		}

@@ -14,32 +14,32 @@ func TestRefusalSentence(t *testing.T) {
 		"needs 2, 1 exist (role worker)": {Code: NotEnoughMembers, Needs: 2, Has: 1, Detail: "role worker"},
 		`PodGroup "mpi" does not exist in this namespace`: {Code: GroupNotFound, Detail: "mpi"},
 		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu, 1 node: untolerated taint": {
-			Code: InsufficientResources, Needs: 12, Has: 9, Causes: []Cause{
+			Code: InsufficientResources, Needs: 12, Has: 9, NodeReasons: []NodeReason{
 				{InsufficientResources, "nvidia.com/gpu", 31}, {NodesFiltered, "untolerated taint", 1},
 			},
 		},
 		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu; noted": {
-			Code: InsufficientResources, Needs: 12, Has: 9, Causes: []Cause{{InsufficientResources, "nvidia.com/gpu", 31}},
-			Asks: "8 nvidia.com/gpu", Nearest: "n7: 3 nvidia.com/gpu", Note: "noted",
+			Code: InsufficientResources, Needs: 12, Has: 9, NodeReasons: []NodeReason{{InsufficientResources, "nvidia.com/gpu", 31}},
+			Unmet: "8 nvidia.com/gpu", ClosestNode: "n7: 3 nvidia.com/gpu", Note: "noted",
 		},
 		"needs 2, 1 placed; 1 node lacks cpu; short by 4 cpu, least on n7: 1 cpu": {
-			Code: InsufficientResources, Needs: 2, Has: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}},
-			Asks: "4 cpu", Nearest: "n7: 1 cpu",
+			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", 1}},
+			Unmet: "4 cpu", ClosestNode: "n7: 1 cpu",
 		},
 		"needs 2, 1 placed; 1 node lacks cpu; least is lacking on n7: 1 cpu": {
-			Code: InsufficientResources, Needs: 2, Has: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}}, Nearest: "n7: 1 cpu",
+			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", 1}}, ClosestNode: "n7: 1 cpu",
 		},
 		"needs 1, 0 placed; 9 nodes: a, 8 nodes: b, 7 nodes: c, 6 nodes: d, 5 nodes: e, 4 nodes: f, and 5 nodes for other reasons": {
-			Code: NodesFiltered, Needs: 1, Causes: []Cause{
+			Code: NodesFiltered, Needs: 1, NodeReasons: []NodeReason{
 				{NodesFiltered, "a", 9}, {NodesFiltered, "b", 8}, {NodesFiltered, "c", 7}, {NodesFiltered, "d", 6},
 				{NodesFiltered, "e", 5}, {NodesFiltered, "f", 4}, {NodesFiltered, "g", 3}, {NodesFiltered, "h", 2},
 			},
 		},
 		"needs 1, 0 placed; 1 node lacks cpu": {
-			Code: InsufficientResources, Needs: 1, Causes: []Cause{{InsufficientResources, "cpu", 1}},
+			Code: InsufficientResources, Needs: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", 1}},
 		},
 		"needs 1, 0 placed; the cluster has no nodes": {
-			Code: NodesFiltered, Needs: 1, Causes: []Cause{{NodesFiltered, "the cluster has no nodes", 0}},
+			Code: NodesFiltered, Needs: 1, NodeReasons: []NodeReason{{NodesFiltered, "the cluster has no nodes", 0}},
 		},
 		"the queue is full": {Code: QueueLimit, Detail: "the queue is full"},
 	} {
@@ -65,14 +65,14 @@ func someRefusal(t *rapid.T) *Refusal {
 func TestTallyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		refusals := rapid.SliceOfN(rapid.Custom(someRefusal), 0, 20).Draw(t, "refusals")
-		var one, first, second Tally
+		var one, first, second NodeDiagnosis
 		counted, evictable := 0, false
 		for i, refusal := range refusals {
-			one.Count(refusal)
+			one.Add(refusal)
 			if i%2 == 0 {
-				first.Count(refusal)
+				first.Add(refusal)
 			} else {
-				second.Count(refusal)
+				second.Add(refusal)
 			}
 			if refusal != nil {
 				counted++
@@ -97,7 +97,7 @@ func TestTallyOrder(t *testing.T) {
 }
 
 // before is the order of causes, strict.
-func before(a, b Cause) bool {
+func before(a, b NodeReason) bool {
 	if a.Nodes != b.Nodes {
 		return a.Nodes > b.Nodes
 	}
@@ -106,12 +106,12 @@ func before(a, b Cause) bool {
 
 // TestTallyRefusal: a lack of room anywhere makes the job's refusal one about room; only then does a bigger cluster help.
 func TestTallyRefusal(t *testing.T) {
-	var tally Tally
-	tally.CountAll(&Refusal{Code: NodesFiltered, Detail: "taint"}, 5)
+	var tally NodeDiagnosis
+	tally.AddN(&Refusal{Code: NodesFiltered, Detail: "taint"}, 5)
 	if got := tally.Refusal(3, 1, "").Code; got != NodesFiltered {
 		t.Errorf("taints alone give %s", got)
 	}
-	tally.Count(&Refusal{Code: InsufficientResources, Detail: "cpu", Evictable: true})
+	tally.Add(&Refusal{Code: InsufficientResources, Detail: "cpu", Evictable: true})
 	refusal := tally.Refusal(3, 1, "worker")
 	if refusal.Code != InsufficientResources || !refusal.Evictable {
 		t.Errorf("with one node short of room: %+v", refusal)

@@ -11,8 +11,8 @@ import (
 
 // Reservation is room on nodes that is kept for a gang which has waited for long.
 type Reservation struct {
-	// Rooms are by name of the node.
-	Rooms []ReservedRoom
+	// Nodes are by name of the node.
+	Nodes []ReservedNode
 	// Since is when they were chosen, in whole seconds.
 	Since time.Time
 	// ExpectedStart is when the last of those who use the room is expected to end, in whole seconds; zero when that is not
@@ -22,8 +22,8 @@ type Reservation struct {
 	Object *v1alpha1.Reservation
 }
 
-// ReservedRoom is what is reserved on one node.
-type ReservedRoom struct {
+// ReservedNode is what is reserved on one node.
+type ReservedNode struct {
 	Node string
 	// Members is how many members the room is for, Request what they request together.
 	Members int32
@@ -39,22 +39,22 @@ func (r *Reservation) Until() int64 {
 }
 
 // Holds returns what is kept for the job by the reservation.
-func (r *Reservation) Holds(job *Job) []Hold {
-	var holds []Hold
-	for _, room := range r.Rooms {
-		holds = append(holds, Hold{
-			Job: job.Key, Priority: job.Priority, Node: room.Node, Request: room.Request, Until: r.Until(),
+func (r *Reservation) Holds(job *Job) []HeldCapacity {
+	var holds []HeldCapacity
+	for _, room := range r.Nodes {
+		holds = append(holds, HeldCapacity{
+			Job: job.Key, Priority: job.Priority, Node: room.Node, Request: room.Request, LentUntil: r.Until(),
 		})
 	}
 	return holds
 }
 
-// Nodes names the nodes, up to a few: "n1, n2 and 7 more".
-func (r *Reservation) Nodes() string {
+// NodeNames names the nodes, up to a few: "n1, n2 and 7 more".
+func (r *Reservation) NodeNames() string {
 	const few = 4
 	var names []string
-	for i := range r.Rooms {
-		names = append(names, r.Rooms[i].Node)
+	for i := range r.Nodes {
+		names = append(names, r.Nodes[i].Node)
 	}
 	if len(names) > few+1 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
@@ -62,9 +62,9 @@ func (r *Reservation) Nodes() string {
 	return strings.Join(names, ", ")
 }
 
-// When returns since when the room is reserved and what is expected: "since 2026-01-05T08:10:00Z, expected start
+// Describe returns since when the room is reserved and what is expected: "since 2026-01-05T08:10:00Z, expected start
 // 2026-01-05T08:30:00Z".
-func (r *Reservation) When() string {
+func (r *Reservation) Describe() string {
 	expected := "expected start unknown"
 	if !r.ExpectedStart.IsZero() {
 		expected = "expected start " + r.ExpectedStart.UTC().Format(time.RFC3339)
@@ -77,12 +77,12 @@ func (r *Reservation) Equal(other *Reservation) bool {
 	if r == nil || other == nil {
 		return r == other
 	}
-	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && SameRooms(r.Rooms, other.Rooms)
+	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && SameNodes(r.Nodes, other.Nodes)
 }
 
-// SameRooms tells whether two lists keep the same room for as many members.
-func SameRooms(a, b []ReservedRoom) bool {
-	return slices.EqualFunc(a, b, func(a, b ReservedRoom) bool {
+// SameNodes tells whether two lists keep the same room for as many members.
+func SameNodes(a, b []ReservedNode) bool {
+	return slices.EqualFunc(a, b, func(a, b ReservedNode) bool {
 		return a.Node == b.Node && a.Members == b.Members && a.Request.Equal(b.Request)
 	})
 }

@@ -15,33 +15,33 @@ func TestWhoMayUseReservedRoom(t *testing.T) {
 	owner := &Job{Key: JobKey{Name: "owner"}, Priority: 5}
 	at := time.Unix(100, 0)
 	for name, c := range map[string]struct {
-		viewer   Viewer
+		viewer   Viewpoint
 		expected time.Time
 		promised bool
 		free     bool
 	}{
-		"the owner":                      {Viewer{Job: owner.Key, Priority: 5}, at, false, true},
-		"of equal priority":              {Viewer{Priority: 5}, at, false, false},
-		"of lower priority":              {Viewer{Priority: 4}, at, false, false},
-		"of higher priority":             {Viewer{Priority: 6}, at, false, true},
-		"gone in time":                   {Viewer{Priority: 5, Gone: 100}, at, false, true},
-		"gone too late":                  {Viewer{Priority: 5, Gone: 101}, at, false, false},
-		"gone in time for nobody knows":  {Viewer{Priority: 5, Gone: 1}, time.Time{}, false, false},
-		"who only looks":                 {Viewer{Priority: 5, Gone: Onlooker}, at, false, true},
-		"who only looks, nobody knows":   {Viewer{Priority: 5, Gone: Onlooker}, time.Time{}, false, true},
-		"gone in time, but promised":     {Viewer{Priority: 5, Gone: 100}, at, true, false},
-		"who only looks at what another": {Viewer{Priority: 5, Gone: Onlooker}, at, true, false},
+		"the owner":                      {Viewpoint{Job: owner.Key, Priority: 5}, at, false, true},
+		"of equal priority":              {Viewpoint{Priority: 5}, at, false, false},
+		"of lower priority":              {Viewpoint{Priority: 4}, at, false, false},
+		"of higher priority":             {Viewpoint{Priority: 6}, at, false, true},
+		"gone in time":                   {Viewpoint{Priority: 5, EndsBefore: 100}, at, false, true},
+		"gone too late":                  {Viewpoint{Priority: 5, EndsBefore: 101}, at, false, false},
+		"gone in time for nobody knows":  {Viewpoint{Priority: 5, EndsBefore: 1}, time.Time{}, false, false},
+		"who only looks":                 {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, at, false, true},
+		"who only looks, nobody knows":   {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, time.Time{}, false, true},
+		"gone in time, but promised":     {Viewpoint{Priority: 5, EndsBefore: 100}, at, true, false},
+		"who only looks at what another": {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, at, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Snapshot{Dimensions: NewDimensions()}
 			s.SetNodes([]*Node{{Name: "n", Idle: Resources{4}, Allocatable: Resources{4}}})
-			s.See(c.viewer)
+			s.SetViewpoint(c.viewer)
 			if c.promised {
-				s.SetHolds([]Hold{{Job: owner.Key, Priority: 5, Node: "n", Pod: PodRef{UID: "p"}, Request: Resources{4}, Until: 100}})
+				s.SetHeld([]HeldCapacity{{Job: owner.Key, Priority: 5, Node: "n", Pod: PodRef{UID: "p"}, Request: Resources{4}, LentUntil: 100}})
 			} else {
-				s.Reserve(owner, &Reservation{Rooms: []ReservedRoom{{Node: "n", Request: Resources{4}}}, ExpectedStart: c.expected})
+				s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{4}}}, ExpectedStart: c.expected})
 			}
-			if free := s.Nodes[0].Lacking(Resources{4}, IdleRoom) < 0; free != c.free {
+			if free := s.Nodes[0].InsufficientResource(Resources{4}, Idle) < 0; free != c.free {
 				t.Errorf("the room is free: %t", free)
 			}
 		})
@@ -54,11 +54,11 @@ func TestEndsOfHolds(t *testing.T) {
 	fresh := func() *Snapshot {
 		s := &Snapshot{Dimensions: NewDimensions()}
 		s.SetNodes([]*Node{{Name: "n"}})
-		s.SetHolds([]Hold{
+		s.SetHeld([]HeldCapacity{
 			{Job: owner.Key, Node: "n", Pod: PodRef{UID: "p"}, Request: Resources{1}},
 			{Job: JobKey{Name: "q"}, Node: "n", Request: Resources{2}},
 		})
-		s.Reserve(owner, &Reservation{Rooms: []ReservedRoom{{Node: "n", Request: Resources{4}}}})
+		s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{4}}}})
 		return s
 	}
 	for name, c := range map[string]struct {
@@ -66,17 +66,17 @@ func TestEndsOfHolds(t *testing.T) {
 		kept int64
 	}{
 		"none":                 {func(*Snapshot) {}, 7},
-		"all of the job":       {func(s *Snapshot) { s.DropHolds(owner.Key) }, 2},
-		"what it was promised": {func(s *Snapshot) { s.DropPromised(owner.Key) }, 6},
+		"all of the job":       {func(s *Snapshot) { s.ReleaseHeld(owner.Key) }, 2},
+		"what it was promised": {func(s *Snapshot) { s.ReleaseNominated(owner.Key) }, 6},
 		"what is reserved":     {func(s *Snapshot) { s.Reserve(owner, &Reservation{}) }, 3},
 		"other room": {func(s *Snapshot) {
-			s.Reserve(owner, &Reservation{Rooms: []ReservedRoom{{Node: "n", Request: Resources{8}}}})
+			s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{8}}}})
 		}, 11},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fresh()
 			c.end(s)
-			if kept := s.Nodes[0].Kept.At(0); kept != c.kept {
+			if kept := s.Nodes[0].Reserved.At(0); kept != c.kept {
 				t.Errorf("%d is kept, want %d", kept, c.kept)
 			}
 			if err := s.Check(); err != nil {
@@ -102,13 +102,13 @@ func TestReservationInWords(t *testing.T) {
 	at := time.Date(2026, time.January, 5, 9, 10, 0, 0, time.FixedZone("east", 3600))
 	r := &Reservation{Since: at}
 	for i := range 5 {
-		r.Rooms = append(r.Rooms, ReservedRoom{Node: string(rune('a' + i))})
+		r.Nodes = append(r.Nodes, ReservedNode{Node: string(rune('a' + i))})
 	}
-	if got := r.Nodes() + " " + r.When(); got != "a, b, c, d, e since 2026-01-05T08:10:00Z, expected start unknown" {
+	if got := r.NodeNames() + " " + r.Describe(); got != "a, b, c, d, e since 2026-01-05T08:10:00Z, expected start unknown" {
 		t.Error(got)
 	}
-	r.Rooms, r.ExpectedStart = append(r.Rooms, ReservedRoom{Node: "f"}), at.Add(time.Minute)
-	if got := r.Nodes() + " " + r.When(); got != "a, b, c, d and 2 more since 2026-01-05T08:10:00Z, expected start 2026-01-05T08:11:00Z" {
+	r.Nodes, r.ExpectedStart = append(r.Nodes, ReservedNode{Node: "f"}), at.Add(time.Minute)
+	if got := r.NodeNames() + " " + r.Describe(); got != "a, b, c, d and 2 more since 2026-01-05T08:10:00Z, expected start 2026-01-05T08:11:00Z" {
 		t.Error(got)
 	}
 }

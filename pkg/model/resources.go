@@ -13,9 +13,9 @@ import (
 // PiB, or 10¹² cores. It leaves room to add up 8,192 such amounts in an int64.
 const MaxAmount int64 = 1 << 50
 
-// Elsewhere is the allocatable of a resource that the node does not report and that is counted elsewhere, device by device,
+// ProvidedByDRA is the allocatable of a resource that the node does not report and that is counted elsewhere, device by device,
 // since a DeviceClass provides it: there is always room, as far as the books are concerned. No node can report so much.
-const Elsewhere int64 = MaxAmount + 1
+const ProvidedByDRA int64 = MaxAmount + 1
 
 // The dimensions that every vector has, at these positions.
 const (
@@ -25,28 +25,28 @@ const (
 	Pods                    // count
 )
 
-// Dimensions gives every resource name a position in the Resources vectors of one scheduler. Positions are only ever
+// ResourceIndex gives every resource name a position in the Resources vectors of one scheduler. Positions are only ever
 // added, so a vector made earlier stays valid: what it lacks at the end is zero.
 //
 // It is not safe for concurrent use: the goroutine that owns the live state owns it.
-type Dimensions struct {
+type ResourceIndex struct {
 	names []corev1.ResourceName
 	index map[corev1.ResourceName]int
 }
 
 // NewDimensions returns the dimensions every cluster has: cpu, memory, ephemeral-storage and pods.
-func NewDimensions() *Dimensions {
-	d := &Dimensions{index: map[corev1.ResourceName]int{}}
+func NewDimensions() *ResourceIndex {
+	d := &ResourceIndex{index: map[corev1.ResourceName]int{}}
 	for _, name := range []corev1.ResourceName{
 		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods,
 	} {
-		d.Position(name)
+		d.Index(name)
 	}
 	return d
 }
 
-// Position returns the position of a resource and adds it when it is new.
-func (d *Dimensions) Position(name corev1.ResourceName) int {
+// Index returns the position of a resource and adds it when it is new.
+func (d *ResourceIndex) Index(name corev1.ResourceName) int {
 	if i, ok := d.index[name]; ok {
 		return i
 	}
@@ -57,30 +57,30 @@ func (d *Dimensions) Position(name corev1.ResourceName) int {
 }
 
 // Find returns the position of a resource, and whether it has one.
-func (d *Dimensions) Find(name corev1.ResourceName) (position int, ok bool) {
+func (d *ResourceIndex) Find(name corev1.ResourceName) (position int, ok bool) {
 	position, ok = d.index[name]
 	return position, ok
 }
 
 // Name returns the resource at a position, empty when there is none.
-func (d *Dimensions) Name(position int) corev1.ResourceName {
+func (d *ResourceIndex) Name(position int) corev1.ResourceName {
 	if position < 0 || position >= len(d.names) {
 		return ""
 	}
 	return d.names[position]
 }
 
-// Lacking is Node.Lacking for people: of several dimensions it names a device, by name, before the last of those that every
+// InsufficientResource is Node.Lacking for people: of several dimensions it names a device, by name, before the last of those that every
 // node has, since a missing device says more than a missing core. It does not depend on which resource was seen first.
-func (d *Dimensions) Lacking(node *Node, request Resources, room Room) int {
+func (d *ResourceIndex) InsufficientResource(node *Node, request Resources, room CapacityKind) int {
 	named := -1
 	for i := Pods + 1; i < len(request); i++ {
-		if node.lacks(request, i, room) && (named < 0 || d.Name(i) < d.Name(named)) {
+		if node.insufficient(request, i, room) && (named < 0 || d.Name(i) < d.Name(named)) {
 			named = i
 		}
 	}
 	for i := Pods; i >= 0 && named < 0; i-- {
-		if node.lacks(request, i, room) {
+		if node.insufficient(request, i, room) {
 			named = i
 		}
 	}
@@ -88,17 +88,17 @@ func (d *Dimensions) Lacking(node *Node, request Resources, room Room) int {
 }
 
 // Clone returns a copy that shares nothing with d, for another goroutine.
-func (d *Dimensions) Clone() *Dimensions {
-	return &Dimensions{names: slices.Clone(d.names), index: maps.Clone(d.index)}
+func (d *ResourceIndex) Clone() *ResourceIndex {
+	return &ResourceIndex{names: slices.Clone(d.names), index: maps.Clone(d.index)}
 }
 
 // Len returns the number of dimensions known by now.
-func (d *Dimensions) Len() int { return len(d.names) }
+func (d *ResourceIndex) Len() int { return len(d.names) }
 
 // Vector reads a resource list: CPU in thousandths of a core, everything else in whole units, rounded up. ok is false,
 // and bad names a resource, when an amount is negative or above MaxAmount; the vector then holds the amount cut to that
 // range, so that a pod that runs all the same fills its node instead of vanishing from the books.
-func (d *Dimensions) Vector(list corev1.ResourceList) (vector Resources, bad corev1.ResourceName, ok bool) {
+func (d *ResourceIndex) Vector(list corev1.ResourceList) (vector Resources, bad corev1.ResourceName, ok bool) {
 	names := make([]corev1.ResourceName, 0, len(list))
 	for name := range list {
 		names = append(names, name)
@@ -110,13 +110,13 @@ func (d *Dimensions) Vector(list corev1.ResourceList) (vector Resources, bad cor
 		if !counted {
 			bad, ok = name, false
 		}
-		vector.Set(d.Position(name), amount)
+		vector.Set(d.Index(name), amount)
 	}
 	return vector, bad, ok
 }
 
 // List writes a vector down as Vector reads it; what is zero is left out.
-func (d *Dimensions) List(vector Resources) corev1.ResourceList {
+func (d *ResourceIndex) List(vector Resources) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for i, amount := range vector {
 		name := d.Name(i)

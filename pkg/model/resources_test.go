@@ -42,7 +42,7 @@ func TestVectorReadsAmounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := NewDimensions()
 			vector, bad, ok := d.Vector(corev1.ResourceList{c.resource: resource.MustParse(c.quantity)})
-			if got := vector.At(d.Position(c.resource)); got != c.want {
+			if got := vector.At(d.Index(c.resource)); got != c.want {
 				t.Errorf("amount is %d, want %d", got, c.want)
 			}
 			if ok == c.bad || (bad != "") != c.bad {
@@ -79,7 +79,7 @@ func TestDimensionsOnlyGrow(t *testing.T) {
 			corev1.ResourceEphemeralStorage: EphemeralStorage, corev1.ResourcePods: Pods,
 		}
 		for _, name := range rapid.SliceOf(rapid.StringMatching(`[a-c]{1,2}`)).Draw(t, "names") {
-			position := d.Position(corev1.ResourceName(name))
+			position := d.Index(corev1.ResourceName(name))
 			if before, ok := known[corev1.ResourceName(name)]; ok && before != position {
 				t.Fatalf("%s moved from %d to %d", name, before, position)
 			}

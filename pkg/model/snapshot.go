@@ -19,31 +19,31 @@ type Snapshot struct {
 	// Version differs between two snapshots of one live state if anything does but the time, Held, Avoided, Faulty and
 	// Spared. Zero is unknown.
 	Version    uint64
-	Dimensions *Dimensions
+	Dimensions *ResourceIndex
 	// Nodes are sorted by name; SetNodes replaces them.
 	Nodes []*Node
 	// Jobs are sorted by key.
 	Jobs []*Job
-	// Held says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
-	Held map[JobKey]*Refusal
-	// Avoided says on which nodes, by name, members of a job are not placed for now if there are others, and why: a bind to them
+	// JobBackoff says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
+	JobBackoff map[JobKey]*Refusal
+	// NodeBackoff says on which nodes, by name, members of a job are not placed for now if there are others, and why: a bind to them
 	// has failed. Nil avoids none.
-	Avoided map[JobKey]map[string]*Refusal
-	// Faulty are pods to which the API server has lately refused a bind, and why: of a job that can do without them, others are
+	NodeBackoff map[JobKey]map[string]*Refusal
+	// BindBackoff are pods to which the API server has lately refused a bind, and why: of a job that can do without them, others are
 	// placed first. Nil is none.
-	Faulty map[types.UID]*Refusal
-	// Spared are pods that the API server has lately refused to evict, and why. Nil spares none.
-	Spared map[types.UID]*Refusal
+	BindBackoff map[types.UID]*Refusal
+	// EvictionBackoff are pods that the API server has lately refused to evict, and why. Nil spares none.
+	EvictionBackoff map[types.UID]*Refusal
 	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
 	Budgets []Budget
 	// Journal tells what has changed.
-	Journal Journal
+	Journal ChangeLog
 
 	// holds are sorted; kept has the node on whose books each of them stands for the viewer, nil when it does not. They were
 	// set for that layout of nodes.
-	holds   []Hold
+	holds   []HeldCapacity
 	kept    []*Node
-	viewer  Viewer
+	viewer  Viewpoint
 	holdsOf uint64
 	// ahead tells that pods which are about to leave are not to be seen.
 	ahead bool
@@ -52,8 +52,10 @@ type Snapshot struct {
 	moved map[*Task]struct{}
 }
 
-// Passing tells whether jobs are held, nodes avoided, or pods put last or spared, which time alone will end.
-func (s *Snapshot) Passing() bool { return len(s.Held)+len(s.Avoided)+len(s.Faulty)+len(s.Spared) > 0 }
+// HasBackoff tells whether jobs are held, nodes avoided, or pods put last or spared, which time alone will end.
+func (s *Snapshot) HasBackoff() bool {
+	return len(s.JobBackoff)+len(s.NodeBackoff)+len(s.BindBackoff)+len(s.EvictionBackoff) > 0
+}
 
 // Node returns the node of that name, nil when there is none.
 func (s *Snapshot) Node(name string) *Node {
@@ -86,7 +88,7 @@ func (s *Snapshot) SetNodes(nodes []*Node) {
 // Reset empties the snapshot of nodes and jobs, for the live state to fill it anew; never within a session. Who follows the journal looks
 // at everything anew.
 func (s *Snapshot) Reset() {
-	journal := Journal{
+	journal := ChangeLog{
 		layout: s.Journal.layout + 1, labels: s.Journal.labels + 1, serial: s.Journal.serial, altered: s.Journal.serial,
 		revisions: s.Journal.revisions,
 	}
@@ -94,8 +96,8 @@ func (s *Snapshot) Reset() {
 	*s = Snapshot{Now: s.Now, Version: s.Version + 1, Dimensions: s.Dimensions, Journal: journal}
 }
 
-// Number makes sure that the nodes are numbered, also those of a snapshot that was put together by hand.
-func (s *Snapshot) Number() {
+// AssignIndexes makes sure that the nodes are numbered, also those of a snapshot that was put together by hand.
+func (s *Snapshot) AssignIndexes() {
 	if s.Journal.layout == 0 {
 		s.SetNodes(s.Nodes)
 	}
@@ -108,11 +110,11 @@ func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 // its own inverse. Books and journal follow.
 //
 // Invariant: Move(t, Move(t, p)) leaves every byte as it was.
-func (s *Snapshot) Move(task *Task, to Position) (from Position) {
-	from = task.Position
-	last := s.lift(task)
-	task.Position = to
-	s.put(task, last)
+func (s *Snapshot) Move(task *Task, to Placement) (from Placement) {
+	from = task.Placement
+	last := s.detach(task)
+	task.Placement = to
+	s.attach(task, last)
 	if s.moved == nil {
 		s.moved = map[*Task]struct{}{}
 	}
@@ -120,17 +122,17 @@ func (s *Snapshot) Move(task *Task, to Position) (from Position) {
 	return from
 }
 
-// Enlarge makes a node offer so much more, or less where an amount is negative, as if its idle room were larger. It is for who
+// AddCapacity makes a node offer so much more, or less where an amount is negative, as if its idle room were larger. It is for who
 // supposes something within a session, and takes it back before anything is decided.
-func (s *Snapshot) Enlarge(node *Node, by Resources) {
+func (s *Snapshot) AddCapacity(node *Node, by Resources) {
 	node.Allocatable.Add(by)
 	node.Idle.Add(by)
 	s.Journal.add(Change{Node: node, Room: true})
 }
 
-// TakeMoved returns the tasks that were moved since the last call, back or not, in no order. The live state asks for
+// TakeTouched returns the tasks that were moved since the last call, back or not, in no order. The live state asks for
 // them, to overwrite what a session left.
-func (s *Snapshot) TakeMoved() []*Task {
+func (s *Snapshot) TakeTouched() []*Task {
 	if len(s.moved) == 0 {
 		return nil
 	}
@@ -142,27 +144,27 @@ func (s *Snapshot) TakeMoved() []*Task {
 // Update changes any field of a task, for the live state when it brings the snapshot up to date; never within a session.
 // Books and journal follow.
 func (s *Snapshot) Update(task *Task, change func(*Task)) {
-	last := s.lift(task)
+	last := s.detach(task)
 	change(task)
-	s.put(task, last)
+	s.attach(task, last)
 }
 
-// lift takes a task off its node, which it returns; nil when it is on none.
-func (s *Snapshot) lift(task *Task) *Node {
-	if !task.Status.OnNode() {
+// detach takes a task off its node, which it returns; nil when it is on none.
+func (s *Snapshot) detach(task *Task) *Node {
+	if !task.Status.HasNode() {
 		return nil
 	}
 	node := s.Node(task.Node)
 	if node != nil && node.Remove(task) {
-		s.Journal.add(Change{Node: node, Pod: task.Pod, Leaves: task.Leaves(), OfJob: task.Job != JobKey{}})
+		s.Journal.add(Change{Node: node, Pod: task.Pod, Terminating: task.ReleasesResources(), OfJob: task.Job != JobKey{}})
 	}
 	return node
 }
 
-// put takes a task onto its node. last is the one it was on, nil for none: most tasks stay where they are, and looking for a node by
+// attach takes a task onto its node. last is the one it was on, nil for none: most tasks stay where they are, and looking for a node by
 // name costs more than to compare one.
-func (s *Snapshot) put(task *Task, last *Node) {
-	if !task.Status.OnNode() {
+func (s *Snapshot) attach(task *Task, last *Node) {
+	if !task.Status.HasNode() {
 		return
 	}
 	node := last
@@ -172,15 +174,15 @@ func (s *Snapshot) put(task *Task, last *Node) {
 	if node == nil || !node.Place(task) {
 		return
 	}
-	s.Journal.add(Change{Node: node, Pod: task.Pod, Came: true, Leaves: task.Leaves(), OfJob: task.Job != JobKey{}})
+	s.Journal.add(Change{Node: node, Pod: task.Pod, Added: true, Terminating: task.ReleasesResources(), OfJob: task.Job != JobKey{}})
 }
 
-// LookAhead says whether those who ask what runs on nodes see it without the pods that are about to leave, as it will be when
+// ExcludeTerminating says whether those who ask what runs on nodes see it without the pods that are about to leave, as it will be when
 // promises on future room are kept, or as it is. Books show both at any time. It costs nothing to say.
-func (s *Snapshot) LookAhead(ahead bool) { s.ahead = ahead }
+func (s *Snapshot) ExcludeTerminating(ahead bool) { s.ahead = ahead }
 
-// LooksAhead tells what LookAhead last said.
-func (s *Snapshot) LooksAhead() bool { return s.ahead }
+// ExcludesTerminating tells what ExcludeTerminating last said.
+func (s *Snapshot) ExcludesTerminating() bool { return s.ahead }
 
 // Check returns an error when the books of a node do not add up to its tasks. Verify mode calls it after every statement.
 func (s *Snapshot) Check() error {
@@ -197,8 +199,8 @@ func (s *Snapshot) Check() error {
 		if err := node.checkIsolated(s.Dimensions); err != nil {
 			return err
 		}
-		if !node.Kept.Equal(kept[node]) {
-			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.Kept, kept[node])
+		if !node.Reserved.Equal(kept[node]) {
+			return fmt.Errorf("node %s: kept is %v, its holds sum up to %v", node.Name, node.Reserved, kept[node])
 		}
 	}
 	return nil
@@ -207,19 +209,19 @@ func (s *Snapshot) Check() error {
 func (n *Node) check() error {
 	fresh := Node{Idle: n.Allocatable.Clone()}
 	for _, task := range n.Tasks {
-		if task.Node != n.Name || !task.Status.OnNode() {
+		if task.Node != n.Name || !task.Status.HasNode() {
 			return fmt.Errorf("node %s: lists pod %s, which is %s on %q", n.Name, task, task.Status, task.Node)
 		}
 		fresh.Place(task)
 	}
-	if n.Supposed != fresh.Supposed {
-		return fmt.Errorf("node %s: supposed is %v, its pods sum up to %v", n.Name, n.Supposed, fresh.Supposed)
+	if n.NonZeroRequested != fresh.NonZeroRequested {
+		return fmt.Errorf("node %s: supposed is %v, its pods sum up to %v", n.Name, n.NonZeroRequested, fresh.NonZeroRequested)
 	}
 	for _, book := range []struct {
 		name       string
 		kept, sums Resources
 	}{
-		{"idle", n.Idle, fresh.Idle}, {"releasing", n.Releasing, fresh.Releasing}, {"promised", n.Promised, fresh.Promised},
+		{"idle", n.Idle, fresh.Idle}, {"releasing", n.Releasing, fresh.Releasing}, {"promised", n.Pipelined, fresh.Pipelined},
 	} {
 		if !book.kept.Equal(book.sums) {
 			return fmt.Errorf("node %s: %s is %v, its pods leave %v", n.Name, book.name, book.kept, book.sums)

@@ -32,8 +32,8 @@ type Status int8
 // The statuses.
 const (
 	Pending Status = iota
-	Promised
-	Placed
+	Pipelined
+	Allocated
 	Binding
 	Bound
 	Running
@@ -54,15 +54,15 @@ func (s Status) String() string {
 	return statusNames[s]
 }
 
-// HoldsRoom tells whether a task of this status takes room on its node now.
-func (s Status) HoldsRoom() bool { return s >= Placed && s <= Releasing }
+// Occupies tells whether a task of this status takes room on its node now.
+func (s Status) Occupies() bool { return s >= Allocated && s <= Releasing }
 
-// OnNode tells whether a task of this status belongs to a node, now or soon.
-func (s Status) OnNode() bool { return s >= Promised && s <= Releasing }
+// HasNode tells whether a task of this status belongs to a node, now or soon.
+func (s Status) HasNode() bool { return s >= Pipelined && s <= Releasing }
 
-// Counts tells whether a task of this status counts towards its gang's minimum: it has room, or it has done its work.
-func (s Status) Counts() bool {
-	return s == Placed || s == Binding || s == Bound || s == Running || s == Succeeded
+// CountsTowardMinimum tells whether a task of this status counts towards its gang's minimum: it has room, or it has done its work.
+func (s Status) CountsTowardMinimum() bool {
+	return s == Allocated || s == Binding || s == Bound || s == Running || s == Succeeded
 }
 
 // PodRef names one incarnation of a pod.
@@ -79,13 +79,13 @@ func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
 // selectors, tolerations, images. Two tasks have equal shapes exactly when that is equal: the key is compared in full.
 type Shape = unique.Handle[string]
 
-// Supposed is what scores count on top of a request, at the positions CPU and Memory: kube-scheduler takes a container that
+// NonZeroDefaults is what scores count on top of a request, at the positions CPU and Memory: kube-scheduler takes a container that
 // does not say how much of one it wants to use a little all the same, so that such pods do not pile up on one node. It takes
 // no room.
-type Supposed [Memory + 1]int64
+type NonZeroDefaults [Memory + 1]int64
 
-// Position is where a task is: its status and, when the status has one, its node.
-type Position struct {
+// Placement is where a task is: its status and, when the status has one, its node.
+type Placement struct {
 	Status Status
 	// Node is the node's name; empty when the status has none.
 	Node string
@@ -97,7 +97,7 @@ type Position struct {
 // CPUs a task holds before it places it, and takes them back after it has undone that.
 type Task struct {
 	PodRef
-	Position
+	Placement
 
 	// Job is the key of the job the task belongs to; the zero key for a pod of another scheduler.
 	Job JobKey
@@ -106,30 +106,30 @@ type Task struct {
 	Priority int32
 	// MinMember is how many members its group needs, as far as this one says, while no PodGroup says so; zero when it says nothing.
 	MinMember int32
-	// Begun tells that a container of the pod runs, or has done its work.
-	Begun   bool
+	// Started tells that a container of the pod runs, or has done its work.
+	Started bool
 	Created time.Time
 	// Request is what the task takes on a node.
 	Request Resources
-	// ByClass tells that some of it may be devices that a DeviceClass provides, where a node does not report them itself.
-	ByClass bool
-	// Supposed is what scores count on top of it.
-	Supposed Supposed
+	// MayUseDeviceClass tells that some of it may be devices that a DeviceClass provides, where a node does not report them itself.
+	MayUseDeviceClass bool
+	// NonZeroDefaults is what scores count on top of it.
+	NonZeroDefaults NonZeroDefaults
 	// Shape is the placement question of the task.
 	Shape Shape
 	// Pod is the stripped pod, never changed; terminal pods keep only their metadata and phase.
 	Pod *corev1.Pod
-	// Gated tells that the pod carries scheduling gates.
-	Gated bool
-	// Stuck tells that a Releasing task has outlived its grace: its room is neither idle nor about to be.
-	Stuck bool
+	// SchedulingGated tells that the pod carries scheduling gates.
+	SchedulingGated bool
+	// TerminationOverdue tells that a Releasing task has outlived its grace: its room is neither idle nor about to be.
+	TerminationOverdue bool
 	// Nominated is the node on which room was promised to the task in an earlier cycle, for which others were evicted; empty
 	// when there is none.
 	Nominated string
 	// Isolated are the isolated CPUs that the task holds on its node, never changed; nil when it holds none.
 	Isolated *isolated.Assignment
-	// Refused says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
-	Refused *Refusal
+	// Invalid says why the task alone cannot be scheduled, whatever the cluster; nil when it can.
+	Invalid *Refusal
 }
 
 // IsBound reports whether the API server has the task on a node, or done: an assumed bind does not count.
@@ -138,17 +138,19 @@ func (t *Task) IsBound() bool {
 }
 
 // Exists reports whether the task counts towards the minimum, or would if it had a node.
-func (t *Task) Exists() bool { return t.Status.Counts() || t.Status == Pending && !t.Gated }
+func (t *Task) Exists() bool {
+	return t.Status.CountsTowardMinimum() || t.Status == Pending && !t.SchedulingGated
+}
 
-// Leaves tells whether the task's room is being released and can be counted on.
-func (t *Task) Leaves() bool { return t.Status == Releasing && !t.Stuck }
+// ReleasesResources tells whether the task's room is being released and can be counted on.
+func (t *Task) ReleasesResources() bool { return t.Status == Releasing && !t.TerminationOverdue }
 
 // systemCritical is the lowest priority of Kubernetes' own classes, system-cluster-critical and system-node-critical
 // (scheduling.SystemCriticalPriority in k8s.io/kubernetes).
 const systemCritical = 2_000_000_000
 
-// OfTheSystem tells whether nobody may ever end the task, whatever for: it is in the system's own namespace, or critical to it.
-func (t *Task) OfTheSystem() bool {
+// IsSystemCritical tells whether nobody may ever end the task, whatever for: it is in the system's own namespace, or critical to it.
+func (t *Task) IsSystemCritical() bool {
 	return t.Namespace == metav1.NamespaceSystem || t.Priority >= systemCritical
 }
 

@@ -7,7 +7,7 @@ import corev1 "k8s.io/api/core/v1"
 // node enters it or changes; not inside a session.
 type RequestTranslator interface {
 	// TranslateRequest changes the request in place; a refusal holds the task alone.
-	TranslateRequest(dimensions *Dimensions, pod *corev1.Pod, request *Resources) *Refusal
+	TranslateRequest(dimensions *ResourceIndex, pod *corev1.Pod, request *Resources) *Refusal
 	// TranslateCapacity changes the allocatable in place; a refusal keeps every task off the node.
-	TranslateCapacity(dimensions *Dimensions, node *corev1.Node, allocatable *Resources) *Refusal
+	TranslateCapacity(dimensions *ResourceIndex, node *corev1.Node, allocatable *Resources) *Refusal
 }

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Words writes a vector for people, devices first: "8 nvidia.com/gpu, 4 cpu and 2Gi memory". What is zero is left out.
-func (d *Dimensions) Words(vector Resources) string {
+// Format writes a vector for people, devices first: "8 nvidia.com/gpu, 4 cpu and 2Gi memory". What is zero is left out.
+func (d *ResourceIndex) Format(vector Resources) string {
 	var devices, words []string
 	for name, amount := range d.List(vector) {
-		if !native(name) {
+		if !nativeResource(name) {
 			devices = append(devices, string(name)+" "+amount.String())
 		}
 	}
@@ -34,7 +34,7 @@ func (d *Dimensions) Words(vector Resources) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-func native(name corev1.ResourceName) bool {
+func nativeResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods:
 		return true
@@ -42,18 +42,18 @@ func native(name corev1.ResourceName) bool {
 	return false
 }
 
-// Names lists objects of one kind for users of a namespace, up to a few: those of theirs by name, and how many others there are, since
+// NameList lists objects of one kind for users of a namespace, up to a few: those of theirs by name, and how many others there are, since
 // names of other namespaces are not theirs to know. The zero Names is empty and ready.
-type Names struct {
-	// Kind is what is listed, in the singular: "pod". Reader is the namespace of whoever reads it.
-	Kind, Reader string
+type NameList struct {
+	// Noun is what is listed, in the singular: "pod". Reader is the namespace of whoever reads it.
+	Noun, Reader string
 
 	own     []string
 	foreign int
 }
 
 // Add adds an object, which is written as the text if it is of the reader's namespace.
-func (n *Names) Add(namespace, text string) {
+func (n *NameList) Add(namespace, text string) {
 	if namespace == n.Reader {
 		n.own = append(n.own, text)
 	} else {
@@ -62,7 +62,7 @@ func (n *Names) Add(namespace, text string) {
 }
 
 // String returns "ns/a, ns/b, ns/c, 4 more and 1 pod of another namespace", and nothing when nothing was added.
-func (n *Names) String() string {
+func (n *NameList) String() string {
 	const few = 3
 	words := n.own
 	if more := len(n.own) - few; more > 0 {
@@ -77,9 +77,9 @@ func (n *Names) String() string {
 	case 0:
 		return named
 	case 1:
-		others = "1 " + n.Kind + " of another namespace"
+		others = "1 " + n.Noun + " of another namespace"
 	default:
-		others = fmt.Sprintf("%d %ss of other namespaces", n.foreign, n.Kind)
+		others = fmt.Sprintf("%d %ss of other namespaces", n.foreign, n.Noun)
 	}
 	if named == "" {
 		return others

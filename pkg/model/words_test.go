@@ -4,19 +4,19 @@ import "testing"
 
 func TestWordsOfAmounts(t *testing.T) {
 	d := NewDimensions()
-	gpu, tpu := d.Position("nvidia.com/gpu"), d.Position("acme.com/tpu")
+	gpu, tpu := d.Index("nvidia.com/gpu"), d.Index("acme.com/tpu")
 	var vector Resources
-	if got := d.Words(vector); got != "" {
+	if got := d.Format(vector); got != "" {
 		t.Errorf("nothing is %q", got)
 	}
 	vector.Set(CPU, 1500)
-	if got := d.Words(vector); got != "1500m cpu" {
+	if got := d.Format(vector); got != "1500m cpu" {
 		t.Errorf("got %q", got)
 	}
 	vector.Set(Memory, 2<<30)
 	vector.Set(gpu, 8)
 	vector.Set(tpu, 1)
-	if got := d.Words(vector); got != "1 acme.com/tpu, 8 nvidia.com/gpu, 1500m cpu and 2Gi memory" {
+	if got := d.Format(vector); got != "1 acme.com/tpu, 8 nvidia.com/gpu, 1500m cpu and 2Gi memory" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -34,7 +34,7 @@ func TestNamesOfOtherNamespacesAreNotNamed(t *testing.T) {
 		"a and 1 pod of another namespace":    {"own", "two"},
 		"b, c and 2 pods of other namespaces": {"two", "own", "own", "three"},
 	} {
-		names := Names{Kind: "pod", Reader: "own"}
+		names := NameList{Noun: "pod", Reader: "own"}
 		for i, space := range spaces {
 			names.Add(space, string(rune('a'+i)))
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/extender"
@@ -13,7 +14,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Kube is what the plugins together need of kube-scheduler's own.
@@ -25,22 +25,22 @@ type Kube interface {
 
 // BuiltIn returns every plugin a configuration may name. A nil factory stands for arguments that are no good. What is counted
 // by topology is counted once for all of them, also for those of a later configuration.
-func BuiltIn(kube Kube) []framework.PluginMaker {
+func BuiltIn(kube Kube) []framework.PluginRegistration {
 	index := topology.New(kube)
-	return []framework.PluginMaker{
-		{Name: priority.Name, Summary: priority.Summary, Make: plain(priority.New)},
-		{Name: gang.Name, Summary: gang.Summary, Make: plain(gang.New)},
-		{Name: conformance.Name, Summary: conformance.Summary, Make: plain(conformance.New)},
+	return []framework.PluginRegistration{
+		{Name: priority.Name, Summary: priority.Summary, New: plain(priority.New)},
+		{Name: gang.Name, Summary: gang.Summary, New: plain(gang.New)},
+		{Name: conformance.Name, Summary: conformance.Summary, New: plain(conformance.New)},
 		{
 			Name: predicates.Name, Summary: predicates.Summary, Arguments: predicates.Arguments(),
-			Make: func(arguments *config.Reader) (framework.Factory, error) {
+			New: func(arguments *config.Reader) (framework.Factory, error) {
 				predicates.Arguments().Read(arguments)
 				return predicates.New(kube, index)
 			},
 		},
 		{
 			Name: nodeorder.Name, Summary: nodeorder.Summary, Arguments: nodeorder.Arguments(),
-			Make: func(arguments *config.Reader) (framework.Factory, error) {
+			New: func(arguments *config.Reader) (framework.Factory, error) {
 				factory, err := nodeorder.New(kube, index, nodeorder.ReadWeights(arguments))
 				if errors.Is(err, nodeorder.ErrRestart) {
 					nodeorder.RefuseUntilRestart(arguments)
@@ -51,13 +51,13 @@ func BuiltIn(kube Kube) []framework.PluginMaker {
 		},
 		{
 			Name: isolcpu.Name, Summary: isolcpu.Summary, Arguments: isolcpu.Arguments(),
-			Make: func(arguments *config.Reader) (framework.Factory, error) {
+			New: func(arguments *config.Reader) (framework.Factory, error) {
 				return isolcpu.New(isolcpu.ReadOptions(arguments)), nil
 			},
 		},
 		{
 			Name: extender.Name, Summary: extender.Summary, Arguments: extender.Arguments(),
-			Make: func(arguments *config.Reader) (framework.Factory, error) {
+			New: func(arguments *config.Reader) (framework.Factory, error) {
 				return extender.New(extender.ReadArguments(arguments))
 			},
 		},

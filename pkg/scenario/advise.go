@@ -6,24 +6,24 @@ import (
 	"slices"
 	"strings"
 
+	placing "github.com/tutti-sched/tutti/internal/placement"
+	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/remedy"
-	placing "github.com/tutti-sched/tutti/pkg/start"
 )
 
 // advise writes what would let each job start that the last cycle has refused.
-func (s *stage) advise() string {
+func (s *environment) advise() string {
 	var b strings.Builder
-	s.eachAdvice(remedy.DefaultBudget, func(job *model.Job, advice remedy.Advice) {
+	s.eachAdvice(suggest.DefaultBudget, func(job *model.Job, advice suggest.Suggestions) {
 		if len(advice) > 0 {
 			fmt.Fprintf(&b, "advice: %s: %s\n", jobName(job.Key), advice)
 		}
 	})
 	for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {
 		if s.refusals[key].Code == model.GroupNotFound {
-			words, _ := remedy.Name(s.state.Snapshot(s.world.now), key)
+			words, _ := suggest.Name(s.state.Snapshot(s.world.now), key)
 			fmt.Fprintf(&b, "advice: %s: %s\n", jobName(key), words)
 		}
 	}
@@ -31,20 +31,20 @@ func (s *stage) advise() string {
 }
 
 // eachAdvice asks for advice about each job that the last cycle has refused, within a budget for each.
-func (s *stage) eachAdvice(budget int, tell func(*model.Job, remedy.Advice)) {
+func (s *environment) eachAdvice(budget int, tell func(*model.Job, suggest.Suggestions)) {
 	snapshot := s.state.Snapshot(s.world.now)
-	snapshot.Budgets, snapshot.Spared = s.world.allBudgets(), s.spared
-	options := remedy.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.Largest(snapshot)}
-	remedy.Ask(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
+	snapshot.Budgets, snapshot.EvictionBackoff = s.world.allBudgets(), s.spared
+	options := suggest.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.MaxAllocatable(snapshot)}
+	suggest.OpenSession(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
 		for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {
 			if job := snapshot.Job(key); job != nil {
-				advice, _ := remedy.Find(session, job, s.refusals[key], options)
+				advice, _ := suggest.Suggest(session, job, s.refusals[key], options)
 				tell(job, advice)
 			}
 		}
 	})
 }
 
-func (s *stage) preempts() bool {
+func (s *environment) preempts() bool {
 	return slices.ContainsFunc(s.profile.Actions, func(action framework.Action) bool { return action.Name() == preempt.Name })
 }

@@ -24,14 +24,14 @@ func (f *fight) thrifty() []byte {
 }
 
 // goOn plays a cycle, and no other one on the same snapshot: searches that were cut short go on where they stopped.
-func (s *stage) goOn(t rapid.TB) *outcome {
+func (s *environment) goOn(t rapid.TB) *outcome {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
 	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
 	s.cycles++
 	s.refusals = o.refusals
-	if err := s.takeAll(o); err != nil {
+	if err := s.applyDecisions(o); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -49,7 +49,7 @@ func (o *outcome) cut() bool {
 
 // holdPatience: who has paid for room does not lose it because the budget came to its end, but to an equal who has paid, too, or, where
 // it was promised other room a moment ago, to somebody above it.
-func (s *stage) holdPatience(t *rapid.T, o *outcome) {
+func (s *environment) holdPatience(t *rapid.T, o *outcome) {
 	for _, d := range o.decisions {
 		refusal := o.refusals[d.Job]
 		if len(d.Binds) > 0 || refusal == nil || !strings.Contains(refusal.String(), "in the next cycle") {
@@ -59,7 +59,7 @@ func (s *stage) holdPatience(t *rapid.T, o *outcome) {
 			job := s.jobOf(pod)
 			return pod.Status.NominatedNodeName != "" && job != d.Job && s.priorityOfJob(job) == s.priorityOfJob(d.Job)
 		})
-		for _, promise := range d.Promises {
+		for _, promise := range d.Nominations {
 			if promise.Node == "" && len(equals) == 0 && !decided(o, d.Job) {
 				t.Fatalf("%s gives its room back, and is still to be looked for:\n%s", d.Job, o)
 			}
@@ -108,7 +108,7 @@ func TestPreemptionOnALittleBudget(t *testing.T) {
 			if i > long {
 				t.Fatalf("still busy after %d cycles:\n%s", long, o)
 			}
-			if err := f.stage.befall("leave", nil, nil); err != nil {
+			if err := f.stage.applyEvents("leave", nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

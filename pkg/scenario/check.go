@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 )
 
 // check holds the outcome of a cycle to the invariants that can be seen from outside, counted from the objects alone and
 // not from the scheduler's books.
-func (s *stage) check(o *outcome) error {
+func (s *environment) check(o *outcome) error {
 	for _, decision := range o.decisions {
 		if len(decision.Binds) == 0 {
 			continue
@@ -62,8 +62,8 @@ func (o *outcome) bound() map[string]map[types.UID]bool {
 }
 
 // checkMinimum is invariant I1: with the decision's binds, enough members have a node or have done their work.
-func (s *stage) checkMinimum(decision model.Decision) error {
-	if decision.Job.Single || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
+func (s *environment) checkMinimum(decision model.Decision) error {
+	if decision.Job.IsPod || !bytes.Contains(s.configuration, []byte("name: "+gang.Name)) {
 		return nil
 	}
 	group := s.groupOfJob(decision.Job)
@@ -95,7 +95,7 @@ func (s *stage) checkMinimum(decision model.Decision) error {
 
 // lacksMembers reports whether fewer members exist than the job's minima ask for, although it was whole and has a member on a node:
 // its replacements are placed all the same.
-func (s *stage) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) bool {
+func (s *environment) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) bool {
 	whole, left, all, roles := groups.Whole(group), false, 0, map[string]int{}
 	for _, pod := range s.world.pods {
 		waits := pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil && len(pod.Spec.SchedulingGates) == 0
@@ -105,7 +105,7 @@ func (s *stage) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) bool {
 		all++
 		roles[pod.Labels[v1alpha1.LabelRole]]++
 		left = left || pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded
-		whole = whole || job.Implicit && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+		whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 	}
 	lacks := func(role v1alpha1.Role) bool { return roles[role.Name] < int(role.MinMember) }
 	return whole && left && (all < int(group.Spec.MinMember) || slices.ContainsFunc(group.Spec.Roles, lacks))
@@ -118,7 +118,7 @@ func groupOf(pod *corev1.Pod) string {
 	return pod.Annotations[v1alpha1.AnnotationKubeBatchGroup]
 }
 
-func (s *stage) hasPlace(pod *corev1.Pod) bool {
+func (s *environment) hasPlace(pod *corev1.Pod) bool {
 	switch {
 	case pod.Status.Phase == corev1.PodFailed:
 		return false
@@ -128,7 +128,7 @@ func (s *stage) hasPlace(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && s.nodeOf(pod) != ""
 }
 
-func (s *stage) nodeOf(pod *corev1.Pod) string {
+func (s *environment) nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
 	}
@@ -137,7 +137,7 @@ func (s *stage) nodeOf(pod *corev1.Pod) string {
 
 // checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for, container by
 // container, is no more than it offers, if it offers any or no device class does in its place. A resource that the new pods do not ask for may have been overdrawn before.
-func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
+func (s *environment) checkRoom(name string, fresh map[types.UID]bool) error {
 	asked, wanted := corev1.ResourceList{}, corev1.ResourceList{}
 	pods := int64(0)
 	for _, pod := range s.world.pods {
@@ -171,7 +171,7 @@ func (s *stage) checkRoom(name string, fresh map[types.UID]bool) error {
 	return nil
 }
 
-func (s *stage) byClass(name corev1.ResourceName) bool {
+func (s *environment) byClass(name corev1.ResourceName) bool {
 	return slices.ContainsFunc(s.objects, func(object runtime.Object) bool {
 		class, ok := object.(*resourceapi.DeviceClass)
 		return ok && (string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name ||
@@ -180,7 +180,7 @@ func (s *stage) byClass(name corev1.ResourceName) bool {
 }
 
 // checkWaiting is invariant I7: whoever could be bound and is not, is told why.
-func (s *stage) checkWaiting(o *outcome) error {
+func (s *environment) checkWaiting(o *outcome) error {
 	for _, pod := range s.world.pods {
 		waits := pod.Spec.SchedulerName == "tutti" && pod.Status.Phase == corev1.PodPending &&
 			pod.DeletionTimestamp == nil && s.nodeOf(pod) == ""

@@ -36,7 +36,7 @@ func decide(job model.JobKey, binds ...string) model.Decision {
 
 // TestPlayerSeesBrokenInvariants gives the player decisions that no scheduler should make.
 func TestPlayerSeesBrokenInvariants(t *testing.T) {
-	single := model.JobKey{Namespace: "default", Name: "big", Single: true}
+	single := model.JobKey{Namespace: "default", Name: "big", IsPod: true}
 	why := &model.Refusal{Code: model.InsufficientResources}
 	for want, c := range map[string]struct {
 		decisions []model.Decision
@@ -63,7 +63,7 @@ func TestPlayerSeesBrokenInvariants(t *testing.T) {
 				o.refusals[job] = why
 			}
 			got := ""
-			if err := s.takeAll(o); err != nil {
+			if err := s.applyDecisions(o); err != nil {
 				got = err.Error()
 			}
 			if want == "" && got != "" || !strings.Contains(got, want) {

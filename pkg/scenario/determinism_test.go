@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // written is everything that a cycle decided, byte for byte.
@@ -15,7 +15,7 @@ func (o *outcome) written() string {
 	text := o.String()
 	for _, decision := range o.decisions {
 		if decision.Reservation != nil {
-			for _, room := range decision.Reservation.Rooms {
+			for _, room := range decision.Reservation.Nodes {
 				for _, i := range byName(o.snapshot.Dimensions) { // their positions depend on the order of events
 					if amount := room.Request.At(i); amount != 0 { // who has a past knows more resources by name
 						text += fmt.Sprintln(room.Node, o.snapshot.Dimensions.Name(i), amount)
@@ -35,7 +35,7 @@ func (o *outcome) written() string {
 }
 
 // replay gives the events to a new scheduler, on so many processors, and returns what its first two cycles decide.
-func replay(t *rapid.T, s *stage, told *world, events []cluster.Event, processors int) string {
+func replay(t *rapid.T, s *environment, told *world, events []cluster.Event, processors int) string {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 	s.world = told
 	for _, event := range events {
@@ -75,7 +75,7 @@ func TestSameInputSameDecision(t *testing.T) {
 				}
 			}
 		}
-		events := s.world.told
+		events := s.world.events
 		want := replay(t, configured(newStage(), s), s.world, events, 1)
 		for processors := 1; processors <= 4; processors++ {
 			shuffled := rapid.Permutation(events).Draw(t, "order")

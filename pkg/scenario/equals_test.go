@@ -60,7 +60,7 @@ func TestEqualsGiveWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		leaving := f.stage.world.podNames(func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "leaving") })
-		if err := f.stage.befall("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
+		if err := f.stage.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
 			t.Fatal(err)
 		}
 		for range f.n(1, 5) {
@@ -70,7 +70,7 @@ func TestEqualsGiveWay(t *testing.T) {
 			evicted += before.follow(t, o)
 			f.stage.holdPatience(t, o)
 			for _, d := range o.decisions {
-				for _, promise := range d.Promises {
+				for _, promise := range d.Nominations {
 					if promise.Node == "" {
 						back++
 					}

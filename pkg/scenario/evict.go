@@ -32,8 +32,8 @@ func (w *world) allBudgets() []model.Budget {
 }
 
 // takeEvictions takes the evictions and promises of a decision, and holds them to what can be known from outside.
-func (s *stage) takeEvictions(decision model.Decision) error {
-	if len(decision.Evictions) > 0 && len(decision.Promises) == 0 {
+func (s *environment) takeEvictions(decision model.Decision) error {
+	if len(decision.Evictions) > 0 && len(decision.Nominations) == 0 {
 		return fmt.Errorf("invariant I10: pods are evicted for %s, which is promised nothing", decision.Job)
 	}
 	if len(decision.Evictions) > 0 && len(decision.Binds) > 0 {
@@ -54,13 +54,13 @@ func (s *stage) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("invariant I11: pod %s of the system is evicted for %s", eviction.Pod, decision.Job)
 		}
 		s.ending[pod.UID] = true
-		if !eviction.Delete {
+		if !eviction.DeletePod {
 			if err := s.spend(pod); err != nil {
 				return err
 			}
 		}
-		if s.turns != s.world.turns { // who was above whom may be different now
-			s.turns = s.world.turns
+		if s.turns != s.world.cycle { // who was above whom may be different now
+			s.turns = s.world.cycle
 			clear(s.past)
 		}
 		between := feud{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job)}
@@ -69,14 +69,14 @@ func (s *stage) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("invariant I13: %s and %s are evicted for each other", between.victim, between.beneficiary)
 		}
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		s.promised[promise.Pod.UID] = promise.Node
 	}
 	return s.checkRemains(decision)
 }
 
 // spend is invariant I14: the budgets of an evicted pod allow it.
-func (s *stage) spend(pod *corev1.Pod) error {
+func (s *environment) spend(pod *corev1.Pod) error {
 	for _, name := range slices.Sorted(maps.Keys(s.world.budgets)) {
 		budget := s.world.budgets[name]
 		if budget.Namespace != pod.Namespace || !budget.Selector.Matches(labels.Set(pod.Labels)) {
@@ -93,10 +93,10 @@ func (s *stage) spend(pod *corev1.Pod) error {
 }
 
 // checkRemains is invariant I12: of a job that loses members nothing is left, or what it needs.
-func (s *stage) checkRemains(decision model.Decision) error {
+func (s *environment) checkRemains(decision model.Decision) error {
 	for _, eviction := range decision.Evictions {
 		group := s.groupOfJob(eviction.Job)
-		if eviction.Job.Single || group == nil {
+		if eviction.Job.IsPod || group == nil {
 			continue
 		}
 		left, running, roles := 0, 0, map[string]int{}
@@ -122,9 +122,9 @@ func (s *stage) checkRemains(decision model.Decision) error {
 }
 
 // ownerOf is how a story names the job of a pod.
-func (s *stage) ownerOf(pod *corev1.Pod) string { return jobName(s.jobOf(pod)) }
+func (s *environment) ownerOf(pod *corev1.Pod) string { return jobName(s.jobOf(pod)) }
 
-func (s *stage) priorityOf(pod *corev1.Pod) int32 {
+func (s *environment) priorityOf(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0
 	}
@@ -132,7 +132,7 @@ func (s *stage) priorityOf(pod *corev1.Pod) int32 {
 }
 
 // priorityOfJob is the highest priority of a job's pods, but no more than what its group's class says.
-func (s *stage) priorityOfJob(job model.JobKey) int32 {
+func (s *environment) priorityOfJob(job model.JobKey) int32 {
 	var highest int32
 	found := false
 	for _, pod := range s.world.pods {
@@ -150,7 +150,7 @@ func (s *stage) priorityOfJob(job model.JobKey) int32 {
 }
 
 // confirmEvictions lets the watch see who is being deleted, and where room is kept.
-func (s *stage) confirmEvictions() error {
+func (s *environment) confirmEvictions() error {
 	ends := metav1.NewTime(s.world.now.Add(grace))
 	ending := s.world.podNames(func(pod *corev1.Pod) bool { return s.ending[pod.UID] && pod.DeletionTimestamp == nil })
 	if err := s.world.changePods(ending, func(pod *corev1.Pod) { pod.DeletionTimestamp = &ends }); err != nil {
@@ -168,7 +168,7 @@ func (s *stage) confirmEvictions() error {
 
 // kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource, with what was said in this
 // cycle by then. Who has started keeps nothing any more. highest is the highest priority of those jobs.
-func (s *stage) kept(
+func (s *environment) kept(
 	o *outcome, node string, from *corev1.Pod, said map[types.UID]string,
 ) (sums corev1.ResourceList, highest int32) {
 	sums, highest = corev1.ResourceList{}, math.MinInt32
@@ -199,7 +199,7 @@ func addTo(sums, more corev1.ResourceList) {
 
 // checkKept is invariant I15: who is bound leaves the room alone that is kept, at that moment, for others of its priority or above.
 // What others take of it in the same cycle, who may, is not its doing.
-func (s *stage) checkKept(o *outcome) error {
+func (s *environment) checkKept(o *outcome) error {
 	said, bound := map[types.UID]string{}, o.bound()
 	for _, decision := range o.decisions {
 		for _, bind := range decision.Binds {
@@ -208,7 +208,7 @@ func (s *stage) checkKept(o *outcome) error {
 				return err
 			}
 		}
-		for _, promise := range decision.Promises {
+		for _, promise := range decision.Nominations {
 			said[promise.Pod.UID] = promise.Node
 		}
 	}
@@ -216,7 +216,7 @@ func (s *stage) checkKept(o *outcome) error {
 }
 
 // checkLeft sees that a pod leaves enough on its node; fresh are those that came there in this cycle.
-func (s *stage) checkLeft(
+func (s *environment) checkLeft(
 	o *outcome, name string, pod *corev1.Pod, fresh map[types.UID]bool, said map[types.UID]string,
 ) error {
 	sums, highest := s.kept(o, name, pod, said)
@@ -242,7 +242,7 @@ func (s *stage) checkLeft(
 
 // checkPromised is the other half of invariant I15: no room is promised twice. Where a pod was promised room in this cycle there is
 // as much once those have left who are leaving, beside what is kept for its own job and for others of its priority or above.
-func (s *stage) checkPromised(o *outcome) error {
+func (s *environment) checkPromised(o *outcome) error {
 	for _, pod := range s.world.pods {
 		name := s.promised[pod.UID]
 		if name == "" {

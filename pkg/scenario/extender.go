@@ -20,16 +20,16 @@ type webhook struct {
 	server *httptest.Server
 
 	mu sync.Mutex
-	// orders are its lines by verb and, but for fail, by node.
-	orders map[string]map[string][]string
-	asked  []string
+	// behaviour are its lines by verb and, but for fail, by node.
+	behaviour map[string]map[string][]string
+	asked     []string
 }
 
 // extenderURL stands in a story for where its extender is.
 const extenderURL = "EXTENDER"
 
 // command gives the stage's extender new orders; the old ones are forgotten.
-func (s *stage) command(text string) error {
+func (s *environment) command(text string) error {
 	orders := map[string]map[string][]string{}
 	for _, one := range strings.Split(strings.TrimSpace(text), "\n") {
 		words := strings.Fields(one)
@@ -51,12 +51,12 @@ func (s *stage) command(text string) error {
 	}
 	s.webhook.mu.Lock()
 	defer s.webhook.mu.Unlock()
-	s.webhook.orders = orders
+	s.webhook.behaviour = orders
 	return nil
 }
 
-// conceal puts the name of the story's extender in place of its URL, which is another one each time.
-func (s *stage) conceal(text string) string {
+// maskURLs puts the name of the story's extender in place of its URL, which is another one each time.
+func (s *environment) maskURLs(text string) string {
 	if s.webhook == nil {
 		return text
 	}
@@ -64,7 +64,7 @@ func (s *stage) conceal(text string) string {
 }
 
 // takeAsked returns what the extender was asked about victims since the last look, a line for each question.
-func (s *stage) takeAsked() string {
+func (s *environment) takeAsked() string {
 	if s.webhook == nil {
 		return ""
 	}
@@ -80,7 +80,7 @@ func (h *webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	verb := strings.TrimPrefix(r.URL.Path, "/")
-	if _, fails := h.orders["fail"][verb]; fails {
+	if _, fails := h.behaviour["fail"][verb]; fails {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -118,9 +118,9 @@ func (h *webhook) filter(question *extenderv1.ExtenderArgs) *extenderv1.Extender
 		NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{}, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{},
 	}
 	for _, node := range *question.NodeNames {
-		if why, out := h.orders["filter"][node]; out {
+		if why, out := h.behaviour["filter"][node]; out {
 			result.FailedNodes[node] = strings.Join(why, " ")
-		} else if why, out := h.orders["never"][node]; out {
+		} else if why, out := h.behaviour["never"][node]; out {
 			result.FailedAndUnresolvableNodes[node] = strings.Join(why, " ")
 		} else {
 			*result.NodeNames = append(*result.NodeNames, node)
@@ -133,7 +133,7 @@ func (h *webhook) prioritize(question *extenderv1.ExtenderArgs) (extenderv1.Host
 	var list extenderv1.HostPriorityList
 	for _, node := range *question.NodeNames {
 		score := int64(0)
-		if words := h.orders["prioritize"][node]; len(words) > 0 {
+		if words := h.behaviour["prioritize"][node]; len(words) > 0 {
 			var err error
 			if score, err = strconv.ParseInt(words[0], 10, 64); err != nil {
 				return nil, err
@@ -153,7 +153,7 @@ func (h *webhook) preempt(question *extenderv1.ExtenderPreemptionArgs) *extender
 		for _, pod := range proposed[node].Pods {
 			asked += " " + pod.UID
 		}
-		victims, told := h.orders["preempt"][node]
+		victims, told := h.behaviour["preempt"][node]
 		if !told {
 			result.NodeNameToMetaVictims[node] = proposed[node]
 			continue
@@ -171,7 +171,7 @@ func (h *webhook) preempt(question *extenderv1.ExtenderPreemptionArgs) *extender
 }
 
 // end closes what the stage has opened.
-func (s *stage) end() {
+func (s *environment) end() {
 	s.close()
 	if s.webhook != nil {
 		s.webhook.server.Close()

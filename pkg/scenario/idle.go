@@ -31,7 +31,7 @@ func writeIdle(b *strings.Builder, snapshot *model.Snapshot) {
 	}
 }
 
-func room(dimensions *model.Dimensions, node *model.Node) string {
+func room(dimensions *model.ResourceIndex, node *model.Node) string {
 	if len(node.Object.Status.Allocatable) == 0 {
 		return " nothing known"
 	}
@@ -44,7 +44,7 @@ func room(dimensions *model.Dimensions, node *model.Node) string {
 		if _, offered := node.Object.Status.Allocatable[name]; !offered && node.Idle.At(i) == 0 {
 			continue
 		}
-		if node.Allocatable.At(i) == model.Elsewhere {
+		if node.Allocatable.At(i) == model.ProvidedByDRA {
 			continue // nobody can say how many devices are left of it
 		}
 		if i == model.Pods && node.Allocatable.At(i) == manyPods {
@@ -59,7 +59,7 @@ func room(dimensions *model.Dimensions, node *model.Node) string {
 }
 
 // byName returns the positions in order of their names; the first four are always the same.
-func byName(dimensions *model.Dimensions) []int {
+func byName(dimensions *model.ResourceIndex) []int {
 	positions := []int{model.CPU, model.Memory, model.EphemeralStorage, model.Pods}
 	for i := model.Pods + 1; i < dimensions.Len(); i++ {
 		j := len(positions)

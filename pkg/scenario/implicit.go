@@ -13,16 +13,16 @@ import (
 // This file counts implicit groups on the player's own account, from the pods alone.
 
 // jobOf is the job of a pod as the objects are now.
-func (s *stage) jobOf(pod *corev1.Pod) model.JobKey {
+func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
 	name := groupOf(pod)
 	if name == "" {
-		return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
+		return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}
 	}
 	job := model.JobKey{Namespace: pod.Namespace, Name: name}
 	if _, implicit := pod.Annotations[v1alpha1.AnnotationMinMember]; !implicit || s.world.groups[jobName(job)] != nil {
 		return job
 	}
-	job.Implicit = true
+	job.WithoutPodGroup = true
 	if controller := metav1.GetControllerOf(pod); controller != nil {
 		job.Owner = controller.UID
 	}
@@ -30,8 +30,8 @@ func (s *stage) jobOf(pod *corev1.Pod) model.JobKey {
 }
 
 // groupOfJob is the PodGroup of a job, or what its pods say in the place of one; nil when nobody says anything.
-func (s *stage) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
-	if !job.Implicit {
+func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
+	if !job.WithoutPodGroup {
 		return s.world.groups[jobName(job)]
 	}
 	group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}

@@ -61,9 +61,9 @@ func (i *isolation) annotate(node *corev1.Node) error {
 		}
 		one := isolated.NUMANode{ID: id, CPUs: cpus}
 		for first := range len(ids) / t.ThreadsPerCore {
-			var core isolated.Set
+			var core isolated.CPUSet
 			for at := first; at < len(ids); at += len(ids) / t.ThreadsPerCore {
-				core = core.Union(isolated.Of(ids[at]))
+				core = core.Union(isolated.NewCPUSet(ids[at]))
 			}
 			one.Cores = append(one.Cores, core)
 		}
@@ -102,14 +102,14 @@ func assign(pod *corev1.Pod) error {
 	}
 	a := &isolated.Assignment{
 		Version: 1, Node: pod.Spec.NodeName, UID: string(pod.UID), CPUs: cpus,
-		Containers: map[string]isolated.Set{pod.Spec.Containers[0].Name: cpus},
+		Containers: map[string]isolated.CPUSet{pod.Spec.Containers[0].Name: cpus},
 	}
 	pod.Annotations[isolated.AssignedAnnotation], err = a.Text()
 	return err
 }
 
 // heldBy returns the CPUs that stand on a pod or that it is being bound with.
-func (s *stage) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
+func (s *environment) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
 	text := pod.Annotations[isolated.AssignedAnnotation]
 	if given := s.given[pod.UID]; given != nil {
 		text = given[isolated.AssignedAnnotation]
@@ -126,12 +126,12 @@ func (s *stage) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
 
 // checkIsolated sees that the pods which a cycle has bound hold CPUs that the node isolates and that nobody else there holds, as
 // many as they ask for, and that who asks for none holds none.
-func (s *stage) checkIsolated(name string, fresh map[types.UID]bool) error {
+func (s *environment) checkIsolated(name string, fresh map[types.UID]bool) error {
 	topology, err := isolated.ParseTopology(s.world.nodes[name].Annotations[isolated.TopologyAnnotation])
 	if err != nil {
 		topology = &isolated.Topology{}
 	}
-	var all isolated.Set
+	var all isolated.CPUSet
 	for _, bound := range []bool{false, true} {
 		for _, pod := range s.world.pods {
 			if s.nodeOf(pod) != name || fresh[pod.UID] != bound || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -139,11 +139,11 @@ func (s *stage) checkIsolated(name string, fresh map[types.UID]bool) error {
 			}
 			held, err := s.heldBy(pod)
 			switch {
-			case err != nil || held == nil && !(bound && isolated.Asks(pod)):
+			case err != nil || held == nil && !(bound && isolated.WantsIsolated(pod)):
 				continue // not of ours, or none
 			case held == nil:
 				return fmt.Errorf("pod %s asks for isolated CPUs, and is bound without any", pod.Name)
-			case bound && (!isolated.Asks(pod) || !held.CPUs.Within(topology.Isolated) || !held.CPUs.Intersect(all).Empty()):
+			case bound && (!isolated.WantsIsolated(pod) || !held.CPUs.Within(topology.Isolated) || !held.CPUs.Intersect(all).Empty()):
 				return fmt.Errorf("pod %s is given CPUs %s of %s, of which others hold %s", pod.Name, held.CPUs, topology.Isolated, all)
 			}
 			all = all.Union(held.CPUs)

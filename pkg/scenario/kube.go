@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 )
 
 // openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the informers
 // that were asked for by then, and waits until they have seen all of them.
-func openKube(lister fwk.SharedLister, namespaces kubeframework.Namespaces, objects []runtime.Object) (
-	kube *kubeframework.Plugins, start func() error, stop func(), err error,
+func openKube(lister fwk.SharedLister, namespaces kubeplugins.Namespaces, objects []runtime.Object) (
+	kube *kubeplugins.Plugins, start func() error, stop func(), err error,
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
 	client := fake.NewClientset(objects...)
@@ -31,7 +31,7 @@ func openKube(lister fwk.SharedLister, namespaces kubeframework.Namespaces, obje
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
+	kube, err = kubeplugins.New(ctx, kubeplugins.Deps{Lister: lister, Namespaces: namespaces, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, nil, nil, fmt.Errorf("kube-scheduler's plugins: %w", err)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -34,8 +34,8 @@ pod fine/fine-2 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostn
 
 // suffer plays three cycles of a cluster with odd objects in it, and returns who was caught panicking, and what could not be
 // read. It is an error when any of it hurts somebody else.
-func (o *odd) suffer(s *stage) (complaints []string, err error) {
-	s.world.hear = func(event cluster.Event) {
+func (o *odd) suffer(s *environment) (complaints []string, err error) {
+	s.world.onEvent = func(event cluster.Event) {
 		if effect := s.state.Apply(event); effect.Malformed != "" {
 			complaints = append(complaints, effect.Malformed)
 		}
@@ -56,7 +56,7 @@ func (o *odd) suffer(s *stage) (complaints []string, err error) {
 		var fault error
 		refusals := framework.Run(snapshot, s.profile, framework.Options{
 			Verify: true, Memory: &s.memory,
-			Caught: func(c framework.Caught) {
+			OnPanic: func(c framework.RecoveredPanic) {
 				complaints = append(complaints, c.Refusal.String())
 				if c.Job == nil || c.Job.Key.Namespace != "odd" {
 					fault = fmt.Errorf("%v suffers from the panic of %s\n%s", c.Job, c.Where, c.Stack)

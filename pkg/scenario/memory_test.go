@@ -20,7 +20,7 @@ func TestNoHistory(t *testing.T) {
 		}
 		for range d.n(2, 8) {
 			want := newcomer(t, configured(newStage(), s), s.world)
-			s.aim()
+			s.focus()
 			if got := remembering(t, s); got != want {
 				t.Fatalf("with a past:\n%s\ninstead of\n%s", got, want)
 			}
@@ -37,19 +37,19 @@ func TestNoHistory(t *testing.T) {
 }
 
 // configured gives a stage the configuration of another one.
-func configured(s, like *stage) *stage {
+func configured(s, like *environment) *environment {
 	s.configuration = like.configuration
 	return s
 }
 
 // remembering plays a cycle, and no other one on the same snapshot, so that what is remembered lives on.
-func remembering(t *rapid.T, s *stage) string {
+func remembering(t *rapid.T, s *environment) string {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
 	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
 	said := o.written()
-	if err := s.takeAll(o); err != nil {
+	if err := s.applyDecisions(o); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.state.View().Check(); err != nil {
@@ -59,7 +59,7 @@ func remembering(t *rapid.T, s *stage) string {
 }
 
 // newcomer returns what a scheduler decides that is told of the world as it is.
-func newcomer(t *rapid.T, s *stage, told *world) string {
+func newcomer(t *rapid.T, s *environment, told *world) string {
 	s.world = told
 	told.tellAll(s.state)
 	if err := s.open(); err != nil {

@@ -18,7 +18,7 @@ import (
 // can be told in a page.
 type fight struct {
 	*dice
-	stage *stage
+	stage *environment
 	// budgets tells that some pods are protected.
 	budgets bool
 }
@@ -98,7 +98,7 @@ func (f *fight) happen() error {
 	case 6:
 		bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil })
 		if len(bound) > 0 {
-			return f.stage.befall("finish", []string{f.one(bound...)}, nil)
+			return f.stage.applyEvents("finish", []string{f.one(bound...)}, nil)
 		}
 	case 7:
 		return f.shake()
@@ -157,7 +157,7 @@ func TestPreemption(t *testing.T) {
 			if err := f.stage.confirm(); err != nil {
 				t.Fatal(err)
 			}
-			if err := f.stage.befall("leave", nil, nil); err != nil {
+			if err := f.stage.applyEvents("leave", nil, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +171,7 @@ func TestPreemption(t *testing.T) {
 
 // sight is a cluster as a solver sees it: what each pod wants and where it is, and who is gone.
 type sight struct {
-	stage *stage
+	stage *environment
 	where map[string]string // of each pod
 	kept  map[string]string // where a pod was promised to be in this cycle
 	gone  map[string]bool
@@ -181,7 +181,7 @@ type sight struct {
 	turns bool
 }
 
-func (s *stage) sight() *sight {
+func (s *environment) sight() *sight {
 	v := &sight{stage: s, where: map[string]string{}, kept: map[string]string{}, gone: map[string]bool{}, paid: map[model.JobKey]bool{}}
 	for name, pod := range s.world.pods {
 		v.where[name] = pod.Spec.NodeName
@@ -204,7 +204,7 @@ func (v *sight) follow(t rapid.TB, o *outcome) (evicted int) {
 		for _, bind := range d.Binds {
 			v.where[key(bind.Pod.Namespace, bind.Pod.Name)] = bind.Node
 		}
-		for _, promise := range d.Promises {
+		for _, promise := range d.Nominations {
 			v.kept[key(promise.Pod.Namespace, promise.Pod.Name)] = promise.Node
 		}
 	}
@@ -318,7 +318,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	}
 	back := false
 	for _, d := range o.decisions {
-		for _, p := range d.Promises {
+		for _, p := range d.Nominations {
 			if p.Pod.UID == pod.UID {
 				back = p.Node == ""
 			}
@@ -332,7 +332,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 		return node
 	}
 	for _, task := range o.snapshot.Job(owner).Tasks {
-		if passing && task.Pod.Name == pod.Name && task.Status == model.Promised && !decided(o, owner) {
+		if passing && task.Pod.Name == pod.Name && task.Status == model.Pipelined && !decided(o, owner) {
 			return task.Node
 		}
 	}
@@ -342,7 +342,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 // decided tells whether the job got its room by a decision, which follow goes through in its turn.
 func decided(o *outcome, job model.JobKey) bool {
 	return slices.ContainsFunc(o.decisions, func(d model.Decision) bool {
-		return d.Job == job && (len(d.Binds) > 0 || slices.ContainsFunc(d.Promises, func(p model.Promise) bool { return p.Node != "" }))
+		return d.Job == job && (len(d.Binds) > 0 || slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node != "" }))
 	})
 }
 

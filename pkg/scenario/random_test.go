@@ -26,7 +26,7 @@ type lens struct{ fwk.SharedLister }
 // land is kube-scheduler's plugins where namespaces are those that a stage's state knows.
 type land struct {
 	plugins.Kube
-	stage *stage
+	stage *environment
 }
 
 func (l land) NamespaceLabels(name string) (labels map[string]string, exists bool) {
@@ -35,7 +35,7 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 
 // openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
 // aim was called for.
-func openLens(t testing.TB) func() *stage {
+func openLens(t testing.TB) func() *environment {
 	t.Helper()
 	view := &lens{SharedLister: newStage().state.View()}
 	kube, start, stop, err := openKube(view, nil, nil)
@@ -46,10 +46,10 @@ func openLens(t testing.TB) func() *stage {
 	if err := start(); err != nil {
 		t.Fatal(err)
 	}
-	return func() *stage {
+	return func() *environment {
 		s := newStage()
-		s.aim = func() { view.SharedLister = s.state.View() }
-		s.aim()
+		s.focus = func() { view.SharedLister = s.state.View() }
+		s.focus()
 		s.kube, s.reserved = land{Kube: kube, stage: s}, kube
 		return s
 	}
@@ -192,7 +192,7 @@ func (d *dice) cluster() string {
 }
 
 // happen draws something that happens to the cluster.
-func (d *dice) happen(s *stage) error {
+func (d *dice) happen(s *environment) error {
 	w := s.world
 	bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil })
 	all := w.podNames(func(*corev1.Pod) bool { return true })
@@ -206,17 +206,17 @@ func (d *dice) happen(s *stage) error {
 	}
 	switch d.n(0, 19) {
 	case 0:
-		return s.befall("run", some(bound), nil)
+		return s.applyEvents("run", some(bound), nil)
 	case 1:
-		return s.befall("finish", some(bound), nil)
+		return s.applyEvents("finish", some(bound), nil)
 	case 2:
-		return s.befall("fail", some(bound), nil)
+		return s.applyEvents("fail", some(bound), nil)
 	case 3:
-		return s.befall("terminate", some(bound), map[string]string{"grace": "10s"})
+		return s.applyEvents("terminate", some(bound), map[string]string{"grace": "10s"})
 	case 4:
 		return w.remove("pod", some(all))
 	case 5:
-		return s.befall("ungate", some(all), nil)
+		return s.applyEvents("ungate", some(all), nil)
 	case 6:
 		return s.reject(some(onTheWay), nil)
 	case 7:
@@ -325,7 +325,7 @@ func TestRandomClusters(t *testing.T) {
 }
 
 // rest lets a cluster be until a cycle decides nothing, and sees that the next ones decide nothing either, for the same reasons.
-func rest(t *rapid.T, s *stage) {
+func rest(t *rapid.T, s *environment) {
 	const busy = 6 // cycles that may decide something: what one binds or evicts, the next may act upon
 	var before *outcome
 	quiet := 0
@@ -353,18 +353,18 @@ func rest(t *rapid.T, s *stage) {
 
 // checkIdleRoom: nobody is left waiting whom a look at the idle room, ignoring all but the request, would place; for plain
 // pods on nodes that take everybody.
-func checkIdleRoom(t *rapid.T, s *stage, o *outcome) {
+func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 	for key, refusal := range o.refusals {
 		job := o.snapshot.Job(key)
-		if !key.Single || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
+		if !key.IsPod || refusal.Code != "InsufficientResources" || !plain(job.Tasks[0].Pod) {
 			continue
 		}
 		for _, node := range o.snapshot.Nodes {
 			if node.Isolated != nil && node.Isolated.Mode == isolated.Excluded || !node.HeldCPUs(false).Empty() {
 				continue // its kubelet may count otherwise
 			}
-			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Refused == nil && !repels(s)
-			if open && node.Lacking(job.Tasks[0].Request, 0) < 0 {
+			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Invalid == nil && !repels(s)
+			if open && node.InsufficientResource(job.Tasks[0].Request, 0) < 0 {
 				t.Fatalf("%s waits, and %s has room:\n%s", key, node.Name, o)
 			}
 		}
@@ -372,12 +372,12 @@ func checkIdleRoom(t *rapid.T, s *stage, o *outcome) {
 }
 
 func plain(pod *corev1.Pod) bool {
-	return !isolated.Asks(pod) && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
+	return !isolated.WantsIsolated(pod) && pod.Spec.NodeSelector == nil && pod.Spec.Affinity == nil && pod.Spec.TopologySpreadConstraints == nil &&
 		len(pod.Spec.Containers[0].Ports) == 0
 }
 
 // repels tells whether some pod might keep others away.
-func repels(s *stage) bool {
+func repels(s *environment) bool {
 	return len(s.world.podNames(func(pod *corev1.Pod) bool {
 		return pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil
 	})) > 0

@@ -14,16 +14,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/remedy"
 )
 
 // TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the objects; and
 // with anything less of the same kind it does not. Other jobs that wait are left out of it, since they may take what is freed first.
 func TestAdviceIsTrueAndSmall(t *testing.T) {
 	newStage := openLens(t)
-	said := map[remedy.Kind]int{}
+	said := map[suggest.Kind]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		d, s := &dice{t: t}, newStage()
 		lines := d.cluster()
@@ -37,16 +37,16 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 		settleDown(t, s)
 		type told struct {
 			job    *model.Job
-			advice remedy.Advice
+			advice suggest.Suggestions
 		}
 		var all []told
-		s.eachAdvice(1_000_000, func(job *model.Job, advice remedy.Advice) {
+		s.eachAdvice(1_000_000, func(job *model.Job, advice suggest.Suggestions) {
 			all = append(all, told{job, advice})
 			leastRoom(t, s.state.Snapshot(s.world.now), job, advice)
 		})
 		for _, one := range all {
 			for _, change := range one.advice {
-				if change[0].Kind == remedy.Create && !change[0].Proven {
+				if change[0].Kind == suggest.Create && !change[0].Verified {
 					continue
 				}
 				trial := trial{t: t, newStage: newStage, stage: s, job: one.job.Key, remedy: change}
@@ -56,13 +56,13 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 				}
 			}
 		}
-		s.aim()
+		s.focus()
 	})
 	total := 0
 	for _, times := range said {
 		total += times
 	}
-	for kind := remedy.Create; kind <= remedy.RaisePriority; kind++ {
+	for kind := suggest.Create; kind <= suggest.RaisePriority; kind++ {
 		if total > 20_000 && said[kind] == 0 { // some are rare
 			t.Errorf("nothing of kind %d was ever said: %v", kind, said)
 		}
@@ -100,7 +100,7 @@ func (d *dice) crowd() string {
 }
 
 // settleDown plays cycles until nothing is decided.
-func settleDown(t *rapid.T, s *stage) {
+func settleDown(t *rapid.T, s *environment) {
 	for range 12 {
 		o, err := s.cycle()
 		if err != nil {
@@ -109,7 +109,7 @@ func settleDown(t *rapid.T, s *stage) {
 		if err := s.confirm(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.befall("leave", nil, nil); err != nil {
+		if err := s.applyEvents("leave", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if len(o.decisions) == 0 {
@@ -120,8 +120,8 @@ func settleDown(t *rapid.T, s *stage) {
 
 // leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many members go where.
 // That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is there to be evicted.
-func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice remedy.Advice) {
-	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != remedy.Free {
+func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice suggest.Suggestions) {
+	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != suggest.Free {
 		return
 	}
 	said, rooms := int64(0), advice[0][0].Rooms
@@ -136,7 +136,7 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice reme
 			}
 		}
 	}
-	waiting := job.Waiting()
+	waiting := job.Pending()
 	request := waiting[0].Request.At(model.CPU)
 	for _, task := range waiting {
 		if !plain(task.Pod) || len(task.Pod.Spec.Tolerations) > 0 || !task.Request.Equal(model.Resources{request, 0, 0, 1}) || request == 0 {
@@ -167,7 +167,7 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice reme
 func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amount int64, known bool) {
 	short, least := int64(job.MinMember), []int64{0} // least room for so many members more than have room
 	for _, node := range snapshot.Nodes {
-		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Refused != nil {
+		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Invalid != nil {
 			continue
 		}
 		free, inUse := node.Idle.At(model.CPU), int64(0)
@@ -196,19 +196,19 @@ func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amo
 // trial is a remedy that is applied, and smaller ones that must not do.
 type trial struct {
 	t        *rapid.T
-	newStage func() *stage
-	stage    *stage
+	newStage func() *environment
+	stage    *environment
 	job      model.JobKey
-	remedy   remedy.Remedy
+	remedy   suggest.Suggestion
 }
 
 func (c *trial) run() {
-	if why := c.starts(func(*remedy.Change) *remedy.Change { return nil }); why != "" {
+	if why := c.starts(func(*suggest.Change) *suggest.Change { return nil }); why != "" {
 		c.t.Fatalf("%s waits since %q; with %q %s", jobName(c.job), c.stage.refusals[c.job], c.remedy, why)
 	}
 	for _, part := range c.remedy {
 		for _, less := range smaller(part) {
-			why := c.starts(func(change *remedy.Change) *remedy.Change {
+			why := c.starts(func(change *suggest.Change) *suggest.Change {
 				if change == part {
 					return less
 				}
@@ -222,48 +222,48 @@ func (c *trial) run() {
 }
 
 // smaller returns changes of the same kind that are a little less.
-func smaller(change *remedy.Change) (all []*remedy.Change) {
-	with := func(alter func(*remedy.Change)) {
+func smaller(change *suggest.Change) (all []*suggest.Change) {
+	with := func(alter func(*suggest.Change)) {
 		less := *change
 		alter(&less)
 		all = append(all, &less)
 	}
 	switch change.Kind {
-	case remedy.Create:
-		with(func(less *remedy.Change) { less.Members-- })
-	case remedy.Free:
+	case suggest.Create:
+		with(func(less *suggest.Change) { less.Members-- })
+	case suggest.Free:
 		for i, room := range change.Rooms {
 			for position, amount := range room.Amount {
 				if amount <= 0 {
 					continue
 				}
-				with(func(less *remedy.Change) {
+				with(func(less *suggest.Change) {
 					less.Rooms = slices.Clone(change.Rooms)
 					less.Rooms[i].Amount = room.Amount.Clone()
 					less.Rooms[i].Amount[position] -= grainOf(position)
 				})
 			}
 		}
-	case remedy.Uncordon:
-		for i := range change.Opened {
-			with(func(less *remedy.Change) { less.Opened = slices.Delete(slices.Clone(change.Opened), i, i+1) })
+	case suggest.Uncordon:
+		for i := range change.Uncordoned {
+			with(func(less *suggest.Change) { less.Uncordoned = slices.Delete(slices.Clone(change.Uncordoned), i, i+1) })
 		}
-	case remedy.Add:
-		with(func(less *remedy.Change) { less.Nodes-- })
-	case remedy.LowerMinimum:
+	case suggest.Add:
+		with(func(less *suggest.Change) { less.Nodes-- })
+	case suggest.LowerMinimum:
 		if change.To+1 < change.From {
-			with(func(less *remedy.Change) { less.To++ })
+			with(func(less *suggest.Change) { less.To++ })
 		}
-	case remedy.LowerRole:
-		with(func(less *remedy.Change) {
-			less.OfRoles = slices.Clone(change.OfRoles)
-			less.OfRoles[0].MinMember++
+	case suggest.LowerRole:
+		with(func(less *suggest.Change) {
+			less.PerRole = slices.Clone(change.PerRole)
+			less.PerRole[0].MinMember++
 		})
 		if change.To < change.From {
-			with(func(less *remedy.Change) { less.To++ })
+			with(func(less *suggest.Change) { less.To++ })
 		}
-	case remedy.RaisePriority:
-		with(func(less *remedy.Change) { less.To-- })
+	case suggest.RaisePriority:
+		with(func(less *suggest.Change) { less.To-- })
 	}
 	return all
 }
@@ -277,7 +277,7 @@ func grainOf(position int) int64 {
 
 // starts tells whether the job starts with the remedy, where instead gives another change in the place of one; empty when it does,
 // else why not.
-func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
+func (c *trial) starts(instead func(*suggest.Change) *suggest.Change) string {
 	s := c.newStage()
 	s.configuration = c.stage.configuration
 	s.world = c.stage.world.copied(func(event cluster.Event) { s.state.Apply(event) })
@@ -297,7 +297,7 @@ func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
 	}
 	settleDown(c.t, s)
 	job := s.state.Snapshot(s.world.now).Job(c.job)
-	if short := job.Short(func(task *model.Task) bool { return task.Status.Counts() }); short == nil {
+	if short := job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }); short == nil {
 		return ""
 	}
 	return "it waits: " + s.refusals[c.job].String()
@@ -306,7 +306,7 @@ func (c *trial) starts(instead func(*remedy.Change) *remedy.Change) string {
 // copied returns the same world for another scheduler.
 func (w *world) copied(hear func(cluster.Event)) *world {
 	other := *w
-	other.hear, other.told = hear, nil
+	other.onEvent, other.events = hear, nil
 	other.now = w.now.Add(time.Second)
 	other.lives, other.nodes, other.pods = maps.Clone(w.lives), maps.Clone(w.nodes), maps.Clone(w.pods)
 	other.groups, other.classes = maps.Clone(w.groups), maps.Clone(w.classes)
@@ -315,7 +315,7 @@ func (w *world) copied(hear func(cluster.Event)) *world {
 }
 
 // apply does to the objects what the change says.
-func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model.Dimensions) error {
+func (s *environment) apply(job model.JobKey, change *suggest.Change, dimensions *model.ResourceIndex) error {
 	w := s.world
 	members := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job && pod.Spec.NodeName == "" })
 	each := func(alter func(*corev1.Pod)) error {
@@ -325,23 +325,23 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 		})
 	}
 	switch change.Kind {
-	case remedy.Create:
+	case suggest.Create:
 		return s.create(members, change)
-	case remedy.Ungate:
-		return s.befall("ungate", members, nil)
-	case remedy.Drop:
-		return each(func(pod *corev1.Pod) { change.Wish.Drop(&pod.Spec) })
-	case remedy.Free:
+	case suggest.Ungate:
+		return s.applyEvents("ungate", members, nil)
+	case suggest.Drop:
+		return each(func(pod *corev1.Pod) { change.Constraint.Remove(&pod.Spec) })
+	case suggest.Free:
 		for _, room := range change.Rooms {
 			if err := w.changeNodes([]string{room.Node}, func(node *corev1.Node) { offer(node, dimensions.List(room.Amount)) }); err != nil {
 				return err
 			}
 		}
-	case remedy.Uncordon:
-		return w.cordon(change.Opened, false)
-	case remedy.Add:
-		return s.addNodes(w.pods[key(change.Like[0].Namespace, change.Like[0].Name)], change, dimensions)
-	case remedy.LowerMinimum:
+	case suggest.Uncordon:
+		return w.cordon(change.Uncordoned, false)
+	case suggest.Add:
+		return s.addNodes(w.pods[key(change.Template[0].Namespace, change.Template[0].Name)], change, dimensions)
+	case suggest.LowerMinimum:
 		group := w.groups[jobName(job)].DeepCopy()
 		if group == nil { // all of its pods say it, and the highest counts
 			all := w.podNames(func(pod *corev1.Pod) bool { return s.jobOf(pod) == job })
@@ -351,27 +351,27 @@ func (s *stage) apply(job model.JobKey, change *remedy.Change, dimensions *model
 		}
 		group.Spec.MinMember = change.To
 		w.replaceGroup(jobName(job), group)
-	case remedy.LowerRole:
+	case suggest.LowerRole:
 		group := w.groups[jobName(job)].DeepCopy()
 		group.Spec.MinMember = change.To
 		for i := range group.Spec.Roles {
-			if role := &group.Spec.Roles[i]; role.Name == change.OfRoles[0].Name {
-				role.MinMember = change.OfRoles[0].MinMember
+			if role := &group.Spec.Roles[i]; role.Name == change.PerRole[0].Name {
+				role.MinMember = change.PerRole[0].MinMember
 			}
 		}
 		w.replaceGroup(jobName(job), group)
-	case remedy.AllowPreemption, remedy.RaisePriority:
+	case suggest.AllowPreemption, suggest.RaisePriority:
 		if group := w.groups[jobName(job)]; group != nil {
 			group = group.DeepCopy()
 			group.Spec.PreemptionPolicy = nil
-			if change.Kind == remedy.RaisePriority {
+			if change.Kind == suggest.RaisePriority {
 				group.Spec.PriorityClassName = ""
 			}
 			w.replaceGroup(jobName(job), group)
 		}
 		return each(func(pod *corev1.Pod) {
 			pod.Spec.PreemptionPolicy = nil
-			if change.Kind == remedy.RaisePriority {
+			if change.Kind == suggest.RaisePriority {
 				pod.Spec.Priority = &change.To
 			}
 		})
@@ -390,7 +390,7 @@ func offer(node *corev1.Node, more corev1.ResourceList) {
 	node.Status.Allocatable = offered
 }
 
-func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *model.Dimensions) error {
+func (s *environment) addNodes(pod *corev1.Pod, change *suggest.Change, dimensions *model.ResourceIndex) error {
 	for i := range change.Nodes {
 		name := fmt.Sprintf("fresh%d", i)
 		if err := s.world.apply("node " + name + " pods=100"); err != nil {
@@ -408,13 +408,13 @@ func (s *stage) addNodes(pod *corev1.Pod, change *remedy.Change, dimensions *mod
 }
 
 // create makes members like those that are named, of the roles that are said.
-func (s *stage) create(members []string, change *remedy.Change) error {
+func (s *environment) create(members []string, change *suggest.Change) error {
 	var roles []string
-	for _, role := range change.OfRoles {
+	for _, role := range change.PerRole {
 		roles = append(roles, slices.Repeat([]string{role.Name}, int(role.MinMember))...)
 	}
 	for i := range change.Members {
-		pod := s.world.pods[key(change.Like[i].Namespace, change.Like[i].Name)].DeepCopy()
+		pod := s.world.pods[key(change.Template[i].Namespace, change.Template[i].Name)].DeepCopy()
 		pod.Name = fmt.Sprintf("more%d", i)
 		pod.UID = types.UID(key(pod.Namespace, pod.Name))
 		pod.Spec.SchedulingGates = nil
@@ -424,5 +424,5 @@ func (s *stage) create(members []string, change *remedy.Change) error {
 		s.world.pods[key(pod.Namespace, pod.Name)] = pod
 		s.world.tellPod(pod)
 	}
-	return s.befall("ungate", members, nil)
+	return s.applyEvents("ungate", members, nil)
 }

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -24,7 +24,7 @@ import (
 // This file is what of a scheduler's knowledge outlives it, in the status of groups.
 
 // writeGroups writes what the status of each group keeps for the scheduler itself to read.
-func (s *stage) writeGroups() {
+func (s *environment) writeGroups() {
 	snapshot := s.state.Snapshot(s.world.now)
 	for _, name := range slices.Sorted(maps.Keys(s.world.groups)) {
 		before := s.world.groups[name]
@@ -51,9 +51,9 @@ func writeScheduled(status *v1alpha1.PodGroupStatus, job *model.Job, now time.Ti
 	}
 	condition := metav1.Condition{Type: v1alpha1.ConditionScheduled, Reason: "Story", LastTransitionTime: metav1.NewTime(now)}
 	switch whole := groups.Whole(&v1alpha1.PodGroup{Status: *status}); {
-	case !whole && job.Short(bound) == nil:
+	case !whole && job.FirstUnmetMinimum(bound) == nil:
 		condition.Status = metav1.ConditionTrue
-	case whole && job.Count(bound) == 0 && !job.Ended():
+	case whole && job.Count(bound) == 0 && !job.Finished():
 		condition.Status = metav1.ConditionFalse
 	default:
 		return
@@ -62,14 +62,14 @@ func writeScheduled(status *v1alpha1.PodGroupStatus, job *model.Job, now time.Ti
 }
 
 // restart begins anew with a scheduler that knows nothing but the objects. Binds on their way must have been seen.
-func (s *stage) restart() error {
+func (s *environment) restart() error {
 	if len(s.coming) > 0 {
 		return errors.New("binds are on their way")
 	}
 	s.close()
-	s.close, s.kube, s.profile, s.memory = func() {}, nil, nil, framework.Memory{}
+	s.close, s.kube, s.profile, s.memory = func() {}, nil, nil, framework.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
-	for _, event := range s.world.told {
+	for _, event := range s.world.events {
 		if event.Kind == cluster.KindDeviceClass {
 			s.state.Apply(event)
 		}
@@ -83,12 +83,12 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 	switch {
 	case reservation == nil:
 		return
-	case len(reservation.Rooms) == 0:
+	case len(reservation.Nodes) == 0:
 		fmt.Fprintf(b, "reserve: nothing for %s\n", jobName(decision.Job))
 		return
 	}
 	fmt.Fprintf(b, "reserve: for %s", jobName(decision.Job))
-	for i, room := range reservation.Rooms {
+	for i, room := range reservation.Nodes {
 		comma := ","
 		if i == 0 {
 			comma = ""
@@ -104,7 +104,7 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 
 // checkReserved is invariant I15 for reserved room, by what the status of groups showed before the cycle: what was given to
 // those who had to respect it, and all that was there before, leaves the room free.
-func (s *stage) checkReserved(o *outcome) error {
+func (s *environment) checkReserved(o *outcome) error {
 	touched := map[model.JobKey]bool{}
 	for _, decision := range o.decisions {
 		if decision.Reservation != nil || len(decision.Binds) > 0 {
@@ -125,7 +125,7 @@ func (s *stage) checkReserved(o *outcome) error {
 	return nil
 }
 
-func (s *stage) checkRoomOf(
+func (s *environment) checkRoomOf(
 	o *outcome, owner *model.Job, reservation *v1alpha1.Reservation, room v1alpha1.ReservedNode,
 ) error {
 	fresh, respects := o.bound()[room.Name], false
@@ -163,7 +163,7 @@ func (s *stage) checkRoomOf(
 }
 
 // leaves tells whether a pod is being deleted, and not for too long yet: whoever waits for the room gets what it has, too.
-func (s *stage) leaves(pod *corev1.Pod) bool {
+func (s *environment) leaves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && s.world.now.Unix() < pod.DeletionTimestamp.Add(30*time.Second).Unix()
 }
 
@@ -173,14 +173,14 @@ func maimed(o *outcome, job *model.Job) bool {
 	for _, pods := range o.bound() {
 		maps.Copy(fresh, pods)
 	}
-	before := func(task *model.Task) bool { return task.Status.Counts() && !fresh[task.UID] }
-	held := func(task *model.Task) bool { return before(task) && task.Status.HoldsRoom() }
-	return job.Short(before) != nil && job.Count(held) > 0
+	before := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() && !fresh[task.UID] }
+	held := func(task *model.Task) bool { return before(task) && task.Status.Occupies() }
+	return job.FirstUnmetMinimum(before) != nil && job.Count(held) > 0
 }
 
 // passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang that has
 // begun.
-func (s *stage) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
+func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(s.jobOf(pod))
 	if job.Priority > owner.Priority || maimed(o, job) {
 		return true

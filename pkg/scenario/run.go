@@ -14,7 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -31,7 +31,7 @@ func Run(t *testing.T, path string) {
 func RunOnly(actions string) func(t *testing.T, path string) {
 	return func(t *testing.T, path string) {
 		t.Helper()
-		play(t, path, func() *stage {
+		play(t, path, func() *environment {
 			s := newStage()
 			s.configuration = pipeline.ReplaceAll(s.configuration, []byte("actions: "+strconv.Quote(actions)))
 			return s
@@ -39,7 +39,7 @@ func RunOnly(actions string) func(t *testing.T, path string) {
 	}
 }
 
-func play(t *testing.T, path string, newStage func() *stage) {
+func play(t *testing.T, path string, newStage func() *environment) {
 	t.Helper()
 	p := &player{newStage: newStage, stage: newStage()}
 	defer func() { p.stage.end() }()
@@ -57,8 +57,8 @@ func play(t *testing.T, path string, newStage func() *stage) {
 
 // player plays one file.
 type player struct {
-	newStage func() *stage
-	stage    *stage
+	newStage func() *environment
+	stage    *environment
 	title    string
 	// last is what the cycle before came to, nil when something has happened since.
 	last *outcome
@@ -79,7 +79,7 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return p.stage.profile.Explain(), nil
 	}
 	p.last = nil
-	return "", p.happen(d)
+	return "", p.applyEvent(d)
 }
 
 // begin ends the story before and begins another one.
@@ -100,7 +100,7 @@ func (p *player) cycle(unconfirmed bool) (string, error) {
 		return "", err
 	}
 	p.last = outcome
-	answer := p.stage.conceal(outcome.String())
+	answer := p.stage.maskURLs(outcome.String())
 	if unconfirmed {
 		return answer, nil
 	}
@@ -137,8 +137,8 @@ func (p *player) end() error {
 	return nil
 }
 
-// happen does what a command says to the cluster.
-func (p *player) happen(d *datadriven.TestData) error {
+// applyEvent does what a command says to the cluster.
+func (p *player) applyEvent(d *datadriven.TestData) error {
 	switch d.Cmd {
 	case "config":
 		if p.stage.profile != nil {
@@ -175,7 +175,7 @@ func (p *player) happen(d *datadriven.TestData) error {
 	if err != nil {
 		return err
 	}
-	return p.stage.befall(d.Cmd, names, options)
+	return p.stage.applyEvents(d.Cmd, names, options)
 }
 
 // readNames spells out the names in a command and reads its options.
@@ -195,8 +195,8 @@ func readNames(d *datadriven.TestData) (names []string, options map[string]strin
 	return names, options, nil
 }
 
-// befall does one thing to all of the names.
-func (s *stage) befall(command string, names []string, options map[string]string) error {
+// applyEvents does one thing to all of the names.
+func (s *environment) applyEvents(command string, names []string, options map[string]string) error {
 	w := s.world
 	phase := func(phase corev1.PodPhase) error {
 		return w.changePods(names, func(pod *corev1.Pod) { pod.Status.Phase = phase })

@@ -17,15 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
-// stage is one story's cluster and the scheduler over it.
-type stage struct {
+// environment is one story's cluster and the scheduler over it.
+type environment struct {
 	world *world
 	state *cluster.State
 	// configuration is the text in force; objects are what kube-scheduler's plugins read besides pods and nodes.
@@ -37,14 +37,14 @@ type stage struct {
 	close func()
 	// start starts the informers that a configuration has asked for, and waits for them.
 	start func() error
-	// aim makes plugins that are shared look at this stage; nil when they are its own.
-	aim func()
+	// focus makes plugins that are shared look at this stage; nil when they are its own.
+	focus func()
 	// webhook is the story's extender; nil when it has none.
 	webhook *webhook
 	// reserved are the volumes and devices set aside for binds on their way.
 	reserved reservations
 	// memory is handed on from cycle to cycle, as the live loop does.
-	memory framework.Memory
+	memory framework.Cache
 
 	// ending are the pods that are evicted for a job, promised the nodes on which room is kept, by pod UID; the watch has not
 	// seen it yet. past is who was evicted for whom so far.
@@ -73,8 +73,8 @@ type reservations interface {
 	Release(ctx context.Context, pod types.UID) error
 }
 
-func newStage() *stage {
-	s := &stage{
+func newStage() *environment {
+	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{},
 		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{}, spared: map[types.UID]*model.Refusal{},
@@ -85,19 +85,19 @@ func newStage() *stage {
 }
 
 // open builds the profile, before the first cycle.
-func (s *stage) open() error {
+func (s *environment) open() error {
 	if s.profile != nil {
 		return nil
 	}
 	if err := s.openKube(); err != nil {
 		return err
 	}
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
 	text := s.configuration
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))
 	}
-	configuration, warnings, err := config.Decode("story", text, catalogue.Known())
+	configuration, warnings, err := config.Decode("story", text, catalogue.Names())
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *stage) open() error {
 	return s.start()
 }
 
-func (s *stage) openKube() error {
+func (s *environment) openKube() error {
 	if s.kube != nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ type outcome struct {
 }
 
 // cycle runs one session, assumes what it decides as the live loop does, and checks the outcome.
-func (s *stage) cycle() (*outcome, error) {
+func (s *environment) cycle() (*outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -144,15 +144,15 @@ func (s *stage) cycle() (*outcome, error) {
 	if err := s.state.View().Check(); err != nil {
 		return nil, err
 	}
-	if err := s.holdToAfresh(o); err != nil {
+	if err := s.compareWithUncached(o); err != nil {
 		return nil, err
 	}
-	return o, s.takeAll(o)
+	return o, s.applyDecisions(o)
 }
 
-// holdToAfresh sees that a session which remembers nothing comes to the same. Since it goes back and forth over the same
+// compareWithUncached sees that a session which remembers nothing comes to the same. Since it goes back and forth over the same
 // snapshot, what is remembered lives from one cycle to the next only where it is left out, which is every second time.
-func (s *stage) holdToAfresh(o *outcome) error {
+func (s *environment) compareWithUncached(o *outcome) error {
 	if s.cycles%2 == 1 {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (s *stage) holdToAfresh(o *outcome) error {
 			s.kube.Unreserve(bind.Pod.UID) // the other session sets the same aside
 		}
 	}
-	said, afresh := o.said(), s.session(framework.Options{Afresh: true}).said()
+	said, afresh := o.describe(), s.session(framework.Options{Afresh: true}).describe()
 	s.takeAsked()
 	if said != afresh {
 		return fmt.Errorf("what is remembered changes the answer:\n%s\ninstead of\n%s", said, afresh)
@@ -170,12 +170,12 @@ func (s *stage) holdToAfresh(o *outcome) error {
 }
 
 // session runs one session on what the state knows.
-func (s *stage) session(options framework.Options) *outcome {
+func (s *environment) session(options framework.Options) *outcome {
 	o := &outcome{snapshot: s.state.Snapshot(s.world.now)}
-	o.snapshot.Budgets, o.snapshot.Spared, o.snapshot.Held = s.world.allBudgets(), s.spared, map[model.JobKey]*model.Refusal{}
+	o.snapshot.Budgets, o.snapshot.EvictionBackoff, o.snapshot.JobBackoff = s.world.allBudgets(), s.spared, map[model.JobKey]*model.Refusal{}
 	for job, until := range s.held {
 		if until.After(s.world.now) {
-			o.snapshot.Held[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}
+			o.snapshot.JobBackoff[job] = &model.Refusal{Code: model.BindFailed, Detail: "the API server has refused to bind it"}
 		}
 	}
 	options.Decide = func(decision model.Decision) { o.decisions = append(o.decisions, decision) }
@@ -183,8 +183,8 @@ func (s *stage) session(options framework.Options) *outcome {
 	return o
 }
 
-// takeAll takes what a cycle decided and checks the outcome.
-func (s *stage) takeAll(o *outcome) error {
+// applyDecisions takes what a cycle decided and checks the outcome.
+func (s *environment) applyDecisions(o *outcome) error {
 	for _, decision := range o.decisions {
 		if err := s.take(decision); err != nil {
 			return err
@@ -197,7 +197,7 @@ func (s *stage) takeAll(o *outcome) error {
 }
 
 // take assumes a decision, and holds it to what can be known from outside the scheduler.
-func (s *stage) take(decision model.Decision) error {
+func (s *environment) take(decision model.Decision) error {
 	for _, bind := range decision.Binds {
 		pod := s.world.pods[key(bind.Pod.Namespace, bind.Pod.Name)]
 		switch {
@@ -221,7 +221,7 @@ func (s *stage) take(decision model.Decision) error {
 }
 
 // confirm lets the watch see the binds, evictions and promises on their way, in order of pods. The API server binds no pod that is being deleted.
-func (s *stage) confirm() error {
+func (s *environment) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	err := s.world.changePods(names, func(pod *corev1.Pod) {
 		pod.Spec.NodeName = s.coming[pod.UID]
@@ -245,7 +245,7 @@ func (s *stage) confirm() error {
 }
 
 // reject lets binds on their way fail, and their jobs be left alone for a while if that is said.
-func (s *stage) reject(names []string, options map[string]string) error {
+func (s *environment) reject(names []string, options map[string]string) error {
 	hold, err := time.ParseDuration(cmp.Or(options["hold"], "0s"))
 	if err != nil {
 		return fmt.Errorf("hold: %w", err)
@@ -278,7 +278,7 @@ func (o *outcome) String() string {
 	b.WriteString(o.waits())
 	for _, node := range o.snapshot.Nodes {
 		for _, task := range node.Tasks {
-			if task.Status == model.Promised {
+			if task.Status == model.Pipelined {
 				fmt.Fprintf(&b, "promise: %s → %s\n", key(task.Namespace, task.Name), node.Name)
 			}
 		}
@@ -287,8 +287,8 @@ func (o *outcome) String() string {
 	return b.String()
 }
 
-// said writes what was decided and who waits, without the reasons: a job may inherit the one of another job.
-func (o *outcome) said() string {
+// describe writes what was decided and who waits, without the reasons: a job may inherit the one of another job.
+func (o *outcome) describe() string {
 	var b strings.Builder
 	for _, decision := range o.decisions {
 		writeDecision(&b, decision)
@@ -310,7 +310,7 @@ func (o *outcome) waits() string {
 
 func writeDecision(b *strings.Builder, decision model.Decision) {
 	if len(decision.Binds) > 0 {
-		fmt.Fprintf(b, "bind: %s (needs %d):", jobName(decision.Job), decision.Needs)
+		fmt.Fprintf(b, "bind: %s (needs %d):", jobName(decision.Job), decision.MinBinds)
 		for i, bind := range decision.Binds {
 			comma := ","
 			if i == 0 {
@@ -325,13 +325,13 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 	}
 	for _, eviction := range decision.Evictions {
 		how := "evict"
-		if eviction.Delete {
+		if eviction.DeletePod {
 			how = "delete"
 		}
 		fmt.Fprintf(b, "%s: %s for %s\n", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
 	}
 	writeReservation(b, decision)
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if promise.Node == "" {
 			fmt.Fprintf(b, "give back: %s\n", key(promise.Pod.Namespace, promise.Pod.Name))
 			continue

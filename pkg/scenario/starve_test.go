@@ -15,7 +15,7 @@ import (
 // stream is small jobs that come and go without end.
 type stream struct {
 	*dice
-	*stage
+	*environment
 	// longest is the longest that one of them runs, in seconds.
 	longest int
 	// spans is how long each runs, by pod.
@@ -83,7 +83,7 @@ func (s *stream) tick() error {
 	if err := s.confirm(); err != nil {
 		return err
 	}
-	return s.befall("run", nil, nil)
+	return s.applyEvents("run", nil, nil)
 }
 
 // fits tells whether so many members of so much CPU fit nodes of these sizes.
@@ -100,10 +100,10 @@ func fits(members, cpu int, nodes []int) bool {
 func TestALargeGangDoesNotStarve(t *testing.T) {
 	newStage := openLens(t)
 	rapid.Check(t, func(t *rapid.T) {
-		s := &stream{dice: &dice{t: t}, stage: newStage(), spans: map[string]time.Duration{}, largest: 1}
+		s := &stream{dice: &dice{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1}
 		s.longest, s.lies = s.n(2, 20), s.n(0, 1) == 1
 		reserveAfter := s.n(0, 10)
-		s.stage.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds}}]\n",
+		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds}}]\n",
 			config.DefaultYAML(), reserveAfter)
 		var nodes []int
 		for i := range s.n(1, 4) {
@@ -147,8 +147,8 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 // last always seem to be the first to leave, and must not drive the gang from place to place for ever.
 func TestALargeGangDoesNotStarveThoughNobodyKeepsHisWord(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
-	s := &stream{stage: openLens(t)(), spans: map[string]time.Duration{}}
-	s.stage.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: 10s}}]\n",
+	s := &stream{environment: openLens(t)(), spans: map[string]time.Duration{}}
+	s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: 10s}}]\n",
 		config.DefaultYAML())
 	if err := s.world.apply(fmt.Sprintf("node n{1..%d} cpu=4\ngroup big min=2\npods big-{1..2} group=big cpu=4", nodes)); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -38,16 +38,16 @@ type world struct {
 	// budgets are by namespace/name.
 	budgets map[string]*model.Budget
 
-	// turns counts changes after which one job may be above another that was above it.
-	turns int
-	// told is every event so far; hear gets each as it comes.
-	told []cluster.Event
-	hear func(cluster.Event)
+	// cycle counts changes after which one job may be above another that was above it.
+	cycle int
+	// events is every event so far; hear gets each as it comes.
+	events  []cluster.Event
+	onEvent func(cluster.Event)
 }
 
 func newWorld(hear func(cluster.Event)) *world {
 	return &world{
-		now: start, lives: map[string]int{}, hear: hear,
+		now: start, lives: map[string]int{}, onEvent: hear,
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		groups: map[string]*v1alpha1.PodGroup{}, classes: map[string]*schedulingv1.PriorityClass{},
 		namespaces: map[string]*corev1.Namespace{}, budgets: map[string]*model.Budget{},
@@ -55,8 +55,8 @@ func newWorld(hear func(cluster.Event)) *world {
 }
 
 func (w *world) tell(event cluster.Event) {
-	w.told = append(w.told, event)
-	w.hear(event)
+	w.events = append(w.events, event)
+	w.onEvent(event)
 }
 
 // key is how a story names an object: without the namespace when that is the default one.
@@ -186,7 +186,7 @@ func (w *world) setNode(node *corev1.Node, one line) error {
 }
 
 func (w *world) setGroup(group *v1alpha1.PodGroup, one line) error {
-	w.turns++
+	w.cycle++
 	name := key(one.namespace, one.name)
 	if err := w.stamp(group, known(w.groups[name]), one); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (w *world) setNamespace(namespace *corev1.Namespace, one line) error {
 }
 
 func (w *world) setClass(class *schedulingv1.PriorityClass, one line) error {
-	w.turns++
+	w.cycle++
 	if err := w.stamp(class, known(w.classes[one.name]), one); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (w *world) setPod(pod *corev1.Pod, one line) error {
 		return err
 	}
 	if before != nil {
-		w.turns++
+		w.cycle++
 		pod.Spec.NodeName, pod.Status.Phase = before.Spec.NodeName, before.Status.Phase
 		pod.DeletionTimestamp, pod.Status.NominatedNodeName = before.DeletionTimestamp, before.Status.NominatedNodeName
 		pod.Status.StartTime, pod.Status.Conditions = before.Status.StartTime, before.Status.Conditions

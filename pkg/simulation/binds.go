@@ -5,19 +5,19 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
 // isBoundOnce is I5: of all binds of a pod one takes effect.
-func (j *judge) isBoundOnce(call commit.Call) {
+func (j *invariantChecker) isBoundOnce(call commit.Call) {
 	if n := j.server.bound[call.Pod.UID]; n > 1 {
 		j.violated("I5", "pod %s is bound %d times", call.Pod, n)
 	}
 }
 
 // isAssumed is I6: the effect of a bind is in the state before the call leaves.
-func (j *judge) isAssumed(p *process, call commit.Call) {
+func (j *invariantChecker) isAssumed(p *process, call commit.Call) {
 	if writesTo(call) == "" && call.Kind != commit.CallEvent { // an event may be about a group that does not exist
 		j.violated("I5", "%s of %s names no UID", call.Kind, call.Pod)
 	}
@@ -27,7 +27,7 @@ func (j *judge) isAssumed(p *process, call commit.Call) {
 }
 
 // staysAssumed is I6, too: the effect stays in the state until the watch shows it or the call has failed.
-func (j *judge) staysAssumed(p *process) {
+func (j *invariantChecker) staysAssumed(p *process) {
 	for _, id := range slices.Sorted(maps.Keys(p.inFlight)) {
 		if call := p.inFlight[id]; call.Kind == commit.CallBind && !assumed(p, call) {
 			j.violated("I6", "the bind of %s is on its way and is not assumed any more", call.Pod)
@@ -46,7 +46,7 @@ func assumed(p *process, call commit.Call) bool {
 }
 
 // leader is the process that holds the Lease and has not ended, nil when there is none.
-func (j *judge) leader() *process {
+func (j *invariantChecker) leader() *process {
 	for _, p := range j.all {
 		if !p.dead && p.String() == j.lease.holder() {
 			return p
@@ -57,7 +57,7 @@ func (j *judge) leader() *process {
 
 // holdsTheLease is I24: no call leaves without the Lease, nor so late that it may outlast it, nor while one of another process may be under
 // way. What has passed is counted by the true time.
-func (j *judge) holdsTheLease(p *process, call commit.Call) {
+func (j *invariantChecker) holdsTheLease(p *process, call commit.Call) {
 	now, end := j.queue.now, j.lease.renewed.Add(lease.Duration)
 	why := ""
 	switch {

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
 )
 
 // This file judges what takes two runs to be seen: that the same comes of the same, whatever the order of maps (I21) and whatever the
@@ -60,7 +60,7 @@ func TestTheOrderOfAMapIsSeen(t *testing.T) {
 	filters := open(t)
 	first := ""
 	for range 20 {
-		trace := traceOf(t, filters, Config{Seed: 1, Plan: calmPlan(1), Faults: &Faults{}, Replicas: 1, Sabotage: Sabotage{Rogue: whimsical}})
+		trace := traceOf(t, filters, Config{Seed: 1, Plan: calmPlan(1), Faults: &Faults{}, Replicas: 1, Sabotage: FaultInjection{Rogue: whimsical}})
 		if first == "" {
 			first = trace
 		}

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// dice are random numbers that depend on a seed and nothing else.
-type dice struct{ *rand.Rand }
+// rng are random numbers that depend on a seed and nothing else.
+type rng struct{ *rand.Rand }
 
 // newDice returns the dice of a seed for one purpose. Dice for different purposes do not disturb each other, so that one fault
 // fewer leaves the other ones where they are.
-func newDice(seed uint64, purpose string) dice {
+func newDice(seed uint64, purpose string) rng {
 	hash := fnv.New64a()
 	hash.Write([]byte(purpose)) // never fails
-	return dice{rand.New(rand.NewPCG(seed, hash.Sum64()))}
+	return rng{rand.New(rand.NewPCG(seed, hash.Sum64()))}
 }
 
 // number returns one from least to most.
-func (d dice) number(least, most int) int { return least + d.IntN(most-least+1) }
+func (d rng) number(least, most int) int { return least + d.IntN(most-least+1) }
 
 // chance is true so many times in a thousand.
-func (d dice) chance(perMille int) bool { return d.IntN(1000) < perMille }
+func (d rng) chance(perMille int) bool { return d.IntN(1000) < perMille }
 
 // span returns a duration from least to most, in whole milliseconds.
-func (d dice) span(least, most time.Duration) time.Duration {
+func (d rng) span(least, most time.Duration) time.Duration {
 	return (least + time.Duration(d.Int64N(int64(most-least)+1))).Truncate(time.Millisecond)
 }
 
-func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
+func pick[T any](d rng, of ...T) T { return of[d.IntN(len(of))] }

@@ -15,7 +15,7 @@ type Faults struct {
 }
 
 // drawFaults chooses how bad it gets; sometimes not at all, so that other things are seen undisturbed.
-func drawFaults(d dice) Faults {
+func drawFaults(d rng) Faults {
 	rate := func(most int) int { return pick(d, 0, most/10, most) }
 	return Faults{
 		Calls: rate(200), SlowReply: rate(200), Instant: rate(500),

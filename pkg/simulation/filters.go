@@ -13,9 +13,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
@@ -23,13 +23,13 @@ import (
 // Filters are kube-scheduler's own plugins, which take long to make and so serve one simulation after the other. What they read
 // besides pods and nodes never changes. One goroutine owns them and the simulations that use them.
 type Filters struct {
-	kube *kubeframework.Plugins
-	lens *lens
+	kube *kubeplugins.Plugins
+	lens *switchableLister
 	stop func()
 }
 
-// lens is a lister whose view is replaced: that of the process that is at work.
-type lens struct{ fwk.SharedLister }
+// switchableLister is a lister whose view is replaced: that of the process that is at work.
+type switchableLister struct{ fwk.SharedLister }
 
 // The namespaces in which simulated pods are.
 const (
@@ -49,8 +49,8 @@ func OpenFilters() (*Filters, error) {
 		cancel()
 		factory.Shutdown()
 	}
-	lens := &lens{SharedLister: cluster.New(cluster.Options{}).View()}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: lens, Informers: factory, Client: client})
+	lens := &switchableLister{SharedLister: cluster.New(cluster.Options{}).View()}
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: lens, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
@@ -69,8 +69,8 @@ func (f *Filters) Close() { f.stop() }
 
 // build makes a profile of a configuration. The text is one of the simulation's own, so that an error is a bug of it.
 func (f *Filters) build(text []byte) (*framework.Profile, error) {
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
-	configuration, _, err := config.Decode("simulation", text, catalogue.Known())
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(f.kube)}
+	configuration, _, err := config.Decode("simulation", text, catalogue.Names())
 	if err != nil {
 		return nil, err
 	}

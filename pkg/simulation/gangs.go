@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -44,9 +44,9 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 // nobody says anything, as of a plain pod.
 func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	switch {
-	case job.Single:
+	case job.IsPod:
 		return nil
-	case !job.Implicit:
+	case !job.WithoutPodGroup:
 		return named(job.String())
 	}
 	group := &v1alpha1.PodGroup{
@@ -67,7 +67,7 @@ func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1
 func (s *server) implicitGroups() (groups []*v1alpha1.PodGroup) {
 	known := map[model.JobKey]bool{}
 	for _, pod := range s.pods() {
-		if job := jobKeyOf(pod); job.Implicit && !known[job] {
+		if job := jobKeyOf(pod); job.WithoutPodGroup && !known[job] {
 			known[job] = true
 			groups = append(groups, groupFor(job, s.pods(), s.group))
 		}
@@ -75,8 +75,8 @@ func (s *server) implicitGroups() (groups []*v1alpha1.PodGroup) {
 	return groups
 }
 
-// short says what a group lacks, empty when it lacks nothing.
-func (m members) short(group *v1alpha1.PodGroup) string {
+// unmetMinimum says what a group lacks, empty when it lacks nothing.
+func (m members) unmetMinimum(group *v1alpha1.PodGroup) string {
 	if m.all < int(group.Spec.MinMember) {
 		return fmt.Sprintf("needs %d, and %d have a place", group.Spec.MinMember, m.all)
 	}
@@ -88,9 +88,9 @@ func (m members) short(group *v1alpha1.PodGroup) string {
 	return ""
 }
 
-// reachesTheMinimum is I1: with the decision's binds, enough members have a place.
-func (j *judge) reachesTheMinimum(p *process, decision model.Decision) {
-	if decision.Job.Single || len(decision.Binds) == 0 {
+// checkMinimum is I1: with the decision's binds, enough members have a place.
+func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
+	if decision.Job.IsPod || len(decision.Binds) == 0 {
 		return
 	}
 	group := groupFor(decision.Job, p.pods(), p.group)
@@ -98,7 +98,7 @@ func (j *judge) reachesTheMinimum(p *process, decision model.Decision) {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
 	}
-	if lacks := countMembers(p.pods(), group, p.place).short(group); lacks != "" && !replaces(decision.Job, group, p.pods(), p.place, decision.Binds) {
+	if lacks := countMembers(p.pods(), group, p.place).unmetMinimum(group); lacks != "" && !replaces(decision.Job, group, p.pods(), p.place, decision.Binds) {
 		j.violated("I1", "%s is started and %s", decision.Job, lacks)
 	}
 }
@@ -119,14 +119,14 @@ func replaces(
 		if jobKeyOf(pod) == job && ours(pod) {
 			isFresh := slices.ContainsFunc(fresh, func(bind model.Bind) bool { return bind.Pod.UID == pod.UID })
 			left = left || place(pod) != "" && !isFresh && !finished(pod) && pod.DeletionTimestamp == nil
-			whole = whole || job.Implicit && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
+			whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 		}
 	}
-	return whole && left && countMembers(pods, group, exists).short(group) != ""
+	return whole && left && countMembers(pods, group, exists).unmetMinimum(group) != ""
 }
 
 // staysInItsNamespace is I26: a job is made of pods of its own namespace.
-func (j *judge) staysInItsNamespace(p *process, decision model.Decision) {
+func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod := p.pod(bind.Pod.String())
 		if bind.Pod.Namespace != decision.Job.Namespace || pod == nil || pod.UID != bind.Pod.UID || jobKeyOf(pod) != decision.Job {
@@ -137,15 +137,15 @@ func (j *judge) staysInItsNamespace(p *process, decision model.Decision) {
 
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
 // ours, no member has a node.
-func (j *judge) startedWholeOrNotAtAll() {
+func (j *invariantChecker) startedWholeOrNotAtAll() {
 	groups := j.server.implicitGroups()
 	for _, name := range j.server.names(cluster.KindGroup) {
 		groups = append(groups, j.server.group(name))
 	}
 	for _, group := range groups {
 		m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-		if m.live > 0 && m.short(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
-			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.short(group))
+		if m.live > 0 && m.unmetMinimum(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
+			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.unmetMinimum(group))
 		}
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// judge holds the schedulers to the invariants of the design, counted from the objects alone: those that a process has been told
+// invariantChecker holds the schedulers to the invariants of the design, counted from the objects alone: those that a process has been told
 // of for what it decides, those of the server for what came of it.
-type judge struct {
+type invariantChecker struct {
 	*Simulation
 	// came is how each pod got its node, shrunk in which version each node last lost capacity.
-	came   map[types.UID]arrival
+	came   map[types.UID]podArrival
 	shrunk map[string]uint64
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
-	past          map[feud]bool
+	past          map[evictionLoop]bool
 	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
 	// written are the versions that schedulers have brought objects to, by UID.
 	written  map[types.UID]uint64
@@ -31,54 +31,54 @@ type judge struct {
 	troubled time.Time
 }
 
-// arrival is when a pod came to its node, and by which life of a scheduler; zero by somebody else.
-type arrival struct {
+// podArrival is when a pod came to its node, and by which life of a scheduler; zero by somebody else.
+type podArrival struct {
 	version uint64
 	life    int
 }
 
-func newJudge(s *Simulation) *judge {
-	return &judge{
-		Simulation: s, came: map[types.UID]arrival{}, shrunk: map[string]uint64{},
-		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[feud]bool{}, inPart: map[types.UID]time.Time{}, written: map[types.UID]uint64{},
+func newJudge(s *Simulation) *invariantChecker {
+	return &invariantChecker{
+		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{}, written: map[types.UID]uint64{},
 	}
 }
 
 // decided judges a decision, by what its process knows. Its effect is assumed by then.
-func (j *judge) decided(p *process, decision model.Decision) {
+func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.seen[bind.Pod.UID] = p.sight()
 	}
-	j.reachesTheMinimum(p, decision)
+	j.checkMinimum(p, decision)
 	j.staysInItsNamespace(p, decision)
 	j.fitsTheNodes(p, decision)
 	j.choosesEligibleNodes(p, decision)
-	j.leavesKeptRoomAlone(p, decision)
+	j.checkReservedRespected(p, decision)
 	if len(decision.Evictions) > 0 {
 		j.result.Evicted += len(decision.Evictions)
 		j.evictsForAStart(p, decision)
-		j.evictsNobodyInVain(p, decision)
+		j.checkEvictionUseful(p, decision)
 		j.evictsTheLower(p, decision)
 		j.leavesWholeGangs(p, decision)
 		j.keepsBudgets(p, decision)
-		j.makesNoFeud(decision)
+		j.checkNoEvictionLoop(decision)
 	}
 	for _, bind := range decision.Binds {
 		p.promised[bind.Pod.UID] = ""
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		p.promised[promise.Pod.UID] = promise.Node
 	}
 }
 
-// sends judges a call as the loop gives it away.
-func (j *judge) sends(p *process, call commit.Call) { j.isAssumed(p, call) }
+// onSend judges a call as the loop gives it away.
+func (j *invariantChecker) onSend(p *process, call commit.Call) { j.isAssumed(p, call) }
 
-// leaves judges a call as it leaves the process.
-func (j *judge) leaves(p *process, call commit.Call) { j.holdsTheLease(p, call) }
+// onDepart judges a call as it leaves the process.
+func (j *invariantChecker) onDepart(p *process, call commit.Call) { j.holdsTheLease(p, call) }
 
-// served judges what a call came to.
-func (j *judge) served(p *process, call commit.Call, err error) {
+// onServed judges what a call came to.
+func (j *invariantChecker) onServed(p *process, call commit.Call, err error) {
 	if call.Kind == commit.CallBind && err == nil {
 		j.result.Bound++
 		j.isBoundOnce(call)
@@ -86,8 +86,8 @@ func (j *judge) served(p *process, call commit.Call, err error) {
 	}
 }
 
-// stepped judges what lies between two events.
-func (j *judge) stepped() {
+// afterStep judges what lies between two events.
+func (j *invariantChecker) afterStep() {
 	for _, name := range sortedNames(j.processes) {
 		if p := j.processes[name]; !p.dead {
 			j.staysAssumed(p)
@@ -97,7 +97,7 @@ func (j *judge) stepped() {
 }
 
 // changed takes down what happens to pods and nodes, by whomever.
-func (j *judge) changed(before object, now change) {
+func (j *invariantChecker) changed(before object, now change) {
 	if j.writer != nil {
 		j.written[now.object.GetUID()] = now.version
 	}
@@ -122,13 +122,13 @@ func (j *judge) changed(before object, now change) {
 	}
 }
 
-func (j *judge) podChanged(was, now *corev1.Pod, c change) {
+func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 	if now.Spec.NodeName != "" && (was == nil || was.Spec.NodeName == "") {
 		life := 0
 		if j.writer != nil {
 			life = j.writer.life
 		}
-		j.came[now.UID] = arrival{version: c.version, life: life}
+		j.came[now.UID] = podArrival{version: c.version, life: life}
 	}
 	if was != nil && was.Spec.NodeName != "" && was.Spec.NodeName != now.Spec.NodeName {
 		j.violated("I5", "pod %s goes from %s to %s", keyOf(now), was.Spec.NodeName, now.Spec.NodeName)
@@ -146,9 +146,9 @@ func (j *judge) podChanged(was, now *corev1.Pod, c change) {
 }
 
 // noteStart takes down that a group has its minimum.
-func (j *judge) noteStart(group *v1alpha1.PodGroup) {
+func (j *invariantChecker) noteStart(group *v1alpha1.PodGroup) {
 	placed := func(pod *corev1.Pod) string { return pod.Spec.NodeName }
-	if count := countMembers(j.server.pods(), group, placed); count.short(group) == "" {
+	if count := countMembers(j.server.pods(), group, placed); count.unmetMinimum(group) == "" {
 		j.started[group.UID] = true
 	}
 }
@@ -163,7 +163,7 @@ func smaller(now, was *corev1.Node) bool {
 }
 
 // panicked reports what verify mode found, or that a scheduler fell over.
-func (j *judge) panicked(p *process, reason any, stack []byte) {
+func (j *invariantChecker) panicked(p *process, reason any, stack []byte) {
 	invariant, text := "I25", fmt.Sprint(reason)
 	switch {
 	case strings.Contains(text, "invariant I9"), strings.Contains(text, "invariant broken"):
@@ -185,12 +185,12 @@ func groupOf(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup]
 func jobKeyOf(pod *corev1.Pod) model.JobKey {
 	if group := groupOf(pod); group != "" {
 		job := model.JobKey{Namespace: pod.Namespace, Name: group}
-		if _, job.Implicit = pod.Annotations[v1alpha1.AnnotationMinMember]; job.Implicit { // no PodGroup is ever of its name here
+		if _, job.WithoutPodGroup = pod.Annotations[v1alpha1.AnnotationMinMember]; job.WithoutPodGroup { // no PodGroup is ever of its name here
 			job.Owner = metav1.GetControllerOf(pod).UID
 		}
 		return job
 	}
-	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}
+	return model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}
 }
 
 func ours(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == schedulerName }

@@ -9,8 +9,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/cluster"
 )
 
 // leaseRecord is the Lease as the server stores it, and what the judge has to know of it by the true time.
@@ -140,9 +140,9 @@ func (p *process) ask(request *lease.Request, then func(*coordinationv1.Lease, e
 	})
 }
 
-// leave ends the process in good order, as an upgrade does: nothing new is decided or sent, and when the last answer is there, the Lease
+// send ends the process in good order, as an upgrade does: nothing new is decided or sent, and when the last answer is there, the Lease
 // is given up.
-func (p *process) leave() {
+func (p *process) send() {
 	if !p.leaving {
 		p.trace("%s leaves", p)
 		p.leaving = true
@@ -197,7 +197,7 @@ func (p *process) reread() {
 		read = append(read, change{kind: cluster.KindGroup, version: versionOf(group), object: group})
 	}
 	for _, one := range read {
-		p.hear(one)
+		p.onWatchEnd(one)
 	}
 	p.forget(p.server.version, read)
 }
@@ -213,10 +213,10 @@ func (p *process) forget(version uint64, read []change) {
 				}
 			}
 			for _, one := range read {
-				i := slices.IndexFunc(p.streams, func(s *stream) bool { return s.kind == one.kind })
+				i := slices.IndexFunc(p.streams, func(s *watchStream) bool { return s.kind == one.kind })
 				if known, is := p.streams[i].store[keyOf(one.object)]; !is || known.object.GetUID() != one.object.GetUID() {
 					one.deleted = true
-					p.hear(one)
+					p.onWatchEnd(one)
 				}
 			}
 		})

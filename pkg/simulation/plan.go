@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // Step is one thing that happens to the cluster or to a scheduler, from outside. What exactly depends on its own dice and on
@@ -23,16 +23,16 @@ type Step struct {
 	Dice uint64
 }
 
-// deed is what a step may be, and how often it is.
-type deed struct {
+// step is what a step may be, and how often it is.
+type step struct {
 	what   string
 	weight int
-	do     func(*world, dice)
+	do     func(*world, rng)
 }
 
-// deeds are all there are.
-func deeds() []deed {
-	return []deed{
+// actionList are all there are.
+func actionList() []step {
+	return []step{
 		{"submit a job", 30, (*world).submitJob},
 		{"submit a pod", 12, (*world).submitPod},
 		{"another scheduler's pod", 3, (*world).submitForeign},
@@ -62,8 +62,8 @@ func deeds() []deed {
 }
 
 // drawPlan chooses steps over about a minute and a half.
-func drawPlan(d dice) []Step {
-	all := deeds()
+func drawPlan(d rng) []Step {
+	all := actionList()
 	sum := 0
 	for _, one := range all {
 		sum += one.weight
@@ -85,7 +85,7 @@ func drawPlan(d dice) []Step {
 
 // take does a step.
 func (s *Simulation) take(step Step) {
-	for _, one := range deeds() {
+	for _, one := range actionList() {
 		if one.what == step.What {
 			one.do(s.world, newDice(step.Dice, one.what))
 		}
@@ -100,7 +100,7 @@ func amounts(cpu, gpu int) corev1.ResourceList {
 	return list
 }
 
-func (w *world) newJob(d dice, letter string) *job {
+func (w *world) newJob(d rng, letter string) *job {
 	w.made++
 	j := &job{
 		namespace: pick(d, firstNamespace, firstNamespace, secondNamespace), name: fmt.Sprintf("%s%d", letter, w.made),
@@ -115,7 +115,7 @@ func (w *world) newJob(d dice, letter string) *job {
 	return j
 }
 
-func (w *world) submitJob(d dice) {
+func (w *world) submitJob(d rng) {
 	j := w.newJob(d, "g")
 	j.gang, j.members = true, d.number(1, 6)
 	j.min = d.number(max(1, j.members-2), j.members)
@@ -129,16 +129,16 @@ func (w *world) submitJob(d dice) {
 	w.submit(d, j)
 }
 
-func (w *world) submitPod(d dice) { w.submit(d, w.newJob(d, "p")) }
+func (w *world) submitPod(d rng) { w.submit(d, w.newJob(d, "p")) }
 
-func (w *world) submitForeign(d dice) {
+func (w *world) submitForeign(d rng) {
 	j := w.newJob(d, "f")
 	j.foreign, j.gated = true, false
 	w.submit(d, j)
 }
 
 // submitMalformed submits what the API server takes and nobody can count, or what contradicts itself.
-func (w *world) submitMalformed(d dice) {
+func (w *world) submitMalformed(d rng) {
 	j := w.newJob(d, "m")
 	j.gang, j.members, j.min = true, 2, 2
 	switch d.IntN(3) {
@@ -153,7 +153,7 @@ func (w *world) submitMalformed(d dice) {
 }
 
 // some returns the name of one of the objects of a kind; false when there is none.
-func (w *world) some(d dice, kind cluster.Kind) (string, bool) {
+func (w *world) some(d rng, kind cluster.Kind) (string, bool) {
 	names := w.server.names(kind)
 	if len(names) == 0 {
 		return "", false
@@ -161,13 +161,13 @@ func (w *world) some(d dice, kind cluster.Kind) (string, bool) {
 	return names[d.IntN(len(names))], true
 }
 
-func (w *world) deleteSome(d dice) {
+func (w *world) deleteSome(d rng) {
 	if name, ok := w.some(d, cluster.KindPod); ok {
 		w.server.deletePod(name)
 	}
 }
 
-func (w *world) deleteJob(d dice) {
+func (w *world) deleteJob(d rng) {
 	if len(w.jobs) == 0 {
 		return
 	}
@@ -183,13 +183,13 @@ func (w *world) deleteJob(d dice) {
 	}
 }
 
-func (w *world) failSome(d dice) {
+func (w *world) failSome(d rng) {
 	if name, ok := w.some(d, cluster.KindPod); ok && w.server.pod(name).Spec.NodeName != "" && !finished(w.server.pod(name)) {
 		w.server.changePod(name, "", func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed })
 	}
 }
 
-func (w *world) editGroup(d dice) {
+func (w *world) editGroup(d rng) {
 	if name, ok := w.some(d, cluster.KindGroup); ok {
 		group := w.server.group(name).DeepCopy()
 		if group.Spec.MinMember += pick[int32](d, -1, 1, 2); group.Spec.MinMember >= 1 {
@@ -199,7 +199,7 @@ func (w *world) editGroup(d dice) {
 	}
 }
 
-func (w *world) deleteGroup(d dice) {
+func (w *world) deleteGroup(d rng) {
 	if name, ok := w.some(d, cluster.KindGroup); ok {
 		again := w.server.group(name).DeepCopy()
 		w.server.remove(cluster.KindGroup, name)
@@ -213,7 +213,7 @@ func (w *world) deleteGroup(d dice) {
 }
 
 // openGates opens those of all pods of a job.
-func (w *world) openGates(dice) {
+func (w *world) openGates(rng) {
 	for _, pod := range w.server.pods() {
 		if len(pod.Spec.SchedulingGates) > 0 {
 			w.server.changePod(keyOf(pod), pod.UID, func(pod *corev1.Pod) {
@@ -227,13 +227,13 @@ func (w *world) openGates(dice) {
 	}
 }
 
-func (w *world) cordon(d dice) {
+func (w *world) cordon(d rng) {
 	if name, ok := w.some(d, cluster.KindNode); ok {
 		w.changeNode(name, func(node *corev1.Node) { node.Spec.Unschedulable = !node.Spec.Unschedulable })
 	}
 }
 
-func (w *world) taint(d dice) {
+func (w *world) taint(d rng) {
 	if name, ok := w.some(d, cluster.KindNode); ok {
 		w.changeNode(name, func(node *corev1.Node) {
 			if len(node.Spec.Taints) > 0 {
@@ -245,7 +245,7 @@ func (w *world) taint(d dice) {
 	}
 }
 
-func (w *world) resize(d dice) {
+func (w *world) resize(d rng) {
 	if name, ok := w.some(d, cluster.KindNode); ok {
 		w.changeNode(name, func(node *corev1.Node) {
 			node.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(d.number(0, 6)), resource.DecimalSI)
@@ -254,7 +254,7 @@ func (w *world) resize(d dice) {
 }
 
 // deleteNode deletes a node, and often brings another one of its name.
-func (w *world) deleteNode(d dice) {
+func (w *world) deleteNode(d rng) {
 	name, ok := w.some(d, cluster.KindNode)
 	if !ok {
 		return
@@ -265,10 +265,10 @@ func (w *world) deleteNode(d dice) {
 	}
 }
 
-func (w *world) bringNode(d dice) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
+func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 
 // setBudget protects the pods of a job, all those of a namespace, or nobody any more.
-func (w *world) setBudget(d dice) {
+func (w *world) setBudget(d rng) {
 	name := pick(d, "one", "two")
 	if w.server.objects[cluster.KindBudget][key(firstNamespace, name)] != nil {
 		w.server.remove(cluster.KindBudget, key(firstNamespace, name))
@@ -287,7 +287,7 @@ func (w *world) setBudget(d dice) {
 }
 
 // process returns one of the schedulers that live.
-func (w *world) process(d dice) *process {
+func (w *world) process(d rng) *process {
 	var living []*process
 	for _, name := range sortedNames(w.processes) {
 		if p := w.processes[name]; !p.dead {
@@ -300,56 +300,56 @@ func (w *world) process(d dice) *process {
 	return living[d.IntN(len(living))]
 }
 
-func (w *world) crash(d dice) {
+func (w *world) crash(d rng) {
 	if p := w.process(d); p != nil {
 		p.end("killed")
 	}
 }
 
-func (w *world) freezeOne(d dice) {
+func (w *world) freezeOne(d rng) {
 	if p := w.process(d); p != nil {
 		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)), false)
 	}
 }
 
 // sleepOne lets the machine of a scheduler sleep, in which its monotonic clock stands still.
-func (w *world) sleepOne(d dice) {
+func (w *world) sleepOne(d rng) {
 	if p := w.process(d); p != nil && p.disturb() {
 		p.freeze(pick(d, d.span(100*time.Millisecond, 5*time.Second), d.span(10*time.Second, 40*time.Second)), true)
 	}
 }
 
 // setClock sets the wall clock of a scheduler's machine.
-func (w *world) setClock(d dice) {
+func (w *world) setClock(d rng) {
 	if p := w.process(d); p != nil && p.disturb() {
 		p.set += d.span(-time.Hour, time.Hour)
 	}
 }
 
-func (w *world) endOne(d dice) {
+func (w *world) endOne(d rng) {
 	if p := w.process(d); p != nil {
-		p.leave()
+		p.send()
 	}
 }
 
 // cut keeps a scheduler from the Lease, but not from the rest of the API.
-func (w *world) cut(d dice) {
+func (w *world) cut(d rng) {
 	if p := w.process(d); p != nil {
 		w.apart[p.name] = w.queue.now.Add(d.span(time.Second, 30*time.Second))
 	}
 }
 
-func (w *world) loseWatch(d dice) {
+func (w *world) loseWatch(d rng) {
 	if p := w.process(d); p != nil {
 		p.streams[d.IntN(len(p.streams))].lose(d.span(time.Millisecond, 5*time.Second), d.chance(600))
 	}
 }
 
-func (w *world) stallWatch(d dice) {
+func (w *world) stallWatch(d rng) {
 	if p := w.process(d); p != nil {
 		p.streams[d.IntN(len(p.streams))].stall(d.span(time.Second, 60*time.Second))
 	}
 }
 
 // jump lets the clocks of all others jump, which is to a scheduler what a jump of its own is: its timers are not concerned.
-func (w *world) jump(d dice) { w.server.jumped += d.span(-24*time.Hour, 24*time.Hour) }
+func (w *world) jump(d rng) { w.server.jumped += d.span(-24*time.Hour, 24*time.Hour) }

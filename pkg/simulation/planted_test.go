@@ -13,9 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,9 +25,9 @@ func without(plugin string) []byte {
 }
 
 // rogue decides something once, as soon as it can, as an action with a bug would.
-func rogue(decide func(*process) (model.Decision, bool)) Sabotage {
+func rogue(decide func(*process) (model.Decision, bool)) FaultInjection {
 	var done bool
-	return Sabotage{Rogue: func(p *process) {
+	return FaultInjection{Rogue: func(p *process) {
 		if done {
 			return
 		}
@@ -43,9 +43,9 @@ func rogue(decide func(*process) (model.Decision, bool)) Sabotage {
 // evict is a decision to evict a pod for another, with a promise.
 func evict(victim, holder *corev1.Pod) model.Decision {
 	return model.Decision{
-		Job:       jobKeyOf(holder),
-		Promises:  []model.Promise{{Pod: refOf(holder), Node: victim.Spec.NodeName}},
-		Evictions: []model.Eviction{{Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName}},
+		Job:         jobKeyOf(holder),
+		Nominations: []model.Nomination{{Pod: refOf(holder), Node: victim.Spec.NodeName}},
+		Evictions:   []model.Eviction{{Pod: refOf(victim), Job: jobKeyOf(victim), Node: victim.Spec.NodeName}},
 	}
 }
 
@@ -65,7 +65,7 @@ func pair(p *process, condition func(running, waiting *corev1.Pod) bool) (runnin
 	return nil, nil
 }
 
-func evictPair(condition func(p *process, running, waiting *corev1.Pod) bool) Sabotage {
+func evictPair(condition func(p *process, running, waiting *corev1.Pod) bool) FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		victim, holder := pair(p, func(a, b *corev1.Pod) bool { return condition(p, a, b) })
 		if victim == nil {
@@ -76,8 +76,8 @@ func evictPair(condition func(p *process, running, waiting *corev1.Pod) bool) Sa
 }
 
 // hide keeps some events of a kind from the scheduler.
-func hide(kind cluster.Kind, which func(*cluster.Event) bool) Sabotage {
-	return Sabotage{Hide: func(event *cluster.Event) bool { return event.Kind == kind && which(event) }}
+func hide(kind cluster.Kind, which func(*cluster.Event) bool) FaultInjection {
+	return FaultInjection{Hide: func(event *cluster.Event) bool { return event.Kind == kind && which(event) }}
 }
 
 type planted struct {
@@ -96,8 +96,8 @@ func plantedBugs() []planted {
 			return e.Pod.Spec.SchedulerName == "another"
 		})}},
 		{"no plugin filters nodes", "I4", Config{Scheduler: without("predicates")}},
-		{"the server binds pods that are bound", "I5", Config{Faults: lossy, Sabotage: Sabotage{Careless: true}}},
-		{"what is decided is not assumed", "I6", Config{Sabotage: Sabotage{Decided: func(p *process, d model.Decision) {
+		{"the server binds pods that are bound", "I5", Config{Faults: lossy, Sabotage: FaultInjection{Careless: true}}},
+		{"what is decided is not assumed", "I6", Config{Sabotage: FaultInjection{Decided: func(p *process, d model.Decision) {
 			for _, bind := range d.Binds {
 				p.state.Forget(bind.Pod.UID)
 			}
@@ -106,8 +106,8 @@ func plantedBugs() []planted {
 			return waits(e.Pod) && strings.HasSuffix(e.Pod.Name, "7")
 		})}},
 		{"the end of a pod is missed", "I22", Config{Sabotage: hide(cluster.KindPod, func(e *cluster.Event) bool { return e.Deleted })}},
-		{"a call is made and forgotten", "I8", Config{Sabotage: Sabotage{Rogue: forgetsReplies}}},
-		{"undo leaves something behind", "I9", Config{Sabotage: Sabotage{Rogue: func(p *process) {
+		{"a call is made and forgotten", "I8", Config{Sabotage: FaultInjection{Rogue: forgetsReplies}}},
+		{"undo leaves something behind", "I9", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			for _, node := range p.snapshot.Nodes {
 				node.Idle.Add(model.Resources{1})
 			}
@@ -118,7 +118,7 @@ func plantedBugs() []planted {
 		})}},
 		{"somebody is evicted who is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			node := p.node(a.Spec.NodeName)
-			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !eligible(b, node) || len(p.snapshot.Holds()) > 0 {
+			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !eligible(b, node) || len(p.snapshot.Held()) > 0 {
 				return false
 			}
 			free := freeOn(node, p.pods(), func(other *corev1.Pod) bool { return other.UID == b.UID || p.place(other) == node.Name })
@@ -140,7 +140,7 @@ func plantedBugs() []planted {
 			})
 		})}},
 		{"kept room is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
-		{"the watch of nodes has ended, and nobody notices", "I16", Config{Sabotage: Sabotage{Rogue: func(p *process) {
+		{"the watch of nodes has ended, and nobody notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.streams[1].open = false
 		}}}},
 		{"room is promised to one member, and never given back", "I17", Config{Sabotage: promiseToOne()}},
@@ -151,28 +151,28 @@ func plantedBugs() []planted {
 			return !e.Deleted && !e.Node.Spec.Unschedulable && len(e.Node.Spec.Taints) == 0 && e.Node.Generation == 1 &&
 				e.Node.ResourceVersion > "1"
 		})}},
-		{"a new leader does not ask what the last one wrote", "I23", Config{Replicas: 2, Sabotage: Sabotage{Heedless: true, Decided: leavesOthersBehind}}},
-		{"calls leave without the Lease", "I24", Config{Replicas: 2, Sabotage: Sabotage{Unfenced: true, Decided: freezes}}},
-		{"a leader's clocks are slow, so that it writes after the end of its Lease", "I24", Config{Sabotage: Sabotage{
+		{"a new leader does not ask what the last one wrote", "I23", Config{Replicas: 2, Sabotage: FaultInjection{Heedless: true, Decided: leavesOthersBehind}}},
+		{"calls leave without the Lease", "I24", Config{Replicas: 2, Sabotage: FaultInjection{Unfenced: true, Decided: freezes}}},
+		{"a leader's clocks are slow, so that it writes after the end of its Lease", "I24", Config{Sabotage: FaultInjection{
 			Clock: slowWhile((*process).holds, 3), Decided: cutsOff,
 		}}},
-		{"a standby's clocks are fast, so that it takes over too early", "I24", Config{Replicas: 2, Sabotage: Sabotage{
+		{"a standby's clocks are fast, so that it takes over too early", "I24", Config{Replicas: 2, Sabotage: FaultInjection{
 			Clock: slowWhile(func(p *process) bool { return !p.holds() }, 1.0/3), Decided: freezes,
 		}}},
-		{"a Lease that has expired is taken for one that was given up", "I24", Config{Replicas: 2, Sabotage: Sabotage{
+		{"a Lease that has expired is taken for one that was given up", "I24", Config{Replicas: 2, Sabotage: FaultInjection{
 			Lease: expiresUnseen, Decided: freezes,
 		}}},
-		{"that the machine sleeps is not seen", "I24", Config{Replicas: 2, Sabotage: Sabotage{Clock: wallless, Decided: sleeps}}},
-		{"a plugin falls over", "I25", Config{Sabotage: Sabotage{Decided: func(p *process, d model.Decision) {
+		{"that the machine sleeps is not seen", "I24", Config{Replicas: 2, Sabotage: FaultInjection{Clock: wallless, Decided: sleeps}}},
+		{"a plugin falls over", "I25", Config{Sabotage: FaultInjection{Decided: func(p *process, d model.Decision) {
 			var nobody *process
 			_ = nobody.chosen[d.Binds[0].Pod.UID]
 		}}}},
 		{"namespaces are not told apart", "I26", Config{Sabotage: strayMember()}},
-		{"the loop never sleeps", "I27", Config{Sabotage: Sabotage{Rogue: func(p *process) {
+		{"the loop never sleeps", "I27", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.mailbox.Event(cluster.Event{Kind: cluster.KindOther})
 			p.wakeUp(0)
 		}}}},
-		{"a status is written all the time", "I29", Config{Sabotage: Sabotage{Rogue: writeAlways}}},
+		{"a status is written all the time", "I29", Config{Sabotage: FaultInjection{Rogue: writeAlways}}},
 	}
 }
 
@@ -267,20 +267,20 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 func TestWhatIsPlantedIsNoBugByItself(t *testing.T) {
 	filters := open(t)
 	for seed := uint64(1); seed <= 5; seed++ {
-		for _, v := range run(t, filters, Config{Seed: seed, Replicas: 2, Sabotage: Sabotage{Decided: freezes}}).Violations {
+		for _, v := range run(t, filters, Config{Seed: seed, Replicas: 2, Sabotage: FaultInjection{Decided: freezes}}).Violations {
 			t.Errorf("seed %d: %s", seed, v)
 		}
 	}
 }
 
 // refuseOneOf refuses the binds of one member of each gang for good, and that what is bound of it is undone.
-func refuseOneOf(letter string) Sabotage {
+func refuseOneOf(letter string) FaultInjection {
 	refused := map[string]string{}
-	return Sabotage{Refuse: func(call commit.Call) error {
-		if call.Kind == commit.CallUndo {
+	return FaultInjection{Refuse: func(call commit.Call) error {
+		if call.Kind == commit.CallDeleteStarted {
 			return refusal(call, conflicts, newDice(1, "undo"))
 		}
-		if call.Kind != commit.CallBind || call.Job.Single || !strings.HasPrefix(call.Job.Name, letter) {
+		if call.Kind != commit.CallBind || call.Job.IsPod || !strings.HasPrefix(call.Job.Name, letter) {
 			return nil
 		}
 		if refused[call.Job.String()] == "" {
@@ -305,18 +305,18 @@ func forgetsReplies(p *process) {
 }
 
 // promiseToOne promises room to one member of a gang that waits for more, and keeps it from being taken back.
-func promiseToOne() Sabotage {
+func promiseToOne() FaultInjection {
 	sabotage := rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
 			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 && p.task(pod) != nil && p.calm {
 				node := sortedNames(p.told[cluster.KindNode])[0]
-				return model.Decision{Job: jobKeyOf(pod), Promises: []model.Promise{{Pod: refOf(pod), Node: node}}}, true
+				return model.Decision{Job: jobKeyOf(pod), Nominations: []model.Nomination{{Pod: refOf(pod), Node: node}}}, true
 			}
 		}
 		return model.Decision{}, false
 	})
 	sabotage.Refuse = func(call commit.Call) error {
-		if call.Kind == commit.CallPromise && call.Node == "" {
+		if call.Kind == commit.CallNominate && call.Node == "" {
 			return apierrors.NewForbidden(corev1.Resource("pods"), call.Pod.Name, nil)
 		}
 		return nil
@@ -325,17 +325,17 @@ func promiseToOne() Sabotage {
 }
 
 // feudal evicts a lower job for a higher one, and later the other way round.
-func feudal() Sabotage {
-	var first *feud
-	return Sabotage{Decided: func(p *process, d model.Decision) {
+func feudal() FaultInjection {
+	var first *evictionLoop
+	return FaultInjection{Decided: func(p *process, d model.Decision) {
 		if len(d.Evictions) > 0 && first == nil {
-			first = &feud{victim: d.Evictions[0].Job, beneficiary: d.Job}
-			p.judge.makesNoFeud(model.Decision{Job: first.victim, Evictions: []model.Eviction{{Job: first.beneficiary}}})
+			first = &evictionLoop{victim: d.Evictions[0].Job, beneficiary: d.Job}
+			p.judge.checkNoEvictionLoop(model.Decision{Job: first.victim, Evictions: []model.Eviction{{Job: first.beneficiary}}})
 		}
 	}}
 }
 
-func bindOnKeptRoom() Sabotage {
+func bindOnKeptRoom() FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		for _, holder := range p.pods() {
 			node := holder.Status.NominatedNodeName
@@ -345,7 +345,7 @@ func bindOnKeptRoom() Sabotage {
 			for _, thief := range p.pods() {
 				single := waits(thief) && groupOf(thief) == "" && thief.Name != holder.Name && *thief.Spec.Priority <= *holder.Spec.Priority
 				if single && !thief.Spec.Containers[0].Resources.Requests.Cpu().IsZero() && p.task(thief) != nil {
-					return model.Decision{Job: jobKeyOf(thief), Needs: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
+					return model.Decision{Job: jobKeyOf(thief), MinBinds: 1, Binds: []model.Bind{{Pod: refOf(thief), Node: node}}}, true
 				}
 			}
 		}
@@ -353,7 +353,7 @@ func bindOnKeptRoom() Sabotage {
 	})
 }
 
-func strayMember() Sabotage {
+func strayMember() FaultInjection {
 	return rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
 			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 {

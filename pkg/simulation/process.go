@@ -16,11 +16,11 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/scheduler"
 )
 
 // process is one life of one replica of the scheduler: the real state, machine and loop, put together as the program does it,
@@ -29,7 +29,7 @@ type process struct {
 	*Simulation
 	name string
 	life int
-	dice dice
+	dice rng
 	// dead tells that the process has ended; whatever is still planned for it does not happen. thaws is until when it stands
 	// still; waiting is what happens then.
 	dead    bool
@@ -44,7 +44,7 @@ type process struct {
 	machine  *commit.Machine
 	loop     *scheduler.Scheduler
 	mailbox  *scheduler.Mailbox
-	streams  []*stream
+	streams  []*watchStream
 
 	// election is the real one; elected tells that the Lease was got, ready that what the last leader wrote is known, leading that the
 	// loop was told to lead, leaving that the process ends in good order.
@@ -70,7 +70,7 @@ type process struct {
 	// promised is what each pod was last promised, empty when it was taken back.
 	inFlight map[commit.CallID]commit.Call
 	chosen   map[types.UID]string
-	seen     map[types.UID]sight
+	seen     map[types.UID]observedVersions
 	promised map[types.UID]string
 	// told is the newest that the process has been told of each object, by name.
 	told [kinds]map[string]change
@@ -82,7 +82,7 @@ func (s *Simulation) start(name string) {
 	p := &process{
 		Simulation: s, name: name, life: s.lives, dice: newDice(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
-		seen: map[types.UID]sight{}, promised: map[types.UID]string{},
+		seen: map[types.UID]observedVersions{}, promised: map[types.UID]string{},
 	}
 	if s.faults().Skew > 0 {
 		p.skew += p.dice.span(-s.faults().Skew, s.faults().Skew)
@@ -103,7 +103,7 @@ func (s *Simulation) start(name string) {
 		p.told[kind] = map[string]change{}
 	}
 	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget} {
-		stream := &stream{
+		stream := &watchStream{
 			process: p, kind: kind, dice: newDice(s.config.Seed, fmt.Sprint("stream ", s.lives, kind)), store: map[string]change{},
 		}
 		p.streams = append(p.streams, stream)
@@ -174,18 +174,18 @@ func (p *process) whenThawed(do func()) {
 // synced tells the loop to lead when everything there was has been delivered, the Lease is held, and what its last holder wrote is
 // known.
 func (p *process) synced() {
-	if p.leading || !p.ready || slices.ContainsFunc(p.streams, func(s *stream) bool { return !s.listed }) {
+	if p.leading || !p.ready || slices.ContainsFunc(p.streams, func(s *watchStream) bool { return !s.listed }) {
 		return
 	}
 	p.leading = true
 	p.trace("%s leads", p)
-	p.judge.begins(p)
+	p.judge.onTakeover(p)
 	p.mailbox.Lead()
 	p.wakeUp(0)
 }
 
-// hear is the end of a watch, or of a list.
-func (p *process) hear(one change) {
+// onWatchEnd is the end of a watch, or of a list.
+func (p *process) onWatchEnd(one change) {
 	name := keyOf(one.object)
 	known, ok := p.told[one.kind][name]
 	same := ok && known.object.GetUID() == one.object.GetUID()
@@ -268,7 +268,7 @@ func (p *process) doStep() {
 	if rogue := p.config.Sabotage.Rogue; rogue != nil && p.leading {
 		rogue(p)
 	}
-	p.loop.Step(klog.NewContext(context.Background(), logr.New(alarm{p})))
+	p.loop.Step(klog.NewContext(context.Background(), logr.New(errorLogSink{p})))
 }
 
 // decided is told of each decision.
@@ -308,17 +308,17 @@ func (p *process) pods() []*corev1.Pod {
 	return pods
 }
 
-// sight is up to which versions a process has been told of pods and nodes.
-type sight struct{ pods, nodes uint64 }
+// observedVersions is up to which versions a process has been told of pods and nodes.
+type observedVersions struct{ pods, nodes uint64 }
 
-func (p *process) sight() sight {
-	upTo := func(s *stream) uint64 {
+func (p *process) sight() observedVersions {
+	upTo := func(s *watchStream) uint64 {
 		if s.position == 0 {
 			return 0
 		}
 		return p.server.log[s.kind][s.position-1].version
 	}
-	return sight{pods: upTo(p.streams[0]), nodes: upTo(p.streams[1])}
+	return observedVersions{pods: upTo(p.streams[0]), nodes: upTo(p.streams[1])}
 }
 
 // task is a pod as the session sees it, nil when it does not.
@@ -356,14 +356,14 @@ func describe(decision model.Decision) string {
 	for _, bind := range decision.Binds {
 		text += fmt.Sprintf(" bind %s→%s", bind.Pod.Name, bind.Node)
 	}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		text += fmt.Sprintf(" promise %s→%s", promise.Pod.Name, cmp.Or(promise.Node, "nothing"))
 	}
 	for _, eviction := range decision.Evictions {
 		text += fmt.Sprintf(" evict %s", eviction.Pod.Name)
 	}
 	if decision.Reservation != nil {
-		text += fmt.Sprintf(" reserve %s %s", decision.Reservation.Nodes(), decision.Reservation.When())
+		text += fmt.Sprintf(" reserve %s %s", decision.Reservation.NodeNames(), decision.Reservation.Describe())
 	}
 	return text
 }

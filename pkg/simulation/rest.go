@@ -9,28 +9,28 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// atRest judges what is left when nothing happens any more.
-func (j *judge) atRest() {
+// atQuiescence judges what is left when nothing happens any more.
+func (j *invariantChecker) atQuiescence() {
 	p := j.leader()
 	if p == nil || !p.leading {
 		j.violated("I23", "nobody leads when all is quiet")
 		return
 	}
 	j.startedWholeOrNotAtAll()
-	j.nobodyHoldsAndWaits()
-	j.everybodyIsTold()
-	j.nothingIsLeft(p)
+	j.checkNoHoldAndWait()
+	j.checkReasonReported()
+	j.checkNoLeftovers(p)
 	j.stateIsTheClusters(p)
 	j.nobodyWaitsForEver(p)
 	j.wroteLittle()
 }
 
-// begins is I23 where a process begins to lead: it knows what those before it have written about what still exists.
-func (j *judge) begins(p *process) {
+// onTakeover is I23 where a process begins to lead: it knows what those before it have written about what still exists.
+func (j *invariantChecker) onTakeover(p *process) {
 	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindGroup} {
 		for _, name := range j.server.names(kind) {
 			now := j.server.objects[kind][name]
@@ -41,8 +41,8 @@ func (j *judge) begins(p *process) {
 	}
 }
 
-// everybodyIsTold is I7: who waits has been looked at, and told why.
-func (j *judge) everybodyIsTold() {
+// checkReasonReported is I7: who waits has been looked at, and told why.
+func (j *invariantChecker) checkReasonReported() {
 	for _, pod := range j.server.pods() {
 		if !waits(pod) || len(pod.Spec.SchedulingGates) > 0 {
 			continue
@@ -63,8 +63,8 @@ func (j *judge) everybodyIsTold() {
 	}
 }
 
-// nothingIsLeft is I8 as far as the machine and promises go: nothing is on its way, and room is kept for nobody but by reservation.
-func (j *judge) nothingIsLeft(p *process) {
+// checkNoLeftovers is I8 as far as the machine and promises go: nothing is on its way, and room is kept for nobody but by reservation.
+func (j *invariantChecker) checkNoLeftovers(p *process) {
 	if !p.machine.Idle() || len(p.inFlight) > 0 {
 		j.violated("I8", "%d calls are in flight at rest, the machine's counts are %+v", len(p.inFlight), p.machine.Counts())
 	}
@@ -76,7 +76,7 @@ func (j *judge) nothingIsLeft(p *process) {
 }
 
 // stateIsTheClusters is I8, I22 and I23: what the process holds is what a new one reads from the server.
-func (j *judge) stateIsTheClusters(p *process) {
+func (j *invariantChecker) stateIsTheClusters(p *process) {
 	fresh := cluster.New(cluster.Options{SchedulerNames: []string{schedulerName}})
 	fresh.Translate(j.profile(p).Translators())
 	for _, stream := range p.streams {
@@ -116,23 +116,23 @@ func written(s *model.Snapshot) []string {
 	}
 	for _, node := range s.Nodes {
 		lines = append(lines, fmt.Sprintf("node %s: offers %s, idle %s, releasing %s, promised %s", node.Name,
-			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Promised)))
+			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
-		lines = append(lines, fmt.Sprintf("job %s: needs %d of %d, priority %d, refused %q", job.Key, job.MinMember, len(job.Tasks), job.Priority, job.Refused))
+		lines = append(lines, fmt.Sprintf("job %s: needs %d of %d, priority %d, refused %q", job.Key, job.MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		for _, task := range job.Tasks {
 			lines = append(lines, fmt.Sprintf("  %s %s on %q, promised %q, gated %t, asks %s",
-				task.UID, task.Status, task.Node, task.Nominated, task.Gated, amounts(task.Request)))
+				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
 		}
 	}
-	for _, hold := range s.Holds() {
+	for _, hold := range s.Held() {
 		lines = append(lines, fmt.Sprintf("hold for %s %s on %s: %s", hold.Job, hold.Pod, hold.Node, amounts(hold.Request)))
 	}
 	return lines
 }
 
 // wroteLittle is I29 as far as events go: a pod is said to be bound once.
-func (j *judge) wroteLittle() {
+func (j *invariantChecker) wroteLittle() {
 	for _, pod := range j.server.pods() {
 		if n := j.server.recorded[pod.UID]["Scheduled"]; n > 1 {
 			j.violated("I29", "%d events say that %s is bound", n, keyOf(pod))

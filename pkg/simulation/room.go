@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -57,7 +57,7 @@ func (r room) lacking(pod *corev1.Pod) corev1.ResourceName {
 }
 
 // fitsTheNodes is I3, as far as the process can know: what is on a node with the decision asks for no more than it offers.
-func (j *judge) fitsTheNodes(p *process, decision model.Decision) {
+func (j *invariantChecker) fitsTheNodes(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
 		if pod == nil || node == nil {
@@ -73,7 +73,7 @@ func (j *judge) fitsTheNodes(p *process, decision model.Decision) {
 
 // fitsInFact is I3 for the cluster itself: a node holds no more than it offers, unless somebody else took or took away room of
 // which the process had not been told when it decided.
-func (j *judge) fitsInFact(p *process, call commit.Call) {
+func (j *invariantChecker) fitsInFact(p *process, call commit.Call) {
 	pod, node := j.server.pod(call.Pod.String()), j.server.node(call.Node)
 	if pod == nil || node == nil {
 		return
@@ -96,7 +96,7 @@ func (j *judge) fitsInFact(p *process, call commit.Call) {
 }
 
 // choosesEligibleNodes is I4: nodes are there, take pods, and are among those that the pod may go to.
-func (j *judge) choosesEligibleNodes(p *process, decision model.Decision) {
+func (j *invariantChecker) choosesEligibleNodes(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
 		if pod != nil && node != nil && !eligible(pod, node) {

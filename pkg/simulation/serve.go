@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
 )
 
 // This file answers the calls of schedulers in the words of the real API server.
@@ -26,15 +26,15 @@ func (s *server) serve(call commit.Call) error {
 	switch call.Kind {
 	case commit.CallBind:
 		return s.serveBind(call)
-	case commit.CallRead:
+	case commit.CallGetPod:
 		return s.serveRead(call)
 	case commit.CallEvict:
 		return s.serveEvict(call)
-	case commit.CallDelete, commit.CallUndo:
+	case commit.CallDelete, commit.CallDeleteStarted:
 		return s.serveDelete(call)
-	case commit.CallPromise:
+	case commit.CallNominate:
 		return s.servePromise(call)
-	case commit.CallMark, commit.CallPodCondition:
+	case commit.CallSetCondition, commit.CallPodCondition:
 		return s.patchStatus(call, func(pod *corev1.Pod) { setCondition(pod, call.Write.Condition.Condition) })
 	case commit.CallGroupStatus:
 		return s.serveGroupStatus(call.Write.Group)

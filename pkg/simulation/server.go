@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // object is anything that the server stores.
@@ -41,7 +41,7 @@ const kinds = cluster.KindBudget + 1
 // Invariant: an object that was stored is never changed, only replaced.
 type server struct {
 	queue   *queue
-	dice    dice
+	dice    rng
 	objects [kinds]map[string]object
 	log     [kinds][]change
 	version uint64

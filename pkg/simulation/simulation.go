@@ -10,9 +10,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/commit"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -39,13 +39,13 @@ type Config struct {
 	// CrashAfterWrite kills the scheduler right after so many writes; 0 does not.
 	CrashAfterWrite int
 	// Sabotage plants bugs, so that tests see them caught.
-	Sabotage Sabotage
+	Sabotage FaultInjection
 	// Trace receives a line for everything that happens; nil drops them.
 	Trace io.Writer
 }
 
-// Sabotage plants bugs. The zero value plants none.
-type Sabotage struct {
+// FaultInjection plants bugs. The zero value plants none.
+type FaultInjection struct {
 	// Hide is asked about each event that a watch delivers; true keeps it from the scheduler. It may change the event.
 	Hide func(*cluster.Event) bool
 	// Refuse is asked about each call that reaches the server; an error is the answer.
@@ -103,8 +103,8 @@ type Simulation struct {
 	began   time.Time
 	server  *server
 	world   *world
-	judge   *judge
-	lens    *lens
+	judge   *invariantChecker
+	lens    *switchableLister
 	filters *Filters
 
 	lease     leaseRecord
@@ -170,7 +170,7 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 }
 
 // drawScheduler chooses among configurations: the built-in one, one by which room is reserved soon, and one that deletes victims.
-func drawScheduler(d dice) []byte {
+func drawScheduler(d rng) []byte {
 	text := string(config.DefaultYAML())
 	return []byte(text + pick(d, "", "", `
 configurations: [{name: backfill, arguments: {reserveAfter: "20s"}}]
@@ -208,15 +208,15 @@ func (s *Simulation) play() {
 		end = max(end, step.At)
 	}
 	s.until(s.began.Add(end + time.Second))
-	s.becalm()
-	s.settle()
+	s.stopFaults()
+	s.runToQuiescence()
 	if len(s.result.Violations) == 0 {
-		s.judge.atRest()
+		s.judge.atQuiescence()
 	}
 }
 
-// becalm ends everything that goes wrong.
-func (s *Simulation) becalm() {
+// stopFaults ends everything that goes wrong.
+func (s *Simulation) stopFaults() {
 	s.trace("calm")
 	s.calm = true
 	s.judge.trouble()
@@ -228,8 +228,8 @@ func (s *Simulation) becalm() {
 	}
 }
 
-// settle waits until nothing has changed for a minute.
-func (s *Simulation) settle() {
+// runToQuiescence waits until nothing has changed for a minute.
+func (s *Simulation) runToQuiescence() {
 	const quiet, most, mostSteps = 70 * time.Second, 45 * time.Minute, 60_000
 	calm, steps := s.queue.now, s.result.Steps
 	for s.until(s.queue.now.Add(10 * time.Second)) {
@@ -254,7 +254,7 @@ func (s *Simulation) until(end time.Time) bool {
 		s.result.Steps++
 		s.trace("%s", next.what)
 		next.do()
-		s.judge.stepped()
+		s.judge.afterStep()
 	}
 	return false
 }

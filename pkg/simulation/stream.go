@@ -9,16 +9,16 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
-// stream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost for too
+// watchStream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost for too
 // long. What it delivers is late, may come twice, and out of order where objects differ; the changes of one object always come
 // in their order, though some of them may be left out by a list.
-type stream struct {
+type watchStream struct {
 	process *process
 	kind    cluster.Kind
-	dice    dice
+	dice    rng
 	// store is what the process has been told, by name. position is up to which change.
 	store    map[string]change
 	position int
@@ -29,7 +29,7 @@ type stream struct {
 }
 
 // connect lists, after a while, and then watches. A first list may be an old one, as from an API server that lags behind.
-func (s *stream) connect(delay time.Duration) {
+func (s *watchStream) connect(delay time.Duration) {
 	s.process.after(delay, "list", func() {
 		log := s.process.server.log[s.kind]
 		position := len(log)
@@ -46,7 +46,7 @@ func (s *stream) connect(delay time.Duration) {
 }
 
 // list brings the store to where the objects were at a position, and tells the process of the difference.
-func (s *stream) list(position int) {
+func (s *watchStream) list(position int) {
 	all := s.process.server.listAt(s.kind, position)
 	var gone []change
 	for _, name := range sortedNames(s.store) {
@@ -65,7 +65,7 @@ func (s *stream) list(position int) {
 }
 
 // lose breaks the watch. It goes on where it was after a while, or with a list if that is too long ago by then.
-func (s *stream) lose(delay time.Duration, expired bool) {
+func (s *watchStream) lose(delay time.Duration, expired bool) {
 	if !s.open {
 		return
 	}
@@ -81,12 +81,12 @@ func (s *stream) lose(delay time.Duration, expired bool) {
 }
 
 // stall holds everything up for a while.
-func (s *stream) stall(span time.Duration) {
+func (s *watchStream) stall(span time.Duration) {
 	s.stalled = s.process.queue.now.Add(span)
 }
 
 // pump plans the next delivery when there is something to deliver.
-func (s *stream) pump() {
+func (s *watchStream) pump() {
 	if !s.open || s.pumping || s.position >= len(s.process.server.log[s.kind]) {
 		return
 	}
@@ -110,7 +110,7 @@ func (s *stream) pump() {
 }
 
 // deliverSome delivers what is there, or part of it.
-func (s *stream) deliverSome() {
+func (s *watchStream) deliverSome() {
 	faults := s.process.faults()
 	batch := slices.Clone(s.process.server.log[s.kind][s.position:])
 	if len(batch) == 0 { // a list has brought it all meanwhile
@@ -132,7 +132,7 @@ func (s *stream) deliverSome() {
 }
 
 // mix changes the order of what is about different objects.
-func (s *stream) mix(batch []change) {
+func (s *watchStream) mix(batch []change) {
 	for i := range batch {
 		j := s.dice.number(0, i)
 		if between := batch[min(i, j) : max(i, j)+1]; !repeats(between) {
@@ -154,22 +154,22 @@ func repeats(batch []change) bool {
 }
 
 // deliver tells the process of a change, as an informer's handler does: another object of a name is the end of the one before.
-func (s *stream) deliver(one change) {
+func (s *watchStream) deliver(one change) {
 	name := keyOf(one.object)
 	before, known := s.store[name]
 	switch {
 	case one.deleted:
 		delete(s.store, name)
 		if known {
-			s.process.hear(one)
+			s.process.onWatchEnd(one)
 		}
 		return
 	case known && before.object.GetUID() != one.object.GetUID():
 		before.deleted = true
-		s.process.hear(before)
+		s.process.onWatchEnd(before)
 	}
 	s.store[name] = one
-	s.process.hear(one)
+	s.process.onWatchEnd(one)
 }
 
 // eventOf is what an informer makes of a change.
@@ -189,4 +189,4 @@ func eventOf(one change) cluster.Event {
 }
 
 // String names the stream in the trace.
-func (s *stream) String() string { return fmt.Sprintf("%s/%d", s.process.name, s.kind) }
+func (s *watchStream) String() string { return fmt.Sprintf("%s/%d", s.process.name, s.kind) }

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/commit"
 )
 
 // This file is what happens to a call between the process and the server, there and back. It stands in the place of commit.Driver
@@ -21,11 +21,11 @@ const requestTimeout = lease.RequestTimeout
 // errLost is what a client knows of a request without an answer.
 var errLost = errors.New("connection lost")
 
-// fate is what becomes of one request.
-type fate int8
+// requestFate is what becomes of one request.
+type requestFate int8
 
 const (
-	arrives fate = iota
+	arrives requestFate = iota
 	// lostBefore never reaches the server, lostAfter does and its answer is lost, late reaches it when the client has given up.
 	lostBefore
 	lostAfter
@@ -44,12 +44,12 @@ func (p *process) Send(call commit.Call) {
 	if p.dead { // it was killed by an earlier call of this very step
 		return
 	}
-	p.judge.sends(p, call)
+	p.judge.onSend(p, call)
 	p.inFlight[call.ID] = call
 	if p.faults().Instant > 0 && p.dice.chance(p.faults().Instant) && p.mayWrite() {
-		p.judge.leaves(p, call)
+		p.judge.onDepart(p, call)
 		p.underWay++
-		p.arrive(call, arrives, 0) // the answer is there before the cycle has ended
+		p.receive(call, arrives, 0) // the answer is there before the cycle has ended
 		return
 	}
 	p.after(p.dice.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.send(call) }) })
@@ -65,7 +65,7 @@ func (p *process) send(call commit.Call) {
 		p.answer(call, commit.ErrNotLeading, p.dice.span(0, time.Millisecond))
 		return
 	}
-	p.judge.leaves(p, call)
+	p.judge.onDepart(p, call)
 	travel := p.dice.span(time.Millisecond, 10*time.Millisecond)
 	if p.dice.chance(p.faults().SlowReply) {
 		travel = p.dice.span(10*time.Millisecond, requestTimeout/3)
@@ -85,14 +85,14 @@ func (p *process) send(call commit.Call) {
 		p.arrives = p.queue.now.Add(travel)
 	}
 	// Once it has left, the request arrives, whatever becomes of the process.
-	p.queue.after(travel, fmt.Sprintf("%s %s arrives", p, call.Kind), func() { p.arrive(call, fate, travel) })
+	p.queue.after(travel, fmt.Sprintf("%s %s arrives", p, call.Kind), func() { p.receive(call, fate, travel) })
 }
 
-// arrive is the request at the server.
-func (p *process) arrive(call commit.Call, fate fate, travel time.Duration) {
+// receive is the request at the server.
+func (p *process) receive(call commit.Call, fate requestFate, travel time.Duration) {
 	err := refusal(call, fate, p.dice)
 	if err == nil {
-		err = p.serve(call)
+		err = p.handle(call)
 	}
 	switch {
 	case fate == late:
@@ -109,8 +109,8 @@ func (p *process) arrive(call commit.Call, fate fate, travel time.Duration) {
 	p.answer(call, err, travel)
 }
 
-// serve lets the server answer, and the process end after one of its writes when that is asked for.
-func (p *process) serve(call commit.Call) error {
+// handle lets the server answer, and the process end after one of its writes when that is asked for.
+func (p *process) handle(call commit.Call) error {
 	if refuse := p.config.Sabotage.Refuse; refuse != nil {
 		if err := refuse(call); err != nil {
 			return err
@@ -121,7 +121,7 @@ func (p *process) serve(call commit.Call) error {
 	p.writer = nil
 	p.writes++
 	p.trace("%s %s %s %s%s: %v", p, call.Kind, call.Pod, call.Node, saying(call), err)
-	p.judge.served(p, call, err)
+	p.judge.onServed(p, call, err)
 	if p.writes == p.config.CrashAfterWrite {
 		p.end("killed after a write")
 	}
@@ -146,7 +146,7 @@ func saying(call commit.Call) string {
 }
 
 // refusal is the answer of a server that has not done what it was asked; nil when it will.
-func refusal(call commit.Call, fate fate, d dice) error {
+func refusal(call commit.Call, fate requestFate, d rng) error {
 	switch fate {
 	case failsBefore:
 		return pick[error](d, apierrors.NewInternalError(errors.New("etcdserver: leader changed")), apierrors.NewServiceUnavailable("not now"))

@@ -8,12 +8,12 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// feud is that members of one job were evicted for another.
-type feud struct{ victim, beneficiary model.JobKey }
+// evictionLoop is that members of one job were evicted for another.
+type evictionLoop struct{ victim, beneficiary model.JobKey }
 
 // victimsOf returns the UIDs of those a decision evicts.
 func victimsOf(decision model.Decision) map[types.UID]bool {
@@ -32,10 +32,10 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 
 // evictsForAStart is I10: whoever others are evicted for gets its whole minimum promised, in room that is there when they are
 // gone, and of each job that loses members one at least leaves where a member is promised.
-func (j *judge) evictsForAStart(p *process, decision model.Decision) {
+func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
 	promised := map[types.UID]string{}
 	nodes := map[string]bool{}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		if promise.Node != "" {
 			promised[promise.Pod.UID], nodes[promise.Node] = promise.Node, true
 		}
@@ -46,7 +46,7 @@ func (j *judge) evictsForAStart(p *process, decision model.Decision) {
 	}
 	if group := groupFor(decision.Job, p.pods(), p.group); group != nil {
 		place := func(pod *corev1.Pod) string { return promised[pod.UID] + p.place(pod) }
-		if lacks := countMembers(p.pods(), group, place).short(group); lacks != "" {
+		if lacks := countMembers(p.pods(), group, place).unmetMinimum(group); lacks != "" {
 			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
 		}
 	}
@@ -75,24 +75,24 @@ func (j *judge) evictsForAStart(p *process, decision model.Decision) {
 	}
 }
 
-// evictsNobodyInVain is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is promised.
+// checkEvictionUseful is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is promised.
 // Where room is kept for others, that may be why, and nothing is said.
-func (j *judge) evictsNobodyInVain(p *process, decision model.Decision) {
-	for _, hold := range p.snapshot.Holds() {
+func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decision) {
+	for _, hold := range p.snapshot.Held() {
 		if hold.Job != decision.Job {
 			return
 		}
 	}
 	promised := map[types.UID]string{}
-	for _, promise := range decision.Promises {
+	for _, promise := range decision.Nominations {
 		promised[promise.Pod.UID] = promise.Node
 	}
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
 		stays := func(pod *corev1.Pod, node string) bool {
 			task := p.task(pod)
-			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.Stuck
-			other := task != nil && task.Status == model.Promised && task.Node == node // by the same cycle
+			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.TerminationOverdue
+			other := task != nil && task.Status == model.Pipelined && task.Node == node // by the same cycle
 			return promised[pod.UID] == node || other || p.place(pod) == node && spared || p.stays(pod, node, victims)
 		}
 		if !j.lacksRoom(p, promised, stays) {
@@ -103,7 +103,7 @@ func (j *judge) evictsNobodyInVain(p *process, decision model.Decision) {
 }
 
 // lacksRoom tells whether a pod that is promised a node lacks room there, beside those that are there.
-func (j *judge) lacksRoom(p *process, promised map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
+func (j *invariantChecker) lacksRoom(p *process, promised map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
 	pods := p.pods()
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
 		node := p.node(promised[pod.UID])
@@ -116,7 +116,7 @@ func (j *judge) lacksRoom(p *process, promised map[types.UID]string, there func(
 }
 
 // evictsTheLower is I11: victims, and the jobs they belong to, are of lower priority, and none is the system's.
-func (j *judge) evictsTheLower(p *process, decision model.Decision) {
+func (j *invariantChecker) evictsTheLower(p *process, decision model.Decision) {
 	priority := priorityOf(p.pods(), decision.Job)
 	for _, eviction := range decision.Evictions {
 		pod := p.pod(eviction.Pod.String())
@@ -145,7 +145,7 @@ func priorityOf(pods []*corev1.Pod, job model.JobKey) int32 {
 }
 
 // leavesWholeGangs is I12: of a gang that loses members nothing is left, or what it needs.
-func (j *judge) leavesWholeGangs(p *process, decision model.Decision) {
+func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision) {
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
 		group := groupFor(eviction.Job, p.pods(), p.group)
@@ -158,20 +158,20 @@ func (j *judge) leavesWholeGangs(p *process, decision model.Decision) {
 			}
 			return ""
 		})
-		if lacks := m.short(group); lacks != "" && m.live > 0 {
+		if lacks := m.unmetMinimum(group); lacks != "" && m.live > 0 {
 			j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)
 		}
 	}
 }
 
 // keepsBudgets is I14: the budgets allow all the victims of a decision together, as far as they say so.
-func (j *judge) keepsBudgets(p *process, decision model.Decision) {
+func (j *invariantChecker) keepsBudgets(p *process, decision model.Decision) {
 	budgets := p.told[cluster.KindBudget]
 	for _, name := range sortedNames(budgets) {
 		budget := budgets[name].object.(*policyv1.PodDisruptionBudget)
 		spent := int32(0)
 		for _, eviction := range decision.Evictions {
-			if pod := p.pod(eviction.Pod.String()); pod != nil && !eviction.Delete && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
+			if pod := p.pod(eviction.Pod.String()); pod != nil && !eviction.DeletePod && covers(budget, pod) && pod.Status.Phase == corev1.PodRunning {
 				spent++
 			}
 		}
@@ -182,19 +182,19 @@ func (j *judge) keepsBudgets(p *process, decision model.Decision) {
 	}
 }
 
-// makesNoFeud is I13: no two jobs evict each other. Priorities do not change here.
-func (j *judge) makesNoFeud(decision model.Decision) {
+// checkNoEvictionLoop is I13: no two jobs evict each other. Priorities do not change here.
+func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 	for _, eviction := range decision.Evictions {
-		j.past[feud{victim: eviction.Job, beneficiary: decision.Job}] = true
-		if j.past[feud{victim: decision.Job, beneficiary: eviction.Job}] {
+		j.past[evictionLoop{victim: eviction.Job, beneficiary: decision.Job}] = true
+		if j.past[evictionLoop{victim: decision.Job, beneficiary: eviction.Job}] {
 			j.violated("I13", "%s and %s are evicted for each other", eviction.Job, decision.Job)
 		}
 	}
 }
 
-// leavesKeptRoomAlone is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they were
+// checkReservedRespected is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they were
 // promised, by the process that decides or by one before it.
-func (j *judge) leavesKeptRoomAlone(p *process, decision model.Decision) {
+func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
 		if pod == nil || node == nil {
@@ -218,7 +218,7 @@ func (j *judge) leavesKeptRoomAlone(p *process, decision model.Decision) {
 }
 
 // keeps tells whether room on a node is still kept for a pod, by what its process has decided since, too.
-func (j *judge) keeps(p *process, pod *corev1.Pod, node string) bool {
+func (j *invariantChecker) keeps(p *process, pod *corev1.Pod, node string) bool {
 	if since, decided := p.promised[pod.UID]; decided && since != node {
 		return false
 	}

@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lease"
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// outlook is the cluster as somebody sees it: all there is, or what one process has been told.
-type outlook struct {
+// expectation is the cluster as somebody sees it: all there is, or what one process has been told.
+type expectation struct {
 	pods  []*corev1.Pod
 	nodes []*corev1.Node
 	group func(name string) *v1alpha1.PodGroup
@@ -24,8 +24,8 @@ type outlook struct {
 }
 
 // inFact is the cluster as it is.
-func (j *judge) inFact() outlook {
-	o := outlook{pods: j.server.pods(), group: j.server.group, place: func(pod *corev1.Pod) string { return pod.Spec.NodeName }}
+func (j *invariantChecker) inFact() expectation {
+	o := expectation{pods: j.server.pods(), group: j.server.group, place: func(pod *corev1.Pod) string { return pod.Spec.NodeName }}
 	for _, name := range j.server.names(cluster.KindNode) {
 		o.nodes = append(o.nodes, j.server.node(name))
 	}
@@ -33,17 +33,17 @@ func (j *judge) inFact() outlook {
 }
 
 // asTold is the cluster as a process has been told of it, with what it has assumed.
-func (p *process) asTold() outlook {
-	o := outlook{pods: p.pods(), group: p.group, place: p.place}
+func (p *process) asTold() expectation {
+	o := expectation{pods: p.pods(), group: p.group, place: p.place}
 	for _, name := range sortedNames(p.told[cluster.KindNode]) {
 		o.nodes = append(o.nodes, p.node(name))
 	}
 	return o
 }
 
-// inVain returns who waits although there is room, counted as simply as can be; empty when nobody does. Only those are looked at that
+// isUseless returns who waits although there is room, counted as simply as can be; empty when nobody does. Only those are looked at that
 // may be.
-func (o *outlook) inVain(mayStart func(*corev1.Pod) bool) string {
+func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	waiting := map[model.JobKey][]*corev1.Pod{}
 	var keys []model.JobKey
 	for _, pod := range o.pods {
@@ -59,7 +59,7 @@ func (o *outlook) inVain(mayStart func(*corev1.Pod) bool) string {
 	slices.SortFunc(keys, model.JobKey.Compare)
 	for _, job := range keys {
 		pods, needs := waiting[job], 1
-		if !job.Single {
+		if !job.IsPod {
 			group := groupFor(job, o.pods, o.group)
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue
@@ -76,7 +76,7 @@ func (o *outlook) inVain(mayStart func(*corev1.Pod) bool) string {
 }
 
 // roomFor returns how many pods like this one the nodes have room for now.
-func (o *outlook) roomFor(pod *corev1.Pod) int {
+func (o *expectation) roomFor(pod *corev1.Pod) int {
 	sum := int64(0)
 	for _, node := range o.nodes {
 		if !eligible(pod, node) {
@@ -97,12 +97,12 @@ func (o *outlook) roomFor(pod *corev1.Pod) int {
 }
 
 // nobodyWaitsForEver is I16, at rest: no job waits for which there is room, where no room is kept for anybody.
-func (j *judge) nobodyWaitsForEver(p *process) {
-	if len(p.state.Snapshot(p.clock.Now()).Holds()) > 0 {
+func (j *invariantChecker) nobodyWaitsForEver(p *process) {
+	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return
 	}
 	in := j.inFact()
-	if who := in.inVain(func(*corev1.Pod) bool { return true }); who != "" {
+	if who := in.isUseless(func(*corev1.Pod) bool { return true }); who != "" {
 		j.violated("I16", "%s", who)
 	}
 }
@@ -113,30 +113,30 @@ const asleep = 200 * time.Millisecond
 // leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves nobody waiting for whom
 // there is room, unless it is held back or room is kept for somebody, as it may be while pods are on their way out: what is free by
 // then is for those who only lack the rest.
-func (j *judge) leavesNothingUndone(p *process) {
+func (j *invariantChecker) leavesNothingUndone(p *process) {
 	leaves := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
-	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Holds()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
+	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Held()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
 		return
 	}
 	if at, ok := p.loop.NextWake(); ok && at.Sub(p.clock.Now()) < asleep {
 		return
 	}
 	told := p.asTold()
-	who := told.inVain(func(pod *corev1.Pod) bool {
+	who := told.isUseless(func(pod *corev1.Pod) bool {
 		job, task := p.snapshot.Job(jobKeyOf(pod)), p.task(pod)
 		if job == nil || task == nil { // as it is, somebody sees to it that it is not looked at
 			return true
 		}
-		return job.Refused == nil && task.Refused == nil && p.snapshot.Held[job.Key] == nil
+		return job.Invalid == nil && task.Invalid == nil && p.snapshot.JobBackoff[job.Key] == nil
 	})
 	if who != "" {
 		j.violated("I18", "%s goes to sleep while %s", p, who)
 	}
 }
 
-// nobodyHoldsAndWaits is I17, at rest: nobody who waits keeps room from others, since what they were evicted for has either started
+// checkNoHoldAndWait is I17, at rest: nobody who waits keeps room from others, since what they were evicted for has either started
 // or been given back.
-func (j *judge) nobodyHoldsAndWaits() {
+func (j *invariantChecker) checkNoHoldAndWait() {
 	for _, pod := range j.server.pods() {
 		if waits(pod) && pod.Status.NominatedNodeName != "" {
 			j.violated("I17", "pod %s waits, and keeps room on %s", keyOf(pod), pod.Status.NominatedNodeName)
@@ -149,12 +149,12 @@ func (j *judge) nobodyHoldsAndWaits() {
 const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 
 // trouble takes down that something went wrong just now.
-func (j *judge) trouble() { j.troubled = j.queue.now }
+func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 
 // notePart takes down since when a group has been bound in part, if it never was whole, and nobody else had a hand in it.
-func (j *judge) notePart(group *v1alpha1.PodGroup) {
+func (j *invariantChecker) notePart(group *v1alpha1.PodGroup) {
 	m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-	inPart := m.live > 0 && m.short(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
+	inPart := m.live > 0 && m.unmetMinimum(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
 	since, known := j.inPart[group.UID]
 	switch {
 	case inPart && !known:
@@ -166,7 +166,7 @@ func (j *judge) notePart(group *v1alpha1.PodGroup) {
 }
 
 // startsEnd is I2 while things go on: no gang stays bound in part for longer than that.
-func (j *judge) startsEnd() {
+func (j *invariantChecker) startsEnd() {
 	if !j.calm && *j.faults() != (Faults{}) {
 		return
 	}

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // world is everybody else who writes to the server: kubelets, controllers, and users.
 type world struct {
 	*Simulation
-	dice dice
+	dice rng
 	jobs []*job
 	// made counts pods and jobs, so that no name comes twice.
 	made int
@@ -65,7 +65,7 @@ func (w *world) found() {
 	}
 }
 
-func (w *world) addNode(d dice, name string) {
+func (w *world) addNode(d rng, name string) {
 	amounts := corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewQuantity(int64(d.number(1, 6)), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("20"),
 		corev1.ResourceMemory: resource.MustParse("64Gi"),
@@ -89,7 +89,7 @@ func (w *world) changeNode(name string, alter func(*corev1.Node)) {
 }
 
 // submit makes the objects of a job, in some order.
-func (w *world) submit(d dice, j *job) {
+func (w *world) submit(d rng, j *job) {
 	w.jobs = append(w.jobs, j)
 	group := func() {
 		if j.gang && !j.implicit {
@@ -188,7 +188,7 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 		if w.dice.chance(30) && !w.config.Punctual { // a kubelet that does not answer
 			least, most = most+20*time.Second, most+100*time.Second
 		}
-		w.later(w.dice.span(least, max(least, most)), "a pod ends", func() { w.bury(name, uid) })
+		w.later(w.dice.span(least, max(least, most)), "a pod ends", func() { w.recordDeletion(name, uid) })
 	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
 		w.later(w.dice.span(10*time.Millisecond, 3*time.Second), "a kubelet starts a pod", func() { w.run(name, uid) })
 	case finished(now) && !finished(&was):
@@ -201,7 +201,7 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 	}
 }
 
-func (w *world) bury(name string, uid types.UID) {
+func (w *world) recordDeletion(name string, uid types.UID) {
 	if pod := w.server.pod(name); pod != nil && pod.UID == uid {
 		w.server.remove(cluster.KindPod, name)
 	}

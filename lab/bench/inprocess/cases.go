@@ -57,8 +57,8 @@ func (t Table) size(w Workload) float64 {
 	return 0
 }
 
-// most is the largest exponent that is good enough; zero means that there is no such goal.
-func (t Table) most() float64 {
+// maxSize is the largest exponent that is good enough; zero means that there is no such goal.
+func (t Table) maxSize() float64 {
 	switch t {
 	case Existing:
 		return 0.10

@@ -166,7 +166,7 @@ func (b *bench) round(c Case) (took cycle, allocated uint64, err error) {
 		w.churn(100)
 		runtime.GC()
 	case OneGang:
-		w.nudge()
+		w.touch()
 	case Again, Unchanged, Loop:
 	}
 	var before, after runtime.MemStats

@@ -90,7 +90,7 @@ func writeCurve(b *strings.Builder, curve Table, rows []Result) {
 		return
 	}
 	fmt.Fprintf(b, "Exponent of the cycle's time, fastest rounds: %.2f", exponent)
-	if most := curve.most(); most > 0 {
+	if most := curve.maxSize(); most > 0 {
 		fmt.Fprintf(b, "; goal ≤ %.2f; met: %s", most, page.Met(exponent <= most))
 	}
 	b.WriteString(".\n\n")

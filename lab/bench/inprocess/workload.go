@@ -116,7 +116,7 @@ type Batch struct {
 
 // Objects makes the objects.
 func (w Workload) Objects() Objects {
-	d := draft{random: rand.New(rand.NewPCG(1, 2)), created: epoch}
+	d := objectBuilder{random: rand.New(rand.NewPCG(1, 2)), created: epoch}
 	var o Objects
 	for i := range w.Nodes {
 		o.Nodes = append(o.Nodes, d.node(i))
@@ -148,15 +148,15 @@ func (w Workload) Objects() Objects {
 	return o
 }
 
-// draft makes objects one after another, each a little younger than the one before.
-type draft struct {
+// objectBuilder makes objects one after another, each a little younger than the one before.
+type objectBuilder struct {
 	random  *rand.Rand
 	created time.Time
 	serial  int
 }
 
 // meta is what the API server would have written into an object.
-func (d *draft) meta(prefix, name string) metav1.ObjectMeta {
+func (d *objectBuilder) meta(prefix, name string) metav1.ObjectMeta {
 	d.serial++
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID(prefix + name), ResourceVersion: strconv.Itoa(d.serial),
@@ -164,7 +164,7 @@ func (d *draft) meta(prefix, name string) metav1.ObjectMeta {
 	}
 }
 
-func (d *draft) node(i int) *corev1.Node {
+func (d *objectBuilder) node(i int) *corev1.Node {
 	name := fmt.Sprintf("node-%05d", i)
 	node := cluster.Node(name, map[string]string{"cpu": "64", "memory": "512Gi", "pods": "500", gpu: "8"},
 		cluster.NodeLabels(map[string]string{corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%zones)}))
@@ -177,7 +177,7 @@ func (d *draft) node(i int) *corev1.Node {
 }
 
 // existing fills the nodes evenly.
-func (d *draft) existing(b *Batch, w Workload) {
+func (d *objectBuilder) existing(b *Batch, w Workload) {
 	for i := 0; len(b.Pods) < w.Existing; i++ {
 		size := min(runningGang, w.Existing-len(b.Pods))
 		d.gang(b, "run-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
@@ -196,7 +196,7 @@ func (d *draft) existing(b *Batch, w Workload) {
 }
 
 // victims gives every GPU to a pod, node by node, as far as the pods go.
-func (d *draft) victims(b *Batch, w Workload) {
+func (d *objectBuilder) victims(b *Batch, w Workload) {
 	size := 1
 	if w.Kind == VictimGangs {
 		size = runningGang
@@ -218,7 +218,7 @@ func (d *draft) victims(b *Batch, w Workload) {
 }
 
 // gang adds a group that needs all its members, and them, each finished by a function.
-func (d *draft) gang(b *Batch, name string, size int, finish func(*corev1.Pod)) {
+func (d *objectBuilder) gang(b *Batch, name string, size int, finish func(*corev1.Pod)) {
 	d.created = d.created.Add(time.Second)
 	b.Groups = append(b.Groups, &v1alpha1.PodGroup{
 		ObjectMeta: d.meta("group-", name), Spec: v1alpha1.PodGroupSpec{MinMember: int32(size)},
@@ -231,7 +231,7 @@ func (d *draft) gang(b *Batch, name string, size int, finish func(*corev1.Pod)) 
 }
 
 // pod is a member as the API server would tell of it, with what admission writes into every pod.
-func (d *draft) pod(gang string, index int) *corev1.Pod {
+func (d *objectBuilder) pod(gang string, index int) *corev1.Pod {
 	var priority int32
 	var grace, tolerated int64 = 30, 300
 	policy := corev1.PreemptLowerPriority
@@ -258,7 +258,7 @@ func (d *draft) pod(gang string, index int) *corev1.Pod {
 }
 
 // hopeless adds gangs of more members than there are nodes with what they need, and then gangs of small pods.
-func (d *draft) hopeless(b *Batch, w Workload) {
+func (d *objectBuilder) hopeless(b *Batch, w Workload) {
 	for i := 0; len(b.Pods) < w.Pending; i++ {
 		size, shape := max(rareNodes+1, min(w.GangSize, w.Pending-len(b.Pods))), i%hopelessShapes
 		if w.Kind == Minima {
@@ -290,7 +290,7 @@ func small() corev1.ResourceList {
 
 // interleaved returns the requests of one pod after another: any of many shapes, each as likely, with the shape of the
 // pod before it in runs of the usual length.
-func (d *draft) interleaved() func() corev1.ResourceList {
+func (d *objectBuilder) interleaved() func() corev1.ResourceList {
 	last := 0
 	return func() corev1.ResourceList {
 		if d.random.Float64() >= 1-1/runLength {

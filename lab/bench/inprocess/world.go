@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/pkg/actions"
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins"
@@ -31,7 +31,7 @@ type world struct {
 	state    *cluster.State
 	profile  *framework.Profile
 	// memory is handed on from cycle to cycle, as the loop does, until other pods arrive.
-	memory   *framework.Memory
+	memory   *framework.Cache
 	pending  Batch
 	nodes    []*corev1.Node
 	existing Batch
@@ -80,7 +80,7 @@ func (w *world) open() error {
 		cancel()
 		factory.Shutdown()
 	}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: w.state.View(), Informers: factory, Client: client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		return fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}
@@ -89,8 +89,8 @@ func (w *world) open() error {
 	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
-	catalogue := framework.Catalogue{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
-	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Known())
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+	configuration, _, err := config.Decode("built-in", config.DefaultYAML(), catalogue.Names())
 	if err != nil {
 		return fmt.Errorf("built-in configuration: %w", err)
 	}
@@ -112,7 +112,7 @@ func (w *world) apply(b Batch, deleted bool) {
 
 // arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
-	w.memory = &framework.Memory{}
+	w.memory = &framework.Cache{}
 	w.renewPending()
 	w.apply(w.pending, false)
 }
@@ -121,12 +121,12 @@ func (w *world) arrive() {
 func (w *world) renewPending() {
 	for i, group := range w.pending.Groups {
 		next := *group
-		w.renew(&next.ObjectMeta)
+		w.reset(&next.ObjectMeta)
 		w.pending.Groups[i] = &next
 	}
 	for i, pod := range w.pending.Pods {
 		next := *pod
-		w.renew(&next.ObjectMeta)
+		w.reset(&next.ObjectMeta)
 		w.pending.Pods[i] = &next
 	}
 }
@@ -141,8 +141,8 @@ func (w *world) leave() {
 	w.state.Snapshot(w.now)
 }
 
-// renew makes an object another one of the same name.
-func (w *world) renew(meta *metav1.ObjectMeta) {
+// reset makes an object another one of the same name.
+func (w *world) reset(meta *metav1.ObjectMeta) {
 	w.change(meta)
 	meta.UID = types.UID(strconv.Itoa(w.serial))
 }
@@ -171,8 +171,8 @@ func (w *world) churn(oneIn int) {
 	}
 }
 
-// nudge tells of a changed label of the first pod that waits.
-func (w *world) nudge() {
+// touch tells of a changed label of the first pod that waits.
+func (w *world) touch() {
 	pod := *w.pending.Pods[0]
 	pod.Labels = relabel(pod.Labels, w.serial)
 	w.change(&pod.ObjectMeta)

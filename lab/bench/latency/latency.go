@@ -30,7 +30,7 @@ type Options struct {
 	// Kubernetes is the version of the control plane; empty means the default one.
 	Kubernetes string
 	// Contenders are the schedulers.
-	Contenders []stage.Contender
+	Contenders []stage.SchedulerUnderTest
 	// Nodes is how many nodes there are; Gangs is how many gangs come, one after another, of GangSize members each.
 	Nodes, Gangs, GangSize int
 	// Program is Tutti's scheduler; empty means that of this repository.
@@ -43,7 +43,7 @@ type Options struct {
 
 // Run is what was measured of one scheduler.
 type Run struct {
-	Contender stage.Contender
+	Contender stage.SchedulerUnderTest
 	// Took is the time of each gang, the shortest first.
 	Took []time.Duration
 	// Others is the part of the processors, 0 to 1, that programs used which have nothing to do with the measurement.
@@ -97,7 +97,7 @@ func (o *Options) gang(i int) stage.Gangs {
 	return stage.Gangs{Prefix: "gang", First: i, Count: 1, Size: o.GangSize}
 }
 
-func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
+func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTest) (run Run, err error) {
 	s, err := stage.Start(ctx, stage.Options{
 		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.GangSize, Program: o.Program, Out: o.Out,
 	})
@@ -146,7 +146,7 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 const rest = 100 * time.Millisecond
 
 // one measures one gang.
-func (o *Options) one(ctx context.Context, s *stage.Stage, watched *observe.Observer, i int) (time.Duration, error) {
+func (o *Options) one(ctx context.Context, s *stage.Bench, watched *observe.Observer, i int) (time.Duration, error) {
 	gang := o.gang(i)
 	if err := s.CreateGroups(ctx, gang); err != nil {
 		return 0, err

@@ -26,7 +26,7 @@ func TestQuantile(t *testing.T) {
 
 func options() Options {
 	return Options{
-		Contenders: []stage.Contender{stage.Tutti}, Nodes: 5, Gangs: 4, GangSize: 3, Timeout: time.Minute, Out: io.Discard,
+		Contenders: []stage.SchedulerUnderTest{stage.Tutti}, Nodes: 5, Gangs: 4, GangSize: 3, Timeout: time.Minute, Out: io.Discard,
 	}
 }
 

@@ -32,7 +32,7 @@ type Options struct {
 	// Kubernetes is the version of the control plane; empty means the default one.
 	Kubernetes string
 	// Contenders are the schedulers.
-	Contenders []stage.Contender
+	Contenders []stage.SchedulerUnderTest
 	// Nodes, Pods and GangSize are the sizes.
 	Nodes, Pods, GangSize int
 	// Workers is how many requests of the measurement are under way at a time.
@@ -49,7 +49,7 @@ type Options struct {
 
 // Run is what was measured of one scheduler.
 type Run struct {
-	Contender stage.Contender
+	Contender stage.SchedulerUnderTest
 	// Settled is what the process holds after the garbage of its start is gone, Peak the most it held until then, in bytes.
 	Settled, Peak int64
 	// After is how long after the start of the process that was.
@@ -89,7 +89,7 @@ func Measure(ctx context.Context, options Options) ([]Run, error) {
 	return runs, nil
 }
 
-func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
+func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTest) (run Run, err error) {
 	s, err := stage.Start(ctx, stage.Options{
 		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.Workers, Program: o.Program, Out: o.Out,
 	})
@@ -114,7 +114,7 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 }
 
 // fill lets pods run on nodes.
-func (o *Options) fill(ctx context.Context, s *stage.Stage) error {
+func (o *Options) fill(ctx context.Context, s *stage.Bench) error {
 	gangs := stage.Gangs{Prefix: "gang", Count: o.Pods / o.GangSize, Size: o.GangSize}
 	pods, err := s.CreateGangs(ctx, gangs, func(i int, pod *corev1.Pod) { pod.Spec.NodeName = s.Nodes[i%len(s.Nodes)].Name })
 	if err != nil {

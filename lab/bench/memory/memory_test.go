@@ -11,7 +11,7 @@ import (
 
 func options() Options {
 	return Options{
-		Contenders: []stage.Contender{stage.Tutti}, Nodes: 5, Pods: 20, GangSize: 10, Workers: 4, Settle: 2 * time.Second,
+		Contenders: []stage.SchedulerUnderTest{stage.Tutti}, Nodes: 5, Pods: 20, GangSize: 10, Workers: 4, Settle: 2 * time.Second,
 		Timeout: time.Minute, Out: io.Discard,
 	}
 }

@@ -19,7 +19,7 @@ import (
 const profileFor = 5 * time.Second
 
 // profiled lets our scheduler tell where it spends its time, if asked for, and returns where; empty when it does not.
-func (o *Options) profiled(contender stage.Contender) (address string, args []string, err error) {
+func (o *Options) profiled(contender stage.SchedulerUnderTest) (address string, args []string, err error) {
 	if o.Profile == "" || contender != stage.Tutti {
 		return "", o.Args, nil
 	}

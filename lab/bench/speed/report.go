@@ -70,7 +70,7 @@ func points(binds []time.Duration) []plot.Point {
 }
 
 // of is the runs of a contender, the fastest first, and its ratios in order.
-func of(rounds []Round, contender stage.Contender) (runs []Run, ratios []float64) {
+func of(rounds []Round, contender stage.SchedulerUnderTest) (runs []Run, ratios []float64) {
 	for _, round := range rounds {
 		if run, ok := round.Of(contender); ok {
 			runs, ratios = append(runs, run), append(ratios, round.Ratio(run))

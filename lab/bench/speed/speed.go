@@ -25,7 +25,7 @@ type Options struct {
 	// Kubernetes is the version of the control plane; empty means the default one.
 	Kubernetes string
 	// Contenders are who binds, in this order in every round.
-	Contenders []stage.Contender
+	Contenders []stage.SchedulerUnderTest
 	// Nodes, Pods and GangSize are the sizes; Pods is a multiple of GangSize.
 	Nodes, Pods, GangSize int
 	// Rounds is how often all of them are measured, but for other schedulers where CompareRounds is less: they take long. 0 is
@@ -51,7 +51,7 @@ type Options struct {
 
 // Run is one measurement of one contender.
 type Run struct {
-	Contender stage.Contender
+	Contender stage.SchedulerUnderTest
 	// FirstBind and LastBind are the times from the start of the scheduler's process; without one, from the first call to
 	// the first and last reply.
 	FirstBind, LastBind time.Duration
@@ -75,7 +75,7 @@ type Run struct {
 type Round []Run
 
 // Of is the run of a contender; ok is false when it was not measured.
-func (r Round) Of(contender stage.Contender) (run Run, ok bool) {
+func (r Round) Of(contender stage.SchedulerUnderTest) (run Run, ok bool) {
 	i := slices.IndexFunc(r, func(run Run) bool { return run.Contender == contender })
 	if i < 0 {
 		return Run{}, false
@@ -166,7 +166,7 @@ func (o *Options) gangs() stage.Gangs {
 }
 
 // measure measures one contender on a fresh control plane.
-func (o *Options) measure(ctx context.Context, contender stage.Contender) (run Run, err error) {
+func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTest) (run Run, err error) {
 	address, args, err := o.profiled(contender)
 	if err != nil {
 		return run, err
@@ -193,7 +193,7 @@ func (o *Options) measure(ctx context.Context, contender stage.Contender) (run R
 }
 
 // alone measures the binds themselves.
-func (o *Options) alone(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, run *Run) error {
+func (o *Options) alone(ctx context.Context, s *stage.Bench, pods []*corev1.Pod, run *Run) error {
 	targets := make([]string, len(pods))
 	for i := range targets {
 		targets[i] = s.Nodes[i%len(s.Nodes)].Name
@@ -225,7 +225,7 @@ func (r *Run) times(bound []time.Time, start time.Time) {
 }
 
 // scheduled measures a scheduler, and takes a profile of it from an address, unless that is empty.
-func (o *Options) scheduled(ctx context.Context, s *stage.Stage, pods []*corev1.Pod, address string, run *Run) error {
+func (o *Options) scheduled(ctx context.Context, s *stage.Bench, pods []*corev1.Pod, address string, run *Run) error {
 	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
 	if err != nil {
 		return err
@@ -277,7 +277,7 @@ func (o *Options) scheduled(ctx context.Context, s *stage.Stage, pods []*corev1.
 }
 
 // count takes down what was written since.
-func (r *Run) count(ctx context.Context, s *stage.Stage, written map[string]int) error {
+func (r *Run) count(ctx context.Context, s *stage.Bench, written map[string]int) error {
 	var err error
 	if r.Writes, err = observe.Writes(ctx, s.Client.Core); err != nil {
 		return err

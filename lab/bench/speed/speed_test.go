@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 
 // measured is two rounds in which the scheduler took 3 s and 5 s, and the binds 2 s.
 func measured() []Round {
-	run := func(who stage.Contender, seconds int) Run {
+	run := func(who stage.SchedulerUnderTest, seconds int) Run {
 		r := Run{Contender: who, Writes: map[string]int{"pods/binding": 100, "events": 7}}
 		if who != stage.Alone {
 			r.Audit = &audit.Report{}

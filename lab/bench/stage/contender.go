@@ -23,26 +23,26 @@ import (
 	"github.com/tutti-sched/tutti/lab/process"
 )
 
-// Contender is who binds the pods.
-type Contender string
+// SchedulerUnderTest is who binds the pods.
+type SchedulerUnderTest string
 
 // The contenders.
 const (
 	// Alone is nobody: binds to nodes chosen beforehand, by workers that decide nothing.
-	Alone Contender = "binding alone"
+	Alone SchedulerUnderTest = "binding alone"
 	// Tutti is the scheduler of this repository.
-	Tutti Contender = "Tutti"
+	Tutti SchedulerUnderTest = "Tutti"
 	// Kube is kube-scheduler of the control plane's version, which knows no gangs.
-	Kube Contender = "kube-scheduler"
+	Kube SchedulerUnderTest = "kube-scheduler"
 	// KubeGangs is the same with native gang scheduling on.
-	KubeGangs Contender = "kube-scheduler, gangs"
+	KubeGangs SchedulerUnderTest = "kube-scheduler, gangs"
 )
 
 // Contenders are all of them, in the order of their tables.
-func Contenders() []Contender { return []Contender{Alone, Tutti, Kube, KubeGangs} }
+func Contenders() []SchedulerUnderTest { return []SchedulerUnderTest{Alone, Tutti, Kube, KubeGangs} }
 
 // Schedulers returns an error when the contenders are not schedulers, one at least.
-func Schedulers(contenders []Contender) error {
+func Schedulers(contenders []SchedulerUnderTest) error {
 	if slices.Contains(contenders, Alone) || len(contenders) == 0 {
 		return errors.New("there must be schedulers, and nothing else")
 	}
@@ -59,7 +59,7 @@ func Room(nodes, pods int) error {
 
 // Program returns the scheduler's program: the one that is given, or the one of this repository, which is built, if a
 // contender needs it.
-func Program(ctx context.Context, given string, contenders []Contender, out io.Writer) (string, error) {
+func Program(ctx context.Context, given string, contenders []SchedulerUnderTest, out io.Writer) (string, error) {
 	if given != "" || !slices.Contains(contenders, Tutti) {
 		return given, nil
 	}
@@ -70,7 +70,7 @@ func Program(ctx context.Context, given string, contenders []Contender, out io.W
 const gangGate = "--feature-gates=GenericWorkload=true"
 
 // serverArgs are what the API server needs for a contender.
-func (c Contender) serverArgs() []string {
+func (c SchedulerUnderTest) serverArgs() []string {
 	if c == KubeGangs {
 		return []string{gangGate, "--runtime-config=scheduling.k8s.io/v1beta1=true"}
 	}
@@ -78,7 +78,7 @@ func (c Contender) serverArgs() []string {
 }
 
 // Settings says how a contender was started, for the page about it; empty when there is nothing to say.
-func (c Contender) Settings() string {
+func (c SchedulerUnderTest) Settings() string {
 	switch c {
 	case Kube:
 		return "clientConnection qps 50000 and burst 50000, no leader election, else its defaults"
@@ -100,7 +100,7 @@ profiles:
 `, kubeconfig, harness.SchedulerName)
 }
 
-func (s *Stage) kubeScheduler(ctx context.Context) (*process.Process, error) {
+func (s *Bench) kubeScheduler(ctx context.Context) (*process.Process, error) {
 	set, err := binaries.Ensure(ctx, s.options.Kubernetes, s.options.Out, binaries.Scheduler)
 	if err != nil {
 		return nil, fmt.Errorf("kube-scheduler: %w", err)
@@ -134,18 +134,18 @@ func FreePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// natives makes groups that kube-scheduler knows.
-type natives struct{ client *kubernetes.Clientset }
+// nativePodGroups makes groups that kube-scheduler knows.
+type nativePodGroups struct{ client *kubernetes.Clientset }
 
-func newNatives(config *rest.Config) (*natives, error) {
+func newNatives(config *rest.Config) (*nativePodGroups, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &natives{client: client}, nil
+	return &nativePodGroups{client: client}, nil
 }
 
-func (n *natives) create(ctx context.Context, name string, size int) error {
+func (n *nativePodGroups) create(ctx context.Context, name string, size int) error {
 	group := &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
 		Spec: schedulingv1beta1.PodGroupSpec{SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
@@ -159,18 +159,18 @@ func (n *natives) create(ctx context.Context, name string, size int) error {
 }
 
 // join makes a pod a member of the native group of the same name as ours.
-func (n *natives) join(pod *corev1.Pod) {
+func (n *nativePodGroups) join(pod *corev1.Pod) {
 	name := pod.Labels[v1alpha1.LabelPodGroup]
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 }
 
 // ParseContenders reads names as a command line has them: alone, tutti, kube, gangs. None means all.
-func ParseContenders(names []string) ([]Contender, error) {
+func ParseContenders(names []string) ([]SchedulerUnderTest, error) {
 	if len(names) == 0 {
 		return Contenders(), nil
 	}
 	short := ShortNames()
-	var all []Contender
+	var all []SchedulerUnderTest
 	for _, name := range names {
 		found := false
 		for i, one := range short {

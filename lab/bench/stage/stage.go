@@ -30,7 +30,7 @@ type Options struct {
 	// Kubernetes is the version of the control plane; empty means the default one.
 	Kubernetes string
 	// Contender is who binds.
-	Contender Contender
+	Contender SchedulerUnderTest
 	// Nodes is how many nodes there are.
 	Nodes int
 	// Workers is how many of the measurement's own requests are under way at a time.
@@ -44,18 +44,18 @@ type Options struct {
 	Out io.Writer
 }
 
-// Stage is a fresh control plane with nodes.
-type Stage struct {
+// Bench is a fresh control plane with nodes.
+type Bench struct {
 	Cluster *cluster.Cluster
 	Client  *load.Client
 	Nodes   []*corev1.Node
 	options Options
 	// natives creates groups that kube-scheduler knows; nil when the contender needs none.
-	natives *natives
+	natives *nativePodGroups
 }
 
 // Start brings up etcd and kube-apiserver, nothing else, and creates the nodes.
-func Start(ctx context.Context, options Options) (*Stage, error) {
+func Start(ctx context.Context, options Options) (*Bench, error) {
 	root, err := binaries.Root()
 	if err != nil {
 		return nil, err
@@ -66,14 +66,14 @@ func Start(ctx context.Context, options Options) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Cluster: c, Nodes: Nodes(options.Nodes), options: options}
+	s := &Bench{Cluster: c, Nodes: Nodes(options.Nodes), options: options}
 	if err := s.fill(ctx, root); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return s, nil
 }
 
-func (s *Stage) fill(ctx context.Context, root string) error {
+func (s *Bench) fill(ctx context.Context, root string) error {
 	err := s.Cluster.ApplyCRDs(ctx, filepath.Join(root, "config", "crd", "bases"))
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *Stage) fill(ctx context.Context, root string) error {
 }
 
 // CreateGangs creates gangs, each change made to every pod before, and returns the pods as the server has them.
-func (s *Stage) CreateGangs(ctx context.Context, gangs Gangs, change func(i int, pod *corev1.Pod)) ([]*corev1.Pod, error) {
+func (s *Bench) CreateGangs(ctx context.Context, gangs Gangs, change func(i int, pod *corev1.Pod)) ([]*corev1.Pod, error) {
 	if err := s.CreateGroups(ctx, gangs); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Stage) CreateGangs(ctx context.Context, gangs Gangs, change func(i int,
 
 // CreateGroups creates the groups of gangs without their pods: PodGroups of ours, and for kube-scheduler with gangs its own
 // too.
-func (s *Stage) CreateGroups(ctx context.Context, gangs Gangs) error {
+func (s *Bench) CreateGroups(ctx context.Context, gangs Gangs) error {
 	if s.natives != nil {
 		err := load.Each(ctx, s.Client, gangs.names(), func(ctx context.Context, _ int, name string) error {
 			return s.natives.create(ctx, name, gangs.Size)
@@ -121,7 +121,7 @@ func (s *Stage) CreateGroups(ctx context.Context, gangs Gangs) error {
 }
 
 // Pods are the members of gangs, as the contender wants them.
-func (s *Stage) Pods(gangs Gangs) []*corev1.Pod {
+func (s *Bench) Pods(gangs Gangs) []*corev1.Pod {
 	pods := gangs.pods()
 	if s.natives != nil {
 		for _, pod := range pods {
@@ -132,7 +132,7 @@ func (s *Stage) Pods(gangs Gangs) []*corev1.Pod {
 }
 
 // Scheduler starts the contender's process and does not wait for it. It ends with the stage.
-func (s *Stage) Scheduler(ctx context.Context) (*process.Process, error) {
+func (s *Bench) Scheduler(ctx context.Context) (*process.Process, error) {
 	if s.options.Contender != Tutti {
 		return s.kubeScheduler(ctx)
 	}
@@ -146,11 +146,11 @@ func (s *Stage) Scheduler(ctx context.Context) (*process.Process, error) {
 }
 
 // Stop ends everything.
-func (s *Stage) Stop() error { return s.Cluster.Stop() }
+func (s *Bench) Stop() error { return s.Cluster.Stop() }
 
 // Audit looks at the end of it, as soon as the scheduler has also said so. Other schedulers than Tutti say nothing about
 // our PodGroups; of them it is only asked what they did.
-func (s *Stage) Audit(ctx context.Context) (*audit.Report, error) {
+func (s *Bench) Audit(ctx context.Context) (*audit.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var report *audit.Report

@@ -30,13 +30,13 @@ func TestGangsAreWhole(t *testing.T) {
 }
 
 func TestNativeMembersNameTheirGroup(t *testing.T) {
-	s := &Stage{natives: &natives{}}
+	s := &Bench{natives: &nativePodGroups{}}
 	for _, pod := range s.Pods(Gangs{Prefix: "g", Count: 2, Size: 2}) {
 		if group := pod.Spec.SchedulingGroup; group == nil || *group.PodGroupName != pod.Labels[v1alpha1.LabelPodGroup] {
 			t.Errorf("%s: %+v", pod.Name, group)
 		}
 	}
-	for _, pod := range (&Stage{}).Pods(Gangs{Prefix: "g", Count: 1, Size: 1}) {
+	for _, pod := range (&Bench{}).Pods(Gangs{Prefix: "g", Count: 1, Size: 1}) {
 		if pod.Spec.SchedulingGroup != nil {
 			t.Errorf("%s is in a native group without gang scheduling", pod.Name)
 		}

@@ -82,7 +82,7 @@ func selection(full bool) []step {
 		}},
 		{"memory", func(ctx context.Context, docs string, out io.Writer) error {
 			options := memory.Options{
-				Contenders: []stage.Contender{stage.Tutti}, Nodes: 5000, Pods: 50_000, GangSize: 50, Workers: 64,
+				Contenders: []stage.SchedulerUnderTest{stage.Tutti}, Nodes: 5000, Pods: 50_000, GangSize: 50, Workers: 64,
 				Settle: memory.AtRest, Timeout: 15 * time.Minute, Out: out,
 			}
 			runs, err := memory.Measure(ctx, options)
@@ -162,7 +162,7 @@ func writeProfiles(ctx context.Context, docs string, out io.Writer) error {
 		{"100,000 pods of 150 shapes in gangs of 50, 10,000 nodes", cycles(inprocess.Shapes, 100_000, 50, 1)},
 		{"End to end: 5,000 pods in gangs of 50, 1,000 nodes, the process from its start", func(file string) error {
 			options := speedOptions(1000, 5000, 1, out)
-			options.Contenders, options.Profile = []stage.Contender{stage.Tutti}, file
+			options.Contenders, options.Profile = []stage.SchedulerUnderTest{stage.Tutti}, file
 			_, err := speed.Measure(ctx, options)
 			return err
 		}},

@@ -43,7 +43,7 @@ func (w *where) flags(cmd *cobra.Command, contenders []string, usage string) {
 // measure reads the contenders, measures them, prints the report, also when something failed on the way, and writes it into the
 // page when nothing did.
 func (w *where) measure(
-	cmd *cobra.Command, contenders *[]stage.Contender, into string, run func(context.Context) (report, error),
+	cmd *cobra.Command, contenders *[]stage.SchedulerUnderTest, into string, run func(context.Context) (report, error),
 ) (err error) {
 	if *contenders, err = stage.ParseContenders(w.contenders); err != nil {
 		return fmt.Errorf("--contenders: %w", err)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tutti-sched/tutti/internal/agent/publish"
 	"github.com/tutti-sched/tutti/lab/cluster"
-	"github.com/tutti-sched/tutti/pkg/agent/publish"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
@@ -79,7 +79,7 @@ func (a *Agent) Publish(ctx context.Context, now time.Time) (string, error) {
 func (a *Agent) Renew(ctx context.Context, now time.Time) error { return a.publisher.Renew(ctx, now) }
 
 // Warn writes an event about a pod, or about the node where the note names none.
-func (a *Agent) Warn(ctx context.Context, note *publish.Note, now time.Time) error {
+func (a *Agent) Warn(ctx context.Context, note *publish.PodEvent, now time.Time) error {
 	return a.publisher.Event(ctx, note, now)
 }
 

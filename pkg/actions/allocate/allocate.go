@@ -8,16 +8,16 @@ package allocate
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // Name is the action's name in the configuration.
 const Name = "allocate"
 
 // New returns the action, which takes no arguments.
-func New() framework.Action { return &action{budget: start.Budget} }
+func New() framework.Action { return &action{budget: placement.Budget} }
 
 type action struct {
 	// budget is what exact searches may look at in one cycle.
@@ -31,11 +31,11 @@ func (*action) Name() string { return Name }
 // evicted for and whoever is above them, and then hands out what is left.
 func (a *action) Execute(session *framework.Session) {
 	var begun, promised, waiting []*model.Job
-	for _, job := range unsettled(session) {
+	for _, job := range pendingJobs(session) {
 		switch {
-		case job.Count(pending) == 0 && (job.Group == nil || job.Ended()):
+		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
-		case short(session, job) && job.Count(start.Stays) > 0:
+		case belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
 			promised = append(promised, job)
@@ -43,32 +43,32 @@ func (a *action) Execute(session *framework.Session) {
 			waiting = append(waiting, job)
 		}
 	}
-	run := &run{
-		session: session, largest: start.Largest(session.Snapshot), budget: a.budget,
-		releasing: slices.ContainsFunc(session.Snapshot.Nodes, releases),
+	run := &cycle{
+		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
+		releasing: slices.ContainsFunc(session.Snapshot.Nodes, hasReleasing),
 	}
-	for job := range inOrder(session, begun) {
-		if !slices.ContainsFunc(job.Tasks, nominated) || !run.redeem(job) {
+	for job := range jobsInOrder(session, begun) {
+		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
 			run.tryMinimum(job)
 		}
 	}
-	above, rest := split(waiting, promised)
-	for job := range inOrder(session, slices.Concat(promised, above)) {
+	above, rest := partitionByNominated(waiting, promised)
+	for job := range jobsInOrder(session, slices.Concat(promised, above)) {
 		if !slices.ContainsFunc(job.Tasks, nominated) {
 			run.tryMinimum(job)
-		} else if !run.redeem(job) {
+		} else if !run.allocateNominated(job) {
 			rest = append(rest, job)
 		}
 	}
-	for job := range inOrder(session, rest) {
+	for job := range jobsInOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	handOutSurplus(session, slices.Concat(begun, promised, waiting))
+	allocateBeyondMinimum(session, slices.Concat(begun, promised, waiting))
 }
 
-// split returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
+// partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
 // those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who has just begun.
-func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
+func partitionByNominated(waiting, promised []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
 		if slices.ContainsFunc(promised, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
 			above = append(above, job)
@@ -79,32 +79,32 @@ func split(waiting, promised []*model.Job) (above, rest []*model.Job) {
 	return above, rest
 }
 
-// unsettled returns the jobs of which somebody may wait.
-func unsettled(session *framework.Session) []*model.Job {
+// pendingJobs returns the jobs of which somebody may wait.
+func pendingJobs(session *framework.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		if !job.Settled || session.Afresh() {
+		if !job.NothingPending || session.Uncached() {
 			jobs = append(jobs, job)
 		}
 	}
 	return jobs
 }
 
-func short(session *framework.Session, job *model.Job) bool {
-	return session.GateJob(job, framework.WithPlaced) != nil
+func belowMinimum(session *framework.Session, job *model.Job) bool {
+	return session.JobReady(job, framework.Ready) != nil
 }
 
 func pending(task *model.Task) bool { return task.Status == model.Pending }
 
 func nominated(task *model.Task) bool { return task.Nominated != "" }
 
-// inOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
+// jobsInOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
 // sorted once, the keys would move underneath.
-func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*model.Job) bool) {
+func jobsInOrder(session *framework.Session, jobs []*model.Job) func(yield func(*model.Job) bool) {
 	return func(yield func(*model.Job) bool) {
 		left := slices.SortedFunc(slices.Values(jobs), session.CompareJobs)
 		for len(left) > 0 {
-			if session.OrderMoves() {
+			if session.OrderIsDynamic() {
 				first := 0
 				for i := range left {
 					if session.CompareJobs(left[i], left[first]) < 0 {
@@ -121,8 +121,8 @@ func inOrder(session *framework.Session, jobs []*model.Job) func(yield func(*mod
 	}
 }
 
-// run is one execution of the action.
-type run struct {
+// cycle is one execution of the action.
+type cycle struct {
 	session *framework.Session
 	largest model.Resources
 	// releasing tells whether any node has room that is being released.
@@ -133,9 +133,9 @@ type run struct {
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
 // and records why it waits otherwise.
-func (r *run) tryMinimum(job *model.Job) {
+func (r *cycle) tryMinimum(job *model.Job) {
 	session := r.session
-	if !short(session, job) {
+	if !belowMinimum(session, job) {
 		return
 	}
 	if refusal := session.ValidateJob(job); refusal != nil {
@@ -145,34 +145,34 @@ func (r *run) tryMinimum(job *model.Job) {
 	question := framework.Question{Action: Name, Class: job.Class.Placement(), ByFit: !r.releasing}
 	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
 	if refusal != nil {
-		session.Refuse(job, noteKept(session, job, refusal))
+		session.Refuse(job, explainReserved(session, job, refusal))
 	}
 }
 
 // start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who else.
-func (r *run) start(job *model.Job) (*model.Refusal, framework.Reach) {
-	trial := start.New(r.session, job, r.largest, &r.budget)
-	refusal := trial.Start(model.IdleRoom)
+func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
+	trial := placement.New(r.session, job, r.largest, &r.budget)
+	refusal := trial.Place(model.Idle)
 	if refusal == nil {
 		return nil, framework.ForNow
 	}
-	if r.releasing && trial.Start(model.FutureRoom) == nil {
+	if r.releasing && trial.Place(model.FutureIdle) == nil {
 		return &model.Refusal{
 			Code:   model.WaitingForVictims,
 			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
 		}, framework.ForNow
 	}
-	if trial.Cut() { // with more to spend it might have started, as it may in the next cycle
+	if trial.BudgetExhausted() { // with more to spend it might have started, as it may in the next cycle
 		again := *refusal
-		again.Expires, refusal = true, &again
+		again.Transient, refusal = true, &again
 	}
-	if len(refusal.Causes) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
+	if len(refusal.NodeReasons) == 0 || job.Class.Uniform && refusal.Needs != int64(job.MinMember) {
 		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
 	}
 	return refusal, framework.ForClass
 }
 
-// releases tells whether anything on the node is being released, be it only a pod's place among the pods of the node.
-func releases(node *model.Node) bool {
+// hasReleasing tells whether anything on the node is being released, be it only a pod's place among the pods of the node.
+func hasReleasing(node *model.Node) bool {
 	return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
 }

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // gathering is a gang on empty nodes of so much CPU each, so many to a rack.
@@ -20,13 +20,13 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 	for i := range nodes {
 		name, room := fmt.Sprintf("n%05d", i), model.Resources{cpu, 0, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-			Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 				Name: name, Labels: map[string]string{"host": name, "rack": fmt.Sprint("r", i/perRack)},
 			}},
 		})
 	}
-	p.snapshot.Number()
+	p.snapshot.AssignIndexes()
 	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: int32(len(members))}
 	for i, member := range members {
 		p.job.Tasks = append(p.job.Tasks, member.task(i))
@@ -39,7 +39,7 @@ func gathering(nodes, perRack int, cpu int64, members ...template) *siblings {
 func (p *siblings) start() (bound int) {
 	filter := neighbours{index: topology.New(neighbours{})}
 	profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
-		{New: gang.New}, {New: func() framework.Plugin { return filter }},
+		{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 	}}}
 	framework.Run(p.snapshot, profile, framework.Options{Decide: func(d model.Decision) { bound += len(d.Binds) }})
 	return bound
@@ -100,10 +100,10 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 			room := model.Resources{cpu, 9, 0, 0}
 			snapshot.Nodes = append(snapshot.Nodes, &model.Node{
 				Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-				Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+				Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 			})
 		}
-		snapshot.Number()
+		snapshot.AssignIndexes()
 		for i, name := range []string{"a", "b", "c"} { // two of three CPUs each, and one of two: of the nodes only one takes any
 			snapshot.Jobs = append(snapshot.Jobs,
 				gangOf(name, model.Resources{3, int64(i + 1)}, model.Resources{2, 1}, model.Resources{3, int64(i + 1)}))
@@ -111,9 +111,9 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 		// Two of two CPUs on the larger node, and one of three on the other; the largest would take the larger.
 		snapshot.Jobs = append(snapshot.Jobs, gangOf("z", model.Resources{3, 1}, model.Resources{2, 1}, model.Resources{2, 1}))
 		profile := &framework.Profile{
-			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{New: gang.New}}},
+			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{Factory: gang.New}}},
 		}
-		memory, bound := &framework.Memory{}, 0
+		memory, bound := &framework.Cache{}, 0
 		for range 8 {
 			framework.Run(snapshot, profile, framework.Options{Memory: memory, Decide: func(d model.Decision) { bound += len(d.Binds) }})
 			if moves {

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // racks is a gang of nine that must share a rack, and so many racks. The last one has room for it, on nodes of so much CPU each;
@@ -26,12 +26,12 @@ func racks(count int, others, last []int64, wants ...says) *siblings {
 		for j, cpu := range nodes {
 			name, room := fmt.Sprint(rack, "-", j), model.Resources{cpu, 0, 0, 0}
 			p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
-				Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+				Name: name, Allocatable: room, Idle: room.Clone(), Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 				Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack, "host": name}}},
 			})
 		}
 	}
-	p.snapshot.Number()
+	p.snapshot.AssignIndexes()
 	p.job = &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: 9}
 	for i := range 9 {
 		member := template{app: "a", cpu: 1, says: append([]says{{"near", "a", "rack"}}, wants...)}
@@ -49,7 +49,7 @@ func guarded(count int) *siblings {
 		if node.Allocatable.At(0) == 64 {
 			hostile := template{says: []says{{"apart", "a", "host"}}}.task(100 + i)
 			hostile.Job = model.JobKey{}
-			p.snapshot.Move(hostile, model.Position{Status: model.Running, Node: node.Name})
+			p.snapshot.Move(hostile, model.Placement{Status: model.Running, Node: node.Name})
 		}
 	}
 	return p
@@ -73,7 +73,7 @@ func TestManyDomains(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			filter := neighbours{index: topology.New(neighbours{})}
 			profile := &framework.Profile{Actions: []framework.Action{allocate.NewWithin(test.budget)}, Tiers: []framework.Tier{{
-				{New: gang.New}, {New: func() framework.Plugin { return filter }},
+				{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 			}}}
 			bound := 0
 			framework.Run(test.p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {

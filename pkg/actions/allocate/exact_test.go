@@ -23,11 +23,11 @@ type barred struct{}
 
 func (barred) Name() string { return "barred" }
 
-func (barred) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Static {
+func (barred) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.NodeOnly {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if _, ok := task.Pod.Annotations[node.Name]; ok {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "barred"}
 		}
@@ -48,7 +48,7 @@ func draw(t *rapid.T) problem {
 		room := model.Resources{amount(6, "cpu"), amount(6, "memory"), 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	count := rapid.IntRange(1, 8).Draw(t, "members")
@@ -131,7 +131,7 @@ func (p problem) fit(idle []model.Resources, i, placed, ofRole int) bool {
 // TestNoFeasibleGangIsMissed holds allocate to an exact solver: up to 8 members of any sizes on up to 6 nodes.
 func TestNoFeasibleGangIsMissed(t *testing.T) {
 	profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
-		{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return barred{} }},
+		{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t)
@@ -154,7 +154,7 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 		room := model.Resources{cpu, 9, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: name, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	slices.SortFunc(p.snapshot.Nodes, func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -163,7 +163,7 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 	hard.Tasks[1].Pod.Annotations = map[string]string{"n2": ""}
 	hard.Tasks[1].Shape = unique.Make("not on n2")
 	profile := &framework.Profile{Actions: []framework.Action{allocate.NewWithin(8)}, Tiers: []framework.Tier{{
-		{New: gang.New}, {New: func() framework.Plugin { return barred{} }},
+		{Factory: gang.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 	cycle := func(jobs ...*model.Job) int {
 		p.snapshot.Jobs = jobs

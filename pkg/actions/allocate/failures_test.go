@@ -21,13 +21,13 @@ type apart struct {
 
 func (apart) Name() string { return "apart" }
 
-func (a apart) SelfContained(*model.Task) bool { return a.contained }
+func (a apart) DependsOnSnapshotOnly(*model.Task) bool { return a.contained }
 
-func (a apart) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global {
+func (a apart) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		*a.asked++
 		for _, other := range node.Tasks {
 			if other.Job == task.Job {
@@ -50,13 +50,13 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 		{name: "nothing", inside: true, change: func(*model.Snapshot) {}},
 		{name: "nothing that the snapshot tells", change: func(*model.Snapshot) {}, again: true},
 		{name: "a node", inside: true, change: func(s *model.Snapshot) { s.NodeChanged(s.Nodes[0]) }, again: true},
-		{name: "labels of a namespace", inside: true, change: func(s *model.Snapshot) { s.Journal.Relabelled() }, again: true},
+		{name: "labels of a namespace", inside: true, change: func(s *model.Snapshot) { s.Journal.NamespaceRelabelled() }, again: true},
 		{name: "the job", inside: true, change: func(s *model.Snapshot) { s.Jobs[0].Version++ }, again: true},
 		{name: "a member that was refused", inside: true, change: func(s *model.Snapshot) {
-			s.Faulty = map[types.UID]*model.Refusal{"m1": {Code: model.BindFailed}}
+			s.BindBackoff = map[types.UID]*model.Refusal{"m1": {Code: model.BindFailed}}
 		}, again: true},
 		{name: "a pod of somebody else that was refused", inside: true, change: func(s *model.Snapshot) {
-			s.Faulty = map[types.UID]*model.Refusal{"x": {Code: model.BindFailed}}
+			s.BindBackoff = map[types.UID]*model.Refusal{"x": {Code: model.BindFailed}}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,11 +64,11 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 			snapshot := trio()
 			profile := &framework.Profile{
 				Actions: []framework.Action{allocate.New()},
-				Tiers: []framework.Tier{{{New: gang.New}, {New: func() framework.Plugin {
+				Tiers: []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin {
 					return apart{asked: &asked, contained: c.inside}
 				}}}},
 			}
-			memory := &framework.Memory{}
+			memory := &framework.Cache{}
 			key := snapshot.Jobs[0].Key
 			first := framework.Run(snapshot, profile, framework.Options{Memory: memory})[key]
 			if first == nil || asked == 0 {
@@ -94,7 +94,7 @@ func trio() *model.Snapshot {
 		room := model.Resources{8, 8, 0, 0}
 		snapshot.Nodes = append(snapshot.Nodes, &model.Node{
 			Name: fmt.Sprint("n", i), Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 	}
 	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "gang"}, UID: "gang", MinMember: 3, Version: 1}

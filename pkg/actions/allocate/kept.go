@@ -5,16 +5,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// noteKept adds to why a job finds no room for whom some is kept: those for whom others were evicted, whom it is not above. What is
+// explainReserved adds to why a job finds no room for whom some is kept: those for whom others were evicted, whom it is not above. What is
 // reserved is for backfill to tell of.
-func noteKept(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
-	if len(session.Snapshot.Holds()) == 0 || refusal.Code != model.InsufficientResources {
+func explainReserved(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
+	if len(session.Snapshot.Held()) == 0 || refusal.Code != model.InsufficientResources {
 		return refusal
 	}
-	owners, nodes := model.Names{Kind: "job", Reader: job.Key.Namespace}, model.Names{Kind: "node"}
+	owners, nodes := model.NameList{Noun: "job", Reader: job.Key.Namespace}, model.NameList{Noun: "node"}
 	seenOwner, seenNode := map[model.JobKey]bool{}, map[string]bool{}
-	for i := range session.Snapshot.Holds() {
-		hold := &session.Snapshot.Holds()[i]
+	for i := range session.Snapshot.Held() {
+		hold := &session.Snapshot.Held()[i]
 		if hold.Reserved() || hold.Job == job.Key || hold.Priority < job.Priority {
 			continue
 		}
@@ -30,5 +30,5 @@ func noteKept(session *framework.Session, job *model.Job, refusal *model.Refusal
 	if len(seenOwner) == 0 {
 		return refusal
 	}
-	return refusal.With("room on " + nodes.String() + " is promised to " + owners.String())
+	return refusal.WithNote("room on " + nodes.String() + " is promised to " + owners.String())
 }

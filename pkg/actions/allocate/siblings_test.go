@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // neighbours is a filter that asks the index of topology what predicates asks it, and looks for host ports that are taken.
@@ -25,7 +25,7 @@ func (neighbours) Name() string { return "neighbours" }
 
 func (n neighbours) OpenSession(session *framework.Session) { n.index.Follow(session.Snapshot) }
 
-func (n neighbours) FilterFor(task *model.Task, scope framework.Scope) (checks []framework.NodeCheck, _ *model.Refusal) {
+func (n neighbours) PreFilter(task *model.Task, scope framework.FilterScope) (checks []framework.NodeFilterFunc, _ *model.Refusal) {
 	refused := &model.Refusal{Code: model.NodesFiltered, Detail: "neighbours"}
 	check := func(good func(*model.Node) bool) {
 		checks = append(checks, func(node *model.Node) *model.Refusal {
@@ -35,7 +35,7 @@ func (n neighbours) FilterFor(task *model.Task, scope framework.Scope) (checks [
 			return refused
 		})
 	}
-	if port := hostPort(task.Pod); scope == framework.Local && port != 0 {
+	if port := hostPort(task.Pod); scope == framework.NodeWithPods && port != 0 {
 		check(func(node *model.Node) bool {
 			for _, other := range node.Tasks {
 				if hostPort(other.Pod) == port {
@@ -45,7 +45,7 @@ func (n neighbours) FilterFor(task *model.Task, scope framework.Scope) (checks [
 			return true
 		})
 	}
-	if scope == framework.Global {
+	if scope == framework.ClusterWide {
 		if filter, _ := n.index.Affinity(task.Pod); filter != nil {
 			check(func(node *model.Node) bool { return filter.Check(node) == topology.Fits })
 		}
@@ -114,15 +114,15 @@ func drawSiblings(t *rapid.T, mood mood) *siblings {
 		room := model.Resources{int64(number(0, 4, "cpu")), 0, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: object.Name, Object: object, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 		p.sits = append(p.sits, rapid.SampledFrom([]string{"", "", "", "a"}).Draw(t, "sits"))
 		p.repel = append(p.repel, rapid.SampledFrom([]string{"", "", "", "a", "b"}).Draw(t, "repels"))
 	}
-	p.snapshot.Number()
+	p.snapshot.AssignIndexes()
 	for i, node := range p.snapshot.Nodes {
 		if p.sits[i] != "" || p.repel[i] != "" {
-			p.snapshot.Move(p.settled(i), model.Position{Status: model.Running, Node: node.Name})
+			p.snapshot.Move(p.settled(i), model.Placement{Status: model.Running, Node: node.Name})
 		}
 	}
 	return p
@@ -398,7 +398,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 				want := p.feasible(p.nobody(), 0, map[string]bool{})
 				filter := neighbours{index: topology.New(neighbours{})}
 				profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
-					{New: gang.New}, {New: func() framework.Plugin { return filter }},
+					{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
 				}}}
 				bound := 0
 				refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {

@@ -8,40 +8,40 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// surplus is the members of one job that wait beyond a minimum which has been reached.
-type surplus struct {
+// extraMembers is the members of one job that wait beyond a minimum which has been reached.
+type extraMembers struct {
 	job *model.Job
 	// waiting are those that have not been looked at, in task order. Room only shrinks while surplus is handed out, so
 	// nobody needs a second look.
-	waiting  []*model.Task
-	hopeless map[model.Shape]bool
+	waiting    []*model.Task
+	infeasible map[model.Shape]bool
 	// refused counts those that found no room, reason is why the first of them did not.
 	refused int
 	reason  *model.Refusal
 }
 
-// handOutSurplus places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
-func handOutSurplus(session *framework.Session, candidates []*model.Job) {
-	surpluses := map[model.JobKey]*surplus{}
+// allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
+func allocateBeyondMinimum(session *framework.Session, candidates []*model.Job) {
+	surpluses := map[model.JobKey]*extraMembers{}
 	var jobs []*model.Job
 	for _, job := range candidates {
-		if session.Refusal(job) != nil || short(session, job) || len(job.Waiting()) == 0 {
+		if session.Refusal(job) != nil || belowMinimum(session, job) || len(job.Pending()) == 0 {
 			continue
 		}
 		if refusal := session.ValidateJob(job); refusal != nil {
 			session.Refuse(job, refusal)
 			continue
 		}
-		session.See(job) // it may have had its minimum only in this session
+		session.ApplyReservations(job) // it may have had its minimum only in this session
 		jobs = append(jobs, job)
-		surpluses[job.Key] = &surplus{
-			job: job, hopeless: map[model.Shape]bool{},
-			waiting: slices.SortedFunc(slices.Values(job.Waiting()), session.CompareTasks),
+		surpluses[job.Key] = &extraMembers{
+			job: job, infeasible: map[model.Shape]bool{},
+			waiting: slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks),
 		}
 	}
 	for len(jobs) > 0 {
 		var again []*model.Job
-		for job := range inOrder(session, jobs) {
+		for job := range jobsInOrder(session, jobs) {
 			if surpluses[job.Key].placeNext(session) {
 				again = append(again, job)
 			}
@@ -50,37 +50,37 @@ func handOutSurplus(session *framework.Session, candidates []*model.Job) {
 	}
 }
 
-// choose returns the best node for the task, one that its job avoids only when there is no other.
-func choose(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.Tally) {
-	found := session.Avoiding(job, func() bool {
-		node, tally = session.Choose(task, model.IdleRoom, nil)
+// selectNode returns the best node for the task, one that its job avoids only when there is no other.
+func selectNode(session *framework.Session, job *model.Job, task *model.Task) (node *model.Node, tally *model.NodeDiagnosis) {
+	found := session.WithBackoffNodes(job, func() bool {
+		node, tally = session.SelectNode(task, model.Idle, nil)
 		return node != nil
 	})
 	if !found {
-		node, tally = session.Choose(task, model.IdleRoom, nil)
+		node, tally = session.SelectNode(task, model.Idle, nil)
 	}
 	return node, tally
 }
 
 // placeNext places the next member that finds room. When there is none any more it records why the others wait and
 // returns false.
-func (s *surplus) placeNext(session *framework.Session) bool {
+func (s *extraMembers) placeNext(session *framework.Session) bool {
 	for len(s.waiting) > 0 {
 		task := s.waiting[0]
 		s.waiting = s.waiting[1:]
-		refusal := task.Refused
-		if refusal == nil && !s.hopeless[task.Shape] {
+		refusal := task.Invalid
+		if refusal == nil && !s.infeasible[task.Shape] {
 			refusal = session.Try(func(statement *framework.Statement) *model.Refusal {
-				node, tally := choose(session, s.job, task)
+				node, tally := selectNode(session, s.job, task)
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				return statement.Place(task, node)
+				return statement.Allocate(task, node)
 			})
 			if refusal == nil {
 				return true
 			}
-			s.hopeless[task.Shape] = session.Plain(task)
+			s.infeasible[task.Shape] = session.FitsByResourcesOnly(task)
 		}
 		s.refused++
 		if s.reason == nil {
@@ -94,8 +94,8 @@ func (s *surplus) placeNext(session *framework.Session) bool {
 }
 
 // explain says how many members wait.
-func (s *surplus) explain() *model.Refusal {
-	if len(s.reason.Causes) == 0 {
+func (s *extraMembers) explain() *model.Refusal {
+	if len(s.reason.NodeReasons) == 0 {
 		return s.reason
 	}
 	whole := *s.reason

@@ -21,13 +21,13 @@ type taste struct{ of map[string]int64 }
 
 func (taste) Name() string { return "taste" }
 
-func (taste) Gathers() bool { return true }
+func (taste) PrefersColocation() bool { return true }
 
-func (p taste) ScoresFor(_ *model.Task, scope framework.Scope, _ []*model.Node) []framework.NodeScore {
-	if scope != framework.Static {
+func (p taste) PreScore(_ *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
+	if scope != framework.NodeOnly {
 		return nil
 	}
-	return []framework.NodeScore{{Name: "taste", Weight: 1, Raw: func(node *model.Node) int64 { return p.of[node.Name] }}}
+	return []framework.NodeScore{{Name: "taste", Weight: 1, Score: func(node *model.Node) int64 { return p.of[node.Name] }}}
 }
 
 // party is a gang whose members prefer one rack, or else one zone, and nodes in some of them.
@@ -48,7 +48,7 @@ func drawParty(t *rapid.T) party {
 		room := model.Resources{rapid.Int64Range(0, 6).Draw(t, "cpu"), 0, 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: object.Name, Object: object, Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4),
 		})
 		p.taste.of[object.Name] = rapid.Int64Range(0, 3).Draw(t, "taste")
 	}
@@ -97,7 +97,7 @@ func (p party) holds(key string) bool {
 // values returns how many values of a label the nodes have on which the first count binds are.
 func (p party) values(decision model.Decision, key string) int {
 	values := map[string]bool{}
-	for _, bind := range decision.Binds[:decision.Needs] {
+	for _, bind := range decision.Binds[:decision.MinBinds] {
 		value, ok := p.snapshot.Node(bind.Node).Object.Labels[key]
 		if !ok {
 			value = "none, on " + bind.Node
@@ -115,7 +115,7 @@ func TestGangsThatPreferToBeTogetherAreIfTheyCan(t *testing.T) {
 		var first *model.Decision
 		framework.Run(p.snapshot, &framework.Profile{
 			Actions: []framework.Action{allocate.New()},
-			Tiers:   []framework.Tier{{{New: gang.New}, {New: func() framework.Plugin { return p.taste }}}},
+			Tiers:   []framework.Tier{{{Factory: gang.New}, {Factory: func() framework.Plugin { return p.taste }}}},
 		}, framework.Options{Verify: true, Decide: func(decision model.Decision) {
 			if first == nil {
 				first = &decision

@@ -17,11 +17,11 @@ const defaultBudget = 1_000_000
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
 	return argument.List{
-		argument.Duration("reserveAfter", 10*time.Minute, 0).Or("never").Says("how long a gang waits before it gets a reservation; " +
+		argument.Duration("reserveAfter", 10*time.Minute, 0).OrWord("never").WithHelp("how long a gang waits before it gets a reservation; " +
 			"`0` is at once, `never` ends those there are"),
-		argument.Int("reservations", 1, 0, 100).In("gangs").Says("how many reservations there are at most at a time. Who has one " +
+		argument.Int("reservations", 1, 0, 100).InUnit("gangs").WithHelp("how many reservations there are at most at a time. Who has one " +
 			"keeps it, unless a gang of higher priority is due"),
-		argument.Int("budget", defaultBudget, 1, 1_000_000_000).In("nodes and pods").Says("what planning, and what looking for " +
+		argument.Int("budget", defaultBudget, 1, 1_000_000_000).InUnit("nodes and pods").WithHelp("what planning, and what looking for " +
 			"borrowers, may each look at in one cycle. With less, room may be chosen that is free later than other room"),
 	}
 }

@@ -10,9 +10,9 @@
 package backfill
 
 import (
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // Name is the action's name in the configuration.
@@ -30,14 +30,14 @@ type action struct {
 // Name returns "backfill".
 func (*action) Name() string { return Name }
 
-// KeepsReservations tells the framework that reservations are looked after.
-func (*action) KeepsReservations() {}
+// OwnsReservations tells the framework that reservations are looked after.
+func (*action) OwnsReservations() {}
 
 // Execute looks after the reservations there are, makes new ones for gangs whose time has come, and lends what is reserved.
 func (a *action) Execute(session *framework.Session) {
 	var waiting, holders []*model.Job
 	for _, job := range session.Snapshot.Jobs {
-		if job.Settled {
+		if job.NothingPending {
 			continue
 		}
 		if job.Reservation != nil {
@@ -52,15 +52,15 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	r := &run{
 		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
-		work: a.budget, searches: start.Budget,
+		work: a.budget, searches: placement.Budget,
 	}
-	r.lookAfter(holders)
-	r.reserveForDue(waiting)
+	r.reviewReservations(holders)
+	r.reserveForOverdueGangs(waiting)
 	if len(r.holders) > 0 {
 		r.lend(waiting)
 	}
 	for _, holder := range r.holders {
-		holder.tell(session)
+		holder.explain(session)
 	}
 }
 
@@ -71,7 +71,7 @@ type run struct {
 	// now is the time of the snapshot, in seconds since 1970.
 	now int64
 	// holders have a reservation, in job order.
-	holders []*holder
+	holders []*reservedJob
 	// starting is how many more have one, and room to start in since; their minimum is not bound yet.
 	starting int
 	// began is when the first member of a job began to run, as far as somebody asked.
@@ -84,19 +84,19 @@ type run struct {
 	work, searches int
 }
 
-// holder is a job with a reservation.
-type holder struct {
+// reservedJob is a job with a reservation.
+type reservedJob struct {
 	job         *model.Job
 	reservation *model.Reservation
 	// nodes are those of the reservation; nil until somebody asks.
 	nodes []*model.Node
 }
 
-// on returns the nodes on which room is reserved.
-func (h *holder) on(snapshot *model.Snapshot) []*model.Node {
+// usableNodes returns the nodes on which room is reserved.
+func (h *reservedJob) usableNodes(snapshot *model.Snapshot) []*model.Node {
 	if h.nodes == nil {
-		for i := range h.reservation.Rooms {
-			if node := snapshot.Node(h.reservation.Rooms[i].Node); node != nil {
+		for i := range h.reservation.Nodes {
+			if node := snapshot.Node(h.reservation.Nodes[i].Node); node != nil {
 				h.nodes = append(h.nodes, node)
 			}
 		}
@@ -104,16 +104,16 @@ func (h *holder) on(snapshot *model.Snapshot) []*model.Node {
 	return h.nodes
 }
 
-// tell says on the holder's refusal which room is kept for it.
-func (h *holder) tell(session *framework.Session) {
+// explain says on the holder's refusal which room is kept for it.
+func (h *reservedJob) explain(session *framework.Session) {
 	if refusal := session.Refusal(h.job); refusal != nil {
-		session.Refuse(h.job, refusal.With("room is reserved on "+h.reservation.Nodes()+" "+h.reservation.When()))
+		session.Refuse(h.job, refusal.WithNote("room is reserved on "+h.reservation.NodeNames()+" "+h.reservation.Describe()))
 	}
 }
 
-func (r *run) trial(job *model.Job) *start.Trial {
+func (r *run) trial(job *model.Job) *placement.Placer {
 	if r.largest == nil {
-		r.largest = start.Largest(r.session.Snapshot)
+		r.largest = placement.MaxAllocatable(r.session.Snapshot)
 	}
-	return start.New(r.session, job, r.largest, &r.searches)
+	return placement.New(r.session, job, r.largest, &r.searches)
 }

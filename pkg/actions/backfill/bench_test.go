@@ -13,9 +13,9 @@ import (
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/actions/backfill"
-	"github.com/tutti-sched/tutti/pkg/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
@@ -26,7 +26,7 @@ import (
 type field struct {
 	state   *cluster.State
 	profile *framework.Profile
-	memory  framework.Memory
+	memory  framework.Cache
 	now     time.Time
 	version int
 }
@@ -44,7 +44,7 @@ func newField(nodes, perNode, members int, cpu string, arguments map[string]stri
 			Actions: []framework.Action{
 				allocate.New(), backfill.New(config.NewArguments("action backfill", arguments).Reader()),
 			},
-			Tiers: []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+			Tiers: []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 		},
 	}
 	random := rand.New(rand.NewPCG(1, 2))

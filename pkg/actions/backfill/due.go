@@ -8,16 +8,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reserveForDue makes reservations for gangs whose time has come, in job order, and wakes the loop when that of another one
+// reserveForOverdueGangs makes reservations for gangs whose time has come, in job order, and wakes the loop when that of another one
 // does.
-func (r *run) reserveForDue(waiting []*model.Job) {
+func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	if r.reserveAfter == never || r.reservations == 0 {
 		return
 	}
 	var due []*model.Job
 	next := int64(never)
 	for _, job := range waiting {
-		switch at := r.due(job); {
+		switch at := r.reservationDue(job); {
 		case at == never || r.holds(job) != nil:
 		case at > r.now:
 			next = min(next, at)
@@ -34,10 +34,10 @@ func (r *run) reserveForDue(waiting []*model.Job) {
 	}
 }
 
-// due returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet that it waits
+// reservationDue returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet that it waits
 // begins to wait now.
-func (r *run) due(job *model.Job) int64 {
-	if job.Group == nil || !waitsForRoom(r.session.Refusal(job)) || r.session.GateJob(job, framework.WithPlaced) == nil {
+func (r *run) reservationDue(job *model.Job) int64 {
+	if job.Group == nil || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
 		return never
 	}
 	since := r.now
@@ -53,7 +53,7 @@ func waitsForRoom(refusal *model.Refusal) bool {
 	return refusal != nil && (refusal.Code == model.InsufficientResources || refusal.Code == model.NodesFiltered)
 }
 
-func (r *run) holds(job *model.Job) *holder {
+func (r *run) holds(job *model.Job) *reservedJob {
 	for _, holder := range r.holders {
 		if holder.job == job {
 			return holder
@@ -68,8 +68,8 @@ func (r *run) reserve(job *model.Job) {
 	if r.work <= 0 {
 		return
 	}
-	var last *holder
-	if r.taken() {
+	var last *reservedJob
+	if r.slotsTaken() {
 		if r.starting > 0 {
 			r.session.WakeAt(time.Unix(r.now+1, 0)) // nothing else may tell when the binds have come to their end
 		}
@@ -87,18 +87,18 @@ func (r *run) reserve(job *model.Job) {
 	}
 	if last != nil {
 		r.session.Reserve(last.job, nil)
-		r.holders = slices.DeleteFunc(r.holders, func(h *holder) bool { return h == last })
+		r.holders = slices.DeleteFunc(r.holders, func(h *reservedJob) bool { return h == last })
 	}
 	r.session.Reserve(job, reservation)
-	expected, _ := r.outlook(job, reservation)
+	expected, _ := r.estimateStart(job, reservation)
 	r.hold(job, reservation, expected)
 }
 
-// taken tells whether there are as many reservations as there may be.
-func (r *run) taken() bool { return len(r.holders)+r.starting >= r.reservations }
+// slotsTaken tells whether there are as many reservations as there may be.
+func (r *run) slotsTaken() bool { return len(r.holders)+r.starting >= r.reservations }
 
 // lowest returns the holder of the lowest priority, the last one in job order among equals.
-func (r *run) lowest() *holder {
+func (r *run) lowest() *reservedJob {
 	last := r.holders[0]
 	for _, holder := range r.holders[1:] {
 		if holder.job.Priority < last.job.Priority ||

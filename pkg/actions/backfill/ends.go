@@ -8,46 +8,46 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // unknown is the end of a task that nobody knows; it comes after all that are known.
 const unknown = math.MaxInt64
 
-// late is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
-const late = 60
+// overrunGrace is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
+const overrunGrace = 60
 
-// departure is a task and when it is expected to leave its node.
-type departure struct {
+// expectedCompletion is a task and when it is expected to leave its node.
+type expectedCompletion struct {
 	task *model.Task
 	// end is when, in seconds since 1970, or unknown; since is when the task came.
 	end, since int64
-	// stays is 1 when the end is unknown and the task was there long before and has not left since, else 0.
-	stays int
+	// neverEnds is 1 when the end is unknown and the task was there long before and has not left since, else 0.
+	neverEnds int
 }
 
-// compareDepartures orders by end; of those whose end is unknown the one that runs longest comes first, but for those that
+// compareCompletions orders by end; of those whose end is unknown the one that runs longest comes first, but for those that
 // seem to stay.
-func compareDepartures(a, b departure) int {
-	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.stays, b.stays), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
+func compareCompletions(a, b expectedCompletion) int {
+	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.neverEnds, b.neverEnds), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
 }
 
-// departures returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
+// expectedCompletions returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
 // Guests are those who came after that moment, in seconds since 1970; those that run since outlived or before seem to stay.
-func (r *run) departures(job *model.Job, tasks []*model.Task, guests, outlived int64) []departure {
-	leaving := make([]departure, 0, len(tasks))
+func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, outlived int64) []expectedCompletion {
+	leaving := make([]expectedCompletion, 0, len(tasks))
 	for _, task := range tasks {
-		if task.Status.OnNode() && leaves(task, job) {
+		if task.Status.HasNode() && mayComplete(task, job) {
 			since := r.since(task)
-			d := departure{task: task, end: r.end(task, since > guests), since: since}
+			d := expectedCompletion{task: task, end: r.end(task, since > guests), since: since}
 			if d.end == unknown && since <= outlived {
-				d.stays = 1
+				d.neverEnds = 1
 			}
 			leaving = append(leaving, d)
 		}
 	}
-	slices.SortFunc(leaving, compareDepartures)
+	slices.SortFunc(leaving, compareCompletions)
 	return leaving
 }
 
@@ -57,7 +57,7 @@ func (r *run) departures(job *model.Job, tasks []*model.Task, guests, outlived i
 func (r *run) end(task *model.Task, guest bool) int64 {
 	if task.Status == model.Releasing {
 		switch deleted := task.Pod.DeletionTimestamp; {
-		case task.Stuck:
+		case task.TerminationOverdue:
 			return unknown
 		case deleted == nil:
 			return r.now
@@ -67,9 +67,9 @@ func (r *run) end(task *model.Task, guest bool) int64 {
 	}
 	first, second := r.known(task)
 	switch {
-	case first == unknown || first+late > r.now:
+	case first == unknown || first+overrunGrace > r.now:
 		return first
-	case guest || second == unknown || second+late <= r.now:
+	case guest || second == unknown || second+overrunGrace <= r.now:
 		return unknown
 	}
 	return second
@@ -79,7 +79,7 @@ func (r *run) end(task *model.Task, guest bool) int64 {
 // passed or not.
 func (r *run) known(task *model.Task) (first, second int64) {
 	after := func(began int64, seconds *int64) int64 {
-		if seconds == nil || *seconds < 0 || *seconds > unknown-late-began-1 {
+		if seconds == nil || *seconds < 0 || *seconds > unknown-overrunGrace-began-1 {
 			return unknown
 		}
 		return began + *seconds
@@ -98,7 +98,7 @@ func (r *run) begin(job *model.Job) int64 {
 	}
 	began := r.now
 	for _, task := range job.Tasks {
-		if task.Status.HoldsRoom() {
+		if task.Status.Occupies() {
 			began = min(began, r.since(task))
 		}
 	}
@@ -123,38 +123,38 @@ func (r *run) since(task *model.Task) int64 {
 	return r.now
 }
 
-// outlook is what is to be expected of a reservation.
-type outlook struct {
+// startEstimate is what is to be expected of a reservation.
+type startEstimate struct {
 	// start is when the last of those who use the room is expected to leave; zero when that is unknown of any. When nobody
 	// uses it any more it is what it was, or now.
 	start time.Time
 	// first is when what is known of the first of them is not believed any more, in seconds since 1970; zero when nothing is.
 	first int64
-	// intruded tells that somebody above the job has taken of the room since, and stays for longer than was expected.
-	intruded bool
+	// displaced tells that somebody above the job has taken of the room since, and stays for longer than was expected.
+	displaced bool
 }
 
-// outlook looks at those who use the room of a reservation. ok is false when there is no such room, however many of them leave.
-func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook, ok bool) {
-	r.session.See(job)
+// estimateStart looks at those who use the room of a reservation. ok is false when there is no such room, however many of them leave.
+func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o startEstimate, ok bool) {
+	r.session.ApplyReservations(job)
 	last := int64(0)
-	for i := range reservation.Rooms {
-		room := &reservation.Rooms[i]
+	for i := range reservation.Nodes {
+		room := &reservation.Nodes[i]
 		node := r.session.Snapshot.Node(room.Node)
-		if node == nil || node.Refused != nil {
+		if node == nil || node.Invalid != nil {
 			return o, false
 		}
 		missing := missingOn(node, room.Request)
-		for _, leaving := range r.departures(job, node.Tasks, reservation.Since.Unix(), 0) {
+		for _, leaving := range r.expectedCompletions(job, node.Tasks, reservation.Since.Unix(), 0) {
 			if !missing.anyOf(leaving.task.Request) {
 				continue
 			}
 			missing.Sub(leaving.task.Request)
 			last = max(last, leaving.end)
-			if until := leaving.end + late; leaving.end != unknown && until > r.now && (o.first == 0 || until < o.first) {
+			if until := leaving.end + overrunGrace; leaving.end != unknown && until > r.now && (o.first == 0 || until < o.first) {
 				o.first = until
 			}
-			o.intruded = o.intruded || r.intrudes(leaving, job, reservation)
+			o.displaced = o.displaced || r.displacesReservation(leaving, job, reservation)
 		}
 		if missing.any() {
 			return o, false
@@ -167,7 +167,7 @@ func (r *run) outlook(job *model.Job, reservation *model.Reservation) (o outlook
 // expected returns when the job is expected to start, if the last who takes room from it leaves then. Where more than room
 // decides, somebody else may have to leave, too: what was expected when the room was chosen is then the least.
 func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
-	plain := !slices.ContainsFunc(job.Waiting(), func(task *model.Task) bool { return !r.session.Plain(task) })
+	plain := !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 	switch {
 	case last == unknown, !plain && before.IsZero():
 		return time.Time{}
@@ -177,14 +177,14 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
-// intrudes tells whether a task of somebody above the job came to its node after the room there was reserved, and will not be
+// displacesReservation tells whether a task of somebody above the job came to its node after the room there was reserved, and will not be
 // gone in time. Who says that it came later than now says so by another clock, and cannot be told from those who were there: what
 // is planned anew because of it would be so in each cycle.
-func (r *run) intrudes(leaving departure, job *model.Job, reservation *model.Reservation) bool {
+func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, reservation *model.Reservation) bool {
 	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
 		return false
 	}
-	if !start.Stays(leaving.task) {
+	if !placement.IsSettledOnNode(leaving.task) {
 		return false
 	}
 	expected := int64(unknown)
@@ -203,7 +203,7 @@ func missingOn(node *model.Node, request model.Resources) shortage {
 	missing := make(model.Resources, len(request))
 	for i, amount := range request {
 		if amount > 0 {
-			missing[i] = amount - (node.Idle.At(i) - node.Promised.At(i) - node.Kept.At(i))
+			missing[i] = amount - (node.Idle.At(i) - node.Pipelined.At(i) - node.Reserved.At(i))
 		}
 	}
 	return shortage{missing}

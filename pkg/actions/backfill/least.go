@@ -27,7 +27,7 @@ type shapeDemand struct {
 func (p *plan) demand() (d demand) {
 	members := p.trial.Members()
 	p.run.work -= 1 + len(members)
-	short := int(p.job.MinMember) - p.job.Count(framework.WithPlaced.Counts)
+	short := int(p.job.MinMember) - p.job.Count(framework.Ready.Counts)
 	if short <= 0 || short > len(members) {
 		return d
 	}
@@ -38,7 +38,7 @@ func (p *plan) demand() (d demand) {
 		if !seen {
 			i = len(d.shapes)
 			known[task.Shape] = i
-			d.shapes = append(d.shapes, shapeDemand{request: task.Request, candidates: p.run.session.Candidates(task)})
+			d.shapes = append(d.shapes, shapeDemand{request: task.Request, candidates: p.run.session.EligibleNodes(task)})
 		}
 		d.shapes[i].members++
 	}
@@ -60,13 +60,13 @@ func (d *demand) lacking(rooms []model.Resources) (lacking int64) {
 	return lacking - d.spare
 }
 
-// least returns how many of those who leave must do so at least before the job can fit; more than there are when it cannot.
-func (p *plan) least(d demand) int {
+// minCompletions returns how many of those who leave must do so at least before the job can fit; more than there are when it cannot.
+func (p *plan) minCompletions(d demand) int {
 	snapshot := p.run.session.Snapshot
 	index := make([]int, len(p.leaving))
 	for i, departure := range p.leaving {
 		index[i] = -1 // its node is gone, or its room is being released already
-		if task := departure.task; task.Status != model.Releasing || task.Stuck {
+		if task := departure.task; task.Status != model.Releasing || task.TerminationOverdue {
 			if node := snapshot.Node(task.Node); node != nil {
 				index[i] = node.Index
 			}
@@ -78,8 +78,8 @@ func (p *plan) least(d demand) int {
 		for i, node := range snapshot.Nodes {
 			rooms[i] = node.Idle.Clone()
 			rooms[i].Add(node.Releasing)
-			rooms[i].Sub(node.Promised)
-			rooms[i].Sub(node.Kept)
+			rooms[i].Sub(node.Pipelined)
+			rooms[i].Sub(node.Reserved)
 		}
 		for i, departure := range p.leaving[:departed] {
 			if index[i] >= 0 {
@@ -100,8 +100,8 @@ func (r *run) emptied() []model.Resources {
 	for i, node := range r.session.Snapshot.Nodes {
 		r.vacated[i] = node.Idle.Clone()
 		for _, task := range node.Tasks {
-			ours := task.Job != model.JobKey{} && task.Status.HoldsRoom()
-			if ours || task.Status == model.Releasing && !task.Stuck {
+			ours := task.Job != model.JobKey{} && task.Status.Occupies()
+			if ours || task.Status == model.Releasing && !task.TerminationOverdue {
 				r.vacated[i].Add(task.Request)
 			}
 		}

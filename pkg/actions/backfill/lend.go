@@ -14,29 +14,29 @@ import (
 // there without it.
 func (r *run) lend(waiting []*model.Job) {
 	slices.SortFunc(waiting, r.session.CompareJobs)
-	l := &lender{run: r, work: r.budget}
+	l := &backfiller{run: r, work: r.budget}
 	for _, job := range waiting {
 		if l.work <= 0 {
 			return
 		}
-		if l.kept = r.keptFrom(job); len(l.kept) > 0 && r.mayBorrow(job) && l.mayHelp(job) {
-			l.look(job)
+		if l.kept = r.blockingReservations(job); len(l.kept) > 0 && r.isBackfillable(job) && l.mayFit(job) {
+			l.tryJob(job)
 		}
 	}
 }
 
-// mayHelp reports whether a member of the job would fit on a node where room is reserved, were it not held: a cheap look, since
+// mayFit reports whether a member of the job would fit on a node where room is reserved, were it not held: a cheap look, since
 // mostly the pods that must leave are there still.
-func (l *lender) mayHelp(job *model.Job) bool {
+func (l *backfiller) mayFit(job *model.Job) bool {
 	seen := map[model.Shape]bool{}
-	for _, task := range job.Waiting() {
+	for _, task := range job.Pending() {
 		if seen[task.Shape] {
 			continue
 		}
 		seen[task.Shape] = true
 		for _, holder := range l.kept {
-			l.work -= len(holder.reservation.Rooms)
-			for _, node := range holder.on(l.session.Snapshot) {
+			l.work -= len(holder.reservation.Nodes)
+			for _, node := range holder.usableNodes(l.session.Snapshot) {
 				if node.Idle.Copies(task.Request) > 0 {
 					return true
 				}
@@ -46,9 +46,9 @@ func (l *lender) mayHelp(job *model.Job) bool {
 	return false
 }
 
-// keptFrom returns the reservations that the job must respect.
-func (r *run) keptFrom(job *model.Job) []*holder {
-	var kept []*holder
+// blockingReservations returns the reservations that the job must respect.
+func (r *run) blockingReservations(job *model.Job) []*reservedJob {
+	var kept []*reservedJob
 	for _, holder := range r.holders {
 		if holder.job != job && holder.job.Priority >= job.Priority {
 			kept = append(kept, holder)
@@ -57,36 +57,36 @@ func (r *run) keptFrom(job *model.Job) []*holder {
 	return kept
 }
 
-// mayBorrow tells whether the job waits for nothing but room to start in.
-func (r *run) mayBorrow(job *model.Job) bool {
-	return waitsForRoom(r.session.Refusal(job)) && r.session.GateJob(job, framework.WithPlaced) != nil &&
+// isBackfillable tells whether the job waits for nothing but room to start in.
+func (r *run) isBackfillable(job *model.Job) bool {
+	return waitsForRoom(r.session.Refusal(job)) && r.session.JobReady(job, framework.Ready) != nil &&
 		r.session.ValidateJob(job) == nil
 }
 
-// lender looks for borrowers.
-type lender struct {
+// backfiller looks for borrowers.
+type backfiller struct {
 	*run
 	// work is what it may still look at, in nodes and members.
 	work int
 	// kept are the reservations that the job at hand must respect.
-	kept []*holder
+	kept []*reservedJob
 }
 
-// look starts the job on borrowed room, or explains why not.
-func (l *lender) look(job *model.Job) {
-	gone := l.gone(job)
-	if l.lent(gone) && l.starts(job, gone, func(refusal *model.Refusal) *model.Refusal { return refusal }) {
+// tryJob starts the job on borrowed room, or explains why not.
+func (l *backfiller) tryJob(job *model.Job) {
+	gone := l.completionTime(job)
+	if l.usableReservations(gone) && l.place(job, gone, func(refusal *model.Refusal) *model.Refusal { return refusal }) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}
-	if l.starts(job, model.Onlooker, func(*model.Refusal) *model.Refusal { return supposition }) {
-		l.session.Refuse(job, l.reserved(job, gone))
+	if l.place(job, model.UnrestrictedViewpoint, func(*model.Refusal) *model.Refusal { return errWhatIf }) {
+		l.session.Refuse(job, l.reservedRefusal(job, gone))
 	}
 }
 
 // surplus says that members beyond the minimum wait, which is a matter of the next cycle; nil when none do.
 func surplus(job *model.Job) *model.Refusal {
-	waiting := len(job.Waiting())
+	waiting := len(job.Pending())
 	if waiting == 0 {
 		return nil
 	}
@@ -95,10 +95,10 @@ func surplus(job *model.Job) *model.Refusal {
 	}
 }
 
-// gone returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of all members.
-func (l *lender) gone(job *model.Job) int64 {
+// completionTime returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of all members.
+func (l *backfiller) completionTime(job *model.Job) int64 {
 	longest := int64(0)
-	for _, task := range job.Waiting() {
+	for _, task := range job.Pending() {
 		seconds := int64(math.MaxInt64)
 		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
 			seconds = *deadline
@@ -117,36 +117,36 @@ func (l *lender) gone(job *model.Job) int64 {
 	return l.now + longest
 }
 
-// lent reports whether a job may borrow from any of the reservations that will be gone then.
-func (l *lender) lent(gone int64) bool {
-	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *holder) bool { return gone <= holder.reservation.Until() })
+// usableReservations reports whether a job may borrow from any of the reservations that will be gone then.
+func (l *backfiller) usableReservations(gone int64) bool {
+	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.Until() })
 }
 
-// starts tries the job where reserved room is free for a job that is gone by then, and reports whether it found room. What
+// place tries the job where reserved room is free for a job that is gone by then, and reports whether it found room. What
 // becomes of its start is for last to decide: it is given nil, or why there was none.
-func (l *lender) starts(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
-	l.session.Borrow(job, gone)
-	defer l.session.Borrow(job, 0)
+func (l *backfiller) place(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
+	l.session.UseReservedUntil(job, gone)
+	defer l.session.UseReservedUntil(job, 0)
 	question := framework.Question{Action: Name + " lent", Class: job.Class.Placement()}
 	return l.session.Verdict(question, job, func() (refusal *model.Refusal, reach framework.Reach) {
 		l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
 		trial := l.trial(job)
 		l.session.Try(func(*framework.Statement) *model.Refusal {
-			refusal = trial.Start(model.IdleRoom)
+			refusal = trial.Place(model.Idle)
 			return last(refusal)
 		})
 		switch {
-		case trial.Cut():
+		case trial.BudgetExhausted():
 			return refusal, framework.ForNow
-		case refusal != nil && len(refusal.Causes) == 0:
+		case refusal != nil && len(refusal.NodeReasons) == 0:
 			return refusal, framework.ForJob
 		}
 		return refusal, framework.ForClass
 	}) == nil
 }
 
-// reserved returns the refusal of a job that could start were nothing reserved.
-func (l *lender) reserved(job *model.Job, gone int64) *model.Refusal {
+// reservedRefusal returns the refusal of a job that could start were nothing reserved.
+func (l *backfiller) reservedRefusal(job *model.Job, gone int64) *model.Refusal {
 	first := l.kept[0]
 	for _, holder := range l.kept[1:] {
 		if cmp.Compare(holder.reservation.Until(), first.reservation.Until()) < 0 {
@@ -154,9 +154,9 @@ func (l *lender) reserved(job *model.Job, gone int64) *model.Refusal {
 		}
 	}
 	before := l.session.Refusal(job)
-	owner := model.Names{Kind: "job", Reader: job.Key.Namespace}
+	owner := model.NameList{Noun: "job", Reader: job.Key.Namespace}
 	owner.Add(first.job.Key.Namespace, first.job.Key.String())
-	detail := "there is room, and it is reserved for " + owner.String() + " " + first.reservation.When()
+	detail := "there is room, and it is reserved for " + owner.String() + " " + first.reservation.Describe()
 	switch {
 	case len(l.kept) > 1:
 		detail += ", and for others"

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // A gang's room is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits among
@@ -21,10 +21,10 @@ const step = 64
 type plan struct {
 	run     *run
 	job     *model.Job
-	trial   *start.Trial
-	leaving []departure
+	trial   *placement.Placer
+	leaving []expectedCompletion
 	// rooms are where the job fits after enough of them have left, as few as was found by now; nil when it never does.
-	rooms  []model.ReservedRoom
+	rooms  []model.ReservedNode
 	enough int
 }
 
@@ -36,7 +36,7 @@ func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservati
 	r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
 		p := &plan{run: r, job: job, trial: r.trial(job)}
 		fit := p.find(outlived)
-		if p.rooms == nil && !p.trial.Cut() {
+		if p.rooms == nil && !p.trial.BudgetExhausted() {
 			return &model.Refusal{Needs: int64(job.MinMember), Has: fit}, framework.ForClass
 		}
 		if p.rooms != nil {
@@ -58,65 +58,65 @@ func (p *plan) find(outlived int64) (fit int64) {
 	for _, other := range p.run.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
-	p.leaving = p.run.departures(p.job, all, p.run.now, outlived)
+	p.leaving = p.run.expectedCompletions(p.job, all, p.run.now, outlived)
 	p.run.work -= len(all) + len(p.leaving)
-	if least := p.least(d); least <= len(p.leaving) {
-		p.try(least)
+	if least := p.minCompletions(d); least <= len(p.leaving) {
+		p.tryWith(least)
 	}
 	return fit
 }
 
 func (p *plan) reservation() *model.Reservation {
-	reservation := &model.Reservation{Rooms: p.rooms, Since: time.Unix(p.run.now, 0).UTC()}
-	if last := p.last(); last != unknown {
+	reservation := &model.Reservation{Nodes: p.rooms, Since: time.Unix(p.run.now, 0).UTC()}
+	if last := p.lastCompletion(); last != unknown {
 		reservation.ExpectedStart = time.Unix(last, 0).UTC()
 	}
-	outlook, _ := p.run.outlook(p.job, reservation)
+	outlook, _ := p.run.estimateStart(p.job, reservation)
 	reservation.ExpectedStart = outlook.start
 	return reservation
 }
 
-// last returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was refused for
+// lastCompletion returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was refused for
 // was given back since.
-func (p *plan) last() int64 {
+func (p *plan) lastCompletion() int64 {
 	if p.enough == 0 {
 		return p.run.now
 	}
 	return p.leaving[p.enough-1].end
 }
 
-// try lets so many leave at first; with fewer it cannot fit.
-func (p *plan) try(least int) {
-	p.suppose(0, least, func() {
+// tryWith lets so many leave at first; with fewer it cannot fit.
+func (p *plan) tryWith(least int) {
+	p.whatIf(0, least, func() {
 		if !p.fits(least) && least < len(p.leaving) {
-			p.grow(least, min(max(4*least, least+step), len(p.leaving)))
+			p.growPrefix(least, min(max(4*least, least+step), len(p.leaving)))
 		}
 	})
 }
 
-// grow lets more and more leave until the job fits; departed have left already, which is not enough.
-func (p *plan) grow(departed, next int) {
+// growPrefix lets more and more leave until the job fits; departed have left already, which is not enough.
+func (p *plan) growPrefix(departed, next int) {
 	if p.run.work <= 0 {
 		next = len(p.leaving)
 	}
 	fits := false
-	p.suppose(departed, next, func() {
+	p.whatIf(departed, next, func() {
 		if fits = p.fits(next); !fits && next < len(p.leaving) {
-			p.grow(next, min(max(4*next, next+step), len(p.leaving)))
+			p.growPrefix(next, min(max(4*next, next+step), len(p.leaving)))
 		}
 	})
 	if fits {
-		p.narrow(departed, next)
+		p.bisect(departed, next)
 	}
 }
 
-// narrow finds out how few have to leave; it does not do when departed do, and it does when enough do.
-func (p *plan) narrow(departed, enough int) {
+// bisect finds out how few have to leave; it does not do when departed do, and it does when enough do.
+func (p *plan) bisect(departed, enough int) {
 	for enough-departed > 1 && p.run.work > 0 {
 		middle, fits := departed+(enough-departed)/2, false
-		p.suppose(departed, middle, func() {
+		p.whatIf(departed, middle, func() {
 			if fits = p.fits(middle); !fits {
-				p.narrow(middle, enough)
+				p.bisect(middle, enough)
 			}
 		})
 		if !fits {
@@ -126,15 +126,15 @@ func (p *plan) narrow(departed, enough int) {
 	}
 }
 
-// suppose lets some leave, for as long as the body runs.
-func (p *plan) suppose(from, to int, body func()) {
+// whatIf lets some leave, for as long as the body runs.
+func (p *plan) whatIf(from, to int, body func()) {
 	p.run.work -= to - from
 	p.run.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, departure := range p.leaving[from:to] {
-			statement.Depart(departure.task)
+			statement.SimulateCompletion(departure.task)
 		}
 		body()
-		return supposition
+		return errWhatIf
 	})
 }
 
@@ -143,26 +143,26 @@ func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	fits := false
 	p.run.session.Try(func(*framework.Statement) *model.Refusal {
-		if fits = p.trial.Start(model.FutureRoom) == nil; fits {
-			p.rooms, p.enough = roomsOf(p.trial.Members()), departed
+		if fits = p.trial.Place(model.FutureIdle) == nil; fits {
+			p.rooms, p.enough = placements(p.trial.Members()), departed
 		}
-		return supposition
+		return errWhatIf
 	})
 	return fits
 }
 
-// roomsOf returns where the members are that have found room.
-func roomsOf(members []*model.Task) []model.ReservedRoom {
-	var rooms []model.ReservedRoom
+// placements returns where the members are that have found room.
+func placements(members []*model.Task) []model.ReservedNode {
+	var rooms []model.ReservedNode
 	for _, task := range members {
-		if task.Status != model.Promised {
+		if task.Status != model.Pipelined {
 			continue
 		}
-		i, found := slices.BinarySearchFunc(rooms, task.Node, func(room model.ReservedRoom, node string) int {
+		i, found := slices.BinarySearchFunc(rooms, task.Node, func(room model.ReservedNode, node string) int {
 			return cmp.Compare(room.Node, node)
 		})
 		if !found {
-			rooms = slices.Insert(rooms, i, model.ReservedRoom{Node: task.Node})
+			rooms = slices.Insert(rooms, i, model.ReservedNode{Node: task.Node})
 		}
 		rooms[i].Members++
 		rooms[i].Request.Add(task.Request)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
 // TestWhoOthersWereEvictedForNeedsNoReservation: it has its room already, and would keep other room from others besides.
 func TestWhoOthersWereEvictedForNeedsNoReservation(t *testing.T) {
 	f := newField(2, 1, 2, "1", map[string]string{"reserveAfter": "0"})
-	if reserved := f.cycle(true); reserved == nil || len(reserved.Rooms) != 2 {
+	if reserved := f.cycle(true); reserved == nil || len(reserved.Nodes) != 2 {
 		t.Fatalf("reserved is %v", reserved)
 	}
 	for i := range 2 {
@@ -21,10 +21,10 @@ func TestWhoOthersWereEvictedForNeedsNoReservation(t *testing.T) {
 		victim.DeletionTimestamp = f.time()
 		f.apply(cluster.Event{Kind: cluster.KindPod, Pod: victim})
 	}
-	if reserved := f.cycle(true); reserved == nil || len(reserved.Rooms) != 0 {
+	if reserved := f.cycle(true); reserved == nil || len(reserved.Nodes) != 0 {
 		t.Errorf("reserved is %v, want an end of it", reserved)
 	}
-	kept := f.state.Snapshot(f.now).Holds()
+	kept := f.state.Snapshot(f.now).Held()
 	if len(kept) != 2 || kept[0].Reserved() || kept[1].Reserved() {
 		t.Errorf("kept: %v", kept)
 	}

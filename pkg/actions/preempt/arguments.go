@@ -23,11 +23,11 @@ const victimsAll, evictDelete = "all", "delete"
 // Arguments are all that a configuration may say to the action.
 func Arguments() argument.List {
 	return argument.List{
-		argument.OneOf("victims", "own", "own", victimsAll).Says("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
+		argument.OneOf("victims", "own", "own", victimsAll).WithHelp("`own`: pods of Tutti's jobs. `all`: pods of other schedulers, " +
 			"too, but those of DaemonSets and static ones, which would be back at once"),
-		argument.OneOf("evict", "api", "api", evictDelete).Says("`api`: by the Eviction API; a plan that asks more of a " +
+		argument.OneOf("evict", "api", "api", evictDelete).WithHelp("`api`: by the Eviction API; a plan that asks more of a " +
 			"PodDisruptionBudget than it allows is none. `delete`: pods are deleted, and budgets kept as far as possible"),
-		argument.Int("budget", defaultBudget, 1, 1<<40).In("looks at nodes").Says("how much work planning may be in one cycle; " +
+		argument.Int("budget", defaultBudget, 1, 1<<40).InUnit("looks at nodes").WithHelp("how much work planning may be in one cycle; " +
 			"jobs that had no turn are looked at first in the next"),
 	}
 }

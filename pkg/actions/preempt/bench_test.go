@@ -32,13 +32,13 @@ func (refusing) Execute(session *framework.Session) {
 // full returns a cluster of nodes with eight devices each, all taken by pods of priority 0 in gangs of that size.
 func full(nodes, gangSize int) *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
-	snapshot.Dimensions.Position("example.com/device")
+	snapshot.Dimensions.Index("example.com/device")
 	var job *model.Job
 	for i := range nodes {
 		room := model.Resources{64_000, 512 << 30, 0, 110, 8}
 		node := &model.Node{
 			Name: fmt.Sprintf("n%05d", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 5), Promised: make(model.Resources, 5), Kept: make(model.Resources, 5),
+			Releasing: make(model.Resources, 5), Pipelined: make(model.Resources, 5), Reserved: make(model.Resources, 5),
 		}
 		snapshot.Nodes = append(snapshot.Nodes, node)
 		for j := range 8 {
@@ -49,7 +49,7 @@ func full(nodes, gangSize int) *model.Snapshot {
 				snapshot.Jobs = append(snapshot.Jobs, job)
 			}
 			task := device(job, fmt.Sprintf("low%05d-%d", i, j))
-			task.Position = model.Position{Status: model.Running, Node: node.Name}
+			task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 			node.Place(task)
 		}
 	}
@@ -71,10 +71,10 @@ func measure(b *testing.B, cluster func() *model.Snapshot, victims int) {
 	for b.Loop() {
 		b.StopTimer()
 		snapshot := cluster()
-		snapshot.Number()
+		snapshot.AssignIndexes()
 		profile := &framework.Profile{
 			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-			Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: conformance.New}}},
+			Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}}},
 		}
 		evicted := 0
 		options := framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }}
@@ -114,7 +114,7 @@ func BenchmarkSingles(b *testing.B) {
 				snapshot := full(nodes, 1)
 				for i := range 8 * nodes {
 					job := &model.Job{
-						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Single: true}, MinMember: 1, Priority: 10, Version: 1,
+						Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), IsPod: true}, MinMember: 1, Priority: 10, Version: 1,
 					}
 					device(job, fmt.Sprintf("z%04d", i))
 					snapshot.Jobs = append(snapshot.Jobs, job)
@@ -155,7 +155,7 @@ func BenchmarkHopeless(b *testing.B) {
 		snapshot := full(5000, 4)
 		for i := range 1000 {
 			job := &model.Job{
-				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), Single: true}, MinMember: 1, Priority: 10, Version: 1,
+				Key: model.JobKey{Namespace: "default", Name: fmt.Sprintf("z%04d", i), IsPod: true}, MinMember: 1, Priority: 10, Version: 1,
 			}
 			task := device(job, fmt.Sprintf("z%04d", i))
 			task.Request, task.Shape = model.Resources{int64(i), 0, 0, 1, 9}, unique.Make(task.Name)

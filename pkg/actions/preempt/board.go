@@ -6,18 +6,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// boardKey is the question that a board answers: for tasks of a shape, and jobs of a priority.
-type boardKey struct {
+// heapKey is the question that a board answers: for tasks of a shape, and jobs of a priority.
+type heapKey struct {
 	shape    model.Shape
 	priority int32
 }
 
-// board has what every node offers for one more task of a shape, the cheapest on top. Offers are about room alone. A node is
+// nodeCostHeap has what every node offers for one more task of a shape, the cheapest on top. Offers are about room alone. A node is
 // looked at again when somebody came or went there, or when a source with members there was taken from or given back to.
 //
 // Invariant: what stands on it for a node is what the node offered when it was last looked at, or, while a plan is made, no
 // dearer than what it offers now; so who takes the top one looks at it once more.
-type board struct {
+type nodeCostHeap struct {
 	request model.Resources
 	nodes   []*model.Node
 	// at has the place of a node among nodes, by its place in the snapshot; -1 is none.
@@ -27,45 +27,45 @@ type board struct {
 	heap  []int32
 	where []int32
 	// mark is how far the journal was read, touched how far the run's list.
-	mark    model.Mark
-	touched int
+	mark       model.Cursor
+	dirtyNodes int
 }
 
-// board returns the board for a task, up to date.
-func (s *search) board(p *plan, task *model.Task) *board {
-	key := boardKey{shape: task.Shape, priority: s.job.Priority}
+// nodeCosts returns the board for a task, up to date.
+func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
+	key := heapKey{shape: task.Shape, priority: s.job.Priority}
 	b := s.boards[key]
 	if b == nil {
-		b = s.newBoard(task)
+		b = s.newNodeCosts(task)
 		s.boards[key] = b
 	}
 	journal := &s.session.Snapshot.Journal
 	changes, ok := journal.Since(b.mark)
 	from := b.mark.Number()
-	b.mark = journal.Mark()
+	b.mark = journal.Cursor()
 	if !ok || len(changes) > len(b.nodes) {
-		b.touched = len(s.touched)
+		b.dirtyNodes = len(s.touched)
 		for place := range b.nodes {
-			s.ask(p, b, int32(place))
+			s.recompute(p, b, int32(place))
 		}
 		return b
 	}
 	for i := range changes {
 		if node := changes[i].Node; node.Changed == from+uint64(i)+1 && b.at[node.Index] >= 0 {
-			s.ask(p, b, b.at[node.Index])
+			s.recompute(p, b, b.at[node.Index])
 		}
 	}
-	for ; b.touched < len(s.touched); b.touched++ {
-		if place := b.at[s.touched[b.touched].Index]; place >= 0 {
-			s.ask(p, b, place)
+	for ; b.dirtyNodes < len(s.touched); b.dirtyNodes++ {
+		if place := b.at[s.touched[b.dirtyNodes].Index]; place >= 0 {
+			s.recompute(p, b, place)
 		}
 	}
 	return b
 }
 
-func (s *search) newBoard(task *model.Task) *board {
-	nodes := s.session.Candidates(task)
-	b := &board{
+func (s *search) newNodeCosts(task *model.Task) *nodeCostHeap {
+	nodes := s.session.EligibleNodes(task)
+	b := &nodeCostHeap{
 		request: task.Request, nodes: nodes, at: make([]int32, len(s.session.Snapshot.Nodes)),
 		costs: make([]cost, len(nodes)), where: make([]int32, len(nodes)),
 	}
@@ -78,9 +78,9 @@ func (s *search) newBoard(task *model.Task) *board {
 	return b
 }
 
-// ask looks at one node again.
-func (s *search) ask(p *plan, b *board, place int32) {
-	offer, ok := s.offerOf(p, b.nodes[place], b.request)
+// recompute looks at one node again.
+func (s *search) recompute(p *plan, b *nodeCostHeap, place int32) {
+	offer, ok := s.victimsOn(p, b.nodes[place], b.request)
 	if ok {
 		b.set(place, offer.cost)
 	} else {
@@ -88,12 +88,12 @@ func (s *search) ask(p *plan, b *board, place int32) {
 	}
 }
 
-// top returns the node with the cheapest offer and looks at it once more; nil when nobody offers anything.
-func (s *search) top(p *plan, b *board) (*model.Node, offer) {
+// cheapest returns the node with the cheapest offer and looks at it once more; nil when nobody offers anything.
+func (s *search) cheapest(p *plan, b *nodeCostHeap) (*model.Node, victimSet) {
 	for len(b.heap) > 0 {
 		place := b.heap[0]
 		before := b.costs[place]
-		offer, ok := s.offerOf(p, b.nodes[place], b.request)
+		offer, ok := s.victimsOn(p, b.nodes[place], b.request)
 		switch {
 		case !ok:
 			b.remove(place)
@@ -103,15 +103,15 @@ func (s *search) top(p *plan, b *board) (*model.Node, offer) {
 			b.set(place, offer.cost)
 		}
 	}
-	return nil, offer{}
+	return nil, victimSet{}
 }
 
-func (b *board) less(x, y int32) bool {
+func (b *nodeCostHeap) less(x, y int32) bool {
 	return cmp.Or(b.costs[x].compare(&b.costs[y]), cmp.Compare(x, y)) < 0
 }
 
 // set brings a place to where its cost belongs.
-func (b *board) set(place int32, c cost) {
+func (b *nodeCostHeap) set(place int32, c cost) {
 	b.costs[place] = c
 	if b.where[place] < 0 {
 		b.where[place] = int32(len(b.heap))
@@ -120,7 +120,7 @@ func (b *board) set(place int32, c cost) {
 	b.down(b.up(int(b.where[place])))
 }
 
-func (b *board) remove(place int32) {
+func (b *nodeCostHeap) remove(place int32) {
 	i := int(b.where[place])
 	if i < 0 {
 		return
@@ -134,12 +134,12 @@ func (b *board) remove(place int32) {
 	}
 }
 
-func (b *board) swap(i, j int) {
+func (b *nodeCostHeap) swap(i, j int) {
 	b.heap[i], b.heap[j] = b.heap[j], b.heap[i]
 	b.where[b.heap[i]], b.where[b.heap[j]] = int32(i), int32(j)
 }
 
-func (b *board) up(i int) int {
+func (b *nodeCostHeap) up(i int) int {
 	for i > 0 && b.less(b.heap[i], b.heap[(i-1)/2]) {
 		b.swap(i, (i-1)/2)
 		i = (i - 1) / 2
@@ -147,7 +147,7 @@ func (b *board) up(i int) int {
 	return i
 }
 
-func (b *board) down(i int) {
+func (b *nodeCostHeap) down(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(b.heap); child++ {

@@ -17,7 +17,7 @@ type lapsing struct{ refusing }
 func (l lapsing) Execute(session *framework.Session) {
 	for _, job := range session.Snapshot.Jobs {
 		if job.Priority > 0 && session.Refusal(job) == nil {
-			session.Lapse(job)
+			session.ExpireNominations(job)
 		}
 	}
 	l.refusing.Execute(session)
@@ -35,9 +35,9 @@ func (timid) Name() string { return "timid" }
 // OpenSession takes note of the session.
 func (p timid) OpenSession(session *framework.Session) { *p.session = session }
 
-// PickVictims leaves everybody.
-func (p timid) PickVictims(_ framework.Purpose, preemptor *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
-	*p.kept = append(*p.kept, len((*p.session).Snapshot.Holds()))
+// FilterVictims leaves everybody.
+func (p timid) FilterVictims(_ framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+	*p.kept = append(*p.kept, len((*p.session).Snapshot.Held()))
 	if preemptor.Key.Name == p.about {
 		panic("assignment to entry in nil map")
 	}
@@ -47,26 +47,26 @@ func (p timid) PickVictims(_ framework.Purpose, preemptor *model.Job, units []fr
 // TestAPanicInARehearsalLosesNoRoom: what those who rehearsed before are promised is kept for them all the same.
 func TestAPanicInARehearsalLosesNoRoom(t *testing.T) {
 	snapshot := full(3, 1)
-	var holds []model.Hold
+	var holds []model.HeldCapacity
 	for i := range 3 {
 		job := &model.Job{Key: model.JobKey{Namespace: "default", Name: fmt.Sprint("z", i)}, MinMember: 1, Priority: 10, Version: 1}
 		task := device(job, job.Key.Name)
 		task.Nominated = snapshot.Nodes[i].Name
 		snapshot.Jobs = append(snapshot.Jobs, job)
-		holds = append(holds, model.Hold{Job: job.Key, Priority: 10, Node: task.Nominated, Pod: task.PodRef, Request: task.Request})
+		holds = append(holds, model.HeldCapacity{Job: job.Key, Priority: 10, Node: task.Nominated, Pod: task.PodRef, Request: task.Request})
 	}
-	snapshot.Number()
-	snapshot.SetHolds(holds)
+	snapshot.AssignIndexes()
+	snapshot.SetHeld(holds)
 	var session *framework.Session
 	var kept []int
 	caught := 0
 	framework.Run(snapshot, &framework.Profile{
 		Actions: []framework.Action{lapsing{}, preempt.New(preempt.DefaultOptions())},
 		Tiers: []framework.Tier{{
-			{New: priority.New}, {New: gang.New},
-			{New: func() framework.Plugin { return timid{about: "z2", session: &session, kept: &kept} }},
+			{Factory: priority.New}, {Factory: gang.New},
+			{Factory: func() framework.Plugin { return timid{about: "z2", session: &session, kept: &kept} }},
 		}},
-	}, framework.Options{Verify: true, Caught: func(c framework.Caught) {
+	}, framework.Options{Verify: true, OnPanic: func(c framework.RecoveredPanic) {
 		if c.Job == nil || c.Job.Key.Name != "z2" {
 			t.Errorf("caught %+v", c)
 		}
@@ -85,11 +85,11 @@ func TestWhoseQuarantineIsOverMayBeEvicted(t *testing.T) {
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	victim := snapshot.Jobs[0].Key
 	for cycle, held := range []map[model.JobKey]*model.Refusal{{victim: {Code: model.Quarantined}}, {victim: {Code: model.Quarantined}}, nil} {
-		snapshot.Held = held
+		snapshot.JobBackoff = held
 		evicted := 0
 		framework.Run(snapshot, profile, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }})
 		if want := map[bool]int{true: 8}[held == nil]; evicted != want {

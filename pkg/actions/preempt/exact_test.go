@@ -7,18 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 func profileOf(action framework.Action) *framework.Profile {
 	return &framework.Profile{Actions: []framework.Action{placing{}, action}, Tiers: []framework.Tier{{
-		{New: priority.New}, {New: gang.New}, {New: conformance.New}, {New: func() framework.Plugin { return barred{} }},
+		{Factory: priority.New}, {Factory: gang.New}, {Factory: conformance.New}, {Factory: func() framework.Plugin { return barred{} }},
 	}}}
 }
 
@@ -28,11 +28,11 @@ type placing struct{}
 func (placing) Name() string { return "placing" }
 
 func (placing) Execute(session *framework.Session) {
-	largest := start.Largest(session.Snapshot)
+	largest := placement.MaxAllocatable(session.Snapshot)
 	for _, job := range session.Snapshot.Jobs {
-		budget := start.Budget
-		if session.GateJob(job, framework.WithPlaced) != nil {
-			if refusal := start.New(session, job, largest, &budget).Start(model.IdleRoom); refusal != nil {
+		budget := placement.Budget
+		if session.JobReady(job, framework.Ready) != nil {
+			if refusal := placement.New(session, job, largest, &budget).Place(model.Idle); refusal != nil {
 				session.Refuse(job, refusal)
 			}
 		}
@@ -50,7 +50,7 @@ func play(p *problem, action framework.Action) outcome {
 	o := outcome{victims: map[types.UID]bool{}}
 	refusals := framework.Run(p.snapshot, profileOf(action), framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
-		o.promises += len(d.Promises)
+		o.promises += len(d.Nominations)
 		for _, eviction := range d.Evictions {
 			o.victims[eviction.Pod.UID] = true
 		}

@@ -12,15 +12,15 @@ const (
 	exhaustiveNodes = 64
 )
 
-// findAmongAll looks at every set of victims, the cheapest first.
-func (s *search) findAmongAll() *plan {
-	if s.plain && s.from.tried == 0 && s.whyNot(s.everybody()) != nil {
+// searchExhaustive looks at every set of victims, the cheapest first.
+func (s *search) searchExhaustive() *plan {
+	if s.plain && s.from.tried == 0 && s.whyNot(s.allUnits()) != nil {
 		return nil // with less room it starts even less
 	}
-	plans := s.allPlans()
+	plans := s.enumerate()
 	for i := min(s.from.tried, len(plans)); i < len(plans); i++ {
-		if s.spent() {
-			s.stop(draft{stage: pricing, tried: i})
+		if s.budgetExhausted() {
+			s.suspend(savedSearch{stage: costing, tried: i})
 			return nil
 		}
 		if s.starts(plans[i].plan) {
@@ -30,28 +30,28 @@ func (s *search) findAmongAll() *plan {
 	return nil
 }
 
-// priced is a plan with its cost.
-type priced struct {
+// costedPlan is a plan with its cost.
+type costedPlan struct {
 	plan *plan
 	cost cost
 }
 
-// allPlans returns every set of victims that is allowed, the cheapest first, the empty one before all.
-func (s *search) allPlans() []priced {
-	var plans []priced
+// enumerate returns every set of victims that is allowed, the cheapest first, the empty one before all.
+func (s *search) enumerate() []costedPlan {
+	var plans []costedPlan
 	current := newPlan(s.guard)
 	var choose func(i int)
 	choose = func(i int) {
 		if i == len(s.pool.sources) {
 			s.spend(1)
-			plans = append(plans, priced{plan: current.clone(), cost: current.cost()})
+			plans = append(plans, costedPlan{plan: current.clone(), cost: current.cost()})
 			return
 		}
 		from := s.pool.sources[i]
-		if from.whole && len(from.tasks) > 0 && current.admits(&from.entire) {
-			current.add(from.entire)
+		if from.wholeUnit && len(from.tasks) > 0 && current.admits(&from.wholeOnly) {
+			current.add(from.wholeOnly)
 			choose(i + 1)
-			current.drop()
+			current.removeLast()
 		}
 		var some func(j int)
 		some = func(j int) {
@@ -60,24 +60,24 @@ func (s *search) allPlans() []priced {
 				return
 			}
 			some(j + 1)
-			if task := from.tasks[j]; from.single[task] {
+			if task := from.tasks[j]; from.singles[task] {
 				if u := newUnit(from, from.tasks[j:j+1], false); current.admits(&u) {
 					current.add(u)
 					some(j + 1)
-					current.drop()
+					current.removeLast()
 				}
 			}
 		}
 		some(0)
 	}
 	choose(0)
-	slices.SortStableFunc(plans, func(a, b priced) int { return a.cost.compare(&b.cost) })
+	slices.SortStableFunc(plans, func(a, b costedPlan) int { return a.cost.compare(&b.cost) })
 	return plans
 }
 
-// everybody returns all who may go, whether they may go together or not: more than any plan can have.
-func (s *search) everybody() []unit {
-	var all []unit
+// allUnits returns all who may go, whether they may go together or not: more than any plan can have.
+func (s *search) allUnits() []victimUnit {
+	var all []victimUnit
 	for _, from := range s.pool.sources {
 		if len(from.tasks) > 0 {
 			all = append(all, newUnit(from, from.tasks, true))
@@ -86,32 +86,32 @@ func (s *search) everybody() []unit {
 	return all
 }
 
-// widen adds a unit to a plan if it may be; the whole of a job takes the place of its single members.
-func (s *search) widen(p *plan, u unit) {
+// extend adds a unit to a plan if it may be; the whole of a job takes the place of its single members.
+func (s *search) extend(p *plan, u victimUnit) {
 	if u.whole {
-		u = p.rest(u.of)
+		u = p.remainder(u.of)
 	}
 	if len(u.tasks) > 0 && p.admits(&u) {
 		p.add(u)
 	}
 }
 
-// inCostOrder returns all units of the pool, the least important first.
-func (s *search) inCostOrder() []unit {
-	var units []unit
+// unitsByCost returns all units of the pool, the least important first.
+func (s *search) unitsByCost() []victimUnit {
+	var units []victimUnit
 	for _, from := range s.pool.sources {
 		for i, task := range from.tasks {
-			if from.single[task] {
+			if from.singles[task] {
 				units = append(units, newUnit(from, from.tasks[i:i+1], false))
 			}
 		}
-		if from.whole && len(from.tasks) > 0 {
-			units = append(units, from.entire)
+		if from.wholeUnit && len(from.tasks) > 0 {
+			units = append(units, from.wholeOnly)
 		}
 	}
 	for i := range units {
-		units[i].cost.violations = newPlan(s.guard).violationsWith(&units[i])
+		units[i].cost.pdbViolations = newPlan(s.guard).violationsWith(&units[i])
 	}
-	slices.SortFunc(units, func(a, b unit) int { return compareUnits(&a, &b) })
+	slices.SortFunc(units, func(a, b victimUnit) int { return compareUnits(&a, &b) })
 	return units
 }

@@ -17,14 +17,14 @@ func (r *run) explain() {
 			continue
 		}
 		r.session.Try(func(statement *framework.Statement) *model.Refusal {
-			everybody := first.search.everybody()
+			everybody := first.search.allUnits()
 			r.spend(first.search.pool.pods)
 			if refusal := r.evictAll(statement, everybody); refusal != nil {
 				return refusal
 			}
 			for _, f := range r.failed {
 				if f.search != nil && f.why == "" && f.search.pool == first.search.pool {
-					f.why = f.search.inVain()
+					f.why = f.search.explainAfterAll()
 				}
 			}
 			return undone() // it was only a question
@@ -35,10 +35,10 @@ func (r *run) explain() {
 		case f.same != nil:
 			f.why = f.same.why
 			if len(f.same.budgets) > 0 { // which it names to others than these
-				f.why = protectedBy(f.job, f.same.budgets)
+				f.why = formatPDBs(f.job, f.same.budgets)
 			}
 		case f.why == helpful:
-			f.why, f.budgets = f.search.forbidden()
+			f.why, f.budgets = f.search.explainProtected()
 		}
 	}
 }
@@ -46,64 +46,64 @@ func (r *run) explain() {
 // helpful is what inVain says where eviction would help.
 const helpful = "would help"
 
-// inVain says why the job cannot start even when all who may leave have left, as they have.
-func (s *search) inVain() string {
+// explainAfterAll says why the job cannot start even when all who may leave have left, as they have.
+func (s *search) explainAfterAll() string {
 	s.spend(s.looks())
 	var why *model.Refusal
 	s.session.Try(func(*framework.Statement) *model.Refusal {
-		why = s.trial.Start(model.FutureRoom)
+		why = s.trial.Place(model.FutureIdle)
 		return undone() // it was only a question
 	})
 	if why != nil {
-		return "would not help: " + why.Brief()
+		return "would not help: " + why.Summary()
 	}
 	return helpful
 }
 
-// forbidden says what keeps those from leaving who would have to: budgets, or their gangs.
-func (s *search) forbidden() (why string, budgets []*model.Budget) {
+// explainProtected says what keeps those from leaving who would have to: budgets, or their gangs.
+func (s *search) explainProtected() (why string, budgets []*model.Budget) {
 	lax := *s.guard
 	lax.strict = false
 	all := newPlan(&lax)
-	for _, u := range s.inCostOrder() {
-		s.widen(all, u)
+	for _, u := range s.unitsByCost() {
+		s.extend(all, u)
 	}
-	if all = all.settled(); s.guard.strict && lax.excess(all.covered) > 0 && s.starts(all) {
-		budgets = s.protectors(all)
-		return protectedBy(s.job, budgets), budgets
+	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {
+		budgets = s.violatedPDBs(all)
+		return formatPDBs(s.job, budgets), budgets
 	}
 	return "would leave gangs below their minimum", nil
 }
 
-// protectors returns the budgets that a plan asks too much of.
-func (s *search) protectors(p *plan) (budgets []*model.Budget) {
+// violatedPDBs returns the budgets that a plan asks too much of.
+func (s *search) violatedPDBs(p *plan) (budgets []*model.Budget) {
 	for i := range p.covered {
-		if p.covered[i] > max(0, s.guard.budgets[i].Allowed-s.guard.taken[i]) {
+		if p.covered[i] > max(0, s.guard.budgets[i].Allowed-s.guard.used[i]) {
 			budgets = append(budgets, &s.guard.budgets[i])
 		}
 	}
 	return budgets
 }
 
-// protectedBy names budgets to users of the job, up to a few.
-func protectedBy(job *model.Job, budgets []*model.Budget) string {
-	names := model.Names{Kind: "PodDisruptionBudget", Reader: job.Key.Namespace}
+// formatPDBs names budgets to users of the job, up to a few.
+func formatPDBs(job *model.Job, budgets []*model.Budget) string {
+	names := model.NameList{Noun: "PodDisruptionBudget", Reader: job.Key.Namespace}
 	for _, budget := range budgets {
 		names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
 	}
 	return "protected by " + names.String()
 }
 
-// running is a job some of whose pods could be evicted, and its priority.
-type running struct {
+// preemptibleJob is a job some of whose pods could be evicted, and its priority.
+type preemptibleJob struct {
 	job      *model.Job
 	priority int32
 }
 
-// lowest says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose pods run; nothing
+// lowestPriorityHint says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose pods run; nothing
 // when none do.
-func (r *run) lowest(job *model.Job) string {
-	for _, other := range r.leastImportant() {
+func (r *run) lowestPriorityHint(job *model.Job) string {
+	for _, other := range r.lowestPriorityJobs() {
 		switch {
 		case other.job == job:
 			continue
@@ -115,19 +115,19 @@ func (r *run) lowest(job *model.Job) string {
 	return ""
 }
 
-// leastImportant returns the two jobs of the lowest priorities of those that run, so that every job finds another one. All jobs without
+// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one. All jobs without
 // a plan ask for it, and it is looked for once for all of them, until somebody is evicted.
-func (r *run) leastImportant() []running {
+func (r *run) lowestPriorityJobs() []preemptibleJob {
 	if r.least != nil {
 		return r.least
 	}
-	r.least = []running{} // not nil, though nobody may run
+	r.least = []preemptibleJob{} // not nil, though nobody may run
 	for _, job := range r.session.Snapshot.Jobs {
 		if len(r.least) == 2 && job.Priority >= r.least[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
 			continue
 		}
-		r.least = append(r.least, running{job, job.Priority})
-		slices.SortStableFunc(r.least, func(a, b running) int { return cmp.Compare(a.priority, b.priority) })
+		r.least = append(r.least, preemptibleJob{job, job.Priority})
+		slices.SortStableFunc(r.least, func(a, b preemptibleJob) int { return cmp.Compare(a.priority, b.priority) })
 		r.least = r.least[:min(len(r.least), 2)]
 	}
 	return r.least
@@ -138,9 +138,9 @@ func (r *run) exhausted() string {
 	return fmt.Sprintf("budget exhausted after %d looks at nodes, goes on in the next cycle", r.options.Budget)
 }
 
-// hopelessKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is kept, or
+// infeasibleKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is kept, or
 // that has begun and is below its minimum, sees more of it than others and asks one of its own.
-type hopelessKey struct {
+type infeasibleKey struct {
 	shape    model.Shape
 	priority int32
 	// needs and has are the numbers of the reason, which must be the job's own.
@@ -148,27 +148,27 @@ type hopelessKey struct {
 	has   int
 }
 
-func (s *search) hopelessKey() (key hopelessKey, ok bool) {
-	keeps := func(hold model.Hold) bool { return hold.Job == s.job.Key }
-	if !s.uniform || s.job.Maimed || len(s.job.Roles) > 0 || s.session.Afresh() || slices.ContainsFunc(s.session.Snapshot.Holds(), keeps) {
+func (s *search) hopelessKey() (key infeasibleKey, ok bool) {
+	keeps := func(hold model.HeldCapacity) bool { return hold.Job == s.job.Key }
+	if !s.uniform || s.job.BelowMinimum || len(s.job.Roles) > 0 || s.session.Uncached() || slices.ContainsFunc(s.session.Snapshot.Held(), keeps) {
 		return key, false
 	}
-	counted := s.job.Count(func(task *model.Task) bool { return task.Status.Counts() })
-	return hopelessKey{
+	counted := s.job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
+	return infeasibleKey{
 		shape: s.trial.Members()[0].Shape, priority: s.job.Priority, needs: s.job.MinMember, has: counted,
 	}, true
 }
 
-// foretell returns the job of this run that has asked the same, and for which there was no plan; nil when there is none. Nobody
+// lookupInfeasible returns the job of this run that has asked the same, and for which there was no plan; nil when there is none. Nobody
 // has been evicted since.
-func (r *run) foretell(s *search) *failed {
+func (r *run) lookupInfeasible(s *search) *unplanned {
 	if key, ok := s.hopelessKey(); ok {
 		return r.hopeless[key]
 	}
 	return nil
 }
 
-func (r *run) remember(f *failed) {
+func (r *run) remember(f *unplanned) {
 	if key, ok := f.search.hopelessKey(); ok {
 		r.hopeless[key] = f
 	}

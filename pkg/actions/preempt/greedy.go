@@ -7,15 +7,15 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// findGreedily seats one member after the other where that costs least, on top of what those before it cost.
-func (s *search) findGreedily() *plan {
+// searchGreedy seats one member after the other where that costs least, on top of what those before it cost.
+func (s *search) searchGreedy() *plan {
 	p := newPlan(s.guard)
 	s.seats = nil
 	found := false
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		seen := 0
-		if s.from.stage == seating {
-			if again := s.sitAgain(statement); again != nil {
+		if s.from.stage == placing {
+			if again := s.restorePlacements(statement); again != nil {
 				p, seen = again, s.from.tried
 			}
 		}
@@ -26,47 +26,47 @@ func (s *search) findGreedily() *plan {
 				continue // it has its seat, or there is none
 			}
 			if short <= 0 {
-				gate := s.session.GateJob(s.job, framework.WithPromised)
+				gate := s.session.JobReady(s.job, framework.Pipelined)
 				if gate == nil {
 					break
 				}
 				short = gate.Needs - gate.Has
 			}
-			if task.Refused != nil || hopeless[task.Shape] {
+			if task.Invalid != nil || hopeless[task.Shape] {
 				continue
 			}
-			if s.spent() {
-				s.stop(draft{stage: seating, tried: i, seats: s.seats, units: p.units})
+			if s.budgetExhausted() {
+				s.suspend(savedSearch{stage: placing, tried: i, seats: s.seats, units: p.units})
 				break
 			}
-			if !s.seat(statement, p, task) {
+			if !s.placeMember(statement, p, task) {
 				hopeless[task.Shape] = s.plain
 				continue
 			}
 			short--
 		}
-		found = s.session.GateJob(s.job, framework.WithPromised) == nil
+		found = s.session.JobReady(s.job, framework.Pipelined) == nil
 		return undone() // it was only a question
 	})
 	if !found || s.cut {
 		return nil
 	}
-	return p.settled()
+	return p.mergeWhole()
 }
 
-// seat makes room for one member and promises it.
-func (s *search) seat(statement *framework.Statement, p *plan, task *model.Task) bool {
-	b := s.board(p, task)
-	if s.session.Plain(task) {
-		node, offer := s.top(p, b)
-		return node != nil && s.sit(statement, p, task, node, offer)
+// placeMember makes room for one member and promises it.
+func (s *search) placeMember(statement *framework.Statement, p *plan, task *model.Task) bool {
+	b := s.nodeCosts(p, task)
+	if s.session.FitsByResourcesOnly(task) {
+		node, offer := s.cheapest(p, b)
+		return node != nil && s.applyVictims(statement, p, task, node, offer)
 	}
-	node, offer := s.bestSeat(statement, p, task, b)
-	return node != nil && s.sit(statement, p, task, node, offer)
+	node, offer := s.bestNode(statement, p, task, b)
+	return node != nil && s.applyVictims(statement, p, task, node, offer)
 }
 
-// sit carries out an offer.
-func (s *search) sit(statement *framework.Statement, p *plan, task *model.Task, node *model.Node, o offer) bool {
+// applyVictims carries out an offer.
+func (s *search) applyVictims(statement *framework.Statement, p *plan, task *model.Task, node *model.Node, o victimSet) bool {
 	before := len(s.seats)
 	refusal := s.session.Try(func(inner *framework.Statement) *model.Refusal {
 		for _, u := range o.units {
@@ -74,23 +74,23 @@ func (s *search) sit(statement *framework.Statement, p *plan, task *model.Task, 
 				return refusal
 			}
 		}
-		return inner.Promise(task, node)
+		return inner.Pipeline(task, node)
 	})
 	if refusal != nil {
 		return false
 	}
 	for _, u := range o.units {
-		s.claim(p, u)
+		s.addUnit(p, u)
 	}
-	s.seats = append(s.seats[:before], seat{task: task, node: node})
+	s.seats = append(s.seats[:before], memberPlacement{task: task, node: node})
 	return true
 }
 
-// bestSeat finds a place for a task for which room is not all that matters. What room alone would cost on a node is the least
+// bestNode finds a place for a task for which room is not all that matters. What room alone would cost on a node is the least
 // that it can cost there, so nodes are tried from the cheapest on, until what was found is no dearer than any to come.
-func (s *search) bestSeat(
-	statement *framework.Statement, p *plan, task *model.Task, b *board,
-) (best *model.Node, cheapest offer) {
+func (s *search) bestNode(
+	statement *framework.Statement, p *plan, task *model.Task, b *nodeCostHeap,
+) (best *model.Node, cheapest victimSet) {
 	places := slices.Clone(b.heap)
 	slices.SortFunc(places, func(x, y int32) int {
 		if b.less(x, y) {
@@ -102,7 +102,7 @@ func (s *search) bestSeat(
 		if best != nil && b.costs[place].compare(&cheapest.cost) >= 0 {
 			break
 		}
-		if s.left <= 0 && best != nil {
+		if s.budget <= 0 && best != nil {
 			break // it will do; who it leaves in vain is given back later
 		}
 		offer, ok := s.dryRun(p, task, b.nodes[place])
@@ -116,37 +116,37 @@ func (s *search) bestSeat(
 // dryRun returns who must leave a node so that the task passes all filters there: all who may leave go, and then each is
 // called back, the most important first, who is not in the way. Whole jobs of which single members could go are left alone
 // at first.
-func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found offer, ok bool) {
+func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found victimSet, ok bool) {
 	s.spend(1)
-	if s.session.Fits(task, node, model.FutureRoom) {
-		return offer{}, true
+	if s.session.FeasibleOn(task, node, model.FutureIdle) {
+		return victimSet{}, true
 	}
 	for _, wholes := range []bool{false, true} {
-		if found, ok = s.dryRunWith(p, task, node, s.who(node, wholes)); ok {
+		if found, ok = s.dryRunWith(p, task, node, s.unitsOn(node, wholes)); ok {
 			return found, true
 		}
 	}
-	return offer{}, false
+	return victimSet{}, false
 }
 
-func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units []unit) (found offer, ok bool) {
+func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units []victimUnit) (found victimSet, ok bool) {
 	before := len(p.units)
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, u := range units {
-			s.widen(p, u)
+			s.extend(p, u)
 		}
 		gone := slices.Clone(p.units[before:])
 		for i := range gone {
 			s.evict(statement, &gone[i])
 		}
 		s.spend(2 * len(gone))
-		if ok = s.session.Fits(task, node, model.FutureRoom); !ok {
+		if ok = s.session.FeasibleOn(task, node, model.FutureIdle); !ok {
 			return undone()
 		}
-		slices.SortFunc(gone, func(a, b unit) int { return byImportance(&a, &b) })
+		slices.SortFunc(gone, func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
 		for _, u := range gone {
-			spare(statement, &u)
-			if s.session.Fits(task, node, model.FutureRoom) {
+			unevict(statement, &u)
+			if s.session.FeasibleOn(task, node, model.FutureIdle) {
 				continue
 			}
 			s.evict(statement, &u)
@@ -155,44 +155,44 @@ func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units [
 		return undone() // it was only a question
 	})
 	for len(p.units) > before {
-		p.drop()
+		p.removeLast()
 	}
-	found.cost = s.priceOf(p, found.units)
+	found.cost = s.addedCost(p, found.units)
 	return found, ok
 }
 
-// priceOf returns what units cost on top of a plan.
-func (s *search) priceOf(p *plan, units []unit) cost {
+// addedCost returns what units cost on top of a plan.
+func (s *search) addedCost(p *plan, units []victimUnit) cost {
 	var sum cost
 	before := len(p.units)
 	for i := range units {
 		sum = sum.plus(&units[i].cost)
 		p.add(units[i])
 	}
-	sum.violations = p.guard.excess(p.covered)
+	sum.pdbViolations = p.guard.violationsWith(p.covered)
 	for len(p.units) > before {
-		p.drop()
+		p.removeLast()
 	}
 	return sum
 }
 
-// who returns the units with pods on the node that may go: single members before whole jobs, and whole jobs that could also
+// unitsOn returns the units with pods on the node that may go: single members before whole jobs, and whole jobs that could also
 // lose single members only if they are asked for.
-func (s *search) who(node *model.Node, wholes bool) []unit {
-	var units []unit
+func (s *search) unitsOn(node *model.Node, wholes bool) []victimUnit {
+	var units []victimUnit
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
 		if from == nil || task.Status != model.Bound && task.Status != model.Running {
 			continue
 		}
-		if from.single[task] && !(wholes && from.whole) {
+		if from.singles[task] && !(wholes && from.wholeUnit) {
 			units = append(units, newUnit(from, []*model.Task{task}, false))
 		}
-		if from.whole && (wholes || len(from.single) == 0) &&
-			!slices.ContainsFunc(units, func(u unit) bool { return u.of == from }) {
-			units = append(units, from.entire)
+		if from.wholeUnit && (wholes || len(from.singles) == 0) &&
+			!slices.ContainsFunc(units, func(u victimUnit) bool { return u.of == from }) {
+			units = append(units, from.wholeOnly)
 		}
 	}
-	slices.SortFunc(units, func(a, b unit) int { return compareUnits(&a, &b) })
+	slices.SortFunc(units, func(a, b victimUnit) int { return compareUnits(&a, &b) })
 	return units
 }

@@ -37,7 +37,7 @@ func TestEvictionsOnTheirWayCountAgainstBudgets(t *testing.T) {
 				}
 				other := &model.Job{Key: model.JobKey{Namespace: "default", Name: "y"}, MinMember: 1, Priority: 10}
 				device(other, "y").Nominated = task.Node // keeps the room that is being released
-				snapshot.SetHolds([]model.Hold{{
+				snapshot.SetHeld([]model.HeldCapacity{{
 					Job: other.Key, Priority: 10, Node: task.Node, Pod: other.Tasks[0].PodRef, Request: other.Tasks[0].Request,
 				}})
 			}
@@ -48,7 +48,7 @@ func TestEvictionsOnTheirWayCountAgainstBudgets(t *testing.T) {
 			evicted := 0
 			framework.Run(snapshot, &framework.Profile{
 				Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-				Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+				Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 			}, framework.Options{Decide: func(d model.Decision) { evicted += len(d.Evictions) }, Verify: true})
 			if evicted != c.evicted {
 				t.Errorf("%d pods are evicted, want %d", evicted, c.evicted)

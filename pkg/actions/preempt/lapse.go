@@ -3,17 +3,17 @@ package preempt
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
-// lapse takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that nobody is evicted
+// reclaimFreeNominations takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that nobody is evicted
 // for want of it. It returns those jobs; when their turn comes they are promised what is left. A plan of this run stands.
-func (r *run) lapse(refused []*model.Job) []*model.Job {
+func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 	var highest *model.Job
 	for _, job := range refused {
-		if !job.Patient && (highest == nil || job.Priority > highest.Priority) {
+		if !job.NeverPreempts && (highest == nil || job.Priority > highest.Priority) {
 			highest = job
 		}
 	}
@@ -22,7 +22,7 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 		return nil
 	}
 	for _, job := range r.session.Snapshot.Jobs {
-		if job.Priority < highest.Priority && !job.Settled && !r.paid[job.Key] && slices.ContainsFunc(job.Tasks, promised) {
+		if job.Priority < highest.Priority && !job.NothingPending && !r.evicted[job.Key] && slices.ContainsFunc(job.Tasks, isPipelined) {
 			lapsed = append(lapsed, job)
 		}
 	}
@@ -33,8 +33,8 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		for _, job := range lapsed {
 			for _, task := range job.Tasks {
-				if promised(task) {
-					statement.Withdraw(task)
+				if isPipelined(task) {
+					statement.Unpipeline(task)
 				}
 			}
 		}
@@ -43,11 +43,11 @@ func (r *run) lapse(refused []*model.Job) []*model.Job {
 	return lapsed
 }
 
-func promised(task *model.Task) bool { return task.Status == model.Promised }
+func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined }
 
-// renew promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
-func (r *run) renew(job *model.Job) bool {
-	refusal := start.New(r.session, job, r.largest, &r.exact).Start(model.FutureRoom)
+// renominate promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
+func (r *run) renominate(job *model.Job) bool {
+	refusal := placement.New(r.session, job, r.largest, &r.exhaustiveBudget).Place(model.FutureIdle)
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}

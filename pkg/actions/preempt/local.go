@@ -7,55 +7,55 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// offer is who would have to leave so that one more task fits on a node.
-type offer struct {
-	units []unit
+// victimSet is who would have to leave so that one more task fits on a node.
+type victimSet struct {
+	units []victimUnit
 	cost  cost
 }
 
-// bid is a unit with what it would free on one node.
-type bid struct {
-	unit
+// candidate is a unit with what it would free on one node.
+type candidate struct {
+	victimUnit
 	freed model.Resources
 }
 
 // maxPairs is up to how many units of a node every two of them are looked at together.
 const maxPairs = 24
 
-// offerOf returns the cheapest offer that a node makes for a request, on top of a plan, as far as room goes; ok is false when
+// victimsOn returns the cheapest offer that a node makes for a request, on top of a plan, as far as room goes; ok is false when
 // not even everybody who may leave would make room for it.
-func (s *search) offerOf(p *plan, node *model.Node, request model.Resources) (cheapest offer, ok bool) {
+func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (cheapest victimSet, ok bool) {
 	s.spend(1)
-	lack := node.Lack(request, model.FutureRoom)
+	lack := node.Shortage(request, model.FutureIdle)
 	if len(lack) == 0 {
-		return offer{}, true
+		return victimSet{}, true
 	}
-	if !s.possible(node, lack) {
-		return offer{}, false
+	if !s.upperBoundSuffices(node, lack) {
+		return victimSet{}, false
 	}
-	bids := s.bids(p, node, lack)
-	if enough := s.enough(p, bids, lack); enough != nil {
-		cheapest, ok = s.makeOffer(p, enough), true
+	bids := s.candidates(p, node, lack)
+	if enough := s.greedyVictims(p, bids, lack); enough != nil {
+		cheapest, ok = s.newVictimSet(p, enough), true
 		most := cheapest.cost
-		bids = slices.DeleteFunc(bids, func(b bid) bool {
-			return b.cost.highest > most.highest || b.cost.violations > most.violations
+		bids = slices.DeleteFunc(bids, func(b candidate) bool {
+			return b.cost.highest > most.highest || b.cost.pdbViolations > most.pdbViolations
 		})
 	}
-	if few := s.few(p, bids, lack); few != nil {
-		if other := s.makeOffer(p, few); !ok || other.cost.compare(&cheapest.cost) < 0 {
+	if few := s.smallestVictims(p, bids, lack); few != nil {
+		if other := s.newVictimSet(p, few); !ok || other.cost.compare(&cheapest.cost) < 0 {
 			cheapest, ok = other, true
 		}
 	}
 	return cheapest, ok
 }
 
-// possible tells, cheaply, whether all who may leave the node would make room enough.
-func (s *search) possible(node *model.Node, lack []model.Lack) bool {
+// upperBoundSuffices tells, cheaply, whether all who may leave the node would make room enough.
+func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount
 		for _, task := range node.Tasks {
 			if amount > 0 && s.pool.of[task] != nil && (task.Status == model.Bound || task.Status == model.Running) {
-				amount -= task.Request.At(l.Position)
+				amount -= task.Request.At(l.Index)
 			}
 		}
 		if amount > 0 {
@@ -65,37 +65,37 @@ func (s *search) possible(node *model.Node, lack []model.Lack) bool {
 	return true
 }
 
-// bids returns what could leave the node and would help, the least important first.
-func (s *search) bids(p *plan, node *model.Node, lack []model.Lack) []bid {
-	var bids []bid
+// candidates returns what could leave the node and would help, the least important first.
+func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []candidate {
+	var bids []candidate
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
 		if from == nil || task.Status != model.Bound && task.Status != model.Running {
 			continue
 		}
-		if from.single[task] {
+		if from.singles[task] {
 			u := newUnit(from, []*model.Task{task}, false)
-			bids = s.bid(bids, p, u, task.Request, lack)
+			bids = s.addCandidate(bids, p, u, task.Request, lack)
 		}
-		if from.whole && !slices.ContainsFunc(bids, func(b bid) bool { return b.of == from && b.whole }) {
-			bids = s.bid(bids, p, p.rest(from), from.on(node), lack)
+		if from.wholeUnit && !slices.ContainsFunc(bids, func(b candidate) bool { return b.of == from && b.whole }) {
+			bids = s.addCandidate(bids, p, p.remainder(from), from.usageOn(node), lack)
 		}
 	}
-	slices.SortFunc(bids, func(a, b bid) int { return compareUnits(&a.unit, &b.unit) })
+	slices.SortFunc(bids, func(a, b candidate) int { return compareUnits(&a.victimUnit, &b.victimUnit) })
 	return bids
 }
 
-// bid adds a unit that may go and frees something that is lacking.
-func (s *search) bid(bids []bid, p *plan, u unit, freed model.Resources, lack []model.Lack) []bid {
-	if !slices.ContainsFunc(lack, func(l model.Lack) bool { return freed.At(l.Position) > 0 }) || !p.admits(&u) {
+// addCandidate adds a unit that may go and frees something that is lacking.
+func (s *search) addCandidate(bids []candidate, p *plan, u victimUnit, freed model.Resources, lack []model.Shortage) []candidate {
+	if !slices.ContainsFunc(lack, func(l model.Shortage) bool { return freed.At(l.Index) > 0 }) || !p.admits(&u) {
 		return bids
 	}
-	u.cost.violations = p.violationsWith(&u)
-	return append(bids, bid{unit: u, freed: freed})
+	u.cost.pdbViolations = p.violationsWith(&u)
+	return append(bids, candidate{victimUnit: u, freed: freed})
 }
 
-// on returns what all of the source take on a node.
-func (s *source) on(node *model.Node) model.Resources {
+// usageOn returns what all of the source take on a node.
+func (s *victimJob) usageOn(node *model.Node) model.Resources {
 	if len(s.tasks) == 1 {
 		return s.tasks[0].Request
 	}
@@ -108,34 +108,34 @@ func (s *source) on(node *model.Node) model.Resources {
 	return sum
 }
 
-// enough takes bids from the least important on until they suffice, and then gives back, the most important first, those
+// greedyVictims takes bids from the least important on until they suffice, and then gives back, the most important first, those
 // that are not needed; nil when all together do not suffice.
-func (s *search) enough(p *plan, bids []bid, lack []model.Lack) []bid {
-	var taken []bid
+func (s *search) greedyVictims(p *plan, bids []candidate, lack []model.Shortage) []candidate {
+	var taken []candidate
 	before := len(p.units)
 	for _, b := range bids {
-		if suffice(taken, lack) {
+		if coversShortage(taken, lack) {
 			break
 		}
 		// The whole of a job beside its single members is the whole alone.
 		if b.whole {
-			taken = s.giveWay(p, taken, b.of)
+			taken = s.replaceSingles(p, taken, b.of)
 		}
-		if p.admits(&b.unit) {
-			p.add(b.unit)
+		if p.admits(&b.victimUnit) {
+			p.add(b.victimUnit)
 			taken = append(taken, b)
 		}
 	}
 	for len(p.units) > before {
-		p.drop()
+		p.removeLast()
 	}
-	if !suffice(taken, lack) {
+	if !coversShortage(taken, lack) {
 		return nil
 	}
-	slices.SortFunc(taken, func(a, b bid) int { return byImportance(&a.unit, &b.unit) })
+	slices.SortFunc(taken, func(a, b candidate) int { return byReprieveOrder(&a.victimUnit, &b.victimUnit) })
 	for i := 0; i < len(taken); {
 		rest := slices.Delete(slices.Clone(taken), i, i+1)
-		if suffice(rest, lack) {
+		if coversShortage(rest, lack) {
 			taken = rest
 		} else {
 			i++
@@ -144,64 +144,64 @@ func (s *search) enough(p *plan, bids []bid, lack []model.Lack) []bid {
 	return taken
 }
 
-// giveWay takes the single members of a source that were taken last out of the plan again.
-func (s *search) giveWay(p *plan, taken []bid, of *source) []bid {
-	if !slices.ContainsFunc(taken, func(b bid) bool { return b.of == of }) {
+// replaceSingles takes the single members of a source that were taken last out of the plan again.
+func (s *search) replaceSingles(p *plan, taken []candidate, of *victimJob) []candidate {
+	if !slices.ContainsFunc(taken, func(b candidate) bool { return b.of == of }) {
 		return taken
 	}
 	for range taken {
-		p.drop()
+		p.removeLast()
 	}
-	taken = slices.DeleteFunc(taken, func(b bid) bool { return b.of == of })
+	taken = slices.DeleteFunc(taken, func(b candidate) bool { return b.of == of })
 	for _, b := range taken {
-		p.add(b.unit)
+		p.add(b.victimUnit)
 	}
 	return taken
 }
 
-// few returns the cheapest single bid that suffices, or two that are cheaper together; nil when there are none.
-func (s *search) few(p *plan, bids []bid, lack []model.Lack) []bid {
-	var best []bid
-	least := cost{violations: 1 << 30}
+// smallestVictims returns the cheapest single bid that suffices, or two that are cheaper together; nil when there are none.
+func (s *search) smallestVictims(p *plan, bids []candidate, lack []model.Shortage) []candidate {
+	var best []candidate
+	least := cost{pdbViolations: 1 << 30}
 	for i := range bids {
-		if suffice(bids[i:i+1], lack) {
+		if coversShortage(bids[i:i+1], lack) {
 			best, least = bids[i:i+1], bids[i].cost
 			break
 		}
 	}
 	// Two can only be cheaper than one if neither is as important as that one.
-	bids = slices.DeleteFunc(slices.Clone(bids), func(b bid) bool { return best != nil && !b.cost.below(&least) })
+	bids = slices.DeleteFunc(slices.Clone(bids), func(b candidate) bool { return best != nil && !b.cost.lowerBoundLess(&least) })
 	if len(bids) > maxPairs {
 		return best
 	}
 	for i := range bids {
-		p.add(bids[i].unit)
+		p.add(bids[i].victimUnit)
 		for j := i + 1; j < len(bids); j++ {
-			two := []bid{bids[i], bids[j]}
-			if !suffice(two, lack) || !p.admits(&bids[j].unit) || bids[i].of == bids[j].of && (bids[i].whole || bids[j].whole) {
+			two := []candidate{bids[i], bids[j]}
+			if !coversShortage(two, lack) || !p.admits(&bids[j].victimUnit) || bids[i].of == bids[j].of && (bids[i].whole || bids[j].whole) {
 				continue
 			}
 			if sum := s.sumOf(p, &bids[i], &bids[j]); best == nil || sum.compare(&least) < 0 {
 				best, least = two, sum
 			}
 		}
-		p.drop()
+		p.removeLast()
 	}
 	return best
 }
 
 // sumOf returns what two bids cost, the first of which is in the plan.
-func (s *search) sumOf(p *plan, first, second *bid) cost {
+func (s *search) sumOf(p *plan, first, second *candidate) cost {
 	sum := first.cost.plus(&second.cost)
-	sum.violations = p.violationsWith(&second.unit)
+	sum.pdbViolations = p.violationsWith(&second.victimUnit)
 	return sum
 }
 
-func suffice(bids []bid, lack []model.Lack) bool {
+func coversShortage(bids []candidate, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount
 		for i := range bids {
-			amount -= bids[i].freed.At(l.Position)
+			amount -= bids[i].freed.At(l.Index)
 		}
 		if amount > 0 {
 			return false
@@ -210,19 +210,19 @@ func suffice(bids []bid, lack []model.Lack) bool {
 	return true
 }
 
-// byImportance orders units for giving them back: those first that a budget protects, then the most important.
-func byImportance(a, b *unit) int {
+// byReprieveOrder orders units for giving them back: those first that a budget protects, then the most important.
+func byReprieveOrder(a, b *victimUnit) int {
 	return cmp.Or(
-		cmp.Compare(b.cost.violations, a.cost.violations), cmp.Compare(b.cost.highest, a.cost.highest),
-		cmp.Compare(b.cost.broken, a.cost.broken), cmp.Compare(b.cost.pods, a.cost.pods),
-		a.cost.since.Compare(b.cost.since), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
+		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), cmp.Compare(b.cost.highest, a.cost.highest),
+		cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
+		a.cost.latestStart.Compare(b.cost.latestStart), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
 }
 
-func (s *search) makeOffer(p *plan, bids []bid) offer {
-	var o offer
+func (s *search) newVictimSet(p *plan, bids []candidate) victimSet {
+	var o victimSet
 	for i := range bids {
-		o.units = append(o.units, bids[i].unit)
+		o.units = append(o.units, bids[i].victimUnit)
 	}
-	o.cost = s.priceOf(p, o.units)
+	o.cost = s.addedCost(p, o.units)
 	return o
 }

@@ -8,43 +8,43 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// past is what the action knows from earlier cycles: for which jobs there is no plan, and why, for as long as nothing is
+// failureCache is what the action knows from earlier cycles: for which jobs there is no plan, and why, for as long as nothing is
 // different that could change it.
-type past struct {
+type failureCache struct {
 	snapshot *model.Snapshot
-	mark     model.Mark
+	mark     model.Cursor
 	// seed is of this process; sum stands for everything that plans are made from, but for what nodes are themselves.
 	seed  maphash.Seed
 	sum   uint64
-	known map[model.JobKey]failure
+	known map[model.JobKey]cachedFailure
 	// drafts are the searches that were cut short.
-	drafts map[model.JobKey]*draft
+	drafts map[model.JobKey]*savedSearch
 	// early are those who are looked at before others in this cycle, since the budget had come to an end before their turn in
 	// the one before; late are those for whom it has come to an end now.
 	early, late map[model.JobKey]bool
 }
 
-// failure is why there is no plan for one version of a job.
-type failure struct {
-	version uint64
-	scene   uint64
-	why     string
+// cachedFailure is why there is no plan for one version of a job.
+type cachedFailure struct {
+	version     uint64
+	nominations uint64
+	why         string
 }
 
-// follow forgets everything when anything is different. It looks at everybody who runs, which costs far less than to search
+// invalidate forgets everything when anything is different. It looks at everybody who runs, which costs far less than to search
 // for victims among them.
-func (p *past) follow(snapshot *model.Snapshot) {
+func (p *failureCache) invalidate(snapshot *model.Snapshot) {
 	if p.seed == (maphash.Seed{}) {
 		p.seed = maphash.MakeSeed()
 	}
-	sum := p.sumUp(snapshot)
+	sum := p.fingerprint(snapshot)
 	if p.snapshot != snapshot || !snapshot.Journal.SameNodes(p.mark) || !snapshot.Journal.SameLabels(p.mark) || p.sum != sum {
-		p.known, p.drafts = map[model.JobKey]failure{}, map[model.JobKey]*draft{}
+		p.known, p.drafts = map[model.JobKey]cachedFailure{}, map[model.JobKey]*savedSearch{}
 	}
-	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Mark(), sum
+	p.snapshot, p.mark, p.sum = snapshot, snapshot.Journal.Cursor(), sum
 }
 
-func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
+func (p *failureCache) fingerprint(snapshot *model.Snapshot) uint64 {
 	var h maphash.Hash
 	h.SetSeed(p.seed)
 	for _, node := range snapshot.Nodes {
@@ -52,7 +52,7 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 			h.WriteString(string(task.UID))
 			maphash.WriteComparable(&h, task.Pod) // a pod that has changed is another one: its request, its labels
 			h.WriteByte(byte(task.Status))
-			if task.Stuck || snapshot.Spared[task.UID] != nil {
+			if task.TerminationOverdue || snapshot.EvictionBackoff[task.UID] != nil {
 				h.WriteByte('!')
 			}
 		}
@@ -60,7 +60,7 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	}
 	for _, job := range snapshot.Jobs {
 		maphash.WriteComparable(&h, job.Version)
-		if held := snapshot.Held[job.Key]; held != nil && held.Code == model.Quarantined {
+		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
 			h.WriteByte('!') // nobody evicts whom nobody may be asked about
 		}
 	}
@@ -69,11 +69,11 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 		h.WriteString(budget.Namespace + "/" + budget.Name + " " + budget.Selector.String())
 		maphash.WriteComparable(&h, budget.Allowed)
 	}
-	for _, hold := range snapshot.Holds() {
+	for _, hold := range snapshot.Held() {
 		h.WriteString(hold.Node + " " + string(hold.Pod.UID))
 		maphash.WriteComparable(&h, hold.Job)
 		maphash.WriteComparable(&h, hold.Priority)
-		maphash.WriteComparable(&h, hold.Until)
+		maphash.WriteComparable(&h, hold.LentUntil)
 		for _, amount := range hold.Request {
 			maphash.WriteComparable(&h, amount)
 		}
@@ -81,58 +81,58 @@ func (p *past) sumUp(snapshot *model.Snapshot) uint64 {
 	return h.Sum64()
 }
 
-// turns begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
+// beginCycle begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
 // theirs for ever. A session that is the measure of another takes the turns of that one.
-func (p *past) turns(session *framework.Session) {
-	if !session.Afresh() {
+func (p *failureCache) beginCycle(session *framework.Session) {
+	if !session.Uncached() {
 		p.early, p.late = p.late, map[model.JobKey]bool{}
 	}
 }
 
-// missed takes down that a job was not looked at.
-func (p *past) missed(session *framework.Session, job *model.Job) {
-	if !session.Afresh() {
+// recordSkipped takes down that a job was not looked at.
+func (p *failureCache) recordSkipped(session *framework.Session, job *model.Job) {
+	if !session.Uncached() {
 		p.late[job.Key] = true
 	}
 }
 
-// recall returns why there is no plan for a job, if it is what it was.
-func (p *past) recall(r *run, job *model.Job) (why string, ok bool) {
+// lookup returns why there is no plan for a job, if it is what it was.
+func (p *failureCache) lookup(r *run, job *model.Job) (why string, ok bool) {
 	before, ok := p.known[job.Key]
-	if !ok || before.version != job.Version || job.Version == 0 || r.session.Afresh() || !r.moved && before.scene != r.sceneNow() {
+	if !ok || before.version != job.Version || job.Version == 0 || r.session.Uncached() || !r.moved && before.nominations != r.nominationsHash() {
 		return "", false
 	}
 	return before.why, true
 }
 
-// remember keeps why there is no plan, unless objects that are in no snapshot have a say: nobody would notice when these change.
-func (p *past) remember(session *framework.Session, f *failed) {
-	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.SelfContained(task) }) {
-		p.known[f.job.Key] = failure{version: f.job.Version, scene: f.scene, why: f.why}
+// put keeps why there is no plan, unless objects that are in no snapshot have a say: nobody would notice when these change.
+func (p *failureCache) put(session *framework.Session, f *unplanned) {
+	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.FiltersDependOnSnapshotOnly(task) }) {
+		p.known[f.job.Key] = cachedFailure{version: f.job.Version, nominations: f.scene, why: f.why}
 	}
 }
 
-// change takes note that somebody was given room for more than this cycle, or gave it back.
-func (r *run) change() {
+// toggleNomination takes note that somebody was given room for more than this cycle, or gave it back.
+func (r *run) toggleNomination() {
 	r.moved, r.seen = true, false
 	clear(r.hopeless) // what they say of the cluster is true no more
 	clear(r.drafts)
 }
 
-// sceneNow stands for what was promised to whom for this cycle only, as the session stands. What a search finds out holds for that,
+// nominationsHash stands for what was promised to whom for this cycle only, as the session stands. What a search finds out holds for that,
 // which may be different in a job's next turn although nothing in the cluster is: others may have had theirs before it.
-func (r *run) sceneNow() uint64 {
+func (r *run) nominationsHash() uint64 {
 	if r.seen || r.moved { // once somebody was given room nothing is compared any more
 		return r.scene
 	}
 	var h maphash.Hash
-	h.SetSeed(r.seed)
+	h.SetSeed(r.tieBreakSeed)
 	for _, node := range r.session.Snapshot.Nodes {
-		if !slices.ContainsFunc(node.Promised, func(amount int64) bool { return amount != 0 }) {
+		if !slices.ContainsFunc(node.Pipelined, func(amount int64) bool { return amount != 0 }) {
 			continue
 		}
 		for _, task := range node.Tasks {
-			if promised(task) {
+			if isPipelined(task) {
 				h.WriteString(string(task.UID) + " ")
 			}
 		}

@@ -12,21 +12,21 @@ import (
 // Invariant: of no source more single members are in it than its surplus and that of their roles, unless all the rest is in it,
 // too; where the guard is strict, no budget loses more than it allows.
 type plan struct {
-	guard *guard
-	units []unit
-	// loss is what each source gives; covered is by budget.
-	loss    map[*source]loss
-	covered []int32
+	guard *pdbBudget
+	units []victimUnit
+	// lossPerJob is what each source gives; covered is by budget.
+	lossPerJob map[*victimJob]jobLoss
+	covered    []int32
 }
 
-// loss is what one source gives: single members, or everything.
-type loss struct {
+// jobLoss is what one source gives: single members, or everything.
+type jobLoss struct {
 	single int
 	whole  bool
 }
 
-func newPlan(guard *guard) *plan {
-	return &plan{guard: guard, loss: map[*source]loss{}, covered: make([]int32, len(guard.budgets))}
+func newPlan(guard *pdbBudget) *plan {
+	return &plan{guard: guard, lossPerJob: map[*victimJob]jobLoss{}, covered: make([]int32, len(guard.budgets))}
 }
 
 // clone returns a plan that can be changed by itself.
@@ -39,8 +39,8 @@ func (p *plan) clone() *plan {
 }
 
 // admits tells whether the unit may be added.
-func (p *plan) admits(u *unit) bool {
-	given := p.loss[u.of]
+func (p *plan) admits(u *victimUnit) bool {
+	given := p.lossPerJob[u.of]
 	switch {
 	case given.whole:
 		return false
@@ -50,7 +50,7 @@ func (p *plan) admits(u *unit) bool {
 	return !p.guard.strict || p.violationsWith(u) == 0
 }
 
-func (p *plan) roleAdmits(u *unit) bool {
+func (p *plan) roleAdmits(u *victimUnit) bool {
 	left, limited := u.of.roles[u.tasks[0].Role]
 	if !limited {
 		return true
@@ -64,78 +64,78 @@ func (p *plan) roleAdmits(u *unit) bool {
 }
 
 // violationsWith returns how many pods too many the budgets lose with the unit, those before included.
-func (p *plan) violationsWith(u *unit) int {
+func (p *plan) violationsWith(u *victimUnit) int {
 	if len(p.covered) == 0 {
 		return 0
 	}
-	p.cover(u, 1)
-	excess := p.guard.excess(p.covered)
-	p.cover(u, -1)
+	p.markCovered(u, 1)
+	excess := p.guard.violationsWith(p.covered)
+	p.markCovered(u, -1)
 	return excess
 }
 
-func (p *plan) cover(u *unit, sign int32) {
+func (p *plan) markCovered(u *victimUnit, sign int32) {
 	if len(p.covered) == 0 {
 		return
 	}
 	for _, task := range u.tasks {
-		for _, budget := range p.guard.of(task) {
+		for _, budget := range p.guard.budgetsOf(task) {
 			p.covered[budget] += sign
 		}
 	}
 }
 
 // add takes a unit into the plan, which must admit it.
-func (p *plan) add(u unit) {
+func (p *plan) add(u victimUnit) {
 	p.units = append(p.units, u)
-	given := p.loss[u.of]
+	given := p.lossPerJob[u.of]
 	if u.whole {
 		given.whole = true
 	} else {
 		given.single++
 	}
-	p.loss[u.of] = given
-	p.cover(&u, 1)
+	p.lossPerJob[u.of] = given
+	p.markCovered(&u, 1)
 }
 
-// drop takes the last unit out again.
-func (p *plan) drop() {
+// removeLast takes the last unit out again.
+func (p *plan) removeLast() {
 	last := len(p.units) - 1
 	u := p.units[last]
 	p.units = p.units[:last]
-	given := p.loss[u.of]
+	given := p.lossPerJob[u.of]
 	if u.whole {
 		given.whole = false
 	} else {
 		given.single--
 	}
-	p.loss[u.of] = given
-	p.cover(&u, -1)
+	p.lossPerJob[u.of] = given
+	p.markCovered(&u, -1)
 }
 
-// rest returns the unit of what a source still has beside the single members that are in the plan.
-func (p *plan) rest(of *source) unit {
-	if p.loss[of].single == 0 {
-		return of.entire
+// remainder returns the unit of what a source still has beside the single members that are in the plan.
+func (p *plan) remainder(of *victimJob) victimUnit {
+	if p.lossPerJob[of].single == 0 {
+		return of.wholeOnly
 	}
 	var rest []*model.Task
 	for _, task := range of.tasks {
-		if !slices.ContainsFunc(p.units, func(u unit) bool { return u.of == of && u.tasks[0] == task }) {
+		if !slices.ContainsFunc(p.units, func(u victimUnit) bool { return u.of == of && u.tasks[0] == task }) {
 			rest = append(rest, task)
 		}
 	}
 	return newUnit(of, rest, true)
 }
 
-// settled returns the same plan with each job that goes in parts until nothing is left of it as one unit.
-func (p *plan) settled() *plan {
+// mergeWhole returns the same plan with each job that goes in parts until nothing is left of it as one unit.
+func (p *plan) mergeWhole() *plan {
 	again := newPlan(p.guard)
 	for _, u := range p.units {
-		switch given := p.loss[u.of]; {
+		switch given := p.lossPerJob[u.of]; {
 		case !given.whole:
 			again.add(u)
-		case !again.loss[u.of].whole:
-			again.add(u.of.entire)
+		case !again.lossPerJob[u.of].whole:
+			again.add(u.of.wholeOnly)
 		}
 	}
 	return again
@@ -147,12 +147,12 @@ func (p *plan) cost() cost {
 	for i := range p.units {
 		sum = sum.plus(&p.units[i].cost)
 	}
-	sum.violations = p.guard.excess(p.covered)
+	sum.pdbViolations = p.guard.violationsWith(p.covered)
 	return sum
 }
 
 // evict marks a unit's pods for eviction, as the arguments say.
-func (r *run) evict(statement *framework.Statement, u *unit) *model.Refusal {
+func (r *run) evict(statement *framework.Statement, u *victimUnit) *model.Refusal {
 	for _, task := range u.tasks {
 		end := statement.Evict
 		if r.options.Delete {
@@ -166,7 +166,7 @@ func (r *run) evict(statement *framework.Statement, u *unit) *model.Refusal {
 }
 
 // evictAll marks all of the units.
-func (r *run) evictAll(statement *framework.Statement, units []unit) *model.Refusal {
+func (r *run) evictAll(statement *framework.Statement, units []victimUnit) *model.Refusal {
 	for i := range units {
 		if refusal := r.evict(statement, &units[i]); refusal != nil {
 			return refusal
@@ -175,9 +175,9 @@ func (r *run) evictAll(statement *framework.Statement, units []unit) *model.Refu
 	return nil
 }
 
-// spare gives a unit's pods back their places.
-func spare(statement *framework.Statement, u *unit) {
+// unevict gives a unit's pods back their places.
+func unevict(statement *framework.Statement, u *victimUnit) {
 	for _, task := range u.tasks {
-		statement.Spare(task)
+		statement.Unevict(task)
 	}
 }

@@ -11,73 +11,73 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// pool is everybody who may be evicted for jobs of one priority.
-type pool struct {
+// candidateVictims is everybody who may be evicted for jobs of one priority.
+type candidateVictims struct {
 	// sources are in the order of their jobs, pods of other schedulers behind them.
-	sources []*source
-	of      map[*model.Task]*source
-	byJob   map[*model.Job]*source
+	sources []*victimJob
+	of      map[*model.Task]*victimJob
+	byJob   map[*model.Job]*victimJob
 	// pods is how many may be evicted in all.
 	pods int
 }
 
-// source is a job that victims may come from, or a single pod of another scheduler.
-type source struct {
+// victimJob is a job that victims may come from, or a single pod of another scheduler.
+type victimJob struct {
 	// job is nil for a pod of another scheduler.
 	job *model.Job
 	// priority is that of the job or the highest of its pods.
 	priority int32
 	// tasks are those that may be evicted, the least important first.
 	tasks []*model.Task
-	// single are those of them that may go alone, as long as surplus lasts, and the roles' surplus; whole tells that the job may
+	// singles are those of them that may go alone, as long as surplus lasts, and the roles' surplus; whole tells that the job may
 	// go as a whole.
-	single  map[*model.Task]bool
-	surplus int
-	roles   map[string]int
-	whole   bool
-	// entire is the unit of the whole job, gang that it is one of several members.
-	entire unit
-	gang   bool
+	singles   map[*model.Task]bool
+	surplus   int
+	roles     map[string]int
+	wholeUnit bool
+	// wholeOnly is the unit of the whole job, gang that it is one of several members.
+	wholeOnly victimUnit
+	gang      bool
 }
 
-// unit is what is evicted together: one surplus task, or a whole job.
-type unit struct {
-	of    *source
+// victimUnit is what is evicted together: one surplus task, or a whole job.
+type victimUnit struct {
+	of    *victimJob
 	tasks []*model.Task
 	whole bool
 	cost  cost
 }
 
 // pool returns who may be evicted for jobs of this priority, as the victim pickers say of the first of them.
-func (r *run) pool(job *model.Job) *pool {
+func (r *run) pool(job *model.Job) *candidateVictims {
 	if known := r.pools[job.Priority]; known != nil {
 		return known
 	}
-	p := &pool{of: map[*model.Task]*source{}, byJob: map[*model.Job]*source{}}
+	p := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
 	r.pools[job.Priority] = p
 	for _, other := range r.session.Snapshot.Jobs {
 		if other.Priority < job.Priority && other != job {
-			p.sources = appendSome(p.sources, r.sourceOf(other))
+			p.sources = appendRemaining(p.sources, r.victimJobOf(other))
 		}
 	}
 	if r.options.Foreign {
 		for _, node := range r.session.Snapshot.Nodes {
 			for _, task := range node.Tasks {
 				if task.Job == (model.JobKey{}) && task.Priority < job.Priority && r.evictable(task) && !ofNode(task) {
-					p.sources = append(p.sources, &source{tasks: []*model.Task{task}, whole: true, priority: task.Priority})
+					p.sources = append(p.sources, &victimJob{tasks: []*model.Task{task}, wholeUnit: true, priority: task.Priority})
 				}
 			}
 		}
 	}
-	r.narrow(p, job)
+	r.filterVictims(p, job)
 	p.index()
 	return p
 }
 
 // index makes who is in the sources to be found.
-func (p *pool) index() {
+func (p *candidateVictims) index() {
 	for _, s := range p.sources {
-		s.entire = newUnit(s, s.tasks, true)
+		s.wholeOnly = newUnit(s, s.tasks, true)
 		p.pods += len(s.tasks)
 		if s.job != nil {
 			p.byJob[s.job] = s
@@ -88,17 +88,17 @@ func (p *pool) index() {
 	}
 }
 
-// without returns the pool of those who can leave without anybody leaving these nodes: a job with a member there goes no more as
+// excludingNodes returns the pool of those who can leave without anybody leaving these nodes: a job with a member there goes no more as
 // a whole.
-func (p *pool) without(nodes map[string]string) *pool {
+func (p *candidateVictims) excludingNodes(nodes map[string]string) *candidateVictims {
 	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
-	left := &pool{of: map[*model.Task]*source{}, byJob: map[*model.Job]*source{}}
+	left := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
 	for _, s := range p.sources {
 		if slices.ContainsFunc(s.tasks, there) {
 			part := *s
-			part.whole, part.single = false, maps.Clone(s.single)
-			maps.DeleteFunc(part.single, func(task *model.Task, _ bool) bool { return there(task) })
-			part.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return !part.single[task] })
+			part.wholeUnit, part.singles = false, maps.Clone(s.singles)
+			maps.DeleteFunc(part.singles, func(task *model.Task, _ bool) bool { return there(task) })
+			part.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return !part.singles[task] })
 			s = &part
 		}
 		if len(s.tasks) > 0 {
@@ -109,7 +109,7 @@ func (p *pool) without(nodes map[string]string) *pool {
 	return left
 }
 
-func appendSome(sources []*source, s *source) []*source {
+func appendRemaining(sources []*victimJob, s *victimJob) []*victimJob {
 	if s == nil {
 		return sources
 	}
@@ -119,7 +119,7 @@ func appendSome(sources []*source, s *source) []*source {
 // evictable tells whether a pod is there to be evicted: on its node, not on its way there or gone, and not one that the API
 // server has lately refused to evict.
 func (r *run) evictable(task *model.Task) bool {
-	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.Spared[task.UID] == nil
+	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.EvictionBackoff[task.UID] == nil
 }
 
 // ofNode tells whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files: evicted, it
@@ -129,9 +129,9 @@ func ofNode(task *model.Task) bool {
 	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")
 }
 
-// sourceOf returns whom a job has to give, nil for nobody.
-func (r *run) sourceOf(job *model.Job) *source {
-	s := &source{job: job, whole: true, priority: job.Priority}
+// victimJobOf returns whom a job has to give, nil for nobody.
+func (r *run) victimJobOf(job *model.Job) *victimJob {
+	s := &victimJob{job: job, wholeUnit: true, priority: job.Priority}
 	alive := 0
 	for _, task := range job.Tasks {
 		switch {
@@ -139,8 +139,8 @@ func (r *run) sourceOf(job *model.Job) *source {
 			s.tasks = append(s.tasks, task)
 			s.priority = max(s.priority, task.Priority)
 			alive++
-		case task.Status.OnNode() && task.Status != model.Releasing:
-			s.whole = false // part of the job would stay
+		case task.Status.HasNode() && task.Status != model.Releasing:
+			s.wholeUnit = false // part of the job would stay
 			alive++
 		}
 	}
@@ -148,16 +148,16 @@ func (r *run) sourceOf(job *model.Job) *source {
 		return nil
 	}
 	s.gang = alive > 1
-	s.spare()
+	s.surplusMembers()
 	slices.SortFunc(s.tasks, func(a, b *model.Task) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
 	})
 	return s
 }
 
-// spare counts how many members the job has beyond its minimum and those of its roles. Only members that are on their nodes
+// surplusMembers counts how many members the job has beyond its minimum and those of its roles. Only members that are on their nodes
 // for certain, or have done their work, are counted on.
-func (s *source) spare() {
+func (s *victimJob) surplusMembers() {
 	stands := func(task *model.Task) bool {
 		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded
 	}
@@ -165,61 +165,61 @@ func (s *source) spare() {
 	if s.surplus == 0 {
 		return
 	}
-	s.single, s.roles = map[*model.Task]bool{}, map[string]int{}
+	s.singles, s.roles = map[*model.Task]bool{}, map[string]int{}
 	for _, role := range s.job.Roles {
 		has := s.job.Count(func(task *model.Task) bool { return task.Role == role.Name && stands(task) })
 		s.roles[role.Name] = max(0, has-int(role.MinMember))
 	}
 	for _, task := range s.tasks {
 		if left, limited := s.roles[task.Role]; !limited || left > 0 {
-			s.single[task] = true
+			s.singles[task] = true
 		}
 	}
 }
 
-// narrow leaves those whom the engine and the victim pickers leave.
-func (r *run) narrow(p *pool, preemptor *model.Job) {
-	var units []framework.Unit
+// filterVictims leaves those whom the engine and the victim pickers leave.
+func (r *run) filterVictims(p *candidateVictims, preemptor *model.Job) {
+	var units []framework.EvictionUnit
 	for _, s := range p.sources {
 		for _, task := range s.tasks {
-			if s.single[task] {
-				units = append(units, framework.Unit{Job: s.job, Tasks: []*model.Task{task}})
+			if s.singles[task] {
+				units = append(units, framework.EvictionUnit{Job: s.job, Tasks: []*model.Task{task}})
 			}
 		}
-		if s.whole {
-			units = append(units, framework.Unit{Job: s.job, Tasks: s.tasks, Whole: true})
+		if s.wholeUnit {
+			units = append(units, framework.EvictionUnit{Job: s.job, Tasks: s.tasks, WholeGang: true})
 		}
 	}
 	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
-	for _, picked := range r.session.Victims(framework.Preempt, preemptor, units) {
-		if picked.Whole {
+	for _, picked := range r.session.Victims(framework.ForPreemption, preemptor, units) {
+		if picked.WholeGang {
 			whole[picked.Tasks[0]] = true
 		} else {
 			single[picked.Tasks[0]] = true
 		}
 	}
-	p.sources = slices.DeleteFunc(p.sources, func(s *source) bool {
-		s.whole = s.whole && whole[s.tasks[0]]
+	p.sources = slices.DeleteFunc(p.sources, func(s *victimJob) bool {
+		s.wholeUnit = s.wholeUnit && whole[s.tasks[0]]
 		for _, task := range s.tasks {
-			if s.single[task] && !single[task] {
-				delete(s.single, task)
+			if s.singles[task] && !single[task] {
+				delete(s.singles, task)
 			}
 		}
-		if !s.whole {
-			s.tasks = slices.DeleteFunc(s.tasks, func(task *model.Task) bool { return !s.single[task] })
+		if !s.wholeUnit {
+			s.tasks = slices.DeleteFunc(s.tasks, func(task *model.Task) bool { return !s.singles[task] })
 		}
 		return len(s.tasks) == 0
 	})
 }
 
-func newUnit(s *source, tasks []*model.Task, whole bool) unit {
-	u := unit{of: s, tasks: tasks, whole: whole}
+func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
+	u := victimUnit{of: s, tasks: tasks, whole: whole}
 	for i, task := range tasks {
 		priority := task.Priority
 		if s.job != nil {
 			priority = max(priority, s.job.Priority)
 		}
-		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, since: started(task)}
+		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, latestStart: started(task)}
 		if whole {
 			c.highest = s.priority
 		}
@@ -230,19 +230,19 @@ func newUnit(s *source, tasks []*model.Task, whole bool) unit {
 		}
 	}
 	if whole && s.gang {
-		u.cost.broken = 1
+		u.cost.brokenGangs = 1
 	}
 	return u
 }
 
 // compareUnits orders units by how little they matter, in total.
-func compareUnits(a, b *unit) int {
+func compareUnits(a, b *victimUnit) int {
 	return cmp.Or(
 		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(a.tasks), len(b.tasks)))
 }
 
-// settle takes those who were evicted out of all pools.
-func (r *run) settle(units []unit) {
+// removeEvicted takes those who were evicted out of all pools.
+func (r *run) removeEvicted(units []victimUnit) {
 	r.least = nil
 	for _, p := range r.pools {
 		for _, u := range units {
@@ -261,9 +261,9 @@ func (r *run) settle(units []unit) {
 			s.surplus -= len(u.tasks)
 			before := len(s.tasks)
 			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(task *model.Task) bool { return slices.Contains(u.tasks, task) })
-			s.whole = s.whole && len(s.tasks) > 0
-			if s.whole {
-				s.entire = newUnit(s, s.tasks, true)
+			s.wholeUnit = s.wholeUnit && len(s.tasks) > 0
+			if s.wholeUnit {
+				s.wholeOnly = newUnit(s, s.tasks, true)
 			}
 			p.pods -= before - len(s.tasks)
 		}

@@ -23,18 +23,18 @@ const (
 	reviewsPerCycle = 128
 )
 
-// hearing is what reviewers have said in this cycle about plans for one job.
+// extenderRound is what reviewers have said in this cycle about plans for one job.
 //
 // Invariant: each plan but the one they agree to adds a node to without, or one to altered, which is there only once; or it is
 // the last.
-type hearing struct {
+type extenderRound struct {
 	// rounds is about how many plans they were asked.
 	rounds int
 	// objections are what they have against the last plan; refusal says that there shall be none, whichever.
-	objections []framework.Objection
+	objections []framework.VictimRejection
 	refusal    *model.Refusal
-	// tired tells that there was a plan which nobody could be asked about any more, late that others had been asked about before.
-	tired, late bool
+	// roundsExhausted tells that there was a plan which nobody could be asked about any more, late that others had been asked about before.
+	roundsExhausted, budgetExhausted bool
 	// without are the nodes from which nobody is evicted, by whose word; grown tells that there are more of them than the search
 	// knows of. altered are the nodes where others leave than the search has chosen.
 	without map[string]string
@@ -42,30 +42,30 @@ type hearing struct {
 	altered map[string]bool
 }
 
-// narrows tells, once, whether there are nodes to leave alone from now on.
-func (h *hearing) narrows() bool {
+// excludesMoreNodes tells, once, whether there are nodes to leave alone from now on.
+func (h *extenderRound) excludesMoreNodes() bool {
 	grown := h.grown
 	h.grown = false
 	return grown
 }
 
 // why says what reviewers have against plans for the job; objected is false when that is nothing.
-func (h *hearing) why() (why string, objected bool) {
+func (h *extenderRound) why() (why string, objected bool) {
 	switch {
 	case h.refusal != nil:
 		return h.refusal.String(), true
-	case h.late:
+	case h.budgetExhausted:
 		return fmt.Sprintf("%d plans were asked about, goes on in the next cycle", reviewsPerCycle), true
-	case h.tired:
+	case h.roundsExhausted:
 		return fmt.Sprintf("none of %d plans was agreed to", reviewsPerJob), true
 	case len(h.without) == 0:
 		return "", false
 	}
-	return "no plan without evictions on " + h.objectors(), true
+	return "no plan without evictions on " + h.rejections(), true
 }
 
-// objectors names the nodes to leave alone, up to a few, and who says so, for each of them.
-func (h *hearing) objectors() string {
+// rejections names the nodes to leave alone, up to a few, and who says so, for each of them.
+func (h *extenderRound) rejections() string {
 	const few = 3
 	byWhom := map[string][]string{}
 	for _, node := range slices.Sorted(maps.Keys(h.without)) {
@@ -82,41 +82,41 @@ func (h *hearing) objectors() string {
 	return strings.Join(parts, ", and on ")
 }
 
-// narrowed returns a search for the same job that leaves alone everybody on the nodes of the hearing.
-func (s *search) narrowed() *search {
-	again := s.newSearch(s.job, s.pool.without(s.hearing.without))
-	again.hearing, again.boards = s.hearing, map[boardKey]*board{}
+// excludingNodes returns a search for the same job that leaves alone everybody on the nodes of the hearing.
+func (s *search) excludingNodes() *search {
+	again := s.newSearch(s.job, s.pool.excludingNodes(s.hearing.without))
+	again.hearing, again.boards = s.hearing, map[heapKey]*nodeCostHeap{}
 	return again
 }
 
-// carry decides a plan, or what reviewers make of it; false when that comes to nothing.
-func (s *search) carry(p *plan) bool {
-	var before []framework.Objection
+// applyOrRevise decides a plan, or what reviewers make of it; false when that comes to nothing.
+func (s *search) applyOrRevise(p *plan) bool {
+	var before []framework.VictimRejection
 	for {
 		s.hearing.objections = nil
 		if s.decide(p) {
 			return true
 		}
 		objections := s.hearing.objections
-		if s.hearing.refusal != nil || s.hearing.tired {
+		if s.hearing.refusal != nil || s.hearing.roundsExhausted {
 			return false
 		}
 		if len(objections) == 0 { // what they have made of the plan before is none
-			s.leaveAlone(before)
+			s.excludeNodes(before)
 			return false
 		}
-		if p = s.altered(p, objections); p == nil {
-			s.leaveAlone(objections)
+		if p = s.revise(p, objections); p == nil {
+			s.excludeNodes(objections)
 			return false
 		}
 		before = objections
 	}
 }
 
-// leaveAlone takes down that nobody shall be evicted from the nodes. Where some are out of the question as they are, the
+// excludeNodes takes down that nobody shall be evicted from the nodes. Where some are out of the question as they are, the
 // objections to others, where only somebody else should leave, are for another plan.
-func (s *search) leaveAlone(objections []framework.Objection) {
-	never := func(o framework.Objection) bool { return len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] }
+func (s *search) excludeNodes(objections []framework.VictimRejection) {
+	never := func(o framework.VictimRejection) bool { return len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] }
 	some := slices.ContainsFunc(objections, never)
 	for _, o := range objections {
 		if some && !never(o) {
@@ -129,8 +129,8 @@ func (s *search) leaveAlone(objections []framework.Objection) {
 	}
 }
 
-// altered returns the plan as the objections would have it, nil when that is none. On each node that may be once.
-func (s *search) altered(p *plan, objections []framework.Objection) *plan {
+// revise returns the plan as the objections would have it, nil when that is none. On each node that may be once.
+func (s *search) revise(p *plan, objections []framework.VictimRejection) *plan {
 	leave := map[*model.Task]bool{}
 	for _, u := range p.units {
 		for _, task := range u.tasks {
@@ -166,12 +166,12 @@ func (s *search) planOf(leave map[*model.Task]bool) *plan {
 	for _, from := range s.pool.sources {
 		some := slices.DeleteFunc(slices.Clone(from.tasks), func(task *model.Task) bool { return !leave[task] })
 		left -= len(some)
-		var units []unit
-		if from.whole && len(some) > 0 && len(some) == len(from.tasks) {
-			units = []unit{from.entire}
+		var units []victimUnit
+		if from.wholeUnit && len(some) > 0 && len(some) == len(from.tasks) {
+			units = []victimUnit{from.wholeOnly}
 		} else {
 			for i, task := range some {
-				if !from.single[task] {
+				if !from.singles[task] {
 					return nil
 				}
 				units = append(units, newUnit(from, some[i:i+1], false))
@@ -193,21 +193,21 @@ func (s *search) planOf(leave map[*model.Task]bool) *plan {
 // review asks the reviewers about a plan as the session stands: the victims gone, the members promised their places. Nil means
 // that they agree, or that there is nothing to ask.
 func (s *search) review(p *plan) *model.Refusal {
-	if !s.session.Reviewed() {
+	if !s.session.HasPreemptionExtender() {
 		return nil
 	}
-	proposals := s.proposals(p)
+	proposals := s.nodeVictims(p)
 	if len(proposals) == 0 {
 		return nil
 	}
 	h := s.hearing
 	if h.rounds >= reviewsPerJob || s.reviews <= 0 {
-		h.tired, h.late = true, h.rounds < reviewsPerJob
+		h.roundsExhausted, h.budgetExhausted = true, h.rounds < reviewsPerJob
 		return undone()
 	}
 	h.rounds++
 	s.reviews--
-	if h.objections, h.refusal = s.session.Review(s.job, proposals); h.refusal != nil {
+	if h.objections, h.refusal = s.session.ProcessPreemption(s.job, proposals); h.refusal != nil {
 		return h.refusal
 	}
 	if len(h.objections) > 0 {
@@ -216,15 +216,15 @@ func (s *search) review(p *plan) *model.Refusal {
 	return nil
 }
 
-// proposals returns what the plan does on each node where both somebody leaves and a member of the job gets room.
-func (s *search) proposals(p *plan) []framework.Proposal {
-	byNode := map[string]*framework.Proposal{}
+// nodeVictims returns what the plan does on each node where both somebody leaves and a member of the job gets room.
+func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
+	byNode := map[string]*framework.NodeVictims{}
 	for _, task := range s.trial.Members() {
-		if !promised(task) {
+		if !isPipelined(task) {
 			continue
 		}
 		if byNode[task.Node] == nil {
-			byNode[task.Node] = &framework.Proposal{Node: s.session.Snapshot.Node(task.Node)}
+			byNode[task.Node] = &framework.NodeVictims{Node: s.session.Snapshot.Node(task.Node)}
 		}
 		byNode[task.Node].Members = append(byNode[task.Node].Members, task)
 	}
@@ -235,7 +235,7 @@ func (s *search) proposals(p *plan) []framework.Proposal {
 			}
 		}
 	}
-	var proposals []framework.Proposal
+	var proposals []framework.NodeVictims
 	for _, name := range slices.Sorted(maps.Keys(byNode)) {
 		proposal := byNode[name]
 		if len(proposal.Victims) == 0 {
@@ -245,8 +245,8 @@ func (s *search) proposals(p *plan) []framework.Proposal {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), started(a).Compare(started(b)), cmp.Compare(a.UID, b.UID))
 		})
 		alone := newPlan(s.guard)
-		alone.cover(&unit{tasks: proposal.Victims}, 1)
-		proposal.Violations = s.guard.excess(alone.covered)
+		alone.markCovered(&victimUnit{tasks: proposal.Victims}, 1)
+		proposal.Violations = s.guard.violationsWith(alone.covered)
 		proposals = append(proposals, *proposal)
 	}
 	return proposals

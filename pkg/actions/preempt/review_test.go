@@ -28,19 +28,19 @@ type judge struct {
 
 func (*judge) Name() string { return "judge" }
 
-func (j *judge) ReviewVictims(preemptor *model.Job, proposals []framework.Proposal) (objections []framework.Objection, _ *model.Refusal) {
+func (j *judge) ProcessPreemption(preemptor *model.Job, proposals []framework.NodeVictims) (objections []framework.VictimRejection, _ *model.Refusal) {
 	j.asked = append(j.asked, preemptor.Key.Name)
 	for _, p := range proposals {
 		there := func(task *model.Task) bool { return task.Node == p.Node.Name }
 		if len(p.Victims) == 0 || len(p.Members) == 0 || slices.ContainsFunc(p.Victims, func(task *model.Task) bool {
 			return !there(task) || task.Status != model.Releasing
 		}) || slices.ContainsFunc(p.Members, func(task *model.Task) bool {
-			return !there(task) || task.Status != model.Promised || task.Job != preemptor.Key
+			return !there(task) || task.Status != model.Pipelined || task.Job != preemptor.Key
 		}) {
 			j.wrong = fmt.Sprintf("%+v", p)
 		}
 		if rule, ok := j.rules[p.Node.Name]; ok && !sameTasks(rule, p.Victims) {
-			objections = append(objections, framework.Objection{Node: p.Node, By: "the judge", Victims: rule})
+			objections = append(objections, framework.VictimRejection{Node: p.Node, By: "the judge", Victims: rule})
 		}
 	}
 	return objections, nil
@@ -73,11 +73,11 @@ type reviewed struct {
 
 func playReviewed(p *problem, action framework.Action, j *judge) reviewed {
 	profile := profileOf(action)
-	profile.Tiers = append(profile.Tiers, framework.Tier{{New: func() framework.Plugin { return j }}})
+	profile.Tiers = append(profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return j }}})
 	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
 	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
-		for _, promise := range d.Promises {
+		for _, promise := range d.Nominations {
 			o.promises++
 			o.nodes[promise.Node] = true
 		}
@@ -102,7 +102,7 @@ func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
 		if complete && len(j.asked) > 0 && p.plannable(j) {
 			t.Fatalf("nothing found: %s", o.why)
 		}
-		if len(j.asked) > 0 && o.promises == 0 && !o.why.Expires {
+		if len(j.asked) > 0 && o.promises == 0 && !o.why.Transient {
 			t.Fatalf("the judge is not asked again: %s", o.why)
 		}
 		return
@@ -210,7 +210,7 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return j }}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return j }}}},
 	}
 	count := func() map[string]int {
 		counts := map[string]int{}
@@ -229,8 +229,8 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		"z0": "preemption: none of 32 plans was agreed to", "z5": "preemption: 128 plans were asked about, goes on in the next cycle",
 	} {
 		refusal := refusals[model.JobKey{Namespace: "default", Name: name}]
-		if refusal.Note != want || !refusal.Expires {
-			t.Errorf("%s: %s, expires %t; want %s", name, refusal.Note, refusal.Expires, want)
+		if refusal.Note != want || !refusal.Transient {
+			t.Errorf("%s: %s, expires %t; want %s", name, refusal.Note, refusal.Transient, want)
 		}
 	}
 	if !woken.After(snapshot.Now) {
@@ -253,12 +253,12 @@ type waverer struct{ asked []string }
 
 func (*waverer) Name() string { return "waverer" }
 
-func (w *waverer) ReviewVictims(_ *model.Job, proposals []framework.Proposal) (objections []framework.Objection, _ *model.Refusal) {
+func (w *waverer) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) (objections []framework.VictimRejection, _ *model.Refusal) {
 	for _, p := range proposals {
 		w.asked = append(w.asked, fmt.Sprint(p.Node.Name, p.Victims))
 		if p.Node.Name == "n00000" {
 			i := slices.IndexFunc(p.Node.Tasks, func(task *model.Task) bool { return !slices.Contains(p.Victims, task) })
-			objections = append(objections, framework.Objection{Node: p.Node, By: "the waverer", Victims: p.Node.Tasks[i : i+1]})
+			objections = append(objections, framework.VictimRejection{Node: p.Node, By: "the waverer", Victims: p.Node.Tasks[i : i+1]})
 		}
 	}
 	return objections, nil
@@ -273,7 +273,7 @@ func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 	var evicted []string
 	framework.Run(snapshot, &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return w }}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return w }}}},
 	}, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		for _, eviction := range d.Evictions {
 			evicted = append(evicted, eviction.Node)
@@ -289,13 +289,13 @@ type moody map[string]bool
 
 func (moody) Name() string { return "moody" }
 
-func (m moody) Fleeting(*model.Task) bool { return len(m) > 0 }
+func (m moody) IsTransient(*model.Task) bool { return len(m) > 0 }
 
-func (m moody) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global {
+func (m moody) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if m[node.Name] {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "moody"}
 		}
@@ -312,7 +312,7 @@ func TestASearchThatGoesOnHeedsFilters(t *testing.T) {
 	snapshot.Jobs = append(snapshot.Jobs, job)
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}, {New: func() framework.Plugin { return m }}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return m }}}},
 	}
 	var evicted []string
 	for range 50 {
@@ -341,15 +341,15 @@ func TestWhomOthersOutsideKeepWaitingIsAskedAgain(t *testing.T) {
 			device(job, fmt.Sprint("z", i))
 		}
 		snapshot.Jobs = append(snapshot.Jobs, job)
-		tier := framework.Tier{{New: priority.New}, {New: gang.New}}
+		tier := framework.Tier{{Factory: priority.New}, {Factory: gang.New}}
 		if len(moods) > 0 {
-			tier = append(tier, framework.Member{New: func() framework.Plugin { return moods }})
+			tier = append(tier, framework.TierPlugin{Factory: func() framework.Plugin { return moods }})
 		}
 		why := framework.Run(snapshot, &framework.Profile{
 			Actions: []framework.Action{refusing{}, preempt.New(preempt.DefaultOptions())}, Tiers: []framework.Tier{tier},
 		}, framework.Options{})[job.Key]
-		if why.Expires != (len(moods) > 0) {
-			t.Errorf("with %d nodes barred from outside it expires: %t: %s", len(moods), why.Expires, why)
+		if why.Transient != (len(moods) > 0) {
+			t.Errorf("with %d nodes barred from outside it expires: %t: %s", len(moods), why.Transient, why)
 		}
 	}
 }

@@ -3,37 +3,37 @@ package preempt
 import (
 	"slices"
 
+	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/start"
 )
 
 // search looks for the victims of one job.
 type search struct {
 	*run
 	job   *model.Job
-	pool  *pool
-	trial *start.Trial
+	pool  *candidateVictims
+	trial *placement.Placer
 	// hearing is what reviewers have said about plans for the job.
-	hearing *hearing
+	hearing *extenderRound
 	// boards are the run's, or this search's own when its pool is.
-	boards map[boardKey]*board
+	boards map[heapKey]*nodeCostHeap
 	// plain tells that shape and room alone decide where members may go; uniform that they also are all of one shape.
 	plain, uniform bool
 	// seats are where the members went in the plan that was found.
-	seats []seat
+	seats []memberPlacement
 	// cut tells that the budget has ended the search, draft is then where it goes on. from is where this one goes on; its
 	// stage is pricing when it begins. stepped tells that it has taken a step.
 	cut     bool
-	draft   *draft
-	from    draft
+	draft   *savedSearch
+	from    savedSearch
 	stepped bool
 	// touchedBy are the sources that plans took from.
-	touchedBy []*source
+	touchedBy []*victimJob
 }
 
-// seat is a place for one member.
-type seat struct {
+// memberPlacement is a place for one member.
+type memberPlacement struct {
 	task *model.Task
 	node *model.Node
 }
@@ -41,33 +41,33 @@ type seat struct {
 // undone is the refusal that takes a question's changes back.
 func undone() *model.Refusal { return &model.Refusal{} }
 
-func (r *run) newSearch(job *model.Job, pool *pool) *search {
+func (r *run) newSearch(job *model.Job, pool *candidateVictims) *search {
 	s := &search{
-		run: r, job: job, pool: pool, trial: start.New(r.session, job, r.largest, &r.exact), hearing: &hearing{}, boards: r.boards,
+		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.exhaustiveBudget), hearing: &extenderRound{}, boards: r.boards,
 	}
 	members := s.trial.Members()
-	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.Plain(task) })
+	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 	s.uniform = s.plain && !slices.ContainsFunc(members, func(task *model.Task) bool {
-		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Refused != nil
+		return task.Shape != members[0].Shape || task.Role != members[0].Role || task.Invalid != nil
 	})
 	return s
 }
 
 // find returns the plan, nil when there is none.
 func (s *search) find() *plan {
-	if s.pool.pods <= s.tiny && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
-		return s.findAmongAll()
+	if s.pool.pods <= s.exhaustiveLimit && len(s.session.Snapshot.Nodes) <= exhaustiveNodes {
+		return s.searchExhaustive()
 	}
 	var found *plan
-	if s.from.stage <= seating {
-		found = s.findGreedily()
+	if s.from.stage <= placing {
+		found = s.searchGreedy()
 	}
-	if s.from.stage <= halving && found == nil && !s.cut && !s.uniform {
-		found = s.findBroadly()
+	if s.from.stage <= bisecting && found == nil && !s.cut && !s.uniform {
+		found = s.searchClusterWide()
 	}
-	if s.from.stage == trimming {
-		if found = s.resumed(s.from.units); found == nil {
-			s.from = draft{}
+	if s.from.stage == reprieving {
+		if found = s.restorePlan(s.from.units); found == nil {
+			s.from = savedSearch{}
 			return s.find()
 		}
 		s.seats = s.from.seats
@@ -75,7 +75,7 @@ func (s *search) find() *plan {
 	if found == nil || s.cut {
 		return nil
 	}
-	if found = s.trim(found); s.cut {
+	if found = s.reprieve(found); s.cut {
 		return nil
 	}
 	return found
@@ -85,14 +85,14 @@ func (s *search) find() *plan {
 func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil }
 
 // whyNot returns why the job cannot start when all of the units leave, nil when it can.
-func (s *search) whyNot(units []unit) (why *model.Refusal) {
+func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 	for i := range units {
 		s.spend(len(units[i].tasks))
 	}
 	s.spend(s.looks())
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
-			why = s.trial.Start(model.FutureRoom)
+			why = s.trial.Place(model.FutureIdle)
 		}
 		return undone() // it was only a question
 	})
@@ -124,11 +124,11 @@ func (s *search) decide(p *plan) bool {
 		return false
 	}
 	s.account(p)
-	if s.paid[s.job.Key] = len(p.units) > 0 || holds(s.job); len(p.units) > 0 {
+	if s.evicted[s.job.Key] = len(p.units) > 0 || holdsNomination(s.job); len(p.units) > 0 {
 		s.plans++
 	}
-	s.change()
-	waits := start.Waits(s.session.Snapshot, s.job)
+	s.toggleNomination()
+	waits := placement.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left room over since it was refused
 		waits.Detail = "starts on room that is being released, once it is free; " + s.session.Refusal(s.job).String()
 	}
@@ -147,46 +147,46 @@ func (s *search) apply(statement *framework.Statement, p *plan) *model.Refusal {
 // account takes the victims of a plan that was applied off what later plans of the run may take.
 func (s *search) account(p *plan) {
 	for i := range p.covered {
-		s.guard.taken[i] += p.covered[i]
+		s.guard.used[i] += p.covered[i]
 	}
-	s.settle(p.units)
+	s.removeEvicted(p.units)
 }
 
 // start promises the members room, their seats if the free choice does not do.
 func (s *search) start(statement *framework.Statement) *model.Refusal {
-	if s.trial.Start(model.FutureRoom) == nil {
+	if s.trial.Place(model.FutureIdle) == nil {
 		return nil
 	}
 	for _, seat := range s.seats {
-		if !s.session.Plain(seat.task) && !s.session.Fits(seat.task, seat.node, model.FutureRoom) {
+		if !s.session.FitsByResourcesOnly(seat.task) && !s.session.FeasibleOn(seat.task, seat.node, model.FutureIdle) {
 			return undone() // a filter has changed its mind since the seat was taken, in an earlier cycle
 		}
-		if refusal := statement.Promise(seat.task, seat.node); refusal != nil {
+		if refusal := statement.Pipeline(seat.task, seat.node); refusal != nil {
 			return refusal
 		}
 	}
-	return s.session.GateJob(s.job, framework.WithPromised)
+	return s.session.JobReady(s.job, framework.Pipelined)
 }
 
 // agreed asks the victim pickers about the job itself: what they said before was about the first of its priority.
 func (s *search) agreed(p *plan) bool {
-	units := make([]framework.Unit, len(p.units))
+	units := make([]framework.EvictionUnit, len(p.units))
 	for i, u := range p.units {
-		units[i] = framework.Unit{Job: u.of.job, Tasks: u.tasks, Whole: u.whole}
+		units[i] = framework.EvictionUnit{Job: u.of.job, Tasks: u.tasks, WholeGang: u.whole}
 	}
-	return len(s.session.Victims(framework.Preempt, s.job, units)) == len(units)
+	return len(s.session.Victims(framework.ForPreemption, s.job, units)) == len(units)
 }
 
-// claim adds a unit to the plan.
-func (s *search) claim(p *plan, u unit) {
-	if p.loss[u.of] == (loss{}) {
+// addUnit adds a unit to the plan.
+func (s *search) addUnit(p *plan, u victimUnit) {
+	if p.lossPerJob[u.of] == (jobLoss{}) {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
 	p.add(u)
 }
 
-// touch lets boards look again at the nodes of everybody that a search took something from.
-func (r *run) touch(s *search) {
+// markDirty lets boards look again at the nodes of everybody that a search took something from.
+func (r *run) markDirty(s *search) {
 	for _, of := range s.touchedBy {
 		if of.job == nil {
 			continue

@@ -21,11 +21,11 @@ type barred struct{}
 
 func (barred) Name() string { return "barred" }
 
-func (barred) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Static {
+func (barred) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.NodeOnly {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if _, no := task.Pod.Annotations[node.Name]; no {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "barred"}
 		}
@@ -55,7 +55,7 @@ func draw(t *rapid.T, like taste) *problem {
 		room := model.Resources{int64(n(1, 6, "cpu")), int64(n(2, 6, "memory")), 0, 0}
 		p.snapshot.Nodes = append(p.snapshot.Nodes, &model.Node{
 			Name: fmt.Sprint("n", i), Allocatable: room, Idle: room.Clone(),
-			Releasing: make(model.Resources, 4), Promised: make(model.Resources, 4), Kept: make(model.Resources, 4),
+			Releasing: make(model.Resources, 4), Pipelined: make(model.Resources, 4), Reserved: make(model.Resources, 4),
 		})
 	}
 	members := n(1, like.members, "members")
@@ -93,7 +93,7 @@ func (p *problem) addJob(n func(int, int, string) int, size int, minimal bool) {
 		for j := range p.snapshot.Nodes {
 			node := p.snapshot.Nodes[(from+j)%len(p.snapshot.Nodes)]
 			if task.Request.At(0) <= node.Idle.At(0) && task.Request.At(1) <= node.Idle.At(1) {
-				task.Position = model.Position{Status: model.Running, Node: node.Name}
+				task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 				node.Place(task)
 				job.Tasks = append(job.Tasks, task)
 				break
@@ -245,7 +245,7 @@ func (p *problem) fit(idle []model.Resources, i, placed int) bool {
 	}
 	task := p.gang.Tasks[i]
 	for n, node := range p.snapshot.Nodes {
-		if _, no := task.Pod.Annotations[node.Name]; no || !holds(idle[n], task.Request) {
+		if _, no := task.Pod.Annotations[node.Name]; no || !holdsNomination(idle[n], task.Request) {
 			continue
 		}
 		idle[n].Sub(task.Request)
@@ -258,7 +258,7 @@ func (p *problem) fit(idle []model.Resources, i, placed int) bool {
 	return p.fit(idle, i+1, placed)
 }
 
-func holds(idle, request model.Resources) bool {
+func holdsNomination(idle, request model.Resources) bool {
 	return (request.At(0) == 0 || request.At(0) <= idle.At(0)) && (request.At(1) == 0 || request.At(1) <= idle.At(1))
 }
 

@@ -7,39 +7,39 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// trim gives back every unit of a plan, the most important first, without which the job can start just as well, be it in other
+// reprieve gives back every unit of a plan, the most important first, without which the job can start just as well, be it in other
 // places.
 //
 // Invariant I10: without any one unit of what it returns, the job cannot start.
-func (s *search) trim(p *plan) *plan {
+func (s *search) reprieve(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
-	if s.uniform && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u unit) bool { return len(u.tasks) > 1 }) {
+	if s.uniform && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
 		return p // what one node offers is minimal, and frees room nowhere else
 	}
 	units := slices.Clone(p.units)
 	kept := newPlan(s.guard)
-	if s.from.stage == trimming {
+	if s.from.stage == reprieving {
 		for _, u := range units[:s.from.kept] {
 			kept.add(u)
 		}
 		units = units[s.from.kept:]
 	} else {
-		slices.SortFunc(units, func(a, b unit) int { return byImportance(&a, &b) })
+		slices.SortFunc(units, func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
 	}
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		room := s.measure()
+		room := s.measureCapacity()
 		for i, u := range units {
-			if s.spent() {
-				s.stop(draft{stage: trimming, seats: s.seats, units: slices.Concat(kept.units, units[i:]), kept: len(kept.units)})
+			if s.budgetExhausted() {
+				s.suspend(savedSearch{stage: reprieving, seats: s.seats, units: slices.Concat(kept.units, units[i:]), kept: len(kept.units)})
 				break
 			}
-			spare(statement, &u)
-			if s.still(room, &u) {
+			unevict(statement, &u)
+			if s.stillFeasible(room, &u) {
 				continue
 			}
 			s.evict(statement, &u)
@@ -51,8 +51,8 @@ func (s *search) trim(p *plan) *plan {
 	return kept
 }
 
-// still tells whether the job can start as the session stands, after the unit was given back.
-func (s *search) still(room *room, u *unit) bool {
+// stillFeasible tells whether the job can start as the session stands, after the unit was given back.
+func (s *search) stillFeasible(room *capacityByShape, u *victimUnit) bool {
 	if room != nil {
 		room.follow(s, u)
 		if room.short() {
@@ -65,19 +65,19 @@ func (s *search) still(room *room, u *unit) bool {
 	s.spend(s.looks())
 	starts := false
 	s.session.Try(func(*framework.Statement) *model.Refusal {
-		starts = s.trial.Start(model.FutureRoom) == nil
+		starts = s.trial.Place(model.FutureIdle) == nil
 		return undone() // it was only a question
 	})
 	return starts
 }
 
-// room is how many tasks of each shape the cluster has room for, each shape taken alone: with less of it than members need,
+// capacityByShape is how many tasks of each shape the cluster has room for, each shape taken alone: with less of it than members need,
 // the job cannot start.
-type room struct {
-	shapes []shapeRoom
+type capacityByShape struct {
+	shapes []shapeCapacity
 }
 
-type shapeRoom struct {
+type shapeCapacity struct {
 	request model.Resources
 	needs   int64
 	total   int64
@@ -85,15 +85,15 @@ type shapeRoom struct {
 	fits []int64
 }
 
-// measure returns the room for the members that have seats. It is nil where more than room decides, or where others could do in
+// measureCapacity returns the room for the members that have seats. It is nil where more than room decides, or where others could do in
 // place of those.
-func (s *search) measure() *room {
+func (s *search) measureCapacity() *capacityByShape {
 	members := s.trial.Members()
 	if !s.plain || !s.uniform && len(s.seats) < len(members) {
 		return nil
 	}
-	s.session.See(s.job)
-	r := &room{}
+	s.session.ApplyReservations(s.job)
+	r := &capacityByShape{}
 	known := map[model.Shape]int{}
 	for _, seat := range s.seats {
 		at, ok := known[seat.task.Shape]
@@ -107,26 +107,26 @@ func (s *search) measure() *room {
 	return r
 }
 
-func (s *search) measureShape(task *model.Task) shapeRoom {
-	shape := shapeRoom{request: task.Request, fits: slices.Repeat([]int64{-1}, len(s.session.Snapshot.Nodes))}
-	for _, node := range s.session.Candidates(task) {
+func (s *search) measureShape(task *model.Task) shapeCapacity {
+	shape := shapeCapacity{request: task.Request, fits: slices.Repeat([]int64{-1}, len(s.session.Snapshot.Nodes))}
+	for _, node := range s.session.EligibleNodes(task) {
 		shape.fits[node.Index] = 0
-		shape.follow(node)
+		shape.update(node)
 	}
 	return shape
 }
 
-func (r *shapeRoom) follow(node *model.Node) {
+func (r *shapeCapacity) update(node *model.Node) {
 	if r.fits[node.Index] < 0 {
 		return
 	}
-	fits := min(node.Fits(r.request, model.FutureRoom), 1<<31)
+	fits := min(node.CopiesThatFit(r.request, model.FutureIdle), 1<<31)
 	r.total += fits - r.fits[node.Index]
 	r.fits[node.Index] = fits
 }
 
 // follow looks again at the nodes of a unit.
-func (r *room) follow(s *search, u *unit) {
+func (r *capacityByShape) follow(s *search, u *victimUnit) {
 	if r == nil {
 		return
 	}
@@ -136,12 +136,12 @@ func (r *room) follow(s *search, u *unit) {
 			continue
 		}
 		for i := range r.shapes {
-			r.shapes[i].follow(node)
+			r.shapes[i].update(node)
 		}
 	}
 }
 
 // short tells whether there is too little room for any shape.
-func (r *room) short() bool {
-	return slices.ContainsFunc(r.shapes, func(shape shapeRoom) bool { return shape.total < shape.needs })
+func (r *capacityByShape) short() bool {
+	return slices.ContainsFunc(r.shapes, func(shape shapeCapacity) bool { return shape.total < shape.needs })
 }

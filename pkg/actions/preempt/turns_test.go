@@ -28,7 +28,7 @@ func TestWhoHadNoTurnIsWokenFor(t *testing.T) {
 		var at time.Time
 		framework.Run(snapshot, &framework.Profile{
 			Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: budget})},
-			Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+			Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 		}, framework.Options{Wake: func(when time.Time) { at = when }})
 		if at.After(snapshot.Now) != woken {
 			t.Errorf("with a budget of %d it wakes at %v", budget, at)
@@ -49,7 +49,7 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 	}
 	profile := &framework.Profile{
 		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 100})},
-		Tiers:   []framework.Tier{{{New: priority.New}, {New: gang.New}}},
+		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	waits := 0
 	for range 20 {

@@ -24,15 +24,15 @@ func New() framework.Plugin { return plugin{} }
 
 type plugin struct{}
 
-var _ framework.VictimPicker = plugin{}
+var _ framework.VictimFilter = plugin{}
 
 // Name returns "conformance".
 func (plugin) Name() string { return Name }
 
-// PickVictims leaves units without pods of the system: those in kube-system, and those of the two classes that Kubernetes
+// FilterVictims leaves units without pods of the system: those in kube-system, and those of the two classes that Kubernetes
 // reserves for what a cluster or a node cannot do without.
-func (plugin) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
-	return slices.DeleteFunc(units, func(unit framework.Unit) bool { return slices.ContainsFunc(unit.Tasks, ofSystem) }), true
+func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return slices.ContainsFunc(unit.Tasks, ofSystem) }), true
 }
 
 func ofSystem(task *model.Task) bool {

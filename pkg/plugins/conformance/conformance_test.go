@@ -27,7 +27,7 @@ func TestPodsOfTheSystemStay(t *testing.T) {
 		{[]*model.Task{pod("default", "system-node-critical"), plain}, true},
 		{[]*model.Task{pod("kube-system-like", "system")}, false},
 	} {
-		picked, decided := plugin{}.PickVictims(framework.Preempt, nil, []framework.Unit{{Tasks: c.tasks}})
+		picked, decided := plugin{}.FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{{Tasks: c.tasks}})
 		if !decided || (len(picked) == 0) != c.stays {
 			t.Errorf("%v of class %q: picked %d, decided %v", c.tasks[0], c.tasks[0].Pod.Spec.PriorityClassName, len(picked), decided)
 		}

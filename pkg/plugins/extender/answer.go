@@ -14,53 +14,53 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// answer is what the extenders have said in this session about pods that are the same to them.
-type answer struct {
-	kind alike
+// extenderResult is what the extenders have said in this session about pods that are the same to them.
+type extenderResult struct {
+	kind requestKey
 	// remotes are those that are asked about such pods.
-	remotes []*remote
+	remotes []*extenderClient
 
 	filtered bool
 	// refused says that no node can do, because an extender did not answer; nil when it did.
 	refused *model.Refusal
-	// left are the nodes that all let pass; out says of every other why not, by its place in the snapshot, and is nil when
+	// passed are the nodes that all let pass; out says of every other why not, by its place in the snapshot, and is nil when
 	// there is none.
-	left []*model.Node
-	out  map[int]*model.Refusal
-	// forNow are those out that may pass when somebody leaves them: no extender has said never, and all that have not agreed will
+	passed   []*model.Node
+	rejected map[int]*model.Refusal
+	// transient are those out that may pass when somebody leaves them: no extender has said never, and all that have not agreed will
 	// be asked again about the plan.
-	forNow map[int]bool
+	transient map[int]bool
 
 	scored bool
 	scores []framework.NodeScore
 }
 
-func (a *answer) check(node *model.Node) *model.Refusal { return a.out[node.Index] }
+func (a *extenderResult) check(node *model.Node) *model.Refusal { return a.rejected[node.Index] }
 
 // reviewed tells whether all extenders from the i-th on that filter have a say in victims, too.
-func (a *answer) reviewed(i int) bool {
-	return !slices.ContainsFunc(a.remotes[i:], func(r *remote) bool {
+func (a *extenderResult) reviewed(i int) bool {
+	return !slices.ContainsFunc(a.remotes[i:], func(r *extenderClient) bool {
 		return r.options.FilterVerb != "" && r.options.PreemptVerb == ""
 	})
 }
 
 // filter asks one extender after another. One that fails and must not keeps the pods waiting, on every node.
-func (a *answer) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
-	a.filtered, a.left = true, slices.Clone(candidates)
+func (a *extenderResult) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
+	a.filtered, a.passed = true, slices.Clone(candidates)
 	for i, r := range a.remotes {
-		if len(a.left) == 0 {
+		if len(a.passed) == 0 {
 			return
 		}
 		if r.options.FilterVerb == "" {
 			continue
 		}
 		reviewed := a.reviewed(i)
-		left, err := r.filter(now, a.kind, pod, a.left, func(node *model.Node, refusal *model.Refusal) {
-			a.rule(node, refusal, reviewed && refusal.Evictable)
+		left, err := r.filter(now, a.kind, pod, a.passed, func(node *model.Node, refusal *model.Refusal) {
+			a.applyManaged(node, refusal, reviewed && refusal.Evictable)
 		})
 		switch {
 		case err == nil:
-			a.left = left
+			a.passed = left
 		case !r.options.Ignorable:
 			a.refused = r.refusal(err.Error(), false)
 			return
@@ -68,19 +68,19 @@ func (a *answer) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node
 	}
 }
 
-func (a *answer) rule(node *model.Node, refusal *model.Refusal, forNow bool) {
-	if a.out == nil {
-		a.out, a.forNow = map[int]*model.Refusal{}, map[int]bool{}
+func (a *extenderResult) applyManaged(node *model.Node, refusal *model.Refusal, forNow bool) {
+	if a.rejected == nil {
+		a.rejected, a.transient = map[int]*model.Refusal{}, map[int]bool{}
 	}
-	a.out[node.Index] = refusal
+	a.rejected[node.Index] = refusal
 	if forNow {
-		a.forNow[node.Index] = true
+		a.transient[node.Index] = true
 	}
 }
 
 // filter returns the nodes that the extender lets pass, by name, and rules the others out.
-func (r *remote) filter(
-	now time.Time, kind alike, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
+func (r *extenderClient) filter(
+	now time.Time, kind requestKey, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
 ) ([]*model.Node, error) {
 	result, err := ask[extenderv1.ExtenderFilterResult](r, now, kind, r.options.FilterVerb, r.question(pod, candidates))
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *remote) filter(
 
 // passed reads the names of the nodes that are left: of an extender that knows the nodes the list of names, if it gives
 // one, else the list of nodes.
-func (r *remote) passed(result *extenderv1.ExtenderFilterResult, candidates []*model.Node) (map[string]bool, error) {
+func (r *extenderClient) passed(result *extenderv1.ExtenderFilterResult, candidates []*model.Node) (map[string]bool, error) {
 	var names []string
 	switch {
 	case r.options.NodeCacheCapable && result.NodeNames != nil:
@@ -132,10 +132,10 @@ func (r *remote) passed(result *extenderv1.ExtenderFilterResult, candidates []*m
 
 // score asks all extenders about the same nodes. Who fails has no say, must it be ignored or not: a preference is no reason
 // to wait.
-func (a *answer) score(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
+func (a *extenderResult) score(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
 	a.scored = true
 	if a.filtered {
-		candidates = a.left
+		candidates = a.passed
 	}
 	if a.refused != nil || len(candidates) == 0 {
 		return
@@ -153,28 +153,28 @@ func (a *answer) score(now time.Time, pod *corev1.Pod, candidates []*model.Node)
 }
 
 const (
-	// scale brings a score of 0 to 10 to 0 to 100.
-	scale = 100 / extenderv1.MaxExtenderPriority
-	// mostScore bounds what an extender answers, far beyond the 10 that it should: like kube-scheduler we take a bigger score
+	// normalizeScore brings a score of 0 to 10 to 0 to 100.
+	normalizeScore = 100 / extenderv1.MaxExtenderPriority
+	// maxExtenderScore bounds what an extender answers, far beyond the 10 that it should: like kube-scheduler we take a bigger score
 	// for what it is, but sums of scores must not overflow.
-	mostScore = 1_000_000
+	maxExtenderScore = 1_000_000
 )
 
 // nodeScore adds up what is said of a node; of which nothing is said has zero.
-func (r *remote) nodeScore(list extenderv1.HostPriorityList) framework.NodeScore {
+func (r *extenderClient) nodeScore(list extenderv1.HostPriorityList) framework.NodeScore {
 	scores := make(map[string]int64, len(list))
 	for _, entry := range list {
-		sum := scores[entry.Host] + min(max(entry.Score, -mostScore), mostScore)
-		scores[entry.Host] = min(max(sum, -mostScore), mostScore)
+		sum := scores[entry.Host] + min(max(entry.Score, -maxExtenderScore), maxExtenderScore)
+		scores[entry.Host] = min(max(sum, -maxExtenderScore), maxExtenderScore)
 	}
 	return framework.NodeScore{
-		Name: r.name, Weight: r.options.Weight, Normalization: framework.AsIs,
-		Raw: func(node *model.Node) int64 { return scale * scores[node.Name] },
+		Name: r.name, Weight: r.options.Weight, Normalization: framework.NormalizeNone,
+		Score: func(node *model.Node) int64 { return normalizeScore * scores[node.Name] },
 	}
 }
 
 // question is what both verbs are sent: the pod, and either the nodes or, to an extender that knows them, their names.
-func (r *remote) question(pod *corev1.Pod, candidates []*model.Node) *extenderv1.ExtenderArgs {
+func (r *extenderClient) question(pod *corev1.Pod, candidates []*model.Node) *extenderv1.ExtenderArgs {
 	if r.options.NodeCacheCapable {
 		names := make([]string, len(candidates))
 		for i, node := range candidates {
@@ -191,7 +191,7 @@ func (r *remote) question(pod *corev1.Pod, candidates []*model.Node) *extenderv1
 
 // reasons are the refusals of one answer, each made once.
 type reasons struct {
-	remote *remote
+	remote *extenderClient
 	made   map[reason]*model.Refusal
 }
 
@@ -229,10 +229,10 @@ func (s *reasons) of(result *extenderv1.ExtenderFilterResult, node string) *mode
 }
 
 // refusal names the extender.
-func (r *remote) refusal(why string, evictable bool) *model.Refusal {
+func (r *extenderClient) refusal(why string, evictable bool) *model.Refusal {
 	return &model.Refusal{
 		Plugin: Name, Code: model.NodesFiltered, Detail: "extender " + r.name + ": " + why,
-		Evictable: evictable, Expires: true,
+		Evictable: evictable, Transient: true,
 	}
 }
 

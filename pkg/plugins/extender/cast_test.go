@@ -122,9 +122,9 @@ func profile(t testing.TB, options []Options, before ...framework.Plugin) *frame
 	}
 	var tier framework.Tier
 	for _, plugin := range before {
-		tier = append(tier, framework.Member{New: func() framework.Plugin { return plugin }})
+		tier = append(tier, framework.TierPlugin{Factory: func() framework.Plugin { return plugin }})
 	}
-	return &framework.Profile{Tiers: []framework.Tier{append(tier, framework.Member{New: factory})}}
+	return &framework.Profile{Tiers: []framework.Tier{append(tier, framework.TierPlugin{Factory: factory})}}
 }
 
 // barred is a plugin that rules nodes out, by name.
@@ -132,11 +132,11 @@ type barred []string
 
 func (barred) Name() string { return "barred" }
 
-func (b barred) FilterFor(_ *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Static {
+func (b barred) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.NodeOnly {
 		return nil, nil
 	}
-	return []framework.NodeCheck{func(node *model.Node) *model.Refusal {
+	return []framework.NodeFilterFunc{func(node *model.Node) *model.Refusal {
 		if slices.Contains(b, node.Name) {
 			return &model.Refusal{Code: model.NodesFiltered, Detail: "barred"}
 		}
@@ -152,10 +152,10 @@ func choose(profile *framework.Profile, snapshot *model.Snapshot, task *model.Ta
 }
 
 func chosen(session *framework.Session, task *model.Task) string {
-	node, tally := session.Choose(task, model.IdleRoom, nil)
+	node, tally := session.SelectNode(task, model.Idle, nil)
 	if node != nil {
 		return node.Name
 	}
 	refusal := tally.Refusal(0, 0, "")
-	return fmt.Sprintf("%s evictable=%t expires=%t", refusal, refusal.Evictable, refusal.Expires)
+	return fmt.Sprintf("%s evictable=%t expires=%t", refusal, refusal.Evictable, refusal.Transient)
 }

@@ -17,7 +17,7 @@
 // since it has its say again when the plan is made; and for some seconds more for whom they have left, since its books may be
 // behind.
 //
-// It is not the place to carry out binds (see pkg/commit, which asks the PodBinder of this package).
+// It is not the place to carry out binds (see internal/commit, which asks the PodBinder of this package).
 package extender
 
 import (
@@ -40,52 +40,52 @@ const Summary = "what webhooks say about nodes, about victims, and who binds. No
 // New returns what makes the plugin for a session. It connects to nobody; an error says that a file of the TLS settings
 // cannot be used.
 func New(options []Options) (framework.Factory, error) {
-	remotes := make([]*remote, len(options))
+	remotes := make([]*extenderClient, len(options))
 	for i := range options {
 		var err error
 		if remotes[i], err = newRemote(options[i]); err != nil {
 			return nil, err
 		}
 	}
-	behind := &behind{since: map[visit]time.Time{}}
+	behind := &stalePods{since: map[podOnNode]time.Time{}}
 	return func() framework.Plugin {
-		return &plugin{remotes: remotes, behind: behind, answers: map[alike]*answer{}, byPod: map[*corev1.Pod]*answer{}}
+		return &plugin{remotes: remotes, behind: behind, answers: map[requestKey]*extenderResult{}, byPod: map[*corev1.Pod]*extenderResult{}}
 	}, nil
 }
 
 // plugin is one session's. An answer is asked for when somebody needs it, and kept until the session ends.
 type plugin struct {
-	remotes []*remote
-	behind  *behind
-	nodes   nodes
-	sight   sight
+	remotes []*extenderClient
+	behind  *stalePods
+	nodes   nodeSource
+	sight   snapshotView
 	now     time.Time
-	answers map[alike]*answer
+	answers map[requestKey]*extenderResult
 	// byPod finds the answer again without another look at what the pod needs.
-	byPod map[*corev1.Pod]*answer
+	byPod map[*corev1.Pod]*extenderResult
 }
 
-// nodes is what the plugin needs of a session.
-type nodes interface {
-	// Candidates returns the nodes that pass the task's static filters, by name.
-	Candidates(task *model.Task) []*model.Node
+// nodeSource is what the plugin needs of a session.
+type nodeSource interface {
+	// EligibleNodes returns the nodes that pass the task's static filters, by name.
+	EligibleNodes(task *model.Task) []*model.Node
 }
 
-// sight is what the plugin needs of a snapshot.
-type sight interface {
-	// LooksAhead tells whether pods that are about to leave are not to be seen.
-	LooksAhead() bool
+// snapshotView is what the plugin needs of a snapshot.
+type snapshotView interface {
+	// ExcludesTerminating tells whether pods that are about to leave are not to be seen.
+	ExcludesTerminating() bool
 }
 
 var (
-	_ framework.NodeFilter     = (*plugin)(nil)
-	_ framework.FleetingFilter = (*plugin)(nil)
-	_ framework.NodeScorer     = (*plugin)(nil)
-	_ framework.VictimReviewer = (*plugin)(nil)
-	_ framework.Binder         = (*plugin)(nil)
-	_ framework.PodBinders     = (*plugin)(nil)
-	_ framework.SessionOpener  = (*plugin)(nil)
-	_ model.RequestTranslator  = (*plugin)(nil)
+	_ framework.NodeFilter         = (*plugin)(nil)
+	_ framework.TransientFilter    = (*plugin)(nil)
+	_ framework.NodeScorer         = (*plugin)(nil)
+	_ framework.PreemptionExtender = (*plugin)(nil)
+	_ framework.Binder             = (*plugin)(nil)
+	_ framework.PodBinderProvider  = (*plugin)(nil)
+	_ framework.SessionOpener      = (*plugin)(nil)
+	_ model.RequestTranslator      = (*plugin)(nil)
 )
 
 // Name returns "extender".
@@ -96,16 +96,16 @@ func (p *plugin) OpenSession(session *framework.Session) {
 	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
 }
 
-// alike is what pods have in common that are the same to every extender.
-type alike struct {
+// requestKey is what pods have in common that are the same to every extender.
+type requestKey struct {
 	shape model.Shape
-	// rest is what a shape does not hold.
-	rest string
+	// spec is what a shape does not hold.
+	spec string
 }
 
-// alike reads it off a task. Resources stand in it in full because a shape has neither limits nor what the extenders alone
+// requestKeyOf reads it off a task. Resources stand in it in full because a shape has neither limits nor what the extenders alone
 // count.
-func (p *plugin) alike(task *model.Task) alike {
+func (p *plugin) requestKeyOf(task *model.Task) requestKey {
 	var b strings.Builder
 	b.WriteString(task.Namespace)
 	for _, containers := range [][]corev1.Container{task.Pod.Spec.Containers, task.Pod.Spec.InitContainers} {
@@ -127,7 +127,7 @@ func (p *plugin) alike(task *model.Task) alike {
 			}
 		}
 	}
-	return alike{shape: task.Shape, rest: b.String()}
+	return requestKey{shape: task.Shape, spec: b.String()}
 }
 
 func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
@@ -145,17 +145,17 @@ func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
 	}
 }
 
-// answerFor returns what is known of the task's kind; nothing was asked yet when it is new.
-func (p *plugin) answerFor(task *model.Task) *answer {
+// resultFor returns what is known of the task's kind; nothing was asked yet when it is new.
+func (p *plugin) resultFor(task *model.Task) *extenderResult {
 	if known := p.byPod[task.Pod]; known != nil {
 		return known
 	}
-	key := p.alike(task)
+	key := p.requestKeyOf(task)
 	known := p.answers[key]
 	if known == nil {
-		known = &answer{kind: key}
+		known = &extenderResult{kind: key}
 		for _, r := range p.remotes {
-			if r.wants(task.Pod) {
+			if r.isInterested(task.Pod) {
 				known.remotes = append(known.remotes, r)
 			}
 		}
@@ -165,49 +165,49 @@ func (p *plugin) answerFor(task *model.Task) *answer {
 	return known
 }
 
-// FilterFor asks the extenders, in their order, each about the nodes that those before it have left.
-func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
-	if scope != framework.Global {
+// PreFilter asks the extenders, in their order, each about the nodes that those before it have left.
+func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
+	if scope != framework.ClusterWide {
 		return nil, nil
 	}
 	known := p.filtered(task)
 	switch {
-	case known.refused != nil || known.out == nil:
+	case known.refused != nil || known.rejected == nil:
 		return nil, known.refused
-	case len(known.forNow) > 0 && p.sight.LooksAhead():
-		return []framework.NodeCheck{p.ahead(known, task)}, nil
+	case len(known.transient) > 0 && p.sight.ExcludesTerminating():
+		return []framework.NodeFilterFunc{p.excludeTerminating(known, task)}, nil
 	}
-	return []framework.NodeCheck{known.check}, nil
+	return []framework.NodeFilterFunc{known.check}, nil
 }
 
-// SelfContained tells whether no extender had a part in what the session has found out about the pod: none was asked, or none
+// DependsOnSnapshotOnly tells whether no extender had a part in what the session has found out about the pod: none was asked, or none
 // keeps it from a node. Nobody is asked for it.
-func (p *plugin) SelfContained(task *model.Task) bool {
+func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	known := p.byPod[task.Pod]
-	return known == nil || known.refused == nil && known.out == nil
+	return known == nil || known.refused == nil && known.rejected == nil
 }
 
-// Fleeting tells whether an extender keeps such a pod from a node.
-func (p *plugin) Fleeting(task *model.Task) bool {
+// IsTransient tells whether an extender keeps such a pod from a node.
+func (p *plugin) IsTransient(task *model.Task) bool {
 	known := p.filtered(task)
-	return known.refused != nil || known.out != nil
+	return known.refused != nil || known.rejected != nil
 }
 
 // filtered returns what is known of the task's kind, what the filters say included.
-func (p *plugin) filtered(task *model.Task) *answer {
-	known := p.answerFor(task)
+func (p *plugin) filtered(task *model.Task) *extenderResult {
+	known := p.resultFor(task)
 	if !known.filtered {
-		known.filter(p.now, task.Pod, p.nodes.Candidates(task))
+		known.filter(p.now, task.Pod, p.nodes.EligibleNodes(task))
 	}
 	return known
 }
 
-// ScoresFor asks the extenders, each about the nodes that all have left.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
-	if scope != framework.Global {
+// PreScore asks the extenders, each about the nodes that all have left.
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
+	if scope != framework.ClusterWide {
 		return nil
 	}
-	known := p.answerFor(task)
+	known := p.resultFor(task)
 	if !known.scored {
 		known.score(p.now, task.Pod, candidates)
 	}
@@ -216,7 +216,7 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates [
 
 // BinderOf returns the extender that binds such pods.
 func (p *plugin) BinderOf(task *model.Task) string {
-	for _, r := range p.answerFor(task).remotes {
+	for _, r := range p.resultFor(task).remotes {
 		if r.options.BindVerb != "" {
 			return r.name
 		}
@@ -224,7 +224,7 @@ func (p *plugin) BinderOf(task *model.Task) string {
 	return ""
 }
 
-// PodBinders returns the extenders that bind.
+// PodBinderProvider returns the extenders that bind.
 func (p *plugin) PodBinders() []model.PodBinder {
 	var all []model.PodBinder
 	for _, r := range p.remotes {
@@ -236,10 +236,10 @@ func (p *plugin) PodBinders() []model.PodBinder {
 }
 
 // TranslateRequest takes out what the extenders alone count. It reads nothing of the session.
-func (p *plugin) TranslateRequest(dimensions *model.Dimensions, _ *corev1.Pod, request *model.Resources) *model.Refusal {
+func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, _ *corev1.Pod, request *model.Resources) *model.Refusal {
 	for _, r := range p.remotes {
 		for _, managed := range r.options.ManagedResources {
-			if position := dimensions.Position(managed.Name); managed.IgnoredByScheduler && request.At(position) != 0 {
+			if position := dimensions.Index(managed.Name); managed.IgnoredByScheduler && request.At(position) != 0 {
 				request.Set(position, 0)
 			}
 		}
@@ -248,6 +248,6 @@ func (p *plugin) TranslateRequest(dimensions *model.Dimensions, _ *corev1.Pod, r
 }
 
 // TranslateCapacity leaves what nodes offer as it is.
-func (p *plugin) TranslateCapacity(*model.Dimensions, *corev1.Node, *model.Resources) *model.Refusal {
+func (p *plugin) TranslateCapacity(*model.ResourceIndex, *corev1.Node, *model.Resources) *model.Refusal {
 	return nil
 }

@@ -110,7 +110,7 @@ func TestReasonsAreFewWhateverIsAnswered(t *testing.T) {
 	}
 	s := says(t, map[string]string{"filter": `{"FailedNodes":{` + strings.Join(reasons, ",") + `}}`})
 	session := framework.Open(cluster(names...), profile(t, []Options{all(s)}), framework.Options{})
-	_, tally := session.Choose(task("p"), model.IdleRoom, nil)
+	_, tally := session.SelectNode(task("p"), model.Idle, nil)
 	causes := tally.Causes()
 	if len(causes) != mostReasons+1 || causes[0].Nodes != 100-mostReasons || !strings.HasSuffix(causes[0].Detail, "one of many reasons") {
 		t.Errorf("causes: %v", causes)
@@ -193,11 +193,11 @@ type prefers string
 
 func (prefers) Name() string { return "prefers" }
 
-func (p prefers) ScoresFor(_ *model.Task, scope framework.Scope, _ []*model.Node) []framework.NodeScore {
-	if scope != framework.Static {
+func (p prefers) PreScore(_ *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
+	if scope != framework.NodeOnly {
 		return nil
 	}
-	return []framework.NodeScore{{Name: "prefers", Weight: 1, Raw: func(node *model.Node) int64 {
+	return []framework.NodeScore{{Name: "prefers", Weight: 1, Score: func(node *model.Node) int64 {
 		if node.Name == string(p) {
 			return 95
 		}
@@ -219,7 +219,7 @@ func TestAskedOncePerKindAndCycle(t *testing.T) {
 			for _, task := range tasks {
 				nodes[chosen(session, task)]++
 				if node := snapshot.Node(chosen(session, task)); node != nil {
-					statement.Place(task, node)
+					statement.Allocate(task, node)
 				}
 			}
 			return &model.Refusal{}
@@ -276,7 +276,7 @@ func TestManagedResources(t *testing.T) {
 		}
 	}
 	dimensions := model.NewDimensions()
-	share, nic := dimensions.Position("example.com/share"), dimensions.Position("example.com/nic")
+	share, nic := dimensions.Index("example.com/share"), dimensions.Index("example.com/nic")
 	request := model.Resources{1000, 0, 0, 1}
 	request.Set(share, 2)
 	request.Set(nic, 1)
@@ -302,7 +302,7 @@ func TestBinder(t *testing.T) {
 	if err != nil || refusal.String() != "no room on n" {
 		t.Errorf("refusal %v, error %v", refusal, err)
 	}
-	asked := p.Tiers[0][0].New().(framework.Binder)
+	asked := p.Tiers[0][0].Factory().(framework.Binder)
 	if got := asked.BinderOf(task("p")); got != "" {
 		t.Errorf("%q binds a pod that wants nothing the extender manages", got)
 	}
@@ -323,11 +323,11 @@ func TestWhoHadAPartIsAskedAgain(t *testing.T) {
 		s := says(t, map[string]string{"filter": answer, "prioritize": `[]`})
 		session := framework.Open(cluster("a", "b", "c"), profile(t, []Options{all(s)}), framework.Options{})
 		p := task("p")
-		if !session.SelfContained(p) || len(s.taken()) > 0 {
+		if !session.FiltersDependOnSnapshotOnly(p) || len(s.taken()) > 0 {
 			t.Error("asked, or taken to have had a part without that")
 		}
-		session.Choose(p, model.IdleRoom, nil)
-		if got := session.SelfContained(p); got != contained {
+		session.SelectNode(p, model.Idle, nil)
+		if got := session.FiltersDependOnSnapshotOnly(p); got != contained {
 			t.Errorf("%s: self-contained is %t", answer, got)
 		}
 	}

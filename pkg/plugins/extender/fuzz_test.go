@@ -33,7 +33,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(answer), false)
 	}
 	snapshot := cluster("n1", "n2")
-	snapshot.Number()
+	snapshot.AssignIndexes()
 	f.Fuzz(func(t *testing.T, text []byte, cached bool) {
 		r, err := newRemote(Options{
 			URLPrefix: "http://e", FilterVerb: "filter", PrioritizeVerb: "prioritize", Weight: 1, NodeCacheCapable: cached, MaxResponseBytes: 1 << 12,
@@ -43,7 +43,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		r.client.Transport = parrot(text)
 		for _, verb := range []string{"filter", "prioritize"} {
-			a := &answer{remotes: []*remote{r}}
+			a := &extenderResult{remotes: []*extenderClient{r}}
 			if verb == "filter" {
 				a.filter(time.Unix(1, 0), &corev1.Pod{}, snapshot.Nodes)
 				check(t, a, snapshot.Nodes)
@@ -51,7 +51,7 @@ func FuzzAnswer(f *testing.F) {
 			a.score(time.Unix(1, 0), &corev1.Pod{}, snapshot.Nodes)
 			for _, score := range a.scores {
 				for _, node := range snapshot.Nodes {
-					if raw := score.Raw(node); raw > scale*mostScore || raw < -scale*mostScore {
+					if raw := score.Score(node); raw > normalizeScore*maxExtenderScore || raw < -normalizeScore*maxExtenderScore {
 						t.Fatalf("%s has %d", node.Name, raw)
 					}
 				}
@@ -60,7 +60,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-func check(t *testing.T, a *answer, nodes []*model.Node) {
+func check(t *testing.T, a *extenderResult, nodes []*model.Node) {
 	t.Helper()
 	readable := func(refusal *model.Refusal) {
 		if text := refusal.String(); text == "" || !utf8.ValidString(text) || bytes.ContainsAny([]byte(text), "\n\x00") || len(text) > 2*longestReason {
@@ -71,10 +71,10 @@ func check(t *testing.T, a *answer, nodes []*model.Node) {
 		readable(a.refused)
 		return
 	}
-	if len(a.left)+len(a.out) != len(nodes) {
-		t.Fatalf("%d nodes pass, %d do not, of %d", len(a.left), len(a.out), len(nodes))
+	if len(a.passed)+len(a.rejected) != len(nodes) {
+		t.Fatalf("%d nodes pass, %d do not, of %d", len(a.passed), len(a.rejected), len(nodes))
 	}
-	for _, refusal := range a.out {
+	for _, refusal := range a.rejected {
 		readable(refusal)
 	}
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ReviewVictims asks the extenders that have a preempt verb, one after another, each once for every kind of members that would
+// ProcessPreemption asks the extenders that have a preempt verb, one after another, each once for every kind of members that would
 // take the room of victims, about the nodes where members of that kind would. The first that does not agree is heard. An error of
 // one that is not ignorable leaves the job without a plan for now.
 //
 // A node that an extender leaves out is one on which nobody shall be evicted. If it names other pods there, these are whom it
 // would have leave. What it counts of violated budgets is not read: the engine counts itself.
-func (p *plugin) ReviewVictims(_ *model.Job, proposals []framework.Proposal) ([]framework.Objection, *model.Refusal) {
-	if !slices.ContainsFunc(p.remotes, func(r *remote) bool { return r.options.PreemptVerb != "" }) {
+func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) ([]framework.VictimRejection, *model.Refusal) {
+	if !slices.ContainsFunc(p.remotes, func(r *extenderClient) bool { return r.options.PreemptVerb != "" }) {
 		return nil, nil
 	}
-	parts := p.partsOf(proposals)
+	parts := p.splitRequests(proposals)
 	for _, r := range p.remotes {
 		if r.options.PreemptVerb == "" {
 			continue
 		}
-		var all []framework.Objection
+		var all []framework.VictimRejection
 		for i := range parts {
 			if !slices.Contains(parts[i].of.remotes, r) {
 				continue
@@ -43,36 +43,36 @@ func (p *plugin) ReviewVictims(_ *model.Job, proposals []framework.Proposal) ([]
 			}
 		}
 		if len(all) > 0 {
-			return oneForANode(all), nil
+			return onePerNode(all), nil
 		}
 	}
 	return nil, nil
 }
 
-// part is what a plan does for members of one kind.
-type part struct {
-	of *answer
+// preemptionRequest is what a plan does for members of one kind.
+type preemptionRequest struct {
+	of *extenderResult
 	// pod is that of the member that stands for all.
 	pod *corev1.Pod
 	// proposals are for the nodes where members of the kind get room, by name.
-	proposals []framework.Proposal
+	proposals []framework.NodeVictims
 }
 
-// partsOf returns the parts in the order in which their kinds are met first.
-func (p *plugin) partsOf(proposals []framework.Proposal) []part {
-	var parts []part
+// splitRequests returns the parts in the order in which their kinds are met first.
+func (p *plugin) splitRequests(proposals []framework.NodeVictims) []preemptionRequest {
+	var parts []preemptionRequest
 	for _, proposal := range proposals {
-		here := map[*answer]bool{}
+		here := map[*extenderResult]bool{}
 		for _, member := range proposal.Members {
-			kind := p.answerFor(member)
+			kind := p.resultFor(member)
 			if here[kind] {
 				continue
 			}
 			here[kind] = true
-			at := slices.IndexFunc(parts, func(known part) bool { return known.of == kind })
+			at := slices.IndexFunc(parts, func(known preemptionRequest) bool { return known.of == kind })
 			if at < 0 {
 				at = len(parts)
-				parts = append(parts, part{of: kind, pod: member.Pod})
+				parts = append(parts, preemptionRequest{of: kind, pod: member.Pod})
 			}
 			parts[at].proposals = append(parts[at].proposals, proposal)
 		}
@@ -80,30 +80,30 @@ func (p *plugin) partsOf(proposals []framework.Proposal) []part {
 	return parts
 }
 
-// oneForANode makes one of the objections to a node that are about members of several kinds: if these would have different pods
+// onePerNode makes one of the objections to a node that are about members of several kinds: if these would have different pods
 // leave, nobody shall.
-func oneForANode(all []framework.Objection) []framework.Objection {
-	slices.SortStableFunc(all, func(a, b framework.Objection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
-	var one []framework.Objection
+func onePerNode(all []framework.VictimRejection) []framework.VictimRejection {
+	slices.SortStableFunc(all, func(a, b framework.VictimRejection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
+	var one []framework.VictimRejection
 	for _, objection := range all {
 		last := len(one) - 1
 		switch {
 		case last < 0 || one[last].Node != objection.Node:
 			one = append(one, objection)
-		case !samePods(one[last].Victims, objection.Victims):
+		case !equalPods(one[last].Victims, objection.Victims):
 			one[last].Victims = nil
 		}
 	}
 	return one
 }
 
-// samePods tells whether both hold the same pods, each once.
-func samePods(a, b []*model.Task) bool {
+// equalPods tells whether both hold the same pods, each once.
+func equalPods(a, b []*model.Task) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(task *model.Task) bool { return !slices.Contains(b, task) })
 }
 
 // review sends the question and reads the answer.
-func (r *remote) review(now time.Time, asked *part) ([]framework.Objection, error) {
+func (r *extenderClient) review(now time.Time, asked *preemptionRequest) ([]framework.VictimRejection, error) {
 	verb := r.options.PreemptVerb
 	result, err := ask[extenderv1.ExtenderPreemptionResult](r, now, asked.of.kind, verb, r.preemption(asked))
 	if err != nil {
@@ -111,20 +111,20 @@ func (r *remote) review(now time.Time, asked *part) ([]framework.Objection, erro
 	}
 	named := result.NodeNameToMetaVictims
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if !slices.ContainsFunc(asked.proposals, func(p framework.Proposal) bool { return p.Node.Name == name }) {
+		if !slices.ContainsFunc(asked.proposals, func(p framework.NodeVictims) bool { return p.Node.Name == name }) {
 			return nil, fmt.Errorf("%s: it names node %s, about which it was not asked", verb, plain(name))
 		}
 	}
-	var objections []framework.Objection
+	var objections []framework.VictimRejection
 	for i := range asked.proposals {
 		proposal := &asked.proposals[i]
-		objection := framework.Objection{Node: proposal.Node, By: "extender " + r.name}
+		objection := framework.VictimRejection{Node: proposal.Node, By: "extender " + r.name}
 		if victims, ok := named[proposal.Node.Name]; ok {
 			if objection.Victims, err = r.victims(proposal, victims); err != nil {
 				return nil, err
 			}
 		}
-		if !samePods(objection.Victims, proposal.Victims) {
+		if !equalPods(objection.Victims, proposal.Victims) {
 			objections = append(objections, objection)
 		}
 	}
@@ -133,7 +133,7 @@ func (r *remote) review(now time.Time, asked *part) ([]framework.Objection, erro
 
 // preemption is what the verb is sent: the pod, and by node either the pods that would leave or, to an extender that knows them,
 // their UIDs.
-func (r *remote) preemption(asked *part) *extenderv1.ExtenderPreemptionArgs {
+func (r *extenderClient) preemption(asked *preemptionRequest) *extenderv1.ExtenderPreemptionArgs {
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: asked.pod}
 	if r.options.NodeCacheCapable {
 		args.NodeNameToMetaVictims = map[string]*extenderv1.MetaVictims{}
@@ -161,7 +161,7 @@ func (r *remote) preemption(asked *part) *extenderv1.ExtenderPreemptionArgs {
 
 // victims returns the pods that the answer names for a node, each once; those that are leaving anyway count for nothing. None at
 // all is an error, unless the extender is ignorable: then the node is as good as left out.
-func (r *remote) victims(proposal *framework.Proposal, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
+func (r *extenderClient) victims(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
 	verb, name := r.options.PreemptVerb, proposal.Node.Name
 	if answer == nil || len(answer.Pods) == 0 {
 		if r.options.Ignorable {

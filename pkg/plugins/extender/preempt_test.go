@@ -14,7 +14,7 @@ import (
 )
 
 // plan is what a plan would do on nodes a and b: v1 and v2 leave a, v3 leaves b, v0 is leaving a anyway, and bystanders stay.
-func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.Proposal {
+func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.NodeVictims {
 	on := func(node *model.Node, status model.Status, names ...string) (tasks []*model.Task) {
 		for _, name := range names {
 			pod := task(name)
@@ -27,7 +27,7 @@ func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.Proposal
 	on(a, model.Releasing, "v0")
 	on(a, model.Running, "by1")
 	on(b, model.Running, "by2")
-	return []framework.Proposal{
+	return []framework.NodeVictims{
 		{Node: a, Members: onA, Victims: on(a, model.Releasing, "v1", "v2"), Violations: 1},
 		{Node: b, Members: onB, Victims: on(b, model.Releasing, "v3")},
 	}
@@ -39,9 +39,9 @@ func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	snapshot := cluster("a", "b", "c")
 	session := framework.Open(snapshot, profile(t, options), framework.Options{})
 	defer session.Close()
-	objections, refusal := session.Review(&model.Job{}, plan(snapshot, onA, onB))
+	objections, refusal := session.ProcessPreemption(&model.Job{}, plan(snapshot, onA, onB))
 	if refusal != nil {
-		return fmt.Sprintf("%s expires=%t", refusal, refusal.Expires)
+		return fmt.Sprintf("%s expires=%t", refusal, refusal.Transient)
 	}
 	var parts []string
 	for _, o := range objections {
@@ -245,22 +245,22 @@ func TestANodeThatSomebodyLeaves(t *testing.T) {
 			snapshot := cluster("a", "b", "c")
 			for i, status := range []model.Status{model.Releasing, model.Running, model.Releasing} {
 				pod := task(fmt.Sprint("v", i))
-				pod.Status, pod.Stuck = status, c.stuck
+				pod.Status, pod.TerminationOverdue = status, c.stuck
 				snapshot.Nodes[i].Tasks = []*model.Task{pod}
 			}
 			session := framework.Open(snapshot, profile(t, []Options{options, other}), framework.Options{})
 			defer session.Close()
 			name := ""
-			for _, node := range session.Feasible(task("m"), model.FutureRoom) {
+			for _, node := range session.Feasible(task("m"), model.FutureIdle) {
 				name += node.Name
 			}
 			if name != c.want {
 				t.Errorf("on future room %q pass, want %q", name, c.want)
 			}
-			if nodes := session.Feasible(task("m"), model.IdleRoom); len(nodes) > 0 {
+			if nodes := session.Feasible(task("m"), model.Idle); len(nodes) > 0 {
 				t.Errorf("on idle room %d nodes pass", len(nodes))
 			}
-			if !session.Fleeting(task("m")) {
+			if !session.HasTransientRefusal(task("m")) {
 				t.Error("what the extender says holds for ever")
 			}
 		})

@@ -75,7 +75,7 @@ func weSay(t interface {
 	p := factory().(*plugin)
 	p.OpenSession(framework.Open(snapshot, &framework.Profile{}, framework.Options{}))
 	result := said{Resolvable: map[string]bool{}, Scores: map[string]int64{}}
-	checks, refused := p.FilterFor(task, framework.Global)
+	checks, refused := p.PreFilter(task, framework.ClusterWide)
 	result.Failed = refused != nil
 	for _, node := range snapshot.Nodes {
 		refusal := refused
@@ -89,9 +89,9 @@ func weSay(t interface {
 			result.Resolvable[node.Name] = true
 		}
 	}
-	for _, score := range p.ScoresFor(task, framework.Global, snapshot.Nodes) {
+	for _, score := range p.PreScore(task, framework.ClusterWide, snapshot.Nodes) {
 		for _, name := range result.Passed {
-			if points := score.Weight * score.Raw(snapshot.Node(name)); points != 0 {
+			if points := score.Weight * score.Score(snapshot.Node(name)); points != 0 {
 				result.Scores[name] = points
 			}
 		}

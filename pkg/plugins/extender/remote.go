@@ -22,31 +22,31 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// remote is one extender and the connection to it. It lives as long as the configuration.
+// extenderClient is one extender and the connection to it. It lives as long as the configuration.
 //
 // Invariant: what changes is touched by the session's goroutine alone. Binds, which run on others, read options and client.
-type remote struct {
+type extenderClient struct {
 	options Options
 	name    string
 	client  *http.Client
 
 	// failures counts its errors in a row, so that the log has the first and the last.
 	failures int
-	// silentUntil is until when it is not asked, because it let us wait in vain about the pods of one kind; silence is what
+	// backoffUntil is until when it is not asked, because it let us wait in vain about the pods of one kind; silence is what
 	// the others get to hear.
-	silentUntil time.Time
-	silence     error
-	about       alike
-	// suspects are the kinds it was silent about while others waited to be asked about, and until when those go first: a
+	backoffUntil time.Time
+	backoff      error
+	currentPod   requestKey
+	// suspectPods are the kinds it was silent about while others waited to be asked about, and until when those go first: a
 	// pod that an extender never answers about must not keep all others waiting.
-	suspects map[alike]time.Time
+	suspectPods map[requestKey]time.Time
 }
 
-// rest is for how long an extender that let us wait in vain is not asked: the session waits with it, and every job behind.
-const rest = 5 * time.Second
+// backoffPeriod is for how long an extender that let us wait in vain is not asked: the session waits with it, and every job behind.
+const backoffPeriod = 5 * time.Second
 
-func newRemote(options Options) (*remote, error) {
-	r := &remote{options: options, name: name(options.URLPrefix), suspects: map[alike]time.Time{}}
+func newRemote(options Options) (*extenderClient, error) {
+	r := &extenderClient{options: options, name: name(options.URLPrefix), suspectPods: map[requestKey]time.Time{}}
 	if r.options.Timeout == 0 {
 		r.options.Timeout = defaultTimeout
 	}
@@ -61,13 +61,13 @@ func newRemote(options Options) (*remote, error) {
 		Transport: utilnet.SetTransportDefaults(&http.Transport{
 			TLSClientConfig: secure, MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
 		}),
-		CheckRedirect: stayThere,
+		CheckRedirect: noRedirect,
 	}
 	return r, nil
 }
 
-// stayThere keeps pods, nodes and credentials from whoever a redirect names.
-func stayThere(next *http.Request, before []*http.Request) error {
+// noRedirect keeps pods, nodes and credentials from whoever a redirect names.
+func noRedirect(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
 		return errors.New("it redirects to another host, which is not followed")
@@ -108,9 +108,9 @@ func (t TLS) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// wants tells whether the extender is asked about a pod at all: it manages something that a container requests or is
+// isInterested tells whether the extender is asked about a pod at all: it manages something that a container requests or is
 // limited in, or it manages nothing in particular.
-func (r *remote) wants(pod *corev1.Pod) bool {
+func (r *extenderClient) isInterested(pod *corev1.Pod) bool {
 	if len(r.options.ManagedResources) == 0 {
 		return true
 	}
@@ -129,32 +129,32 @@ func (r *remote) wants(pod *corev1.Pod) bool {
 }
 
 // ask is a call about pods of one kind within a session that began at now: it remembers how the extender fares.
-func ask[Answer any](r *remote, now time.Time, kind alike, verb string, question any) (Answer, error) {
+func ask[Answer any](r *extenderClient, now time.Time, kind requestKey, verb string, question any) (Answer, error) {
 	var none Answer
 	if err := r.resting(now, kind); err != nil {
 		return none, err
 	}
 	answer, err := call[Answer](context.Background(), r, verb, question)
-	r.took(now, kind, verb, err)
+	r.observe(now, kind, verb, err)
 	return answer, err
 }
 
 // resting returns why the extender is not asked about such pods now, nil when it is.
-func (r *remote) resting(now time.Time, kind alike) error {
-	if now.Before(r.silentUntil) {
-		if kind != r.about {
-			r.suspects[r.about] = r.silentUntil.Add(2 * (r.options.Timeout + rest))
+func (r *extenderClient) resting(now time.Time, kind requestKey) error {
+	if now.Before(r.backoffUntil) {
+		if kind != r.currentPod {
+			r.suspectPods[r.currentPod] = r.backoffUntil.Add(2 * (r.options.Timeout + backoffPeriod))
 		}
-		return r.silence
+		return r.backoff
 	}
-	if now.Before(r.suspects[kind]) {
-		return r.silence
+	if now.Before(r.suspectPods[kind]) {
+		return r.backoff
 	}
-	delete(r.suspects, kind)
+	delete(r.suspectPods, kind)
 	return nil
 }
 
-func (r *remote) took(now time.Time, kind alike, verb string, err error) {
+func (r *extenderClient) observe(now time.Time, kind requestKey, verb string, err error) {
 	switch {
 	case err == nil && r.failures > 0:
 		klog.Background().Info("Extender answers again", "extender", r.name, "failures", r.failures)
@@ -167,13 +167,13 @@ func (r *remote) took(now time.Time, kind alike, verb string, err error) {
 		r.failures++
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		r.silentUntil, r.silence, r.about = now.Add(r.options.Timeout+rest), err, kind
-		maps.DeleteFunc(r.suspects, func(_ alike, until time.Time) bool { return !now.Before(until) })
+		r.backoffUntil, r.backoff, r.currentPod = now.Add(r.options.Timeout+backoffPeriod), err, kind
+		maps.DeleteFunc(r.suspectPods, func(_ requestKey, until time.Time) bool { return !now.Before(until) })
 	}
 }
 
 // call sends one request and reads one answer. An error never holds the URL, which may say who we are.
-func call[Answer any](ctx context.Context, r *remote, verb string, question any) (Answer, error) {
+func call[Answer any](ctx context.Context, r *extenderClient, verb string, question any) (Answer, error) {
 	var answer Answer
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -218,7 +218,7 @@ func (f *failure) Error() string { return f.text }
 // Unwrap returns what it comes from.
 func (f *failure) Unwrap() error { return f.cause }
 
-func (r *remote) failed(ctx context.Context, verb string, err error) error {
+func (r *extenderClient) failed(ctx context.Context, verb string, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err

@@ -56,11 +56,11 @@ func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
 		}
 	}
 	at(start)
-	at(start.Add(rest))
+	at(start.Add(backoffPeriod))
 	if n := len(s.taken()); n != 1 {
 		t.Errorf("%d calls by two kinds of pods in two sessions, want 1", n)
 	}
-	at(start.Add(rest + options.Timeout))
+	at(start.Add(backoffPeriod + options.Timeout))
 	if n := len(s.taken()); n != 1 {
 		t.Errorf("%d calls after the rest, want 1", n)
 	}
@@ -78,8 +78,8 @@ func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
 		fmt.Fprint(w, `{"NodeNames":["a"]}`)
 	}))
 	t.Cleanup(s.Close)
-	span := rest + 20*time.Millisecond
-	p := profile(t, []Options{{URLPrefix: s.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Timeout: span - rest}})
+	span := backoffPeriod + 20*time.Millisecond
+	p := profile(t, []Options{{URLPrefix: s.prefix(), FilterVerb: "filter", NodeCacheCapable: true, Timeout: span - backoffPeriod}})
 	served := 0
 	for i := range 6 {
 		snapshot := cluster("a")

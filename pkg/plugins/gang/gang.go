@@ -26,8 +26,8 @@ type plugin struct{}
 
 var (
 	_ framework.JobValidator = plugin{}
-	_ framework.JobGate      = plugin{}
-	_ framework.VictimPicker = plugin{}
+	_ framework.JobReadiness = plugin{}
+	_ framework.VictimFilter = plugin{}
 )
 
 // Name returns "gang".
@@ -35,23 +35,23 @@ func (plugin) Name() string { return Name }
 
 // ValidateJob refuses a job of which not even enough members exist, live or finished.
 func (plugin) ValidateJob(job *model.Job) *model.Refusal {
-	short := job.Short(exists)
+	short := job.FirstUnmetMinimum(exists)
 	if short == nil {
 		return nil
 	}
 	refusal := &model.Refusal{
 		Plugin: Name, Code: model.NotEnoughMembers, Detail: short.What(), Needs: short.Needs, Has: short.Has,
 	}
-	if job.Short(func(task *model.Task) bool { return exists(task) || task.Gated }) == nil {
+	if job.FirstUnmetMinimum(func(task *model.Task) bool { return exists(task) || task.SchedulingGated }) == nil {
 		refusal.Code = model.SchedulingGated
 		refusal.Detail = fmt.Sprintf("needs %d, %d without scheduling gates", short.Needs, short.Has)
 	}
 	return refusal
 }
 
-// GateJob refuses a job that, counting what the standing counts, is below its minimum or that of a role.
-func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusal {
-	short := job.Short(standing.Counts)
+// JobReady refuses a job that, counting what the standing counts, is below its minimum or that of a role.
+func (plugin) JobReady(job *model.Job, standing framework.Readiness) *model.Refusal {
+	short := job.FirstUnmetMinimum(standing.Counts)
 	if short == nil {
 		return nil
 	}
@@ -61,17 +61,17 @@ func (plugin) GateJob(job *model.Job, standing framework.Standing) *model.Refusa
 	}
 }
 
-// PickVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
+// FilterVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
 // of a gang that needs it.
-func (plugin) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
-	return slices.DeleteFunc(units, func(unit framework.Unit) bool {
-		return !unit.Whole && unit.Job != nil && unit.Job.Short(func(task *model.Task) bool {
-			return task.Status.Counts() && !slices.Contains(unit.Tasks, task)
+func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
+		return !unit.WholeGang && unit.Job != nil && unit.Job.FirstUnmetMinimum(func(task *model.Task) bool {
+			return task.Status.CountsTowardMinimum() && !slices.Contains(unit.Tasks, task)
 		}) != nil
 	}), true
 }
 
 // exists tells whether a task can still count towards the minimum, or does already.
 func exists(task *model.Task) bool {
-	return task.Status.Counts() || task.Status == model.Promised || task.Status == model.Pending && !task.Gated
+	return task.Status.CountsTowardMinimum() || task.Status == model.Pipelined || task.Status == model.Pending && !task.SchedulingGated
 }

@@ -17,22 +17,22 @@ type member struct {
 func gangOf(minMember int32, roles []model.Role, members ...member) *model.Job {
 	job := &model.Job{MinMember: minMember, Roles: roles}
 	for _, m := range members {
-		job.Tasks = append(job.Tasks, &model.Task{Position: model.Position{Status: m.status}, Role: m.role, Gated: m.gated})
+		job.Tasks = append(job.Tasks, &model.Task{Placement: model.Placement{Status: m.status}, Role: m.role, SchedulingGated: m.gated})
 	}
 	return job
 }
 
 var (
 	pending, gated  = member{status: model.Pending}, member{status: model.Pending, gated: true}
-	placed          = member{status: model.Placed}
-	promised        = member{status: model.Promised}
+	placed          = member{status: model.Allocated}
+	promised        = member{status: model.Pipelined}
 	running         = member{status: model.Running}
 	succeeded       = member{status: model.Succeeded}
 	failed          = member{status: model.Failed}
 	releasing       = member{status: model.Releasing}
 	launcher        = member{status: model.Pending, role: "launcher"}
 	worker          = member{status: model.Pending, role: "worker"}
-	onePlacedWorker = member{status: model.Placed, role: "worker"}
+	onePlacedWorker = member{status: model.Allocated, role: "worker"}
 	mpi             = []model.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: 2}}
 )
 
@@ -84,10 +84,10 @@ func TestGateJob(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (plugin{}).GateJob(c.job, framework.WithPlaced).String(); got != c.placed {
+			if got := (plugin{}).JobReady(c.job, framework.Ready).String(); got != c.placed {
 				t.Errorf("with placed: %q, want %q", got, c.placed)
 			}
-			if got := (plugin{}).GateJob(c.job, framework.WithPromised).String(); got != c.orPromise {
+			if got := (plugin{}).JobReady(c.job, framework.Pipelined).String(); got != c.orPromise {
 				t.Errorf("with promised: %q, want %q", got, c.orPromise)
 			}
 		})
@@ -110,16 +110,16 @@ func TestPickVictims(t *testing.T) {
 		"of another scheduler, none": {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			unit := framework.Unit{Job: c.job, Tasks: []*model.Task{{}}}
+			unit := framework.EvictionUnit{Job: c.job, Tasks: []*model.Task{{}}}
 			if c.job != nil {
 				unit.Tasks = c.job.Tasks[:1]
 			}
-			picked, decided := plugin{}.PickVictims(framework.Preempt, nil, []framework.Unit{unit})
+			picked, decided := plugin{}.FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{unit})
 			if !decided || len(picked) == 1 != c.goes {
 				t.Errorf("alone: picked %d, decided %v", len(picked), decided)
 			}
-			unit.Whole = true
-			if picked, _ = (plugin{}).PickVictims(framework.Preempt, nil, []framework.Unit{unit}); len(picked) != 1 {
+			unit.WholeGang = true
+			if picked, _ = (plugin{}).FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{unit}); len(picked) != 1 {
 				t.Error("the whole job may not go")
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -27,7 +27,7 @@ type house struct {
 	t       testing.TB
 	state   *cluster.State
 	profile *framework.Profile
-	memory  framework.Memory
+	memory  framework.Cache
 	version int
 	now     time.Time
 	pods    map[types.UID]*corev1.Pod
@@ -42,7 +42,7 @@ type house struct {
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	options := isolcpu.Options{BestFit: 1, Avoid: 1}
-	profile := &framework.Profile{Tiers: []framework.Tier{{{New: isolcpu.New(options)}, {New: anyVictim}}}}
+	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: isolcpu.New(options)}, {Factory: anyVictim}}}}
 	h := &house{
 		t: t, profile: profile, now: time.Unix(1_700_000_000, 0), pods: map[types.UID]*corev1.Pod{}, coming: map[types.UID]model.Bind{},
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: profile.Translators()}),
@@ -58,7 +58,7 @@ type everybody struct{}
 
 func (everybody) Name() string { return "everybody" }
 
-func (everybody) PickVictims(_ framework.Purpose, _ *model.Job, units []framework.Unit) ([]framework.Unit, bool) {
+func (everybody) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return units, true
 }
 
@@ -72,9 +72,9 @@ func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 		numa := isolated.NUMANode{ID: id, CPUs: h.set(list)}
 		for cpu := numa.CPUs.Next(0); cpu >= 0; cpu = numa.CPUs.Next(cpu + 1) {
 			if cpu%2 == 0 {
-				numa.Cores = append(numa.Cores, isolated.Of(cpu, cpu+1).Intersect(numa.CPUs))
+				numa.Cores = append(numa.Cores, isolated.NewCPUSet(cpu, cpu+1).Intersect(numa.CPUs))
 			} else if !numa.CPUs.Has(cpu - 1) {
-				numa.Cores = append(numa.Cores, isolated.Of(cpu))
+				numa.Cores = append(numa.Cores, isolated.NewCPUSet(cpu))
 			}
 		}
 		topology.NUMA, topology.Isolated = append(topology.NUMA, numa), topology.Isolated.Union(numa.CPUs)
@@ -95,7 +95,7 @@ func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 	}})
 }
 
-func (h *house) set(list string) isolated.Set {
+func (h *house) set(list string) isolated.CPUSet {
 	set, err := isolated.ParseSet(list)
 	if err != nil {
 		h.t.Fatal(err)
@@ -162,16 +162,16 @@ func (h *house) session(body func(*framework.Session)) {
 func (h *house) place() {
 	h.session(func(s *framework.Session) {
 		for _, job := range s.Snapshot.Jobs {
-			for _, task := range job.Waiting() {
+			for _, task := range job.Pending() {
 				s.Try(func(statement *framework.Statement) *model.Refusal {
-					if task.Refused != nil {
-						return task.Refused
+					if task.Invalid != nil {
+						return task.Invalid
 					}
-					node, tally := s.Choose(task, model.IdleRoom, nil)
+					node, tally := s.SelectNode(task, model.Idle, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
-					return statement.Place(task, node)
+					return statement.Allocate(task, node)
 				})
 			}
 		}
@@ -191,7 +191,7 @@ func (h *house) confirm(uid types.UID) {
 }
 
 // idle returns what is idle of both pools, and which CPUs are held.
-func (h *house) idle() (ordinary, count int64, held isolated.Set) {
+func (h *house) idle() (ordinary, count int64, held isolated.CPUSet) {
 	snapshot := h.state.Snapshot(h.now)
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
 	node := snapshot.Node("a")
@@ -380,15 +380,15 @@ func (h *house) try(random *rand.Rand) {
 			}
 			s.Try(func(inner *framework.Statement) *model.Refusal {
 				for _, job := range s.Snapshot.Jobs {
-					for _, task := range job.Waiting() {
-						inner.Place(task, node)
+					for _, task := range job.Pending() {
+						inner.Allocate(task, node)
 					}
 				}
 				return &model.Refusal{} // only to see that it leaves no trace
 			})
 			for _, job := range s.Snapshot.Jobs {
-				for _, task := range job.Waiting() {
-					if random.IntN(2) == 0 && task.Refused == nil && statement.Promise(task, node) == nil {
+				for _, task := range job.Pending() {
+					if random.IntN(2) == 0 && task.Invalid == nil && statement.Pipeline(task, node) == nil {
 						return nil
 					}
 				}
@@ -450,7 +450,7 @@ func (h *house) check(step int) {
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
 	for _, job := range snapshot.Jobs {
 		for _, task := range job.Tasks {
-			if task.Isolated != nil && !task.Status.OnNode() {
+			if task.Isolated != nil && !task.Status.HasNode() {
 				h.t.Fatalf("step %d: pod %s is %s, and holds %s", step, task, task.Status, task.Isolated.CPUs)
 			}
 		}

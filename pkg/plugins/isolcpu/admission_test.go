@@ -256,8 +256,8 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 	pod := newPod("p", "4", isolated.RequestAnnotation, "true", isolated.NUMAAnnotation, string(isolated.NUMARequired))
 	pod.Spec.Priority = &high
 	h.tell(pod)
-	who := func() map[types.UID]isolated.Set {
-		held := map[types.UID]isolated.Set{}
+	who := func() map[types.UID]isolated.CPUSet {
+		held := map[types.UID]isolated.CPUSet{}
 		for _, task := range h.state.Snapshot(h.now).Node("a").Tasks {
 			held[task.UID] = task.Isolated.CPUs
 		}
@@ -270,7 +270,7 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 			for _, task := range slices.Clone(node.Tasks) {
 				statement.Evict(task)
 			}
-			if refusal := statement.Promise(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", Single: true}).Tasks[0], node); refusal != nil {
+			if refusal := statement.Pipeline(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", IsPod: true}).Tasks[0], node); refusal != nil {
 				t.Errorf("nothing is promised: %s", refusal)
 			}
 			return &model.Refusal{}

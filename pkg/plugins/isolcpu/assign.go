@@ -6,23 +6,23 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Assign chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
-func (p *plugin) Assign(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
+// AllocateCPUs chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
+func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
 	q, asks := p.ask(task)
 	if !asks {
 		return nil, nil
 	}
-	if refusal := q.offered(node); refusal != nil {
+	if refusal := q.allocatable(node); refusal != nil {
 		return nil, refusal
 	}
-	asked, err := isolated.Split(task.Pod)
+	asked, err := isolated.ParseRequest(task.Pod)
 	if err != nil {
 		return nil, &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: err.Error()}
 	}
 	free := p.available(node)
 	ids, ok := isolated.Pick(node.Isolated, free, q.count, q.Policies)
 	if !ok {
-		return nil, q.fragmented(node, isolated.Most(node.Isolated, free, q.Policies))
+		return nil, q.isFragmented(node, isolated.MaxCPUs(node.Isolated, free, q.Policies))
 	}
 	return &isolated.Assignment{
 		Version: 1, Node: node.Name, UID: string(task.UID), CPUs: ids, NUMA: node.Isolated.NUMAOf(ids),
@@ -30,21 +30,21 @@ func (p *plugin) Assign(task *model.Task, node *model.Node) (*isolated.Assignmen
 	}, nil
 }
 
-// full is the best score.
-const full = 100
+// utilization is the best score.
+const utilization = 100
 
-// ScoresFor returns the best fit for a task that asks for isolated CPUs, and for others that a node has none; nothing when no node
+// PreScore returns the best fit for a task that asks for isolated CPUs, and for others that a node has none; nothing when no node
 // has any.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, _ []*model.Node) []framework.NodeScore {
-	if !p.seen.isolated || scope == framework.Global {
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
+	if !p.seen.isolated || scope == framework.ClusterWide {
 		return nil
 	}
 	q, asks := p.ask(task)
 	switch {
-	case asks && scope == framework.Local && p.options.BestFit > 0:
-		return []framework.NodeScore{{Name: "bestfit", Weight: p.options.BestFit, Raw: q.bestFit}}
-	case !asks && scope == framework.Static && p.options.Avoid > 0:
-		return []framework.NodeScore{{Name: "avoid", Weight: p.options.Avoid, Raw: avoid}}
+	case asks && scope == framework.NodeWithPods && p.options.BestFit > 0:
+		return []framework.NodeScore{{Name: "bestfit", Weight: p.options.BestFit, Score: q.bestFit}}
+	case !asks && scope == framework.NodeOnly && p.options.Avoid > 0:
+		return []framework.NodeScore{{Name: "avoid", Weight: p.options.Avoid, Score: avoidScore}}
 	}
 	return nil
 }
@@ -68,16 +68,16 @@ func (q *question) bestFit(node *model.Node) int64 {
 			all += cpus.Len()
 		}
 	}
-	score := int64(full/2) * int64(all-left) / int64(all)
+	score := int64(utilization/2) * int64(all-left) / int64(all)
 	if numa == 1 {
-		score += full / 2
+		score += utilization / 2
 	}
 	return score
 }
 
-func avoid(node *model.Node) int64 {
+func avoidScore(node *model.Node) int64 {
 	if node.Isolated != nil {
 		return 0
 	}
-	return full
+	return utilization
 }

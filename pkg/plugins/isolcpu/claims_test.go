@@ -82,7 +82,7 @@ func (y *yard) confirmAll() {
 
 // task returns the only task of a pod's job.
 func task(snapshot *model.Snapshot, name string) *model.Task {
-	return snapshot.Job(model.JobKey{Namespace: "default", Name: name, Single: true}).Tasks[0]
+	return snapshot.Job(model.JobKey{Namespace: "default", Name: name, IsPod: true}).Tasks[0]
 }
 
 // promise fills the node, and promises room that some of its pods are evicted for to up to three others. It returns them; nobody when
@@ -106,10 +106,10 @@ func (y *yard) promise() (holders []string) {
 						statement.Evict(victim)
 					}
 				}
-				if holder.Refused != nil || !s.Fits(holder, node, model.FutureRoom) {
+				if holder.Invalid != nil || !s.FeasibleOn(holder, node, model.FutureIdle) {
 					return &model.Refusal{}
 				}
-				return statement.Promise(holder, node)
+				return statement.Pipeline(holder, node)
 			})
 			if refusal == nil {
 				holders = append(holders, holder.Name)
@@ -149,16 +149,16 @@ func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
 	placed := map[string]bool{}
 	y.session(func(s *framework.Session) {
 		for _, job := range s.Snapshot.Jobs {
-			for _, waiting := range job.Waiting() {
-				if !which(waiting) || waiting.Refused != nil {
+			for _, waiting := range job.Pending() {
+				if !which(waiting) || waiting.Invalid != nil {
 					continue
 				}
 				refusal := s.Try(func(statement *framework.Statement) *model.Refusal {
-					node, tally := s.Choose(waiting, model.IdleRoom, nil)
+					node, tally := s.SelectNode(waiting, model.Idle, nil)
 					if node == nil {
 						return tally.Refusal(1, 0, "")
 					}
-					return statement.Place(waiting, node)
+					return statement.Allocate(waiting, node)
 				})
 				if refusal == nil {
 					placed[waiting.Name] = true

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -39,7 +39,7 @@ func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
 // needs no memory for it.
 func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 	factory := isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})
-	profile := &framework.Profile{Tiers: []framework.Tier{{{New: factory}}}}
+	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: factory}}}}
 	state := plain(100, profile.Translators())
 	snapshot := state.Snapshot(time.Unix(1_700_000_000, 0))
 	if _, known := snapshot.Dimensions.Find(isolated.Resource); known {
@@ -50,13 +50,13 @@ func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 	plugin := factory()
 	plugin.(framework.SessionOpener).OpenSession(session)
 	task := snapshot.Jobs[0].Tasks[0]
-	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
-		checks, refusal := plugin.(framework.NodeFilter).FilterFor(task, scope)
-		if scores := plugin.(framework.NodeScorer).ScoresFor(task, scope, snapshot.Nodes); len(checks)+len(scores) > 0 || refusal != nil {
+	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
+		checks, refusal := plugin.(framework.NodeFilter).PreFilter(task, scope)
+		if scores := plugin.(framework.NodeScorer).PreScore(task, scope, snapshot.Nodes); len(checks)+len(scores) > 0 || refusal != nil {
 			t.Errorf("scope %v: %d checks and %d scores of each node, %v", scope, len(checks), len(scores), refusal)
 		}
 	}
-	if given, refusal := plugin.(framework.Assigner).Assign(task, snapshot.Nodes[0]); given != nil || refusal != nil {
+	if given, refusal := plugin.(framework.CPUAllocator).AllocateCPUs(task, snapshot.Nodes[0]); given != nil || refusal != nil {
 		t.Errorf("assigned %v, %v", given, refusal)
 	}
 	if n := testing.AllocsPerRun(100, func() { plugin.(framework.SessionOpener).OpenSession(session) }); n > 0 {
@@ -67,20 +67,20 @@ func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 // BenchmarkNothingIsolated places a thousand pods on a thousand nodes, with and without the plugin.
 func BenchmarkNothingIsolated(b *testing.B) {
 	for name, tiers := range map[string][]framework.Tier{
-		"without": {{{New: anyVictim}}},
-		"with":    {{{New: anyVictim}, {New: isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})}}},
+		"without": {{{Factory: anyVictim}}},
+		"with":    {{{Factory: anyVictim}, {Factory: isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			profile := &framework.Profile{Tiers: tiers}
 			snapshot := plain(1000, profile.Translators()).Snapshot(time.Unix(1_700_000_000, 0))
-			var memory framework.Memory
+			var memory framework.Cache
 			b.ReportAllocs()
 			for b.Loop() {
 				session := framework.Open(snapshot, profile, framework.Options{Memory: &memory})
 				session.Try(func(statement *framework.Statement) *model.Refusal {
 					for _, job := range snapshot.Jobs {
-						node, _ := session.Choose(job.Tasks[0], model.IdleRoom, nil)
-						if refusal := statement.Place(job.Tasks[0], node); refusal != nil {
+						node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
+						if refusal := statement.Allocate(job.Tasks[0], node); refusal != nil {
 							b.Fatal(refusal)
 						}
 					}

@@ -39,10 +39,10 @@ type Options struct {
 func Arguments() argument.List {
 	const most = 10_000
 	return argument.List{
-		argument.Int("bestfit.weight", 10, 0, most).Says("prefers, for pods that ask for isolated CPUs, nodes on which the fewest are " +
+		argument.Int("bestfit.weight", 10, 0, most).WithHelp("prefers, for pods that ask for isolated CPUs, nodes on which the fewest are " +
 			"left over beside theirs, of one NUMA node first; 0 turns it off"),
-		argument.Int("avoid.weight", 1, 0, most).Says("prefers, for all others, nodes that have none; 0 turns it off"),
-		argument.OneOf("onConflict", conflictEvict, conflictEvict, conflictReport).Says("`evict` evicts a pod of Tutti's which can " +
+		argument.Int("avoid.weight", 1, 0, most).WithHelp("prefers, for all others, nodes that have none; 0 turns it off"),
+		argument.OneOf("onConflict", conflictEvict, conflictEvict, conflictReport).WithHelp("`evict` evicts a pod of Tutti's which can " +
 			"never run, since a pod that was bound before it holds some of the same CPUs, as may happen while two schedulers are " +
 			"active; `report` only says so"),
 	}
@@ -64,61 +64,61 @@ func ReadOptions(r argument.Reader) Options {
 
 // New returns the maker of the plugin for each session.
 func New(options Options) framework.Factory {
-	seen := &sight{}
-	return func() framework.Plugin { return &plugin{options: options, seen: seen, charged: -1} }
+	seen := &nodeCPUState{}
+	return func() framework.Plugin { return &plugin{options: options, seen: seen, chargedResource: -1} }
 }
 
 // plugin is the plugin of one session.
 type plugin struct {
 	options  Options
 	snapshot *model.Snapshot
-	// charged is the dimension of isolated CPUs; -1 while nobody has asked for any.
-	charged int
-	// overdrawn tells that on some node pods hold more isolated CPUs than it has.
-	overdrawn bool
+	// chargedResource is the dimension of isolated CPUs; -1 while nobody has asked for any.
+	chargedResource int
+	// overcommitted tells that on some node pods hold more isolated CPUs than it has.
+	overcommitted bool
 	// seen is known from session to session.
-	seen     *sight
+	seen     *nodeCPUState
 	refusals refusals
 }
 
-// sight is what there is among the nodes, looked for when these have changed.
-type sight struct {
+// nodeCPUState is what there is among the nodes, looked for when these have changed.
+type nodeCPUState struct {
 	snapshot *model.Snapshot
-	mark     model.Mark
+	mark     model.Cursor
 	// isolated tells that a node has isolated CPUs, excluded that such a node's allocatable CPU does not count them.
 	isolated, excluded bool
 }
 
 var (
-	_ framework.NodeFilter    = (*plugin)(nil)
-	_ framework.NodeScorer    = (*plugin)(nil)
-	_ framework.Assigner      = (*plugin)(nil)
-	_ framework.SessionOpener = (*plugin)(nil)
-	_ framework.ConflictEnder = (*plugin)(nil)
-	_ model.RequestTranslator = (*plugin)(nil)
+	_ framework.NodeFilter        = (*plugin)(nil)
+	_ framework.NodeScorer        = (*plugin)(nil)
+	_ framework.CPUAllocator      = (*plugin)(nil)
+	_ framework.SessionOpener     = (*plugin)(nil)
+	_ framework.CPUConflictPolicy = (*plugin)(nil)
+	_ model.RequestTranslator     = (*plugin)(nil)
 )
 
 // Name returns "isolcpu".
 func (p *plugin) Name() string { return Name }
 
-// EndsConflicts tells whether a pod that can never run is evicted; see framework.ConflictEnder.
-func (p *plugin) EndsConflicts() bool { return !p.options.Report }
+// EvictsOnConflict tells whether a pod that can never run is evicted; see framework.CPUConflictPolicy.
+func (p *plugin) EvictsOnConflict() bool { return !p.options.Report }
 
 // OpenSession finds the dimension, and what there is among the nodes.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.snapshot = session.Snapshot
 	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
-		p.charged = position
-		p.overdrawn = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
+		p.chargedResource = position
+		p.overcommitted = slices.ContainsFunc(p.snapshot.Nodes, func(node *model.Node) bool { return node.Idle.At(position) < 0 })
 	}
-	p.seen.look(p.snapshot)
+	p.seen.refresh(p.snapshot)
 }
 
-func (s *sight) look(snapshot *model.Snapshot) {
+func (s *nodeCPUState) refresh(snapshot *model.Snapshot) {
 	if s.snapshot == snapshot && snapshot.Journal.SameNodes(s.mark) {
 		return
 	}
-	*s = sight{snapshot: snapshot, mark: snapshot.Journal.Mark()}
+	*s = nodeCPUState{snapshot: snapshot, mark: snapshot.Journal.Cursor()}
 	for _, node := range snapshot.Nodes {
 		if node.Isolated != nil {
 			s.isolated = true
@@ -129,31 +129,31 @@ func (s *sight) look(snapshot *model.Snapshot) {
 
 // TranslateRequest divides what a pod asks for between the two pools; see model.RequestTranslator. A bound pod is charged for the
 // ids that stand on it, or, without any, for ordinary CPU alone.
-func (p *plugin) TranslateRequest(dimensions *model.Dimensions, pod *corev1.Pod, request *model.Resources) *model.Refusal {
+func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
 	if pod.Spec.NodeName != "" {
 		if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
-			charge(dimensions, request, held.CPUs.Len(), isolated.OrdinaryBeside(pod, held))
+			charge(dimensions, request, held.CPUs.Len(), isolated.SharedPoolRequest(pod, held))
 		}
 		return nil
 	}
-	asked, err := isolated.Split(pod)
+	asked, err := isolated.ParseRequest(pod)
 	switch {
 	case err != nil:
 		return &model.Refusal{Plugin: Name, Code: model.InvalidRequest, Detail: "pod " + pod.Name + ": " + err.Error()}
 	case asked != nil:
-		charge(dimensions, request, asked.Charge(), asked.Ordinary)
+		charge(dimensions, request, asked.CPUsHeld(), asked.SharedCPU)
 	}
 	return nil
 }
 
-func charge(dimensions *model.Dimensions, request *model.Resources, ids int, ordinary int64) {
+func charge(dimensions *model.ResourceIndex, request *model.Resources, ids int, ordinary int64) {
 	request.Set(model.CPU, min(ordinary, model.MaxAmount))
-	request.Set(dimensions.Position(isolated.Resource), int64(ids))
+	request.Set(dimensions.Index(isolated.Resource), int64(ids))
 }
 
 // TranslateCapacity divides what a node offers; see model.RequestTranslator. Where allocatable CPU counts the isolated ones,
 // ordinary CPU is what is left without them. A node whose isolated CPUs cannot be read takes no pods: it would be given too many.
-func (p *plugin) TranslateCapacity(dimensions *model.Dimensions, node *corev1.Node, allocatable *model.Resources) *model.Refusal {
+func (p *plugin) TranslateCapacity(dimensions *model.ResourceIndex, node *corev1.Node, allocatable *model.Resources) *model.Refusal {
 	text, there := node.Annotations[isolated.TopologyAnnotation]
 	if !there {
 		return nil
@@ -169,6 +169,6 @@ func (p *plugin) TranslateCapacity(dimensions *model.Dimensions, node *corev1.No
 	if topology.Mode == isolated.Included {
 		allocatable.Set(model.CPU, allocatable.At(model.CPU)-1000*count)
 	}
-	allocatable.Set(dimensions.Position(isolated.Resource), count)
+	allocatable.Set(dimensions.Index(isolated.Resource), count)
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// controller is who owns pods, as nodes name it in kube-scheduler's annotation preferAvoidPods.
-type controller struct {
+// controllerRef is who owns pods, as nodes name it in kube-scheduler's annotation preferAvoidPods.
+type controllerRef struct {
 	kind string
 	uid  types.UID
 }
 
-// avoiders are, by controller, the names of the nodes that would rather not run its pods.
-type avoiders map[controller]map[string]bool
+// preferAvoidNodes are, by controller, the names of the nodes that would rather not run its pods.
+type preferAvoidNodes map[controllerRef]map[string]bool
 
-// avoidersAmong reads the annotations of the nodes. One that is no good counts as none, as it did for kube-scheduler.
-func avoidersAmong(nodes []*model.Node) avoiders {
-	all := avoiders{}
+// preferAvoidNodesOf reads the annotations of the nodes. One that is no good counts as none, as it did for kube-scheduler.
+func preferAvoidNodesOf(nodes []*model.Node) preferAvoidNodes {
+	all := preferAvoidNodes{}
 	for _, node := range nodes {
 		text, ok := node.Object.Annotations[corev1.PreferAvoidPodsAnnotationKey]
 		if !ok {
@@ -37,7 +37,7 @@ func avoidersAmong(nodes []*model.Node) avoiders {
 			if owner == nil {
 				continue
 			}
-			avoided := controller{kind: owner.Kind, uid: owner.UID}
+			avoided := controllerRef{kind: owner.Kind, uid: owner.UID}
 			if all[avoided] == nil {
 				all[avoided] = map[string]bool{}
 			}
@@ -47,19 +47,19 @@ func avoidersAmong(nodes []*model.Node) avoiders {
 	return all
 }
 
-// avoidScore returns the score of nodes that would rather not run the pod, by its controller; ok is false when there is no
+// preferAvoidPodsScore returns the score of nodes that would rather not run the pod, by its controller; ok is false when there is no
 // such node, since all are equal then.
 //
 // The score is global although it reads node objects alone: a pod's controller is not part of its shape.
-func (p *plugin) avoidScore(pod *corev1.Pod) (score framework.NodeScore, ok bool) {
+func (p *plugin) preferAvoidPodsScore(pod *corev1.Pod) (score framework.NodeScore, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if p.weights.NodePreferAvoidPods == 0 || owner == nil {
 		return score, false
 	}
 	if p.avoiders == nil {
-		p.avoiders = avoidersAmong(p.nodes)
+		p.avoiders = preferAvoidNodesOf(p.nodes)
 	}
-	avoiding := p.avoiders[controller{kind: owner.Kind, uid: owner.UID}]
+	avoiding := p.avoiders[controllerRef{kind: owner.Kind, uid: owner.UID}]
 	if len(avoiding) == 0 {
 		return score, false
 	}
@@ -69,5 +69,5 @@ func (p *plugin) avoidScore(pod *corev1.Pod) (score framework.NodeScore, ok bool
 		}
 		return full
 	}
-	return framework.NodeScore{Name: "nodepreferavoidpods", Weight: p.weights.NodePreferAvoidPods, Raw: raw}, true
+	return framework.NodeScore{Name: "nodepreferavoidpods", Weight: p.weights.NodePreferAvoidPods, Score: raw}, true
 }

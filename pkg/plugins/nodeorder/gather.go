@@ -2,7 +2,7 @@ package nodeorder
 
 import "github.com/tutti-sched/tutti/pkg/framework"
 
-var _ framework.Gatherer = (*plugin)(nil)
+var _ framework.Colocation = (*plugin)(nil)
 
-// Gathers tells whether preferred affinity between pods has a weight.
-func (p *plugin) Gathers() bool { return p.weights.PodAffinity > 0 }
+// PrefersColocation tells whether preferred affinity between pods has a weight.
+func (p *plugin) PrefersColocation() bool { return p.weights.PodAffinity > 0 }

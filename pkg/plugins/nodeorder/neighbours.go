@@ -15,18 +15,18 @@ func (p *plugin) neighbourScores(
 	if weight := p.weights.PodAffinity; weight > 0 {
 		if s := p.index.AffinityScore(pod, p.weights.PodAffinityHard); s != nil {
 			scores = append(scores, framework.NodeScore{
-				Name: "podaffinity", Weight: weight, Normalization: framework.ByRange, Raw: s.Of,
+				Name: "podaffinity", Weight: weight, Normalization: framework.NormalizeMinMax, Score: s.Of,
 			})
 		}
 	}
 	if weight := p.weights.PodTopologySpread; weight > 0 {
 		s := p.index.SpreadScore(pod, candidates)
-		if p.sameKind != nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
-			s = p.index.DefaultSpreadScore(pod, p.sameKind(pod), candidates)
+		if p.spreadSelector != nil && len(pod.Spec.TopologySpreadConstraints) == 0 {
+			s = p.index.DefaultSpreadScore(pod, p.spreadSelector(pod), candidates)
 		}
 		if s != nil {
 			scores = append(scores, framework.NodeScore{
-				Name: "podtopologyspread", Weight: weight, Normalization: framework.AsIs, Raw: s.Of,
+				Name: "podtopologyspread", Weight: weight, Normalization: framework.NormalizeNone, Score: s.Of,
 			})
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 func TestReadDefaulting(t *testing.T) {
@@ -63,14 +63,14 @@ func TestPodsAreSpreadByDefaultOnlyWhenAskedFor(t *testing.T) {
 		}
 		sibling, task := spreadTask("sibling"), spreadTask("p")
 		used, free := hostNode("a"), hostNode("b")
-		sibling.Position = model.Position{Status: model.Running, Node: "a"}
+		sibling.Placement = model.Placement{Status: model.Running, Node: "a"}
 		used.Place(sibling)
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{used, free}}
 		plugin := newPlugin()
 		plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
 		var points []int64
-		for _, score := range plugin.(framework.NodeScorer).ScoresFor(task, framework.Global, snapshot.Nodes) {
-			points = append(points, score.Raw(used), score.Raw(free))
+		for _, score := range plugin.(framework.NodeScorer).PreScore(task, framework.ClusterWide, snapshot.Nodes) {
+			points = append(points, score.Score(used), score.Score(free))
 		}
 		switch {
 		case !byDefault && (points != nil || kube.asked > 0):

@@ -28,10 +28,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Name is the plugin's name in the configuration.
@@ -50,14 +50,14 @@ type Kube interface {
 	Context() context.Context
 	// NewState returns an empty state for the questions about one pod.
 	NewState() fwk.CycleState
-	// Kept returns what the filters have found out about the pod since the session has changed last, and what tells whether they
+	// FilterState returns what the filters have found out about the pod since the session has changed last, and what tells whether they
 	// let it on a node, after which the state says what for; a nil state when nobody has asked. Keep replaces it.
-	Kept(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool)
-	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
-	// ChoosesDevices tells whether a device claim of the pod would rather have some devices than others.
-	ChoosesDevices(pod *corev1.Pod) bool
-	// ChoosesVolumes tells whether a volume claim of the pod could get a better volume on one node than on another.
-	ChoosesVolumes(pod *corev1.Pod) bool
+	FilterState(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool)
+	SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
+	// HasDeviceChoice tells whether a device claim of the pod would rather have some devices than others.
+	HasDeviceChoice(pod *corev1.Pod) bool
+	// HasVolumeChoice tells whether a volume claim of the pod could get a better volume on one node than on another.
+	HasVolumeChoice(pod *corev1.Pod) bool
 	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
 	// calls it, and only when pods are spread by default; from then on what that takes is watched. It is nil when that cannot
 	// begin any more.
@@ -97,7 +97,7 @@ func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, 
 		}
 	}
 	return func() framework.Plugin {
-		return &plugin{kube: kube, index: index, weights: weights, scores: scores, sameKind: sameKind}
+		return &plugin{kube: kube, index: index, weights: weights, scores: scores, spreadSelector: sameKind}
 	}, nil
 }
 
@@ -107,13 +107,13 @@ type plugin struct {
 	index   *topology.Index
 	weights Weights
 	scores  []kubeScore
-	// sameKind is for pods that are spread by default; nil when none is.
-	sameKind func(*corev1.Pod) labels.Selector
+	// spreadSelector is for pods that are spread by default; nil when none is.
+	spreadSelector func(*corev1.Pod) labels.Selector
 	// places are where the scored resources stand in vectors, nodes all of the session.
-	places places
+	places resolvedResources
 	nodes  []*model.Node
 	// avoiders are read when somebody first asks.
-	avoiders avoiders
+	avoiders preferAvoidNodes
 }
 
 var (
@@ -121,27 +121,27 @@ var (
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
-// Forget lets the index count everything anew.
-func (p *plugin) Forget() { p.index.Forget() }
+// ResetCache lets the index count everything anew.
+func (p *plugin) ResetCache() { p.index.ResetCache() }
 
 // OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
-	p.kube.Keep("", nil, nil) // of a session in which filters were asked that are not in this one
-	p.places, p.nodes = placesIn(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
+	p.kube.SaveFilterState("", nil, nil) // of a session in which filters were asked that are not in this one
+	p.places, p.nodes = resolve(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
 }
 
 // Name returns "nodeorder".
 func (p *plugin) Name() string { return Name }
 
-// ScoresFor returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
-func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates []*model.Node) []framework.NodeScore {
-	if scope == framework.Local {
+// PreScore returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
+func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
+	if scope == framework.NodeWithPods {
 		return resourceScores(&p.weights, &p.places, task)
 	}
 	var scores []framework.NodeScore
-	if scope == framework.Global {
-		if score, ok := p.avoidScore(task.Pod); ok {
+	if scope == framework.ClusterWide {
+		if score, ok := p.preferAvoidPodsScore(task.Pod); ok {
 			scores = append(scores, score)
 		}
 		scores = p.neighbourScores(scores, task.Pod, candidates)
@@ -149,12 +149,12 @@ func (p *plugin) ScoresFor(task *model.Task, scope framework.Scope, candidates [
 	nodes := p.kube.Lister().NodeInfos()
 	for i := range p.scores {
 		wanted := &p.scores[i]
-		if wanted.scope != scope || !wanted.concerns(task.Pod) {
+		if wanted.scope != scope || !wanted.appliesTo(task.Pod) {
 			continue
 		}
 		asked := question{plugin: p, kubeScore: wanted, pod: task.Pod, nodes: nodes}
-		if wanted.builds {
-			asked.state, asked.passes = p.kube.Kept(task.UID)
+		if wanted.usesFilterState {
+			asked.state, asked.passes = p.kube.FilterState(task.UID)
 		} else {
 			asked.state = p.kube.NewState()
 		}
@@ -181,7 +181,7 @@ type question struct {
 
 // prepare runs PreScore and returns the score; ok is false when it has nothing to say.
 func (q *question) prepare() (score framework.NodeScore, ok bool) {
-	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Raw: q.raw}
+	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Score: q.raw}
 	if q.pre != nil {
 		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, nil) // none looks at the nodes
 		if !status.IsSuccess() {
@@ -192,7 +192,7 @@ func (q *question) prepare() (score framework.NodeScore, ok bool) {
 }
 
 func (q *question) raw(node *model.Node) int64 {
-	if q.nothing != nil && q.nothing(node.Object) || q.passes != nil && !q.passes(node) {
+	if q.isNoop != nil && q.isNoop(node.Object) || q.passes != nil && !q.passes(node) {
 		return 0
 	}
 	info, err := q.nodes.Get(node.Name)

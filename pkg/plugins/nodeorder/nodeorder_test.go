@@ -14,11 +14,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/argument"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // counterpart says whose score must equal whose, and by how much it may differ, which the package's paragraph explains.
@@ -99,19 +99,19 @@ func TestPodsWithoutRequestsDoNotPileUp(t *testing.T) {
 	w := newWorld(t, strategy(config.LeastAllocated))
 	room := model.Resources{model.CPU: 4000, model.Memory: 8 << 30}
 	idle := func(uid string) *model.Task {
-		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, Supposed: model.Supposed{100, 200 << 20}}
+		return &model.Task{PodRef: model.PodRef{UID: types.UID(uid)}, Pod: &corev1.Pod{}, NonZeroDefaults: model.NonZeroDefaults{100, 200 << 20}}
 	}
 	used := &model.Node{Name: "a", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
 	free := &model.Node{Name: "b", Object: &corev1.Node{}, Allocatable: room, Idle: room.Clone()}
 	one, two := idle("1"), idle("2")
-	one.Position = model.Position{Status: model.Placed, Node: "a"}
+	one.Placement = model.Placement{Status: model.Allocated, Node: "a"}
 	used.Place(one)
 	weights := nodeorder.Weights{LeastRequested: 1, BalancedResource: 1}
 	scores := w.ours(t, weights, idle("3"), []*model.Node{used, free})
 	if least := scores["leastrequested"]; least[0] >= least[1] {
 		t.Errorf("leastrequested is %v, want the free node above the other", least)
 	}
-	two.Position = model.Position{Status: model.Promised, Node: "b"}
+	two.Placement = model.Placement{Status: model.Pipelined, Node: "b"}
 	free.Place(two)
 	again := w.ours(t, weights, idle("3"), []*model.Node{used, free})
 	if !slices.Equal(again["leastrequested"], scores["leastrequested"]) {
@@ -301,8 +301,8 @@ func BenchmarkPlainPod(b *testing.B) {
 	b.Run("ask", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			plugin.ScoresFor(task, framework.Local, nil)
-			plugin.ScoresFor(task, framework.Global, nil)
+			plugin.PreScore(task, framework.NodeWithPods, nil)
+			plugin.PreScore(task, framework.ClusterWide, nil)
 		}
 	})
 	nodes := make([]*model.Node, 1024)
@@ -313,10 +313,10 @@ func BenchmarkPlainPod(b *testing.B) {
 	}
 	b.Run("node", func(b *testing.B) {
 		b.ReportAllocs()
-		scores := plugin.ScoresFor(task, framework.Local, nil)
+		scores := plugin.PreScore(task, framework.NodeWithPods, nil)
 		for i := 0; b.Loop(); i++ {
 			for _, score := range scores {
-				score.Raw(nodes[i%len(nodes)])
+				score.Score(nodes[i%len(nodes)])
 			}
 		}
 	})

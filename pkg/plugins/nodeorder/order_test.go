@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	live "github.com/tutti-sched/tutti/pkg/cluster"
+	live "github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
@@ -239,7 +239,7 @@ func (p *profile) compare(t *testing.T, o *objects, count map[string]int) string
 		state := o.state()
 		p.view.SharedLister = state.View()
 		snapshot := state.Snapshot(time.Unix(1, 0))
-		task := snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}).Tasks[0]
+		task := snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
 		if failure := p.compareScores(t, snapshot, task, says, count); failure != "" {
 			return fmt.Sprintf("pod %d: %s", i, failure)
 		}
@@ -305,13 +305,13 @@ func (p *profile) compareChoice(
 	if err != nil {
 		t.Fatal(err)
 	}
-	tiers := []framework.Tier{{{New: p.filters}, {New: scores}}}
+	tiers := []framework.Tier{{{Factory: p.filters}, {Factory: scores}}}
 	session := framework.Open(snapshot, &framework.Profile{Tiers: tiers}, framework.Options{})
 	defer session.Close()
-	got, _ := session.Choose(task, model.IdleRoom, nil)
+	got, _ := session.SelectNode(task, model.Idle, nil)
 	best = -1
 	for i, node := range snapshot.Nodes {
-		if node.Lacking(task.Request, model.IdleRoom) < 0 && (best < 0 || says.sums[i] > says.sums[best]) {
+		if node.InsufficientResource(task.Request, model.Idle) < 0 && (best < 0 || says.sums[i] > says.sums[best]) {
 			best = i
 		}
 	}

@@ -28,12 +28,12 @@ import (
 	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces.
@@ -43,7 +43,7 @@ type view struct{ fwk.SharedLister }
 // objects of the API server.
 type world struct {
 	view      *view
-	kube      *kubeframework.Plugins
+	kube      *kubeplugins.Plugins
 	index     *topology.Index
 	filters   framework.Factory
 	reference kube.Framework
@@ -73,7 +73,7 @@ func newWorldOf(t testing.TB, change func(*config.KubeSchedulerProfile), objects
 		factory.Shutdown()
 	})
 	var err error
-	w.kube, err = kubeframework.New(ctx, kubeframework.Deps{Lister: w.view, Informers: factory, Client: client})
+	w.kube, err = kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.view, Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,13 +194,13 @@ func (w *world) scores(
 	for name, alone := range oneByOne(weights) {
 		plugin := w.plugin(t, alone, snapshot)
 		w.askFilters(task, snapshot)
-		for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
-			for _, score := range plugin.ScoresFor(task, scope, nodes) {
+		for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
+			for _, score := range plugin.PreScore(task, scope, nodes) {
 				raw := make([]int64, len(nodes))
 				for i, node := range nodes {
-					raw[i] = score.Raw(node)
+					raw[i] = score.Score(node)
 				}
-				if scope != framework.Local {
+				if scope != framework.NodeWithPods {
 					name = score.Name
 				}
 				scores[name] = normalized(raw, score.Normalization)
@@ -214,7 +214,7 @@ func (w *world) scores(
 func (w *world) askFilters(task *model.Task, snapshot *model.Snapshot) {
 	plugin := w.filters()
 	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
-	plugin.(framework.NodeFilter).FilterFor(task, framework.Global)
+	plugin.(framework.NodeFilter).PreFilter(task, framework.ClusterWide)
 }
 
 // oneByOne splits weights: each of resources alone, by its name, with weight 1, and the others together.
@@ -259,15 +259,15 @@ func normalized(raw []int64, how framework.Normalization) []int64 {
 	low, high := slices.Min(raw), slices.Max(raw)
 	for i, score := range raw {
 		switch {
-		case how == framework.ByMax && high > 0:
+		case how == framework.NormalizeByMax && high > 0:
 			raw[i] = 100 * score / high
-		case how == framework.Reversed && high > 0:
+		case how == framework.NormalizeReversed && high > 0:
 			raw[i] = 100 - 100*score/high
-		case how == framework.Reversed:
+		case how == framework.NormalizeReversed:
 			raw[i] = 100
-		case how == framework.ByRange && high == low:
+		case how == framework.NormalizeMinMax && high == low:
 			raw[i] = 0
-		case how == framework.ByRange:
+		case how == framework.NormalizeMinMax:
 			raw[i] = int64(100 * (float64(score-low) / float64(high-low)))
 		}
 	}
@@ -291,7 +291,7 @@ func randomCluster(r *rand.Rand) cluster {
 			pod := randomPod(r, fmt.Sprint("p", i, "-", j))
 			pod.Spec.NodeName = node.Name
 			task := taskOf(pod)
-			task.Position = model.Position{Status: model.Running, Node: node.Name}
+			task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 			ours.Place(task)
 			c.pods = append(c.pods, pod)
 		}

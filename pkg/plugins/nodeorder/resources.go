@@ -16,37 +16,37 @@ import (
 // full is the best score.
 const full = 100
 
-// place is a resource that scores look at, and where vectors have it.
-type place struct {
+// resolvedResource is a resource that scores look at, and where vectors have it.
+type resolvedResource struct {
 	position int
 	weight   int64
 	// scalar tells that the resource counts only for pods that request it.
 	scalar bool
 }
 
-// places are what each score looks at, for one session.
-type places struct{ least, most, ratio, balanced []place }
+// resolvedResources are what each score looks at, for one session.
+type resolvedResources struct{ least, most, ratio, balanced []resolvedResource }
 
-// placesIn finds the resources in the dimensions. One that nobody has named yet is left out, for no task requests it.
-func placesIn(dimensions *model.Dimensions, weights *Weights) places {
-	find := func(weight int64, resources Resources) []place {
+// resolve finds the resources in the dimensions. One that nobody has named yet is left out, for no task requests it.
+func resolve(dimensions *model.ResourceIndex, weights *Weights) resolvedResources {
+	find := func(weight int64, resources Resources) []resolvedResource {
 		if weight == 0 {
 			return nil
 		}
 		if resources == nil {
 			resources = defaultResources()
 		}
-		found := make([]place, 0, len(resources))
+		found := make([]resolvedResource, 0, len(resources))
 		for _, resource := range resources {
 			for i := range dimensions.Len() {
 				if dimensions.Name(i) == resource.Name {
-					found = append(found, place{position: i, weight: resource.Weight, scalar: util.IsScalarResourceName(resource.Name)})
+					found = append(found, resolvedResource{position: i, weight: resource.Weight, scalar: util.IsScalarResourceName(resource.Name)})
 				}
 			}
 		}
 		return found
 	}
-	return places{
+	return resolvedResources{
 		least:    find(weights.LeastRequested, weights.LeastRequestedResources),
 		most:     find(weights.MostRequested, weights.MostRequestedResources),
 		ratio:    find(weights.RequestedToCapacityRatio, weights.RequestedToCapacityRatioResources),
@@ -54,30 +54,30 @@ func placesIn(dimensions *model.Dimensions, weights *Weights) places {
 	}
 }
 
-// demand is what a task adds to one resource of a node.
-type demand struct {
+// resourceRequest is what a task adds to one resource of a node.
+type resourceRequest struct {
 	position        int
 	weight, request int64
 }
 
-// fullness is the scores of how full a node is with a task.
-type fullness struct {
+// utilization is the scores of how full a node is with a task.
+type utilization struct {
 	weights *Weights
 	// least, most and ratio count what is supposed of containers that state no request, balanced does not.
-	least, most, ratio, balanced []demand
+	least, most, ratio, balanced []resourceRequest
 	// before and after are room for the shares in use.
 	before, after []float64
-	// few is room for the demands of the default scores.
-	few [4]demand
+	// smallVectors is room for the demands of the default scores.
+	smallVectors [4]resourceRequest
 }
 
 // resourceScores returns the scores that need the books of a node, as one: the weighted sum of their points.
-func resourceScores(weights *Weights, where *places, task *model.Task) []framework.NodeScore {
-	f := &fullness{weights: weights}
-	f.least = demands(f.few[0:0:2], where.least, task, true)
-	f.most = demands(nil, where.most, task, true)
-	f.ratio = demands(nil, where.ratio, task, true)
-	f.balanced = demands(f.few[2:2:4], where.balanced, task, false)
+func resourceScores(weights *Weights, where *resolvedResources, task *model.Task) []framework.NodeScore {
+	f := &utilization{weights: weights}
+	f.least = requests(f.smallVectors[0:0:2], where.least, task, true)
+	f.most = requests(nil, where.most, task, true)
+	f.ratio = requests(nil, where.ratio, task, true)
+	f.balanced = requests(f.smallVectors[2:2:4], where.balanced, task, false)
 	if !requestsAny(f.balanced) {
 		// Nothing gets out of balance, and every such pod would go where balance is best.
 		f.balanced = nil
@@ -88,25 +88,25 @@ func resourceScores(weights *Weights, where *places, task *model.Task) []framewo
 	if n := len(f.balanced); n != 2 {
 		f.before, f.after = make([]float64, 0, n), make([]float64, 0, n)
 	}
-	return []framework.NodeScore{{Name: "resources", Weight: 1, Raw: f.score}}
+	return []framework.NodeScore{{Name: "resources", Weight: 1, Score: f.score}}
 }
 
-// demands appends what the task adds to the resources that count for it.
-func demands(all []demand, places []place, task *model.Task, suppose bool) []demand {
+// requests appends what the task adds to the resources that count for it.
+func requests(all []resourceRequest, places []resolvedResource, task *model.Task, suppose bool) []resourceRequest {
 	for _, p := range places {
 		request := task.Request.At(p.position)
 		if p.scalar && request == 0 {
 			continue
 		}
-		if suppose && p.position < len(task.Supposed) {
-			request += task.Supposed[p.position]
+		if suppose && p.position < len(task.NonZeroDefaults) {
+			request += task.NonZeroDefaults[p.position]
 		}
-		all = append(all, demand{position: p.position, weight: p.weight, request: request})
+		all = append(all, resourceRequest{position: p.position, weight: p.weight, request: request})
 	}
 	return all
 }
 
-func requestsAny(demands []demand) bool {
+func requestsAny(demands []resourceRequest) bool {
 	for i := range demands {
 		if demands[i].request != 0 {
 			return true
@@ -115,7 +115,7 @@ func requestsAny(demands []demand) bool {
 	return false
 }
 
-func (f *fullness) score(node *model.Node) int64 {
+func (f *utilization) score(node *model.Node) int64 {
 	var sum int64
 	if len(f.least) > 0 {
 		sum += f.weights.LeastRequested * leastRequested(node, f.least)
@@ -134,31 +134,35 @@ func (f *fullness) score(node *model.Node) int64 {
 
 // on returns what the node offers of the resource, and what would be in use of it with the task there, with what is supposed
 // of its pods.
-func (d *demand) on(node *model.Node) (used, capacity int64) {
+func (d *resourceRequest) on(node *model.Node) (used, capacity int64) {
 	capacity = offered(node, d.position)
 	used = capacity - node.Idle.At(d.position) + d.request
-	if d.position < len(node.Supposed) {
-		used += node.Supposed[d.position]
+	if d.position < len(node.NonZeroRequested) {
+		used += node.NonZeroRequested[d.position]
 	}
 	return used, capacity
 }
 
 // offered returns what the node itself offers of a resource: none of what is counted elsewhere.
 func offered(node *model.Node, position int) int64 {
-	if capacity := node.Allocatable.At(position); capacity != model.Elsewhere {
+	if capacity := node.Allocatable.At(position); capacity != model.ProvidedByDRA {
 		return capacity
 	}
 	return 0
 }
 
 // leastRequested returns the mean share left over, in percent, of the resources that the node offers at all.
-func leastRequested(node *model.Node, demands []demand) int64 { return meanShare(node, demands, true) }
+func leastRequested(node *model.Node, demands []resourceRequest) int64 {
+	return weightedMean(node, demands, true)
+}
 
 // mostRequested returns the mean share in use.
-func mostRequested(node *model.Node, demands []demand) int64 { return meanShare(node, demands, false) }
+func mostRequested(node *model.Node, demands []resourceRequest) int64 {
+	return weightedMean(node, demands, false)
+}
 
-// meanShare returns the mean share of the resources that is in use, or left over; what is overdrawn counts as full.
-func meanShare(node *model.Node, demands []demand, left bool) int64 {
+// weightedMean returns the mean share of the resources that is in use, or left over; what is overdrawn counts as full.
+func weightedMean(node *model.Node, demands []resourceRequest, left bool) int64 {
 	var sum, weights int64
 	for i := range demands {
 		d := &demands[i]
@@ -177,7 +181,7 @@ func meanShare(node *model.Node, demands []demand, left bool) int64 {
 
 // ratio returns the mean, rounded, of the resources' scores along the shape; a score of 0 is left out of the mean, as
 // kube-scheduler does.
-func ratio(node *model.Node, demands []demand, shape Shape) int64 {
+func ratio(node *model.Node, demands []resourceRequest, shape Shape) int64 {
 	var sum, weights int64
 	for i := range demands {
 		d := &demands[i]
@@ -218,7 +222,7 @@ func percent(part, whole int64) int64 {
 // balance returns 50 to 100: above 75 when the task brings the shares in use of the resources closer together, below when it
 // pulls them apart. The shares are floats, since they are in kube-scheduler, where rounding shows in the score; the same
 // bytes lead to the same score on every machine.
-func (f *fullness) balance(node *model.Node) int64 {
+func (f *utilization) balance(node *model.Node) int64 {
 	if len(f.balanced) != 2 {
 		return f.balanceMany(node)
 	}
@@ -230,10 +234,10 @@ func (f *fullness) balance(node *model.Node) int64 {
 	oneUsed, otherUsed := oneCapacity-node.Idle.At(one.position), otherCapacity-node.Idle.At(other.position)
 	before := math.Abs(share(oneUsed, oneCapacity)-share(otherUsed, otherCapacity)) / 2
 	after := math.Abs(share(oneUsed+one.request, oneCapacity)-share(otherUsed+other.request, otherCapacity)) / 2
-	return change(evenness(before), evenness(after))
+	return change(balance(before), balance(after))
 }
 
-func (f *fullness) balanceMany(node *model.Node) int64 {
+func (f *utilization) balanceMany(node *model.Node) int64 {
 	before, after := f.before[:0], f.after[:0]
 	for i := range f.balanced {
 		d := &f.balanced[i]
@@ -245,14 +249,14 @@ func (f *fullness) balanceMany(node *model.Node) int64 {
 		before = append(before, share(used, capacity))
 		after = append(after, share(used+d.request, capacity))
 	}
-	return change(evenness(deviation(before)), evenness(deviation(after)))
+	return change(balance(stddev(before)), balance(stddev(after)))
 }
 
 // change returns the score of a node that is so even before and so even after.
 func change(before, after int64) int64 { return full/2 + (full/2+after-before)/2 }
 
-// evenness returns 50 to 100 for a deviation of 1/2 to 0.
-func evenness(deviation float64) int64 { return int64((1 - deviation) * full) }
+// balance returns 50 to 100 for a deviation of 1/2 to 0.
+func balance(deviation float64) int64 { return int64((1 - deviation) * full) }
 
 func share(used, capacity int64) float64 {
 	if used > capacity {
@@ -261,9 +265,9 @@ func share(used, capacity int64) float64 {
 	return float64(used) / float64(capacity)
 }
 
-// deviation returns the standard deviation. No product is added in one step with its sum, as some processors could: they
+// stddev returns the standard deviation. No product is added in one step with its sum, as some processors could: they
 // would round otherwise.
-func deviation(shares []float64) float64 {
+func stddev(shares []float64) float64 {
 	switch len(shares) {
 	case 0, 1:
 		return 0

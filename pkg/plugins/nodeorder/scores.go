@@ -11,46 +11,46 @@ import (
 type kubeScore struct {
 	// name is what explanations call the score, and plugin what kube-scheduler calls it.
 	name, plugin  string
-	scope         framework.Scope
+	scope         framework.FilterScope
 	weight        int64
 	normalization framework.Normalization
-	// builds tells that the score reads what the filter of the same name has found out about the pod and the node.
-	builds bool
-	// concerns tells, cheaply, whether the score could tell nodes apart for the pod. What it rules out here, PreScore would
+	// usesFilterState tells that the score reads what the filter of the same name has found out about the pod and the node.
+	usesFilterState bool
+	// appliesTo tells, cheaply, whether the score could tell nodes apart for the pod. What it rules out here, PreScore would
 	// skip: that is the invariant.
-	concerns func(pod *corev1.Pod) bool
-	// nothing tells, cheaply, that the raw score of the node is 0, whatever the pod; nil when that is not so easy.
-	nothing func(node *corev1.Node) bool
-	score   fwk.ScorePlugin
-	pre     fwk.PreScorePlugin
+	appliesTo func(pod *corev1.Pod) bool
+	// isNoop tells, cheaply, that the raw score of the node is 0, whatever the pod; nil when that is not so easy.
+	isNoop func(node *corev1.Node) bool
+	score  fwk.ScorePlugin
+	pre    fwk.PreScorePlugin
 }
 
 func wantedScores(kube Kube, weights Weights) []kubeScore {
 	return []kubeScore{
 		{
-			name: "nodeaffinity", plugin: "NodeAffinity", scope: framework.Static, weight: weights.NodeAffinity,
-			normalization: framework.ByMax, concerns: prefersNodes,
+			name: "nodeaffinity", plugin: "NodeAffinity", scope: framework.NodeOnly, weight: weights.NodeAffinity,
+			normalization: framework.NormalizeByMax, appliesTo: prefersNodes,
 		},
 		{
-			name: "tainttoleration", plugin: "TaintToleration", scope: framework.Static, weight: weights.TaintToleration,
-			normalization: framework.Reversed, concerns: everyPod, nothing: isUntainted,
+			name: "tainttoleration", plugin: "TaintToleration", scope: framework.NodeOnly, weight: weights.TaintToleration,
+			normalization: framework.NormalizeReversed, appliesTo: appliesToAll, isNoop: isUntainted,
 		},
 		{
-			name: "imagelocality", plugin: "ImageLocality", scope: framework.Static, weight: weights.ImageLocality,
-			normalization: framework.AsIs, concerns: everyPod, nothing: hasNoImages,
+			name: "imagelocality", plugin: "ImageLocality", scope: framework.NodeOnly, weight: weights.ImageLocality,
+			normalization: framework.NormalizeNone, appliesTo: appliesToAll, isNoop: hasNoImages,
 		},
 		{
-			name: "dynamicresources", plugin: "DynamicResources", scope: framework.Global, weight: weights.DynamicResources,
-			normalization: framework.ByMax, builds: true, concerns: kube.ChoosesDevices,
+			name: "dynamicresources", plugin: "DynamicResources", scope: framework.ClusterWide, weight: weights.DynamicResources,
+			normalization: framework.NormalizeByMax, usesFilterState: true, appliesTo: kube.HasDeviceChoice,
 		},
 		{
-			name: "volumebinding", plugin: "VolumeBinding", scope: framework.Global, weight: weights.VolumeBinding,
-			normalization: framework.AsIs, builds: true, concerns: kube.ChoosesVolumes,
+			name: "volumebinding", plugin: "VolumeBinding", scope: framework.ClusterWide, weight: weights.VolumeBinding,
+			normalization: framework.NormalizeNone, usesFilterState: true, appliesTo: kube.HasVolumeChoice,
 		},
 	}
 }
 
-func everyPod(*corev1.Pod) bool { return true }
+func appliesToAll(*corev1.Pod) bool { return true }
 
 func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
 

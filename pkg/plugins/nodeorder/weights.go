@@ -53,18 +53,18 @@ func DefaultWeights() Weights {
 }
 
 const (
-	ratioWeight  = "requestedtocapacityratio.weight"
-	ratioShape   = "requestedtocapacityratio.shape"
-	defaultShape = "0:0,100:10"
-	hardWeight   = "podaffinity.hardweight"
-	defaulting   = "podtopologyspread.defaulting"
-	bySystem     = "system"
+	ratioWeight      = "requestedtocapacityratio.weight"
+	ratioShape       = "requestedtocapacityratio.shape"
+	defaultShape     = "0:0,100:10"
+	hardWeight       = "podaffinity.hardweight"
+	defaulting       = "podtopologyspread.defaulting"
+	systemDefaulting = "system"
 )
 
 // weighted is a score that a configuration may give a weight, and where that is kept.
 type weighted struct {
 	name, prefers string
-	into          *int64
+	target        *int64
 }
 
 // scores are all of them, in the order in which they are explained: those that have a weight unless told otherwise first.
@@ -96,20 +96,20 @@ func Arguments() argument.List {
 	def := DefaultWeights()
 	var all argument.List
 	for _, score := range def.scores() {
-		all = append(all, argument.Int(score.name+".weight", *score.into, 0, maxWeight).Says("prefers nodes "+score.prefers))
+		all = append(all, argument.Int(score.name+".weight", *score.target, 0, maxWeight).WithHelp("prefers nodes "+score.prefers))
 	}
 	for _, score := range []string{"leastrequested", "mostrequested", "requestedtocapacityratio"} {
-		all = append(all, argument.Text(score+".resources", weightedResources).Shaped("`NAME=WEIGHT` between commas, weights 1 to 100").
-			Says("the resources that `"+score+"` looks at, and how much each counts among them"))
+		all = append(all, argument.Text(score+".resources", weightedResources).WithFormat("`NAME=WEIGHT` between commas, weights 1 to 100").
+			WithHelp("the resources that `"+score+"` looks at, and how much each counts among them"))
 	}
 	return append(all,
-		argument.Text("balancedresource.resources", plainResources).Shaped("names between commas").
-			Says("the resources that `balancedresource` looks at; they have no weights"),
-		argument.Text(ratioShape, defaultShape).Shaped("points `UTILIZATION:SCORE` between commas, in percent and 0 to 10").
-			Says("what `requestedtocapacityratio` makes of the share in use, with straight lines between the points"),
+		argument.Text("balancedresource.resources", plainResources).WithFormat("names between commas").
+			WithHelp("the resources that `balancedresource` looks at; they have no weights"),
+		argument.Text(ratioShape, defaultShape).WithFormat("points `UTILIZATION:SCORE` between commas, in percent and 0 to 10").
+			WithHelp("what `requestedtocapacityratio` makes of the share in use, with straight lines between the points"),
 		argument.Int(hardWeight, def.PodAffinityHard, 0, maxHardWeight).
-			Says("how much it counts in `podaffinity` that a pod near the node must be near the pod, beside preferences of 1 to 100"),
-		argument.OneOf(defaulting, "none", "none", bySystem).Says("with `system`, pods without spread constraints of their own are "+
+			WithHelp("how much it counts in `podaffinity` that a pod near the node must be near the pod, beside preferences of 1 to 100"),
+		argument.OneOf(defaulting, "none", "none", systemDefaulting).WithHelp("with `system`, pods without spread constraints of their own are "+
 			"spread over hosts and zones among the pods of their Services and controllers, which pulls the members of a gang apart. "+
 			"Turning it on needs a restart, and the right to watch these kinds"),
 	)
@@ -119,10 +119,10 @@ func Arguments() argument.List {
 func ReadWeights(r argument.Reader) Weights {
 	given, w := Arguments().Read(r), DefaultWeights()
 	for _, score := range w.scores() {
-		*score.into = given.Int(score.name + ".weight")
+		*score.target = given.Int(score.name + ".weight")
 	}
 	w.PodAffinityHard = given.Int(hardWeight)
-	if w.DefaultSpread = given.Text(defaulting) == bySystem; w.DefaultSpread && w.PodTopologySpread == 0 {
+	if w.DefaultSpread = given.Text(defaulting) == systemDefaulting; w.DefaultSpread && w.PodTopologySpread == 0 {
 		r.Refuse(defaulting, "come with a podtopologyspread.weight of at least 1")
 		w.DefaultSpread = false
 	}

@@ -7,8 +7,8 @@ func Arguments() argument.List {
 	const why = "a node under such pressure carries a taint, and taints are always heeded"
 	var all argument.List
 	for _, pressure := range []string{"Memory", "Disk", "PID"} {
-		all = append(all, argument.Bool("predicate."+pressure+"PressureEnable", true).WithoutEffect(why).
-			Says("kube-batch's; it has no effect: "+why))
+		all = append(all, argument.Bool("predicate."+pressure+"PressureEnable", true).Ignored(why).
+			WithHelp("kube-batch's; it has no effect: "+why))
 	}
 	return all
 }

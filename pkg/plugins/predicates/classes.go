@@ -7,10 +7,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// classless rules out the nodes that have no room for the task unless a device class provides what they do not report, when
+// rejectWithoutDeviceClass rules out the nodes that have no room for the task unless a device class provides what they do not report, when
 // no class does any more: DynamicResources learns it before the snapshot does, and then has nothing against any node.
-func (p *plugin) classless(task *model.Task) (framework.NodeCheck, *model.Refusal) {
-	if !task.ByClass {
+func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+	if !task.MayUseDeviceClass {
 		return nil, nil
 	}
 	gone := map[int]corev1.ResourceName{}
@@ -25,7 +25,7 @@ func (p *plugin) classless(task *model.Task) (framework.NodeCheck, *model.Refusa
 	return func(node *model.Node) *model.Refusal {
 		var lacking corev1.ResourceName
 		for i, name := range gone {
-			if node.Allocatable.At(i) == model.Elsewhere && (lacking == "" || name < lacking) {
+			if node.Allocatable.At(i) == model.ProvidedByDRA && (lacking == "" || name < lacking) {
 				lacking = name
 			}
 		}

@@ -24,12 +24,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clientcache "k8s.io/client-go/tools/cache"
 
-	"github.com/tutti-sched/tutti/pkg/cluster"
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // The counts that make the test worth something: so many pairs of a pod and a node, and so many refusals of each filter.
@@ -91,12 +91,12 @@ type contest struct {
 
 	client    *fake.Clientset
 	factories []informers.SharedInformerFactory
-	kube      *kubeframework.Plugins
+	kube      *kubeplugins.Plugins
 	reference *reference
 	state     *cluster.State
 	profile   *framework.Profile
 	// memory is what sessions hand on, as in the scheduler.
-	memory framework.Memory
+	memory framework.Cache
 
 	revision int
 	nodes    map[string]*corev1.Node
@@ -124,7 +124,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 		factory.Shutdown()
 	})
 	c.factories = []informers.SharedInformerFactory{factory, c.reference.factory}
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: c.state.View(), Informers: factory, Client: client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: c.state.View(), Informers: factory, Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.profile = &framework.Profile{Tiers: []framework.Tier{{{New: plugin}}}}
+	c.profile = &framework.Profile{Tiers: []framework.Tier{{{Factory: plugin}}}}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if !clientcache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
@@ -342,7 +342,7 @@ func (c *contest) open() *framework.Session {
 }
 
 func task(session *framework.Session, pod *corev1.Pod) *model.Task {
-	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, Single: true}).Tasks[0]
+	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
 }
 
 // scratches tells whether a claim is made with the pod and for nobody else.
@@ -375,7 +375,7 @@ func (c *contest) compareGang() {
 				continue
 			}
 			node := feasible[c.IntN(len(feasible))]
-			if refusal := statement.Place(task(session, pod), node); refusal != nil {
+			if refusal := statement.Allocate(task(session, pod), node); refusal != nil {
 				c.fail(pod, placed, "placing it on %s, which is feasible, is refused: %s", node.Name, refusal)
 			}
 			there := pod.DeepCopy()
@@ -396,14 +396,14 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 	}
 	verdicts := c.reference.judge(c.t, pod, nodes, placed)
 	one := task(session, pod)
-	feasible := session.Feasible(one, model.IdleRoom)
+	feasible := session.Feasible(one, model.Idle)
 	for i, verdict := range verdicts {
 		if len(nodes[i].Status.Allocatable) == 0 && len(verdict.by) > 0 {
 			verdicts[i].by["NodeResourcesFit"] = []string{unreported}
 		}
 		ours := slices.ContainsFunc(feasible, func(n *model.Node) bool { return n.Name == nodes[i].Name })
 		if ours != (len(verdict.by) == 0) {
-			_, tally := session.Choose(one, model.IdleRoom, nowhere)
+			_, tally := session.SelectNode(one, model.Idle, nowhere)
 			c.fail(pod, placed, "node %s: we say %v, kube-scheduler refuses by %v; we count %v", nodes[i].Name, ours, verdict.by,
 				tally.Causes())
 		}
@@ -418,11 +418,11 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 			}
 		}
 	}
-	chosen, _ := session.Choose(one, model.IdleRoom, nil)
+	chosen, _ := session.SelectNode(one, model.Idle, nil)
 	if (chosen != nil) != (len(feasible) > 0) || chosen != nil && !slices.Contains(feasible, chosen) {
 		c.fail(pod, placed, "chosen is %v, which is not one of the feasible", chosen)
 	}
-	_, tally := session.Choose(one, model.IdleRoom, nowhere)
+	_, tally := session.SelectNode(one, model.Idle, nowhere)
 	if wrong := compareReasons(tally.Causes(), verdicts); wrong != "" {
 		c.fail(pod, placed, "%s", wrong)
 	}
@@ -434,7 +434,7 @@ func nowhere(*model.Node) bool { return false }
 
 // compareReasons holds the reasons we count against those of kube-scheduler. Where one filter alone refuses a node the
 // reason is its; where several do it may be any of theirs. It returns what is wrong.
-func compareReasons(causes []model.Cause, verdicts []verdict) string {
+func compareReasons(causes []model.NodeReason, verdicts []verdict) string {
 	counted, least, most, refused, sum := map[string]int{}, map[string]int{}, map[string]int{}, 0, 0
 	for _, cause := range causes {
 		reason := cause.Detail

@@ -14,54 +14,56 @@ import (
 // filter is one of kube-scheduler's filters, or what stands in its place.
 type filter struct {
 	name  string
-	scope framework.Scope
+	scope framework.FilterScope
 	// own answers in kube-scheduler's place, nil when that is asked itself: a check, or a refusal when no node can pass, or
 	// neither when there is nothing to say.
-	own func(*plugin, *model.Task) (framework.NodeCheck, *model.Refusal)
-	// concerns tells, cheaply, whether the filter could have anything to say about the task. What it rules out here, PreFilter
+	own func(*plugin, *model.Task) (framework.NodeFilterFunc, *model.Refusal)
+	// appliesTo tells, cheaply, whether the filter could have anything to say about the task. What it rules out here, PreFilter
 	// would skip: that is the invariant, and what makes plain pods cheap.
-	concerns func(task *model.Task) bool
-	// harmless tells, cheaply, that the filter has nothing against the node, whatever the pod; nil when that is not so easy.
-	harmless func(node *corev1.Node) bool
-	// tell says in more words than the filter why it has refused the node; nil, or an empty text, leaves it at the filter's.
-	tell  func(pod *corev1.Pod, node *corev1.Node) string
-	pre   fwk.PreFilterPlugin
-	check fwk.FilterPlugin
+	appliesTo func(task *model.Task) bool
+	// cannotReject tells, cheaply, that the filter has nothing against the node, whatever the pod; nil when that is not so easy.
+	cannotReject func(node *corev1.Node) bool
+	// explain says in more words than the filter why it has refused the node; nil, or an empty text, leaves it at the filter's.
+	explain func(pod *corev1.Pod, node *corev1.Node) string
+	pre     fwk.PreFilterPlugin
+	check   fwk.FilterPlugin
 }
 
 // wantedFilters are all filters of kube-scheduler but resource fit, in its order, which decides whose words the user reads
 // when several refuse.
 func wantedFilters() []filter {
 	return []filter{
-		{name: "NodeUnschedulable", scope: framework.Static, concerns: every, harmless: isOpen},
-		{name: "NodeName", scope: framework.Static, concerns: onPod(namesNode)},
-		{name: "TaintToleration", scope: framework.Static, concerns: every, harmless: isUntainted, tell: tellTaint},
-		{name: "NodeAffinity", scope: framework.Static, concerns: onPod(selectsNodes)},
-		{name: "NodeDeclaredFeatures", scope: framework.Static, concerns: every},
+		{name: "NodeUnschedulable", scope: framework.NodeOnly, appliesTo: appliesToAll, cannotReject: isOpen},
+		{name: "NodeName", scope: framework.NodeOnly, appliesTo: onPod(namesNode)},
+		{name: "TaintToleration", scope: framework.NodeOnly, appliesTo: appliesToAll, cannotReject: isUntainted, explain: taintMessage},
+		{name: "NodeAffinity", scope: framework.NodeOnly, appliesTo: onPod(selectsNodes)},
+		{name: "NodeDeclaredFeatures", scope: framework.NodeOnly, appliesTo: appliesToAll},
 
-		{name: "NodePorts", scope: framework.Local, concerns: onPod(hasHostPorts)},
+		{name: "NodePorts", scope: framework.NodeWithPods, appliesTo: onPod(hasHostPorts)},
 
 		// What these say depends on API objects that are no part of a shape, and a claim that only one pod may use can be in use
 		// on any node.
-		{name: "NodeVolumeLimits", scope: framework.Global, concerns: onPod(hasDisks)},
-		{name: "VolumeRestrictions", scope: framework.Global, concerns: onPod(hasDisks)},
-		{name: "VolumeBinding", scope: framework.Global, concerns: onPod(hasVolumeClaims)},
-		{name: "VolumeZone", scope: framework.Global, concerns: onPod(hasVolumeClaims)},
-		{name: "PodTopologySpread", scope: framework.Global, own: (*plugin).spread},
-		{name: "InterPodAffinity", scope: framework.Global, own: (*plugin).neighbours},
-		{name: "DeviceClasses", scope: framework.Global, own: (*plugin).classless},
-		{name: "DynamicResources", scope: framework.Global, concerns: wantsDevices},
+		{name: "NodeVolumeLimits", scope: framework.ClusterWide, appliesTo: onPod(hasDisks)},
+		{name: "VolumeRestrictions", scope: framework.ClusterWide, appliesTo: onPod(hasDisks)},
+		{name: "VolumeBinding", scope: framework.ClusterWide, appliesTo: onPod(hasVolumeClaims)},
+		{name: "VolumeZone", scope: framework.ClusterWide, appliesTo: onPod(hasVolumeClaims)},
+		{name: "PodTopologySpread", scope: framework.ClusterWide, own: (*plugin).spread},
+		{name: "InterPodAffinity", scope: framework.ClusterWide, own: (*plugin).podTopologyFilter},
+		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).rejectWithoutDeviceClass},
+		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices},
 	}
 }
 
-func every(*model.Task) bool { return true }
+func appliesToAll(*model.Task) bool { return true }
 
 func onPod(concerns func(*corev1.Pod) bool) func(*model.Task) bool {
 	return func(task *model.Task) bool { return concerns(task.Pod) }
 }
 
 // wantsDevices tells whether the task has resource claims, or will have one for extended resources.
-func wantsDevices(task *model.Task) bool { return task.ByClass || hasResourceClaims(task.Pod) }
+func wantsDevices(task *model.Task) bool {
+	return task.MayUseDeviceClass || hasResourceClaims(task.Pod)
+}
 
 func namesNode(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 
@@ -73,8 +75,8 @@ func isOpen(node *corev1.Node) bool { return !node.Spec.Unschedulable }
 
 func isUntainted(node *corev1.Node) bool { return len(node.Spec.Taints) == 0 }
 
-// tellTaint names the first taint that the pod does not tolerate.
-func tellTaint(pod *corev1.Pod, node *corev1.Node) string {
+// taintMessage names the first taint that the pod does not tolerate.
+func taintMessage(pod *corev1.Pod, node *corev1.Node) string {
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		tolerated := func(t corev1.Toleration) bool { return t.ToleratesTaint(klog.Logger{}, taint, true) }

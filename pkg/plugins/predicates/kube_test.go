@@ -14,11 +14,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
-	"github.com/tutti-sched/tutti/pkg/cluster/kubeframework"
+	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister whose content a test replaces, as the live one's changes under a session.
@@ -47,7 +47,7 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 		cancel()
 		w.informers.Shutdown()
 	})
-	kube, err := kubeframework.New(ctx, kubeframework.Deps{Lister: w.view, Informers: w.informers, Client: w.client})
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: w.view, Informers: w.informers, Client: w.client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func (w *world) snapshot(nodes []*corev1.Node) *model.Snapshot {
 		if known, err := w.view.NodeInfos().Get(object.Name); err == nil {
 			for _, pod := range known.GetPods() {
 				task := taskOf(pod.GetPod())
-				task.Position = model.Position{Status: model.Running, Node: node.Name}
+				task.Placement = model.Placement{Status: model.Running, Node: node.Name}
 				node.Place(task)
 			}
 		}
@@ -90,10 +90,10 @@ func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {
 	snapshot := w.snapshot(nodes)
 	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
 	task := taskOf(pod)
-	var checks []framework.NodeCheck
+	var checks []framework.NodeFilterFunc
 	answers := make([]*model.Refusal, len(nodes))
-	for _, scope := range []framework.Scope{framework.Static, framework.Local, framework.Global} {
-		some, refused := plugin.FilterFor(task, scope)
+	for _, scope := range []framework.FilterScope{framework.NodeOnly, framework.NodeWithPods, framework.ClusterWide} {
+		some, refused := plugin.PreFilter(task, scope)
 		if refused != nil {
 			for i := range answers {
 				answers[i] = refused

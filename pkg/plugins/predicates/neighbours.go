@@ -1,21 +1,21 @@
 package predicates
 
 import (
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // counts returns the index that sees what the session looks at: all pods, or those that stay.
 func (p *plugin) counts() *topology.Index {
-	if p.snapshot != nil && p.snapshot.LooksAhead() {
+	if p.snapshot != nil && p.snapshot.ExcludesTerminating() {
 		return p.index.Ahead()
 	}
 	return p.index
 }
 
 // spread is the filter in place of PodTopologySpread.
-func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) {
+func (p *plugin) spread(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	f, err := p.counts().Spread(task.Pod)
 	switch {
 	case err != nil:
@@ -27,8 +27,8 @@ func (p *plugin) spread(task *model.Task) (framework.NodeCheck, *model.Refusal) 
 	}
 }
 
-// neighbours is the filter in place of InterPodAffinity.
-func (p *plugin) neighbours(task *model.Task) (framework.NodeCheck, *model.Refusal) {
+// podTopologyFilter is the filter in place of InterPodAffinity.
+func (p *plugin) podTopologyFilter(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	f, err := p.counts().Affinity(task.Pod)
 	switch {
 	case err != nil:

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Name is the plugin's name in the configuration and in refusals.
@@ -49,9 +49,9 @@ type Kube interface {
 	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
 	// ByDeviceClass tells whether a device class provides devices for the extended resource, as it is known by now.
 	ByDeviceClass(resource corev1.ResourceName) bool
-	// Keep keeps what the filters have found out about a pod for the scores that build on it, until the session changes: their
+	// SaveFilterState keeps what the filters have found out about a pod for the scores that build on it, until the session changes: their
 	// state, nil when there is nothing, and what tells whether they let the pod on a node.
-	Keep(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
+	SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
 	// Unreserve takes back what Reserve set aside in this session; it writes nothing.
 	Unreserve(pod types.UID)
 }
@@ -59,7 +59,7 @@ type Kube interface {
 // New returns the maker of the plugin for each session, which asks the index about spread and inter-pod affinity. It fails
 // when kube lacks one of the other filters.
 func New(kube Kube, index *topology.Index) (framework.Factory, error) {
-	filters := map[framework.Scope][]filter{}
+	filters := map[framework.FilterScope][]filter{}
 	for _, wanted := range wantedFilters() {
 		if wanted.own != nil {
 			filters[wanted.scope] = append(filters[wanted.scope], wanted)
@@ -81,7 +81,7 @@ func New(kube Kube, index *topology.Index) (framework.Factory, error) {
 type plugin struct {
 	kube     Kube
 	index    *topology.Index
-	filters  map[framework.Scope][]filter
+	filters  map[framework.FilterScope][]filter
 	refusals refusals
 	// snapshot is the session's; nil before it opens.
 	snapshot *model.Snapshot
@@ -92,12 +92,12 @@ type plugin struct {
 }
 
 var (
-	_ framework.SelfContained = (*plugin)(nil)
-	_ framework.SessionOpener = (*plugin)(nil)
+	_ framework.SnapshotOnlyFilter = (*plugin)(nil)
+	_ framework.SessionOpener      = (*plugin)(nil)
 )
 
-// Forget lets the index count everything anew.
-func (p *plugin) Forget() { p.index.Forget() }
+// ResetCache lets the index count everything anew.
+func (p *plugin) ResetCache() { p.index.ResetCache() }
 
 // OpenSession lets the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
@@ -108,18 +108,18 @@ func (p *plugin) OpenSession(session *framework.Session) {
 // Name returns "predicates".
 func (p *plugin) Name() string { return Name }
 
-// FilterFor asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
+// PreFilter asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
 // of that shape was asked about before: nothing is remembered.
-func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework.NodeCheck, *model.Refusal) {
+func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	var asked *question
 	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
-		asked, goOn = p.consider(asked, &p.filters[scope][i], task)
+		asked, goOn = p.buildFilters(asked, &p.filters[scope][i], task)
 	}
 	if asked == nil {
 		return nil, nil
 	}
-	if scope == framework.Global && wantsAny(task) {
-		asked.keep()
+	if scope == framework.ClusterWide && wantsAny(task) {
+		asked.saveState()
 	}
 	switch {
 	case asked.refused != nil:
@@ -131,28 +131,28 @@ func (p *plugin) FilterFor(task *model.Task, scope framework.Scope) ([]framework
 	}
 }
 
-// SelfContained tells whether no filter reads objects about the task that are in no snapshot: volumes, claims, device classes.
-func (p *plugin) SelfContained(task *model.Task) bool {
+// DependsOnSnapshotOnly tells whether no filter reads objects about the task that are in no snapshot: volumes, claims, device classes.
+func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	return !wantsDevices(task) && !hasDisks(task.Pod)
 }
 
-// consider adds one filter to the question about a task, which is made when the first has something to say. goOn is false
+// buildFilters adds one filter to the question about a task, which is made when the first has something to say. goOn is false
 // when nothing that other filters say can matter any more.
-func (p *plugin) consider(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
-	var ask framework.NodeCheck
+func (p *plugin) buildFilters(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
+	var ask framework.NodeFilterFunc
 	var refused *model.Refusal
 	if f.own != nil {
 		if ask, refused = f.own(p, task); ask == nil && refused == nil {
 			return asked, true
 		}
-	} else if !f.concerns(task) {
+	} else if !f.appliesTo(task) {
 		return asked, true
 	}
 	if asked == nil {
 		asked = &question{plugin: p, pod: task.Pod, nodes: p.kube.Lister().NodeInfos(), state: p.newState(task)}
 	}
 	if f.own != nil {
-		return asked, asked.take(f, ask, refused)
+		return asked, asked.add(f, ask, refused)
 	}
 	return asked, asked.prepare(f)
 }

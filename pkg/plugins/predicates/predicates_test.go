@@ -16,10 +16,10 @@ import (
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	arguments "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
-	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 func TestPlacedSiblingsCountAtOnce(t *testing.T) {
@@ -41,12 +41,12 @@ func TestPlainPodsAreNotAskedAbout(t *testing.T) {
 	w.view.show([]*corev1.Pod{newPod("q", on("a"))}, []*corev1.Node{newNode("a")})
 	task := &model.Task{Pod: plainPod()}
 	plugin := w.newPlugin().(framework.NodeFilter)
-	for _, scope := range []framework.Scope{framework.Local, framework.Global} {
-		if checks, refused := plugin.FilterFor(task, scope); checks != nil || refused != nil {
+	for _, scope := range []framework.FilterScope{framework.NodeWithPods, framework.ClusterWide} {
+		if checks, refused := plugin.PreFilter(task, scope); checks != nil || refused != nil {
 			t.Errorf("scope %d: %d checks, refusal %v, want none", scope, len(checks), refused)
 		}
 	}
-	if allocated := testing.AllocsPerRun(100, func() { plugin.FilterFor(task, framework.Global) }); allocated != 0 {
+	if allocated := testing.AllocsPerRun(100, func() { plugin.PreFilter(task, framework.ClusterWide) }); allocated != 0 {
 		t.Errorf("asking about a plain pod allocates %v times", allocated)
 	}
 }
@@ -60,9 +60,9 @@ func TestRefusalsAreShared(t *testing.T) {
 	if answers[0] == nil || answers[0] != answers[1] {
 		t.Errorf("got %p and %p, want one refusal", answers[0], answers[1])
 	}
-	var tally model.Tally
-	tally.Count(answers[0])
-	tally.Count(answers[1])
+	var tally model.NodeDiagnosis
+	tally.Add(answers[0])
+	tally.Add(answers[1])
 	if got, want := tally.Refusal(2, 0, "").String(), "needs 2, 0 placed; 2 nodes: were unschedulable"; got != want {
 		t.Errorf("the user reads %q, want %q", got, want)
 	}
@@ -102,7 +102,7 @@ func (d *double) NewState() fwk.CycleState         { return kube.NewCycleState()
 func (d *double) NewGroup() fwk.PodGroupCycleState { return kube.NewCycleState() }
 func (d *double) Unreserve(types.UID)              {}
 
-func (d *double) Keep(types.UID, fwk.CycleState, func(*model.Node) bool) {}
+func (d *double) SaveFilterState(types.UID, fwk.CycleState, func(*model.Node) bool) {}
 
 func (d *double) ByDeviceClass(corev1.ResourceName) bool { return false }
 
@@ -247,8 +247,8 @@ func BenchmarkFilterFor(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plugin.FilterFor(task, framework.Local)
-				plugin.FilterFor(task, framework.Global)
+				plugin.PreFilter(task, framework.NodeWithPods)
+				plugin.PreFilter(task, framework.ClusterWide)
 			}
 		})
 	}

@@ -18,18 +18,18 @@ type question struct {
 	nodes  fwk.NodeInfoLister
 	state  fwk.CycleState
 	// filters are those that have something to say, after PreFilter.
-	filters []prepared
+	filters []preFiltered
 	// refused says that no node can do; nil when some may.
 	refused *model.Refusal
 	// answers are those given so far, when scores may ask the same again; nil when nobody will.
 	answers map[*model.Node]*model.Refusal
 }
 
-// prepared is a filter that was prepared for one pod.
-type prepared struct {
+// preFiltered is a filter that was prepared for one pod.
+type preFiltered struct {
 	*filter
-	// ask is the check of a filter that stands in kube-scheduler's place; nil for the others.
-	ask framework.NodeCheck
+	// run is the check of a filter that stands in kube-scheduler's place; nil for the others.
+	run framework.NodeFilterFunc
 	// only are the names of the nodes that PreFilter left over; nil when all are.
 	only sets.Set[string]
 	// failed is the refusal of the first node that the filter failed for; the text is kept for the others, since an error may
@@ -37,14 +37,14 @@ type prepared struct {
 	failed *model.Refusal
 }
 
-// take takes over the answer of a filter that stands in kube-scheduler's place. It reports false when nothing that other
+// add takes over the answer of a filter that stands in kube-scheduler's place. It reports false when nothing that other
 // filters say can matter any more.
-func (q *question) take(f *filter, ask framework.NodeCheck, refused *model.Refusal) bool {
+func (q *question) add(f *filter, ask framework.NodeFilterFunc, refused *model.Refusal) bool {
 	if refused != nil {
 		q.refused = refused
 		return refused.Evictable
 	}
-	q.filters = append(q.filters, prepared{filter: f, ask: ask})
+	q.filters = append(q.filters, preFiltered{filter: f, run: ask})
 	return true
 }
 
@@ -60,7 +60,7 @@ func (q *question) prepare(f *filter) bool {
 	case status.IsSkip():
 		return true
 	case status.IsSuccess():
-		next := prepared{filter: f}
+		next := preFiltered{filter: f}
 		if !result.AllNodes() {
 			next.only = result.NodeNames
 		}
@@ -71,35 +71,35 @@ func (q *question) prepare(f *filter) bool {
 		return false
 	default:
 		// As kube-scheduler does, look on while eviction could help: a later filter may know that it cannot.
-		q.refused = q.plugin.refusals.of(status)
+		q.refused = q.plugin.refusals.intern(status)
 		return q.refused.Evictable
 	}
 }
 
 // checks returns the checks of the prepared filters. Those that need nothing of kube-scheduler are not kept waiting by it.
-func (q *question) checks() []framework.NodeCheck {
-	var checks []framework.NodeCheck
+func (q *question) checks() []framework.NodeFilterFunc {
+	var checks []framework.NodeFilterFunc
 	for i := range q.filters {
-		if q.filters[i].ask == nil {
-			return []framework.NodeCheck{q.check}
+		if q.filters[i].run == nil {
+			return []framework.NodeFilterFunc{q.check}
 		}
-		checks = append(checks, q.filters[i].ask)
+		checks = append(checks, q.filters[i].run)
 	}
 	return checks
 }
 
-// keep hands what is found out to the scores of volumes and devices. They ask about nodes before the engine does, of which
+// saveState hands what is found out to the scores of volumes and devices. They ask about nodes before the engine does, of which
 // many cost as much as all else that is asked: so each is asked about once.
-func (q *question) keep() {
+func (q *question) saveState() {
 	if q.refused != nil {
-		q.plugin.kube.Keep(q.pod.UID, nil, nil)
+		q.plugin.kube.SaveFilterState(q.pod.UID, nil, nil)
 		return
 	}
 	q.answers = map[*model.Node]*model.Refusal{}
-	q.plugin.kube.Keep(q.pod.UID, q.state, func(node *model.Node) bool { return q.check(node) == nil })
+	q.plugin.kube.SaveFilterState(q.pod.UID, q.state, func(node *model.Node) bool { return q.check(node) == nil })
 }
 
-// check is the framework.NodeCheck of the prepared filters.
+// check is the framework.NodeFilterFunc of the prepared filters.
 func (q *question) check(node *model.Node) *model.Refusal {
 	if q.answers == nil {
 		return q.checkAll(node)
@@ -121,11 +121,11 @@ func (q *question) checkAll(node *model.Node) *model.Refusal {
 	return nil
 }
 
-func (q *question) checkOne(f *prepared, asked *model.Node) *model.Refusal {
+func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
 	switch {
-	case f.ask != nil:
-		return f.ask(asked)
-	case f.only == nil && f.harmless != nil && f.harmless(asked.Object):
+	case f.run != nil:
+		return f.run(asked)
+	case f.only == nil && f.cannotReject != nil && f.cannotReject(asked.Object):
 		return nil
 	}
 	node, err := q.nodes.Get(asked.Name)
@@ -140,12 +140,12 @@ func (q *question) checkOne(f *prepared, asked *model.Node) *model.Refusal {
 		}
 		return f.failed
 	case !status.IsSuccess():
-		if f.tell != nil {
-			if text := f.tell(q.pod, asked.Object); text != "" {
+		if f.explain != nil {
+			if text := f.explain(q.pod, asked.Object); text != "" {
 				return q.plugin.refusals.get(text, status.Code() == fwk.Unschedulable)
 			}
 		}
-		return q.plugin.refusals.of(status)
+		return q.plugin.refusals.intern(status)
 	case f.only != nil && !f.only.Has(node.Node().Name):
 		return q.plugin.refusals.get("didn't satisfy plugin "+f.name, false)
 	default:
@@ -163,8 +163,8 @@ type refusalKey struct {
 	evictable bool
 }
 
-// of returns the refusal of a status that says no.
-func (r *refusals) of(status *fwk.Status) *model.Refusal {
+// intern returns the refusal of a status that says no.
+func (r *refusals) intern(status *fwk.Status) *model.Refusal {
 	// The words are kube-scheduler's, which users can look up, without the "node(s)" that the tally puts in front.
 	return r.get(strings.TrimPrefix(status.Message(), "node(s) "), status.Code() == fwk.Unschedulable)
 }

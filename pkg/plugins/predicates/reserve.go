@@ -22,7 +22,7 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 	case status.IsError():
 		return false, p.refusals.get("setting volumes and devices aside failed: "+status.Message(), false)
 	default:
-		return false, p.refusals.of(status)
+		return false, p.refusals.intern(status)
 	}
 }
 
@@ -46,7 +46,7 @@ func (p *plugin) newState(task *model.Task) fwk.CycleState {
 // groupOf returns what the task has in common with its siblings, nil when that can be nothing: only a device claim is given
 // to several pods before the API server knows of it.
 func (p *plugin) groupOf(task *model.Task) fwk.PodGroupCycleState {
-	if task.Job.Single || !hasResourceClaims(task.Pod) {
+	if task.Job.IsPod || !hasResourceClaims(task.Pod) {
 		return nil
 	}
 	group := p.groups[task.Job]

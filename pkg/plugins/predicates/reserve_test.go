@@ -119,7 +119,7 @@ func TestWhatIsTakenBackNeverWas(t *testing.T) {
 		answers := func() string {
 			var b strings.Builder
 			for _, task := range tasks {
-				checks, refused := p.(framework.NodeFilter).FilterFor(task, framework.Global)
+				checks, refused := p.(framework.NodeFilter).PreFilter(task, framework.ClusterWide)
 				for _, node := range nodes {
 					answer := refused
 					for _, check := range checks {

@@ -27,7 +27,7 @@ type plugin struct{}
 var (
 	_ framework.JobOrderer   = plugin{}
 	_ framework.TaskOrderer  = plugin{}
-	_ framework.VictimPicker = plugin{}
+	_ framework.VictimFilter = plugin{}
 )
 
 // Name returns "priority".
@@ -39,13 +39,13 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// PickVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods. It says
+// FilterVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods. It says
 // nothing about other purposes.
-func (plugin) PickVictims(
-	purpose framework.Purpose, preemptor *model.Job, units []framework.Unit,
-) (picked []framework.Unit, decided bool) {
-	if purpose != framework.Preempt {
+func (plugin) FilterVictims(
+	purpose framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit,
+) (picked []framework.EvictionUnit, decided bool) {
+	if purpose != framework.ForPreemption {
 		return nil, false
 	}
-	return slices.DeleteFunc(units, func(unit framework.Unit) bool { return unit.Priority() >= preemptor.Priority }), true
+	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return unit.Priority() >= preemptor.Priority }), true
 }

@@ -1,0 +1,131 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// portName is what the chart calls the port of the endpoint, and portNumber what it is without another word.
+const (
+	portName   = "metrics"
+	portNumber = 8443
+)
+
+// forwarded is a port of this machine that leads to a pod.
+type forwarded struct {
+	pod     string
+	address string
+	close   func()
+}
+
+// forward opens a port that leads to the endpoint of the scheduler that leads.
+func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (*forwarded, error) {
+	pod, err := leader(ctx, client, options)
+	if err != nil {
+		return nil, err
+	}
+	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("port-forward: %w", err)
+	}
+	// As kubectl does: proxies between here and the API server often let only one of the two pass.
+	newer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
+	if err != nil {
+		return nil, fmt.Errorf("port-forward: %w", err)
+	}
+	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	dialer := portforward.NewFallbackDialerForStreaming(newer, older, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	ready, stop := make(chan struct{}), make(chan struct{})
+	ports, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(int(port(pod)))}, stop, ready,
+		io.Discard, io.Discard)
+	if err != nil {
+		return nil, fmt.Errorf("port-forward: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ports.ForwardPorts() }()
+	f := &forwarded{pod: pod.Namespace + "/" + pod.Name, close: func() { close(stop); <-ended }}
+	select {
+	case err := <-ended:
+		return nil, fmt.Errorf("port-forward to pod %s: %w%s", f.pod, err, rights(err))
+	case <-ctx.Done():
+		f.close()
+		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, ctx.Err())
+	case <-ready:
+	}
+	local, err := ports.GetPorts()
+	if err == nil && len(local) != 1 {
+		err = errors.New("no port was opened")
+	}
+	if err != nil {
+		f.close()
+		return nil, fmt.Errorf("port-forward to pod %s: %w", f.pod, err)
+	}
+	f.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(local[0].Local)))
+	return f, nil
+}
+
+// leader returns the pod of the scheduler that holds the Lease.
+func leader(ctx context.Context, client kubernetes.Interface, options Options) (*corev1.Pod, error) {
+	const otherwise = "; where it runs elsewhere, say --scheduler-namespace, or --server"
+	lease, err := client.CoordinationV1().Leases(options.Namespace).Get(ctx, options.Lease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no Lease %s in namespace %s, so no scheduler leads there%s", options.Lease, options.Namespace, otherwise)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lease of the scheduler: %w%s%s", err, rights(err), otherwise)
+	}
+	holder := ""
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	if holder == "" {
+		return nil, fmt.Errorf("nobody holds the Lease %s/%s: no scheduler leads at the moment", options.Namespace, options.Lease)
+	}
+	name, _, _ := strings.Cut(holder, "_") // the host's name, which is the pod's, and a random part
+	pod, err := client.CoreV1().Pods(options.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("the scheduler that leads is %q, which is no pod of namespace %s%s", name, options.Namespace, otherwise)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pod of the scheduler that leads: %w%s", err, rights(err))
+	}
+	return pod, nil
+}
+
+// rights says who gives the right that was lacking; nothing when none was.
+func rights(err error) string {
+	if !apierrors.IsForbidden(err) {
+		return ""
+	}
+	return "; the Role tutti-scheduler-inspect there gives that right (rbac.operators of the chart)"
+}
+
+// port is where the pod serves its endpoint.
+func port(pod *corev1.Pod) int32 {
+	for i := range pod.Spec.Containers {
+		for _, port := range pod.Spec.Containers[i].Ports {
+			if port.Name == portName {
+				return port.ContainerPort
+			}
+		}
+	}
+	return portNumber
+}

@@ -1,0 +1,197 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Namespace is what is known of a namespace.
+type Namespace struct {
+	Name   string
+	Groups []v1alpha1.PodGroup
+	Pods   []corev1.Pod
+
+	// members are the pods by the name of the group that they name, oldest first, once somebody has asked.
+	members map[string][]*corev1.Pod
+}
+
+// gang is what the name of a group stands for: a PodGroup; the pods of one controller that are a group without an object; or, with
+// neither, pods that wait for a PodGroup which does not exist.
+type gang struct {
+	name string
+	// group is nil when there is no such object.
+	group *v1alpha1.PodGroup
+	// implicit tells that the pods are a group all the same. owner is their controller, as Kind/name, empty when they have none.
+	implicit bool
+	owner    string
+	// pods are in the order in which the scheduler takes them.
+	pods []*corev1.Pod
+}
+
+// GroupName returns the name of the group that a pod names, empty when it names none.
+func GroupName(pod *corev1.Pod) string {
+	if m := groups.Of(pod); !m.Job.IsPod {
+		return m.Job.Name
+	}
+	return ""
+}
+
+// group returns the PodGroup of that name, nil when there is none.
+func (n *Namespace) group(name string) *v1alpha1.PodGroup {
+	for i := range n.Groups {
+		if n.Groups[i].Name == name {
+			return &n.Groups[i]
+		}
+	}
+	return nil
+}
+
+func (n *Namespace) groupNames() []string {
+	var names []string
+	for i := range n.Groups {
+		names = append(names, n.Groups[i].Name)
+	}
+	return names
+}
+
+// pod returns the pod of that name, nil when there is none.
+func (n *Namespace) pod(name string) *corev1.Pod {
+	for i := range n.Pods {
+		if n.Pods[i].Name == name {
+			return &n.Pods[i]
+		}
+	}
+	return nil
+}
+
+func (n *Namespace) podNames() []string {
+	var names []string
+	for i := range n.Pods {
+		names = append(names, n.Pods[i].Name)
+	}
+	return names
+}
+
+// gangs returns what a name stands for: one that has an object, else one for each controller of pods that are a group without an
+// object, by the age of their oldest pods, and last the pods that wait for the object.
+func (n *Namespace) gangs(name string) []gang {
+	named := n.membersByName()[name]
+	if group := n.group(name); group != nil {
+		return []gang{{name: name, group: group, pods: named}}
+	}
+	return withoutObject(name, named)
+}
+
+func (n *Namespace) membersByName() map[string][]*corev1.Pod {
+	if n.members != nil {
+		return n.members
+	}
+	n.members = map[string][]*corev1.Pod{}
+	for i := range n.Pods {
+		if name := GroupName(&n.Pods[i]); name != "" {
+			n.members[name] = append(n.members[name], &n.Pods[i])
+		}
+	}
+	for _, pods := range n.members {
+		slices.SortFunc(pods, olderPod)
+	}
+	return n.members
+}
+
+// named returns the names of the groups that exist or that pods name, sorted.
+func (n *Namespace) named() []string {
+	names := n.groupNames()
+	for name := range n.membersByName() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// withoutObject parts the pods that name a group without an object by the gangs that they are.
+func withoutObject(name string, pods []*corev1.Pod) []gang {
+	var found []gang
+	lost := gang{name: name}
+	at := map[types.UID]int{}
+	for _, pod := range pods {
+		implicit := groups.Of(pod).Implicit
+		if implicit == (model.JobKey{}) {
+			lost.pods = append(lost.pods, pod)
+			continue
+		}
+		i, met := at[implicit.Owner]
+		if !met {
+			i = len(found)
+			at[implicit.Owner] = i
+			found = append(found, gang{name: name, implicit: true, owner: ownerOf(pod)})
+		}
+		found[i].pods = append(found[i].pods, pod)
+	}
+	if len(lost.pods) > 0 {
+		found = append(found, lost)
+	}
+	return found
+}
+
+func ownerOf(pod *corev1.Pod) string {
+	if controller := metav1.GetControllerOf(pod); controller != nil {
+		return controller.Kind + "/" + controller.Name
+	}
+	return ""
+}
+
+// gangOf returns the gang that a pod is of. The pod names a group.
+func (n *Namespace) gangOf(pod *corev1.Pod) gang {
+	gangs := n.gangs(GroupName(pod))
+	i := slices.IndexFunc(gangs, func(g gang) bool { return slices.Contains(g.pods, pod) })
+	return gangs[i]
+}
+
+func olderPod(a, b *corev1.Pod) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
+}
+
+// needs is the minimum; zero when it is not known.
+func (g *gang) needs() int {
+	if g.group != nil {
+		return int(g.group.Spec.MinMember)
+	}
+	if !g.implicit {
+		return 0
+	}
+	needs := int32(1)
+	for _, pod := range g.pods {
+		needs = max(needs, groups.Of(pod).MinMember)
+	}
+	return int(needs)
+}
+
+// created is when the object was made, or the oldest pod.
+func (g *gang) created() time.Time {
+	if g.group != nil {
+		return g.group.CreationTimestamp.Time
+	}
+	return g.pods[0].CreationTimestamp.Time
+}
+
+// priority is the highest of the pods that have not ended.
+func (g *gang) priority() int32 {
+	var highest int32
+	any := false
+	for _, pod := range g.pods {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if own := pod.Spec.Priority; !ended && !foreign(pod) && own != nil && (!any || *own > highest) {
+			highest, any = *own, true
+		}
+	}
+	return highest
+}

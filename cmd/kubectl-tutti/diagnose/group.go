@@ -1,0 +1,257 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// The scheduler's codes and reasons that this package treats in their own way.
+const (
+	groupNotFound = "GroupNotFound"
+	degraded      = "Degraded"
+)
+
+// DiagnoseGroup answers for the PodGroup of that name; without one, for the pods that are a group of that name all the same, those that wait
+// first; else for the pods that wait for such a PodGroup. It returns nil when there is none of all that.
+func DiagnoseGroup(namespace *Namespace, name string) *Diagnosis {
+	gangs := namespace.gangs(name)
+	if len(gangs) == 0 {
+		return nil
+	}
+	var first *Diagnosis
+	var others []string
+	for i := range gangs {
+		switch a := newDiagnosis(namespace, &gangs[i]); {
+		case first == nil:
+			first = a
+		case first.State == Started || first.State == Ended:
+			others = append(others, first.label())
+			first = a
+		default:
+			others = append(others, a.label())
+		}
+	}
+	if len(others) > 0 {
+		first.Notes = append(first.Notes, fmt.Sprintf("of that name, each on its own: %s; kubectl tutti why pod/NAME tells of that pod's",
+			few(others)))
+	}
+	return first
+}
+
+// label tells gangs of one name apart.
+func (a *Diagnosis) label() string {
+	switch {
+	case a.Kind == kindPodGroup:
+		return "pods that wait for a PodGroup"
+	case a.Owner == "":
+		return "pods without a controller"
+	}
+	return "the pods of " + a.Owner
+}
+
+// newDiagnosis answers for one gang.
+func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
+	a := &Diagnosis{Kind: kindPodGroup, Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
+	switch {
+	case g.group != nil:
+		status := &g.group.Status
+		a.SmallestChange, a.Reservation = status.SmallestChange, status.Reservation
+		a.WaitingSince, a.DegradedSince = at(status.WaitingSince), at(status.DegradedSince)
+		a.diagnose(g.group)
+	case g.implicit:
+		a.Kind, a.Owner = kindImplicit, g.owner
+		a.diagnoseImplicit(g)
+	default:
+		a.diagnoseDegraded(namespace, g)
+		return a
+	}
+	if a.State == Waiting || a.State == Degraded || a.State == Started {
+		a.Notes = append(a.Notes, ownReasons(g)...)
+	}
+	if a.State == Waiting || a.State == Unprocessed {
+		a.Notes = append(a.Notes, a.mislabelledPods(namespace)...)
+	}
+	if a.State == Waiting && a.Members.Exist >= a.Members.Needs {
+		a.Notes = append(a.Notes, queuePosition(namespace, g)...)
+	}
+	return a
+}
+
+// diagnose reads the PodGroup's status.
+func (a *Diagnosis) diagnose(group *v1alpha1.PodGroup) {
+	condition := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled)
+	ended := group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
+	switch {
+	case ended:
+		a.State, a.Reason = Ended, string(group.Status.Phase)
+		a.Details = []string{fmt.Sprintf("%d members have succeeded, %d have failed", group.Status.Succeeded, group.Status.Failed)}
+		return
+	case condition == nil:
+		a.State = Unprocessed
+		a.Details = []string{"the scheduler has not said anything about it yet"}
+		a.Notes = append(a.Notes, "if this does not change within seconds, no scheduler runs: see who holds the Lease tutti-scheduler "+
+			"in its namespace, and the log of that pod")
+		return
+	case condition.Status == metav1.ConditionTrue && condition.Reason == degraded:
+		a.State = Degraded
+	case condition.Status == metav1.ConditionTrue:
+		a.State = Started
+	default:
+		a.State = Waiting
+	}
+	a.Reason, a.Details = condition.Reason, conditions(condition.Message)
+	if condition.ObservedGeneration < group.Generation {
+		a.Notes = append(a.Notes, "the PodGroup has been changed since; the scheduler has not looked at it again yet")
+	}
+}
+
+// conditions takes the scheduler's sentence apart, since a line each is easier to read.
+func conditions(message string) []string {
+	var lines []string
+	for line := range strings.SplitSeq(message, "; ") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// diagnoseDegraded answers for pods that name a PodGroup which does not exist.
+func (a *Diagnosis) diagnoseDegraded(namespace *Namespace, g *gang) {
+	if len(a.Members.Waiting) == 0 && a.Members.Bound > 0 {
+		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", a.Members.Bound)}
+		a.Notes = append(a.Notes, "there is no PodGroup of this name")
+		return
+	}
+	a.State, a.Reason = Waiting, groupNotFound
+	a.Details = []string{fmt.Sprintf("PodGroup %q does not exist in namespace %s, and its pods wait for it", g.name, a.Namespace)}
+	switch nearest := Nearest(g.name, namespace.groupNames()); {
+	case nearest != "":
+		a.Notes = append(a.Notes, fmt.Sprintf("did you mean PodGroup %q?", nearest))
+	case len(namespace.Groups) == 0:
+		a.Notes = append(a.Notes, "there is no PodGroup in this namespace at all")
+	}
+}
+
+// waits returns the condition by which the scheduler tells a pod why it waits, nil when it has not.
+func waits(pod *corev1.Pod) *corev1.PodCondition {
+	if pod.Spec.NodeName != "" {
+		return nil
+	}
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Message != "" {
+			return condition
+		}
+	}
+	return nil
+}
+
+// ownReasons are what single members are told beside what the group is told.
+func ownReasons(g *gang) []string {
+	byText := map[string][]string{}
+	speaker := g.reportingPod()
+	for _, pod := range g.pods {
+		if foreign(pod) || pod == speaker || len(pod.Spec.SchedulingGates) > 0 {
+			continue
+		}
+		if condition := waits(pod); condition != nil && !isRepeated(g, condition) {
+			text := condition.Reason + ": " + condition.Message
+			byText[text] = append(byText[text], pod.Name)
+		}
+	}
+	var notes []string
+	for text, names := range byText {
+		slices.Sort(names)
+		notes = append(notes, fmt.Sprintf("%s: %s", few(names), text))
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// mislabelledPods are pods that were probably meant for the group: those that another scheduler is asked to place, and those that name a
+// group which is written much like this one and does not exist.
+func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
+	var notes []string
+	if names := a.Members.Foreign; len(names) > 0 {
+		notes = append(notes, fmt.Sprintf("%s: left to %s, since spec.schedulerName names no other", few(names), corev1.DefaultSchedulerName))
+	}
+	notes = append(notes, a.explainUnprocessed(namespace)...)
+	if a.Members.Exist >= a.Members.Needs {
+		return notes
+	}
+	lost := map[string][]string{}
+	for i := range namespace.Pods {
+		pod := &namespace.Pods[i]
+		if m := groups.Of(pod); !m.Job.IsPod && m.Job.Name != a.Name && m.Implicit == (model.JobKey{}) && namespace.group(m.Job.Name) == nil {
+			named := m.Job.Name
+			lost[named] = append(lost[named], pod.Name)
+		}
+	}
+	named := make([]string, 0, len(lost))
+	for name := range lost {
+		named = append(named, name)
+	}
+	slices.Sort(named)
+	if near := Nearest(a.Name, named); near != "" {
+		slices.Sort(lost[near])
+		notes = append(notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is that a slip of the pen?", few(lost[near]), near))
+	}
+	return notes
+}
+
+// usualReasons is the name that the scheduler serves unless it is told otherwise.
+const usualReasons = "tutti"
+
+// explainUnprocessed are pods of the group that nobody has said anything about, by the name of the scheduler that they are left to: it may be
+// misspelt. Nothing is known here of the names that are served.
+func (a *Diagnosis) explainUnprocessed(namespace *Namespace) []string {
+	byScheduler := map[string][]string{}
+	for i := range namespace.Pods {
+		pod := &namespace.Pods[i]
+		name := pod.Spec.SchedulerName
+		if !slices.Contains(a.Members.Waiting, pod.Name) || name == "" || name == usualReasons || mentioned(pod) {
+			continue
+		}
+		byScheduler[name] = append(byScheduler[name], pod.Name)
+	}
+	var notes []string
+	for name, pods := range byScheduler {
+		slices.Sort(pods)
+		notes = append(notes, fmt.Sprintf("%s: left to %q by spec.schedulerName, and nobody has said anything about that; "+
+			"is it a slip of the pen, or does no scheduler of this name run?", few(pods), name))
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// mentioned tells whether a scheduler has said anything about a pod.
+func mentioned(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+}
+
+// few names pods, up to a few of them.
+func few(names []string) string {
+	const most = 4
+	if len(names) > most+1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+func at(t *metav1.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
+}

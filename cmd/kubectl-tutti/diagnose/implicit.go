@@ -1,0 +1,64 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+)
+
+// reportingPod is the pod on which the scheduler tells why an implicit group waits, with all its numbers: the oldest that waits and has no
+// reason of its own. It is nil when there is none, or it has been told nothing yet; a PodGroup speaks for itself.
+func (g *gang) reportingPod() *corev1.Pod {
+	if !g.implicit {
+		return nil
+	}
+	for _, pod := range g.pods {
+		if foreign(pod) || len(pod.Spec.SchedulingGates) > 0 || groups.Of(pod).Malformed != nil {
+			continue
+		}
+		if condition := waits(pod); condition != nil && !isRepeated(g, condition) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// isRepeated tells whether a pod is only told that it waits with its group.
+func isRepeated(g *gang, condition *corev1.PodCondition) bool {
+	return strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its PodGroup %q", g.name)) ||
+		g.implicit && strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its group %q", g.name))
+}
+
+// diagnoseImplicit reads from its pods how a group without an object stands.
+func (a *Diagnosis) diagnoseImplicit(g *gang) {
+	m := a.Members
+	var said []string
+	if speaker := g.reportingPod(); speaker != nil {
+		condition := waits(speaker)
+		a.Reason, said = condition.Reason, conditions(condition.Message)
+	}
+	whole := m.Bound >= m.Needs
+	switch {
+	case m.Exist == m.Succeeded && len(m.Gated) == 0:
+		a.State, a.Reason = Ended, ""
+		a.Details = []string{fmt.Sprintf("%d members have succeeded, %d have failed", m.Succeeded, len(m.Failed))}
+	case whole:
+		a.State = Started
+		a.Details = []string{fmt.Sprintf("the minimum of %d is bound", m.Needs)}
+		if len(m.Waiting) > 0 {
+			a.Details = append(append(a.Details, fmt.Sprintf("members beyond the minimum that wait: %d", len(m.Waiting))), said...)
+		}
+	case m.Running+m.Succeeded > 0:
+		a.State = Degraded
+		a.Details = append([]string{fmt.Sprintf("below its minimum: needs %d, %d bound", m.Needs, m.Bound)}, said...)
+	case said != nil:
+		a.State, a.Details = Waiting, said
+	case m.Exist < m.Needs:
+		a.State, a.Details = Waiting, []string{fmt.Sprintf("needs %d, %d exist", m.Needs, m.Exist)}
+	default:
+		a.State, a.Details = Unprocessed, []string{"the scheduler has not said anything about it yet"}
+	}
+}

@@ -1,0 +1,41 @@
+package diagnose
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is what a name is the name of.
+type Kind string
+
+// The kinds; Any is a PodGroup, else a pod.
+const (
+	Any      Kind = ""
+	PodGroup Kind = "PodGroup"
+	Pod      Kind = "pod"
+)
+
+// Diagnose answers for what has that name in the namespace. The error says that there is no such thing, and what is written most like it.
+func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) {
+	if kind != Pod {
+		if a := DiagnoseGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || namespace.pod(name) == nil) {
+			return a, nil
+		}
+	}
+	if kind != PodGroup {
+		if a := DiagnosePod(namespace, name); a != nil {
+			return a, nil
+		}
+	}
+	what := string(kind)
+	if kind == Any {
+		what = "PodGroup or pod"
+	}
+	text := fmt.Sprintf("there is no %s %q in namespace %s", what, name, namespace.Name)
+	if near := Nearest(name, namespace.groupNames()); near != "" && kind != Pod {
+		text += fmt.Sprintf("; did you mean PodGroup %q?", near)
+	} else if near := Nearest(name, namespace.podNames()); near != "" && kind != PodGroup {
+		text += fmt.Sprintf("; did you mean pod %q?", near)
+	}
+	return nil, errors.New(text)
+}

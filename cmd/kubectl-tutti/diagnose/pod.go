@@ -1,0 +1,59 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// DiagnosePod answers for the pod of that name, and for its group when it has one. It returns nil when there is no such pod.
+func DiagnosePod(namespace *Namespace, name string) *Diagnosis {
+	pod := namespace.pod(name)
+	if pod == nil {
+		return nil
+	}
+	a := &Diagnosis{Kind: kindPod, Namespace: namespace.Name, Name: name}
+	a.diagnosePod(pod)
+	if GroupName(pod) != "" && !foreign(pod) {
+		g := namespace.gangOf(pod)
+		a.Group = newDiagnosis(namespace, &g)
+		if condition := waits(pod); a.Reason == groupNotFound || pod == g.reportingPod() || condition != nil && isRepeated(&g, condition) {
+			a.Details = nil // the group says it better
+		}
+	}
+	return a
+}
+
+func (a *Diagnosis) diagnosePod(pod *corev1.Pod) {
+	condition := waits(pod)
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		a.State, a.Reason = Ended, string(pod.Status.Phase)
+		a.Details = conditions(pod.Status.Message)
+	case pod.DeletionTimestamp != nil:
+		a.State, a.Details = Ended, []string{"it is being deleted"}
+	case pod.Spec.NodeName != "":
+		a.State, a.Details = Started, []string{fmt.Sprintf("bound to node %s, %s", pod.Spec.NodeName, pod.Status.Phase)}
+	case foreign(pod):
+		a.State = OtherScheduler
+		a.Details = []string{fmt.Sprintf("its spec.schedulerName is %q: Tutti leaves it alone", pod.Spec.SchedulerName)}
+		if group := GroupName(pod); group != "" {
+			a.Notes = append(a.Notes, fmt.Sprintf("it names PodGroup %q, of which it is no member therefore", group))
+		}
+	case len(pod.Spec.SchedulingGates) > 0:
+		a.State, a.Reason = Waiting, corev1.PodReasonSchedulingGated
+		var gates []string
+		for _, gate := range pod.Spec.SchedulingGates {
+			gates = append(gates, gate.Name)
+		}
+		a.Details = []string{"it carries scheduling gates, which somebody else is to take off: " + strings.Join(gates, ", ")}
+	case condition != nil:
+		a.State, a.Reason, a.Details = Waiting, condition.Reason, conditions(condition.Message)
+	default:
+		a.State, a.Details = Unprocessed, []string{"the scheduler has not said anything about it yet"}
+	}
+	if node := pod.Status.NominatedNodeName; node != "" && a.State == Waiting {
+		a.Details = append(a.Details, "room for it is promised on node "+node)
+	}
+}

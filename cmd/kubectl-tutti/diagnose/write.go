@@ -1,0 +1,175 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+)
+
+// Write prints the answer for people. now is what ages are counted up to.
+func (a *Diagnosis) Write(p *printer.Printer, now time.Time) {
+	if a.Group != nil && (a.State == Waiting || a.State == Unprocessed) && len(a.Details) == 0 {
+		p.Printf("Pod %s/%s is of %s %s.\n", a.Namespace, a.Name, a.Group.noun(), a.Group.Name)
+		a.Group.Write(p, now)
+		return
+	}
+	noun := a.noun()
+	p.Printf("%s %s/%s%s %s%s\n", strings.ToUpper(noun[:1])+noun[1:], a.Namespace, a.Name, a.of(), p.Colorize(a.style(), a.State.verb()), a.reason(p))
+	for _, detail := range a.Details {
+		p.Printf("  %s\n", detail)
+	}
+	if rows := a.rows(now); len(rows) > 0 {
+		p.Printf("\n")
+		p.Pairs(rows)
+	}
+	if a.Group != nil {
+		p.Printf("\n")
+		a.Group.Write(p, now)
+	}
+}
+
+// noun is what the answer is about, within a sentence.
+func (a *Diagnosis) noun() string {
+	if a.Kind == kindImplicit {
+		return "implicit group"
+	}
+	return a.Kind
+}
+
+func (a *Diagnosis) of() string {
+	if a.Owner == "" {
+		return ""
+	}
+	return " of " + a.Owner
+}
+
+func (s State) verb() string {
+	switch s {
+	case Waiting:
+		return "waits"
+	case Degraded:
+		return "is degraded"
+	case Started:
+		return "has started"
+	case Ended:
+		return "has ended"
+	case OtherScheduler:
+		return "is not for Tutti to place"
+	}
+	return "has not been looked at"
+}
+
+func (a *Diagnosis) style() printer.Style {
+	switch a.State {
+	case Waiting, Degraded, Unprocessed:
+		return printer.Red
+	case Started:
+		return printer.Green
+	}
+	return printer.Plain
+}
+
+func (a *Diagnosis) reason(p *printer.Printer) string {
+	if a.Reason == "" || string(a.State) == a.Reason || a.State == Started {
+		return ""
+	}
+	return ": " + p.Colorize(printer.Bold, a.Reason)
+}
+
+// rows are names and what they are.
+func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
+	var rows [][]printer.Cell
+	add := func(name, text string) { rows = append(rows, printer.Cells(name, text)) }
+	if a.SmallestChange != "" {
+		rows = append(rows, []printer.Cell{{Text: "Smallest change"}, {Text: a.SmallestChange, Style: printer.Bold}})
+	}
+	if a.WaitingSince != nil {
+		add("Waiting since", since(*a.WaitingSince, now)+", with all the members it needs")
+	}
+	if a.DegradedSince != nil {
+		add("Degraded since", since(*a.DegradedSince, now))
+	}
+	if a.Members != nil {
+		rows = append(rows, a.Members.rows(a.State != Ended)...)
+	}
+	if a.Reservation != nil {
+		add("Reservation", reservation(a.Reservation, now))
+	}
+	for i, note := range a.Notes {
+		if i == 0 {
+			add("Notes", note)
+		} else {
+			add("", note)
+		}
+	}
+	return rows
+}
+
+// rows are what there is to say of the members; alive tells that some of them may be missing.
+func (m *Members) rows(alive bool) [][]printer.Cell {
+	needs := ""
+	if m.Needs > 0 {
+		needs = fmt.Sprintf("needs %d, ", m.Needs)
+	}
+	exist := printer.Cell{Text: fmt.Sprintf("%shas %d", needs, m.Exist)}
+	if alive && m.Exist < m.Needs {
+		exist.Text, exist.Style = fmt.Sprintf("%s (%d missing)", exist.Text, m.Needs-m.Exist), printer.Warning
+	}
+	exist.Text += ": " + m.tally()
+	rows := [][]printer.Cell{{{Text: "Members"}, exist}}
+	for _, role := range m.Roles {
+		cell := printer.Cell{Text: fmt.Sprintf("needs %d, has %d: %d bound", role.Needs, role.Exist, role.Bound)}
+		if alive && role.Exist < role.Needs {
+			cell.Style = printer.Warning
+		}
+		rows = append(rows, []printer.Cell{{Text: "  role " + role.Name}, cell})
+	}
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"  gated", m.Gated}, {"  failed", m.Failed}, {"  being deleted", m.Deleting}} {
+		if len(list.names) > 0 {
+			rows = append(rows, printer.Cells(list.what, few(list.names)))
+		}
+	}
+	return rows
+}
+
+// tally counts the members by what they do: "2 bound (1 runs), 3 wait".
+func (m *Members) tally() string {
+	counts := []string{fmt.Sprintf("%d bound", m.Bound)}
+	for _, count := range []struct {
+		n    int
+		what string
+	}{
+		{m.Running, "running"}, {m.Succeeded, "succeeded"}, {len(m.Waiting), "waiting"}, {len(m.Gated), "gated"},
+		{len(m.Failed), "failed"},
+	} {
+		if count.n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", count.n, count.what))
+		}
+	}
+	return strings.Join(counts, ", ")
+}
+
+func reservation(r *v1alpha1.Reservation, now time.Time) string {
+	var rooms []string
+	for _, node := range r.Nodes {
+		rooms = append(rooms, fmt.Sprintf("%s (%d)", node.Name, node.Members))
+	}
+	expected := "expected start unknown"
+	if r.ExpectedStart != nil {
+		expected = "expected start " + r.ExpectedStart.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s; since %s, %s", few(rooms), since(r.Since.Time, now), expected)
+}
+
+// since writes a moment and how long ago it was.
+func since(when, now time.Time) string {
+	return fmt.Sprintf("%s (%s)", when.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(when)))
+}

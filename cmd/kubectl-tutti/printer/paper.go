@@ -1,0 +1,105 @@
+// Package printer is what kubectl tutti prints on: tables, and colours where a terminal shows them. It knows nothing of what is
+// printed.
+package printer
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Style is how a piece of text stands out.
+type Style string
+
+// The styles, as a terminal is told of them.
+const (
+	Plain   Style = ""
+	Bold    Style = "1"
+	Dim     Style = "2"
+	Green   Style = "32"
+	Warning Style = "33"
+	Red     Style = "31"
+)
+
+// Printer is where text goes. It is not safe for concurrent use. What cannot be written, since a pipe is closed, is lost.
+type Printer struct {
+	out     io.Writer
+	colours bool
+}
+
+// New returns paper in front of a writer. There are colours on a terminal only, and none when the environment says NO_COLOR, or
+// that the terminal is dumb.
+func New(out io.Writer, environment func(string) string) *Printer {
+	file, isFile := out.(*os.File)
+	return &Printer{out: out, colours: isFile && term.IsTerminal(int(file.Fd())) &&
+		environment("NO_COLOR") == "" && environment("TERM") != "dumb"}
+}
+
+// InColour returns paper with colours, whatever it goes to.
+func InColour(out io.Writer) *Printer { return &Printer{out: out, colours: true} }
+
+// Colorize returns the text in a style.
+func (p *Printer) Colorize(style Style, text string) string {
+	if !p.colours || style == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(style) + "m" + text + "\x1b[0m"
+}
+
+// Printf prints as fmt does.
+func (p *Printer) Printf(format string, arguments ...any) {
+	_, _ = fmt.Fprintf(p.out, format, arguments...)
+}
+
+// Cell is one cell of a table.
+type Cell struct {
+	Text  string
+	Style Style
+}
+
+// Cells returns plain cells.
+func Cells(texts ...string) []Cell {
+	cells := make([]Cell, len(texts))
+	for i, text := range texts {
+		cells[i] = Cell{Text: text}
+	}
+	return cells
+}
+
+// gap is between two columns, as kubectl has it.
+const gap = 3
+
+// Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
+func (p *Printer) Table(header []string, rows [][]Cell) {
+	p.lines("", append([][]Cell{Cells(header...)}, rows...))
+}
+
+// Pairs prints names and what they are, with an indent. A row has two cells; an empty name goes on with the one above.
+func (p *Printer) Pairs(rows [][]Cell) { p.lines("  ", rows) }
+
+func (p *Printer) lines(indent string, rows [][]Cell) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		line.WriteString(indent)
+		for i, cell := range row {
+			line.WriteString(p.Colorize(cell.Style, cell.Text))
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text)+gap))
+			}
+		}
+		p.Printf("%s\n", strings.TrimRight(line.String(), " "))
+	}
+}

@@ -1,0 +1,290 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/internal/agent/hooks"
+	"github.com/tutti-sched/tutti/internal/agent/publish"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+const (
+	// requestTimeout bounds each request to the API server, so that one without an answer does not keep the others waiting.
+	requestTimeout = 5 * time.Second
+	// connectTimeout bounds connecting to the runtime.
+	connectTimeout = 10 * time.Second
+	// stuckAfter is how long a duty may take until the agent counts as hung; more than all of them take in a row.
+	stuckAfter = 2 * time.Minute
+)
+
+// Reasons of events about the node.
+const (
+	// Problem is why the node's isolated CPUs are not offered.
+	Problem = "IsolatedCPUsProblem"
+	// Unreachable is a container runtime that cannot be connected to.
+	Unreachable = "IsolatedCPUsUnenforced"
+)
+
+// Options are what an agent is made of.
+type Options struct {
+	Sources Sources
+	// Mode is what the operator says of the node's allocatable CPU; empty to find out.
+	Mode isolated.Mode
+	// Socket is the path of the runtime's NRI socket.
+	Socket    string
+	Publisher *publish.Publisher
+	// Clock tells the time and wakes.
+	Clock clock.WithTicker
+}
+
+// Agent drives a Life. Make it with New.
+type Agent struct {
+	options Options
+	hooks   *hooks.Plugin
+	reports chan hooks.PodProblem
+	// warned are the warnings that were logged last.
+	warned []string
+
+	mu   sync.Mutex
+	life *State
+	// link is the connection to the runtime; nil without one. Run's goroutine alone sets it.
+	link *hooks.Link
+	// busy is when the duty under way began; zero while it rests.
+	busy time.Time
+}
+
+// New returns an agent that has done nothing yet. The hooks' options are completed with where reports go.
+func New(options Options, hooked hooks.Options) *Agent {
+	a := &Agent{options: options, reports: make(chan hooks.PodProblem, 256), life: NewLife(options.Mode)}
+	hooked.Report = a.report
+	a.hooks = hooks.New(hooked)
+	return a
+}
+
+// report takes a report from a handler. One more than can be kept is dropped: it must not wait, and the metric counts it.
+func (a *Agent) report(report hooks.PodProblem) {
+	select {
+	case a.reports <- report:
+	default:
+	}
+}
+
+// Run works until the context ends, or until the runtime hangs, which is an error that only a new process gets out of.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.close()
+	for ctx.Err() == nil {
+		a.pollLink()
+		duty, wait := a.next()
+		if duty == Idle {
+			a.emitWarnings(ctx)
+			a.wait(ctx, wait)
+			continue
+		}
+		if err := a.do(ctx, duty); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Agent) close() {
+	if a.link != nil {
+		a.link.Close()
+	}
+}
+
+func (a *Agent) next() (Task, time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.options.Clock.Now()
+	duty, wait := a.life.Next(now)
+	if a.busy = now; duty == Idle {
+		a.busy = time.Time{}
+	}
+	return duty, wait
+}
+
+// update lets the state take something in.
+func (a *Agent) update(what func(life *State, now time.Time)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	what(a.life, a.options.Clock.Now())
+}
+
+// pollLink takes in what the connection has become.
+func (a *Agent) pollLink() {
+	if a.link == nil {
+		return
+	}
+	select {
+	case <-a.link.Lost():
+		a.update(func(l *State, now time.Time) {
+			a.link = nil
+			l.Lost(now)
+		})
+		return
+	default:
+	}
+	select {
+	case <-a.link.Synchronized():
+		a.update(func(l *State, now time.Time) { l.Synchronized(now) })
+	default:
+	}
+}
+
+// wait waits until something is due, or something happens.
+func (a *Agent) wait(ctx context.Context, wait time.Duration) {
+	timer := a.options.Clock.NewTimer(wait)
+	defer timer.Stop()
+	var synchronized, lost <-chan struct{}
+	if a.link != nil {
+		lost = a.link.Lost()
+		a.mu.Lock()
+		if !a.life.synchronized {
+			synchronized = a.link.Synchronized()
+		}
+		a.mu.Unlock()
+	}
+	select {
+	case <-timer.C():
+	case <-synchronized:
+	case <-lost:
+		klog.FromContext(ctx).Info("The connection to the container runtime is lost")
+	case report := <-a.reports:
+		a.event(ctx, &publish.PodEvent{
+			Namespace: report.Namespace, Pod: report.Pod, UID: report.UID, Reason: report.Reason, Message: report.Message,
+		})
+	case <-ctx.Done():
+	}
+}
+
+// emitWarnings writes events about what there is to tell of so far.
+func (a *Agent) emitWarnings(ctx context.Context) {
+	for {
+		select {
+		case report := <-a.reports:
+			a.event(ctx, &publish.PodEvent{
+				Namespace: report.Namespace, Pod: report.Pod, UID: report.UID, Reason: report.Reason, Message: report.Message,
+			})
+		default:
+			return
+		}
+	}
+}
+
+func (a *Agent) event(ctx context.Context, note *publish.PodEvent) {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := a.options.Publisher.Event(bounded, note, a.options.Clock.Now()); err != nil {
+		klog.FromContext(ctx).Error(err, "Event not written", "reason", note.Reason, "message", note.Message)
+	}
+}
+
+func (a *Agent) do(ctx context.Context, duty Task) error {
+	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var err error
+	switch duty {
+	case Discover:
+		err = a.discover(ctx)
+	case Dial:
+		if err = a.dial(ctx); errors.Is(err, hooks.ErrStuck) {
+			return err
+		}
+	case Read:
+		var node *publish.Node
+		node, err = a.options.Publisher.Node(bounded)
+		a.update(func(l *State, now time.Time) { l.ReadNode(now, node, err) })
+	case Publish:
+		err = a.publish(bounded, ctx)
+	case Renew:
+		// The time is taken before the request: a Lease must not look younger than what it vouches for.
+		now := a.options.Clock.Now()
+		err = a.options.Publisher.Renew(bounded, now)
+		a.update(func(l *State, _ time.Time) { l.Renewed(now, err) })
+	case Check:
+		_, err = a.hooks.Check(a.link)
+		a.update(func(l *State, now time.Time) { l.Checked(now, err) })
+	}
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "Failed, and will be tried again", "duty", duty)
+	}
+	return nil
+}
+
+func (a *Agent) discover(ctx context.Context) error {
+	local, warnings, err := a.options.Sources.Look()
+	a.update(func(l *State, now time.Time) { l.OnDiscovered(now, local, err) })
+	if err != nil {
+		return err
+	}
+	a.hooks.Enforce(local.view())
+	if !slices.Equal(warnings, a.warned) {
+		for _, warning := range warnings {
+			klog.FromContext(ctx).Info("The machine could be quieter", "warning", warning)
+		}
+		a.warned = warnings
+	}
+	return nil
+}
+
+func (a *Agent) dial(ctx context.Context) error {
+	link, err := a.hooks.Connect(ctx, a.options.Socket, a.options.Clock, connectTimeout)
+	var struggling bool
+	a.update(func(l *State, now time.Time) {
+		a.link = link
+		l.Dialed(now, err)
+		struggling = l.ConnectFailing()
+	})
+	if err == nil {
+		return nil
+	}
+	if struggling {
+		a.event(ctx, &publish.PodEvent{Reason: Unreachable, Message: fmt.Sprintf(
+			"isolated CPUs are not offered: %v; is NRI enabled in the container runtime?", err)})
+	}
+	return err
+}
+
+func (a *Agent) publish(bounded, ctx context.Context) error {
+	a.mu.Lock()
+	wanted, published := a.life.Wanted()
+	a.mu.Unlock()
+	text, err := a.options.Publisher.Topology(bounded, published, wanted)
+	a.update(func(l *State, now time.Time) { l.Published(now, text, err) })
+	if err != nil {
+		return err
+	}
+	if text != published {
+		klog.FromContext(ctx).Info("Published the node's CPUs", "topology", text)
+	}
+	for _, problem := range wanted.Problems {
+		a.event(ctx, &publish.PodEvent{Reason: Problem, Message: "isolated CPUs are not offered: " + problem})
+	}
+	return nil
+}
+
+// Ready returns why the node's isolated CPUs cannot be used, or nil. Any goroutine may ask.
+func (a *Agent) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.life.Ready(a.options.Clock.Now())
+}
+
+// Alive returns an error when the agent hangs. Any goroutine may ask.
+func (a *Agent) Alive() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if took := a.options.Clock.Since(a.busy); !a.busy.IsZero() && took > stuckAfter {
+		return fmt.Errorf("a duty has been under way for %s", took)
+	}
+	return nil
+}

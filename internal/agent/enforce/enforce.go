@@ -1,0 +1,293 @@
+// Package enforce decides which CPUs each container of a node runs on, and which containers may not run at all.
+//
+// It is a state machine without I/O: what the container runtime says goes in, placements, refusals and changes come out, and one
+// caller at a time drives it. What it knows it learns from the runtime alone, so that a restart loses nothing: Synchronize builds
+// it anew. It believes no scheduler: whoever made an assignment, no two pods get the same CPU here.
+//
+//	           Create of a container           the sandbox has stopped and none of its
+//	           with isolated CPUs              containers runs, or it is removed
+//	CPU free ─────────────────────► CPU held ─────────────────────────────────────────► CPU free
+//	                                by a pod's sandbox; containers of it
+//	                                stop and start again without giving it up
+//
+// Invariant: the CPUs that sandboxes of different pods hold are disjoint.
+// Invariant: no container is placed on isolated CPUs that its pod does not hold, and no ordinary one on any.
+// Invariant: creating, updating or ending one container moves no other one, as long as what is isolated stays so.
+package enforce
+
+import (
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// Pod is a pod's sandbox as the runtime knows it.
+type Pod struct {
+	// Sandbox is its id.
+	Sandbox              string
+	UID, Namespace, Name string
+	// Annotations are those that the pod had when the sandbox was made.
+	Annotations map[string]string
+}
+
+// Container is a container as the runtime knows it.
+type Container struct {
+	ID, Sandbox, Name string
+	// CPUs is its cpuset in the kernel's list format; empty means all.
+	CPUs string
+	// Limited tells whether a CFS quota holds it back.
+	Limited bool
+	// Cgroup is where its cgroup is, as the runtime spells it.
+	Cgroup string
+	// Created is when, in nanoseconds.
+	Created int64
+	// Stopped tells that it does not run and never will again.
+	Stopped bool
+}
+
+// View is what is enforced: the node's CPUs as they are published.
+type View struct {
+	Isolated, Online isolated.CPUSet
+	NUMA             []isolated.NUMANode
+	// Closed is why no container may start on isolated CPUs; empty when they may. A closed node leaves ordinary containers alone.
+	Closed string
+}
+
+// Placement is where a container runs.
+type Placement struct {
+	// CPUs are its cpuset; an empty one leaves the container as it is.
+	CPUs isolated.CPUSet
+	// Isolated tells that they are its own; then no quota may hold it back.
+	Isolated bool
+	// NUMA are the nodes that its own CPUs are of.
+	NUMA isolated.CPUSet
+}
+
+// Change is a container that should be on other CPUs than it is.
+type Change struct {
+	// Container is its id, Name what its pod calls it.
+	Container, Name string
+	Placement       Placement
+	// Pod is whose container it is.
+	Pod Pod
+	// Cgroup is where to see for oneself.
+	Cgroup string
+}
+
+// Conflict is a running container that may not have what it was assigned.
+type Conflict struct {
+	Pod       Pod
+	Container string
+	Refusal   *Refusal
+}
+
+// Enforcer is the state. The zero Machine is of no use; see New.
+type Enforcer struct {
+	node      string
+	view      View
+	sandboxes map[string]*sandbox
+	// containers are those that may run, by id.
+	containers map[string]*container
+}
+
+type sandbox struct {
+	pod Pod
+	// holds are the isolated CPUs that are taken for it, running containers or not.
+	holds isolated.CPUSet
+	// live counts its containers that may run.
+	live int
+	// stopped tells that it takes no new containers.
+	stopped bool
+}
+
+type container struct {
+	id, name, cgroup string
+	sandbox          *sandbox
+	// assigned are the isolated CPUs that it runs on; empty for an ordinary container.
+	assigned isolated.CPUSet
+	// applied is what the runtime was last told, or said itself.
+	applied isolated.CPUSet
+}
+
+// New returns the machine of the node with that name, closed until it is configured.
+func New(node string) *Enforcer {
+	m := &Enforcer{node: node, view: View{Closed: "the agent has not read the machine's CPUs yet"}}
+	m.forget()
+	return m
+}
+
+func (m *Enforcer) forget() {
+	m.sandboxes, m.containers = map[string]*sandbox{}, map[string]*container{}
+}
+
+// Configure sets what is enforced from now on. Containers keep the CPUs they hold, also such as are not isolated any more; Behind
+// tells which ones must move.
+func (m *Enforcer) Configure(view View) {
+	m.view = view
+}
+
+// Create decides about a container before it exists. A refusal means that it must not start.
+func (m *Enforcer) Create(pod *Pod, c *Container) (Placement, *Refusal) {
+	own, refusal := m.admit(pod, c.Name)
+	if refusal != nil {
+		return Placement{}, refusal
+	}
+	s := m.sandbox(pod)
+	in := intentOf(m.node, pod)
+	if !own.Empty() {
+		s.holds = in.given.CPUs
+	}
+	placed := m.placement(own)
+	m.add(s, c, own, placed.CPUs)
+	return placed, nil
+}
+
+// admit returns the isolated CPUs of a container to be, none for an ordinary one.
+func (m *Enforcer) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
+	in := intentOf(m.node, pod)
+	switch {
+	case !in.selectsContainer(name):
+		return isolated.CPUSet{}, nil
+	case in.why != nil:
+		return isolated.CPUSet{}, in.why
+	case m.view.Closed != "":
+		return isolated.CPUSet{}, refuse(Closed, "%s", m.view.Closed)
+	}
+	own, all := in.given.Containers[name], in.given.CPUs
+	if own.Empty() {
+		return isolated.CPUSet{}, refuse(Malformed, "the assignment has no CPUs for container %s", name)
+	}
+	if !all.Within(m.view.Isolated) {
+		return isolated.CPUSet{}, refuse(Outside, "CPUs %s are not isolated and online here; isolated are %q",
+			all.Minus(m.view.Isolated), m.view.Isolated)
+	}
+	return own, m.overlap(pod, all)
+}
+
+// overlap returns a refusal if another pod holds one of the CPUs. Two sandboxes of one pod may hold the same: the kubelet makes a
+// new one when the old one has failed.
+func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
+	var found *sandbox
+	for _, s := range m.sandboxes {
+		if s.pod.UID != pod.UID && !s.holds.Intersect(cpus).Empty() && (found == nil || s.pod.Sandbox < found.pod.Sandbox) {
+			found = s
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	return refuse(Overlap, "CPUs %s are held by sandbox %s of pod %s/%s (uid %s)",
+		found.holds.Intersect(cpus), found.pod.Sandbox, found.pod.Namespace, found.pod.Name, found.pod.UID)
+}
+
+// Update decides about a container whose resources the kubelet changes: it stays where it is.
+func (m *Enforcer) Update(pod *Pod, c *Container) Placement {
+	known := m.containers[c.ID]
+	if known == nil {
+		// Not created under these eyes, nor there at the last Synchronize. It runs already, so that it cannot be refused.
+		own, refusal := m.admit(pod, c.Name)
+		if refusal != nil {
+			own = isolated.CPUSet{}
+		}
+		known = m.add(m.sandbox(pod), c, own, isolated.CPUSet{})
+		if !own.Empty() {
+			known.sandbox.holds = intentOf(m.node, pod).given.CPUs
+		}
+	}
+	placed := m.placement(known.assigned)
+	if placed.CPUs.Empty() {
+		known.applied, _ = isolated.ParseSet(c.CPUs)
+	} else {
+		known.applied = placed.CPUs
+	}
+	return placed
+}
+
+// Stop is the end of a container. Its pod keeps its CPUs, for the next one of that name, unless the sandbox has stopped before.
+func (m *Enforcer) Stop(id string) {
+	c := m.containers[id]
+	if c == nil {
+		return
+	}
+	delete(m.containers, id)
+	c.sandbox.live--
+	c.sandbox.release()
+}
+
+// StopSandbox is the end of what runs in a sandbox. Its CPUs are free when none of its containers runs; that of one which the
+// runtime has not reported as stopped may.
+func (m *Enforcer) StopSandbox(id string) {
+	if s := m.sandboxes[id]; s != nil {
+		s.stopped = true
+		s.release()
+	}
+}
+
+func (s *sandbox) release() {
+	if s.stopped && s.live == 0 {
+		s.holds = isolated.CPUSet{}
+	}
+}
+
+// RemoveSandbox forgets a sandbox and all in it.
+func (m *Enforcer) RemoveSandbox(id string) {
+	for _, c := range m.containers {
+		if c.sandbox.pod.Sandbox == id {
+			delete(m.containers, c.id)
+		}
+	}
+	delete(m.sandboxes, id)
+}
+
+// Counts returns how many containers are known to run, and how many isolated CPUs are held.
+func (m *Enforcer) Counts() (containers, held int) {
+	return len(m.containers), m.held().Len()
+}
+
+func (m *Enforcer) sandbox(pod *Pod) *sandbox {
+	s := m.sandboxes[pod.Sandbox]
+	if s == nil {
+		s = &sandbox{pod: *pod}
+		m.sandboxes[pod.Sandbox] = s
+	}
+	return s
+}
+
+func (m *Enforcer) add(s *sandbox, c *Container, own, told isolated.CPUSet) *container {
+	if old := m.containers[c.ID]; old != nil {
+		old.sandbox.live--
+	}
+	added := &container{id: c.ID, name: c.Name, cgroup: c.Cgroup, sandbox: s, assigned: own, applied: told}
+	m.containers[c.ID] = added
+	s.live++
+	return added
+}
+
+// held returns the CPUs that sandboxes hold.
+func (m *Enforcer) held() isolated.CPUSet {
+	var all isolated.CPUSet
+	for _, s := range m.sandboxes {
+		all = all.Union(s.holds)
+	}
+	return all
+}
+
+// ordinary returns the CPUs of ordinary containers; empty when they are to be left alone. What is held counts as isolated, also
+// when it is not any more, until it is given up. On a node where nothing changes that makes no difference.
+func (m *Enforcer) ordinary() isolated.CPUSet {
+	if m.view.Closed != "" || m.view.Isolated.Empty() {
+		return isolated.CPUSet{}
+	}
+	return m.view.Online.Minus(m.view.Isolated).Minus(m.held())
+}
+
+func (m *Enforcer) placement(own isolated.CPUSet) Placement {
+	if own.Empty() {
+		return Placement{CPUs: m.ordinary()}
+	}
+	placed := Placement{CPUs: own, Isolated: true}
+	for i := range m.view.NUMA {
+		if node := &m.view.NUMA[i]; !node.CPUs.Intersect(own).Empty() {
+			placed.NUMA = placed.NUMA.Union(isolated.NewCPUSet(node.ID))
+		}
+	}
+	return placed
+}

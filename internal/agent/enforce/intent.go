@@ -1,0 +1,102 @@
+package enforce
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// assignmentIntent is what a pod's annotations mean on this node.
+type assignmentIntent struct {
+	// given is the assignment; nil when there is none, or none that counts here.
+	given *isolated.Assignment
+	// why is the reason that none counts.
+	why *Refusal
+	// names are the containers that are to run on isolated CPUs; all says that every one is, as far as anybody can tell.
+	names map[string]bool
+	all   bool
+}
+
+func (i *assignmentIntent) selectsContainer(container string) bool {
+	return i.all || i.names[container]
+}
+
+// intentOf reads the annotations of a pod. One without any is ordinary. What asks for isolated CPUs, or claims to have them, and
+// cannot be believed is never ordinary: which containers are meant is read as widely as it may be, and as all of them where no
+// name can be made out.
+func intentOf(node string, pod *Pod) assignmentIntent {
+	asked, asks := pod.Annotations[isolated.RequestAnnotation]
+	text, assigned := pod.Annotations[isolated.AssignedAnnotation]
+	if !asks && !assigned {
+		return assignmentIntent{}
+	}
+	in := assignmentIntent{names: map[string]bool{}}
+	if asked = strings.TrimSpace(asked); asked != "true" {
+		for name := range strings.SplitSeq(asked, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				in.names[name] = true
+			}
+		}
+	}
+	if !assigned {
+		in.why = refuse(Unassigned, "the pod asks for isolated CPUs and was given none: it was not placed by a scheduler that does")
+		in.all = len(in.names) == 0
+		return in
+	}
+	a, err := isolated.ParseAssignment(text)
+	if err != nil {
+		in.why = refuse(Malformed, "%v", err)
+		in.all = len(in.names) == 0
+		return in
+	}
+	for name := range a.Containers {
+		in.names[name] = true
+	}
+	switch {
+	case len(a.Containers) == 0:
+		in.why = refuse(Malformed, "the assignment names no container")
+	case a.UID != pod.UID:
+		in.why = refuse(StaleUID, "the assignment is of pod uid %q, this is %q", a.UID, pod.UID)
+	case a.Node != node:
+		in.why = refuse(WrongNode, "the assignment is for node %q, this is %q", a.Node, node)
+	default:
+		in.given = a
+		return in
+	}
+	in.all = asked == "true" || len(in.names) == 0
+	return in
+}
+
+// Reasons of refusals, as the metric counts them.
+const (
+	// Unassigned is a pod that asks and was given nothing.
+	Unassigned = "unassigned"
+	// Malformed is an assignment that cannot be read, or that gives a container it names no CPUs.
+	Malformed = "malformed"
+	// StaleUID is an assignment that was copied from another pod.
+	StaleUID = "stale-uid"
+	// WrongNode is an assignment for another node.
+	WrongNode = "wrong-node"
+	// Outside is an assignment with CPUs that are not isolated, or not online.
+	Outside = "outside"
+	// Overlap is an assignment with CPUs that another pod holds.
+	Overlap = "overlap"
+	// Closed is a node that must not be offered.
+	Closed = "closed"
+)
+
+// Refusal is why a container may not run on isolated CPUs. It is the error that the runtime shows to the kubelet.
+type Refusal struct {
+	// Reason is one of the constants.
+	Reason string
+	// Message says it in words and numbers.
+	Message string
+}
+
+// Error is the text of the pod's event.
+func (r *Refusal) Error() string { return "isolcpu: " + r.Reason + ": " + r.Message }
+
+func refuse(reason, format string, args ...any) *Refusal {
+	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

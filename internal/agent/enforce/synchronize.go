@@ -1,0 +1,134 @@
+package enforce
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// Synchronize forgets everything and takes over what the runtime has now. It returns the containers that must move, in the order
+// of their ids, and the running ones that may not have what they were assigned. Those are put among the ordinary ones: they
+// cannot be refused any more, but must disturb nobody. Containers that have stopped are left out of both.
+//
+// Where two pods run on the same CPU, which no agent allowed, the one that was there first has it.
+func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []Conflict) {
+	m.forget()
+	byID := make(map[string]*Pod, len(pods))
+	for i := range pods {
+		byID[pods[i].Sandbox] = &pods[i]
+	}
+	running := make([]*Container, 0, len(containers))
+	for i := range containers {
+		if !containers[i].Stopped {
+			running = append(running, &containers[i])
+		}
+	}
+	slices.SortFunc(running, func(a, b *Container) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	var conflicts []Conflict
+	for _, c := range running {
+		known, conflict := m.restoreSandbox(byID[c.Sandbox], c)
+		if conflict != nil {
+			conflicts = append(conflicts, *conflict)
+		}
+		at, err := isolated.ParseSet(c.CPUs)
+		if known.applied = at; err != nil || c.Limited && !known.assigned.Empty() {
+			known.applied = isolated.CPUSet{} // moved, whatever it says
+		}
+	}
+	m.reserveForRestart(pods)
+	return m.Outdated(false), conflicts
+}
+
+func (m *Enforcer) restoreSandbox(pod *Pod, c *Container) (*container, *Conflict) {
+	if pod == nil {
+		return m.restoreOrphan(c), nil
+	}
+	return m.restore(pod, c)
+}
+
+// restore takes over a running container. Unlike one to be, it keeps CPUs that are not isolated any more, and those on a closed
+// node: its process is there, and it holds them.
+func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
+	in := intentOf(m.node, pod)
+	s := m.sandbox(pod)
+	if !in.selectsContainer(c.Name) {
+		return m.add(s, c, isolated.CPUSet{}, isolated.CPUSet{}), nil
+	}
+	why := in.why
+	var own isolated.CPUSet
+	if why == nil {
+		if own = in.given.Containers[c.Name]; own.Empty() {
+			why = refuse(Malformed, "the assignment has no CPUs for container %s", c.Name)
+		} else {
+			why = m.overlap(pod, in.given.CPUs)
+		}
+	}
+	if why != nil {
+		return m.add(s, c, isolated.CPUSet{}, isolated.CPUSet{}), &Conflict{Pod: *pod, Container: c.Name, Refusal: why}
+	}
+	s.holds = in.given.CPUs
+	return m.add(s, c, own, isolated.CPUSet{}), nil
+}
+
+// restoreOrphan takes over a container whose sandbox the runtime does not name. Nobody can say what it was assigned; the isolated
+// CPUs that it was put on are held for it, and it stays there.
+func (m *Enforcer) restoreOrphan(c *Container) *container {
+	at, err := isolated.ParseSet(c.CPUs)
+	own := at.Intersect(m.view.Isolated)
+	if err != nil || own != at {
+		own = isolated.CPUSet{} // on ordinary CPUs as well: nobody's own
+	}
+	s := m.sandbox(&Pod{Sandbox: c.Sandbox, UID: "unknown, of sandbox " + c.Sandbox})
+	if !own.Empty() && m.overlap(&s.pod, own) != nil {
+		own = isolated.CPUSet{}
+	}
+	s.holds = s.holds.Union(own)
+	return m.add(s, c, own, isolated.CPUSet{})
+}
+
+// reserveForRestart holds the CPUs of sandboxes in which none of the containers that were assigned them runs: they will start again. Those
+// whose CPUs somebody runs on get nothing.
+func (m *Enforcer) reserveForRestart(pods []Pod) {
+	sorted := make([]*Pod, 0, len(pods))
+	for i := range pods {
+		sorted = append(sorted, &pods[i])
+	}
+	slices.SortFunc(sorted, func(a, b *Pod) int { return cmp.Compare(a.Sandbox, b.Sandbox) })
+	for _, pod := range sorted {
+		in := intentOf(m.node, pod)
+		if s := m.sandboxes[pod.Sandbox]; in.given == nil || s != nil && !s.holds.Empty() {
+			continue
+		}
+		if m.overlap(pod, in.given.CPUs) == nil {
+			m.sandbox(pod).holds = in.given.CPUs
+		}
+	}
+}
+
+// Outdated returns the containers that the runtime was not told to put where they belong, or all of them: what to compare with
+// what the kernel says. They are in the order of their ids; a container that is to be left alone is not among them.
+func (m *Enforcer) Outdated(all bool) []Change {
+	var changes []Change
+	for _, c := range m.containers {
+		placed := m.placement(c.assigned)
+		if !placed.CPUs.Empty() && (all || c.applied != placed.CPUs) {
+			changes = append(changes, c.change(placed))
+		}
+	}
+	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Container, b.Container) })
+	return changes
+}
+
+// Applied records that the runtime carried a change out.
+func (m *Enforcer) Applied(change *Change) {
+	if c := m.containers[change.Container]; c != nil {
+		c.applied = change.Placement.CPUs
+	}
+}
+
+func (c *container) change(placed Placement) Change {
+	return Change{Container: c.id, Name: c.name, Placement: placed, Pod: c.sandbox.pod, Cgroup: c.cgroup}
+}

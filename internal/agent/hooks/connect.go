@@ -1,0 +1,119 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// ErrStuck is a runtime that accepted the connection and then said nothing. What waits for it cannot be called off; the process
+// had better end.
+var ErrStuck = errors.New("the container runtime does not answer")
+
+// Link is one connection to the runtime.
+type Link struct {
+	stub stub.Stub
+	// synchronized and lost are closed once, when they come true.
+	synchronized, lost chan struct{}
+	heard, gone        sync.Once
+}
+
+// stubPlugin is the plugin as one connection sees it: the hooks, and whether the runtime has told of everything over it.
+type stubPlugin struct {
+	*Plugin
+	link *Link
+}
+
+// Synchronize passes on what runs, and remembers that it was said.
+func (s *stubPlugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) (
+	[]*api.ContainerUpdate, error,
+) {
+	updates, err := s.Plugin.Synchronize(ctx, pods, containers)
+	if err == nil {
+		s.link.heard.Do(func() { close(s.link.synchronized) })
+	}
+	return updates, err
+}
+
+// Connect registers the plugin at the runtime's socket. The runtime then calls Synchronize, in its own time. An error that is not
+// ErrStuck may be tried again.
+//
+// A request that the plugin does not answer, or that finds its connection broken, fails: a container does not start without its
+// CPUs. A plugin that was slow stays connected, so that the next request fails or succeeds by what it says. Runtimes older than
+// the policy ignore it; then the runtime's validator is what is left.
+func (h *Plugin) Connect(ctx context.Context, socket string, timer clock.Clock, limit time.Duration) (*Link, error) {
+	conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("NRI: %w", err)
+	}
+	link := &Link{synchronized: make(chan struct{}), lost: make(chan struct{})}
+	link.stub, err = stub.New(&stubPlugin{Plugin: h, link: link},
+		stub.WithPluginName(Name), stub.WithPluginIdx(Index), stub.WithConnection(conn), stub.WithLogger(logger{h.options.Log}),
+		stub.WithOnClose(link.close), stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true, KeepConnected: true}),
+	)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("NRI: %w", err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- link.stub.Start(ctx) }()
+	alarm := timer.NewTimer(limit)
+	defer alarm.Stop()
+	select {
+	case err := <-started:
+		if err != nil {
+			return nil, fmt.Errorf("NRI: %w", err)
+		}
+		return link, nil
+	case <-alarm.C():
+		conn.Close()
+		return nil, ErrStuck
+	}
+}
+
+// Synchronized is closed when the runtime has told of all that runs.
+func (l *Link) Synchronized() <-chan struct{} { return l.synchronized }
+
+// Lost is closed when the connection is.
+func (l *Link) Lost() <-chan struct{} { return l.lost }
+
+// Close ends the connection.
+func (l *Link) Close() { l.stub.Stop() }
+
+// UpdateContainers moves containers; see Updater.
+func (l *Link) UpdateContainers(updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	return l.stub.UpdateContainers(updates)
+}
+
+func (l *Link) close() { l.gone.Do(func() { close(l.lost) }) }
+
+// logger writes what the stub says.
+type logger struct{ to klog.Logger }
+
+// Debugf writes what only those who ask for much want to read.
+func (l logger) Debugf(_ context.Context, format string, args ...any) {
+	l.to.V(4).Info("NRI", "said", fmt.Sprintf(format, args...))
+}
+
+// Infof writes what happens once per connection.
+func (l logger) Infof(_ context.Context, format string, args ...any) {
+	l.to.V(2).Info("NRI", "said", fmt.Sprintf(format, args...))
+}
+
+// Warnf writes what may be wrong.
+func (l logger) Warnf(_ context.Context, format string, args ...any) {
+	l.to.Info("NRI warns", "said", fmt.Sprintf(format, args...))
+}
+
+// Errorf writes what is wrong; it is returned as well.
+func (l logger) Errorf(_ context.Context, format string, args ...any) {
+	l.to.Info("NRI failed", "said", fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,278 @@
+// Package hooks carries what the container runtime asks through NRI to internal/agent/enforce, and its answers back.
+//
+// It decides nothing. A handler takes a lock, asks the machine and answers: no API server, no file, nothing that waits, because
+// the runtime holds all of the node's containers up meanwhile. Whom an answer concerns elsewhere is told through Options.Report,
+// which must not wait either.
+//
+// The runtime calls the handlers on goroutines of the stub; Configure and Check are called by the agent's own. All may run side by
+// side.
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// Name is the plugin's, as the scheduler writes it among those that a pod requires; Index is its place among the node's plugins.
+const (
+	Name  = "isolcpu"
+	Index = "10"
+)
+
+// What a container with isolated CPUs finds in its environment: their ids, to pin its threads to, and their NUMA nodes, both in
+// the kernel's list format.
+const (
+	CPUsVariable = "ISOLATED_CPUS"
+	NUMAVariable = "ISOLATED_NUMA"
+)
+
+// PodProblem is something about a pod that people should read.
+type PodProblem struct {
+	Namespace, Pod, UID string
+	// Reason is an event's, one word; Message its text.
+	Reason, Message string
+}
+
+// Reasons of reports.
+const (
+	// Refused is a container that was not started, or runs on ordinary CPUs though it was to have its own.
+	Refused = "IsolatedCPUsRefused"
+	// Drifted is a container that was found on other CPUs than it was put on.
+	Drifted = "IsolatedCPUsDrifted"
+)
+
+// Options are what the hooks are made with.
+type Options struct {
+	// Node is the node's name.
+	Node string
+	// StrictMemory also binds the memory of containers with isolated CPUs to those CPUs' NUMA nodes. They die when it is full.
+	StrictMemory bool
+	// Cgroups is the tree of control groups, to see where containers are; nil to believe the runtime.
+	Cgroups fs.FS
+	// Report is told of what people should read; it must not wait.
+	Report  func(PodProblem)
+	Metrics *Metrics
+	Log     klog.Logger
+	Clock   clock.PassiveClock
+}
+
+// Plugin are the plugin. Make it with New.
+type Plugin struct {
+	options Options
+
+	mu      sync.Mutex
+	machine *enforce.Enforcer
+	view    enforce.View
+}
+
+var (
+	_ stub.ConfigureInterface       = (*Plugin)(nil)
+	_ stub.SynchronizeInterface     = (*Plugin)(nil)
+	_ stub.CreateContainerInterface = (*Plugin)(nil)
+	_ stub.UpdateContainerInterface = (*Plugin)(nil)
+	_ stub.StopContainerInterface   = (*Plugin)(nil)
+	_ stub.RemoveContainerInterface = (*Plugin)(nil)
+	_ stub.StopPodInterface         = (*Plugin)(nil)
+	_ stub.RemovePodInterface       = (*Plugin)(nil)
+)
+
+// New returns hooks that start nothing isolated before Enforce was called.
+func New(options Options) *Plugin {
+	return &Plugin{options: options, machine: enforce.New(options.Node)}
+}
+
+// Enforce sets what holds from now on. Containers that must move for it are moved by the next Check.
+func (h *Plugin) Enforce(view enforce.View) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.view = view
+	h.machine.Configure(view)
+}
+
+// Configure is the runtime's greeting. Its answer, zero, asks for all events that there is a handler for.
+func (h *Plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
+	h.options.Log.Info("Connected to the container runtime", "runtime", runtime, "version", version)
+	return 0, nil
+}
+
+// Synchronize takes over all that runs, and answers with the containers that must move. Whether the runtime could, it does not
+// say: the next Check asks for the same once more, and hears what failed.
+func (h *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	defer h.observeLatency("Synchronize", h.options.Clock.Now())
+	known := make([]enforce.Pod, len(pods))
+	for i, pod := range pods {
+		known[i] = podOf(pod)
+	}
+	running := make([]enforce.Container, len(containers))
+	for i, c := range containers {
+		running[i] = containerOf(c, c.GetLinux().GetResources())
+	}
+	moves, conflicts := h.synchronize(known, running)
+	for i := range conflicts {
+		h.refused(&conflicts[i].Pod, conflicts[i].Container, conflicts[i].Refusal)
+	}
+	h.options.Log.Info("Synchronized with the container runtime",
+		"pods", len(pods), "containers", len(containers), "moved", len(moves), "conflicts", len(conflicts))
+	return h.updates(moves), nil
+}
+
+func (h *Plugin) synchronize(pods []enforce.Pod, containers []enforce.Container) ([]enforce.Change, []enforce.Conflict) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.count()
+	return h.machine.Synchronize(pods, containers)
+}
+
+// CreateContainer answers with the CPUs of a container to be, or with an error, which keeps it from being created.
+func (h *Plugin) CreateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container) (
+	*api.ContainerAdjustment, []*api.ContainerUpdate, error,
+) {
+	defer h.observeLatency("CreateContainer", h.options.Clock.Now())
+	pod, c := podOf(sandbox), containerOf(container, container.GetLinux().GetResources())
+	placed, refusal := h.create(&pod, &c)
+	if refusal != nil {
+		h.refused(&pod, c.Name, refusal)
+		return nil, nil, refusal
+	}
+	if placed.CPUs.Empty() {
+		return nil, nil, nil
+	}
+	adjust := &api.ContainerAdjustment{}
+	adjust.SetLinuxCPUSetCPUs(placed.CPUs.String())
+	if placed.Isolated {
+		adjust.SetLinuxCPUQuota(-1)
+		adjust.AddEnv(CPUsVariable, placed.CPUs.String())
+		adjust.AddEnv(NUMAVariable, placed.NUMA.String())
+		if h.options.StrictMemory && !placed.NUMA.Empty() {
+			adjust.SetLinuxCPUSetMems(placed.NUMA.String())
+		}
+	}
+	return adjust, nil, nil
+}
+
+func (h *Plugin) create(pod *enforce.Pod, c *enforce.Container) (enforce.Placement, *enforce.Refusal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.count()
+	return h.machine.Create(pod, c)
+}
+
+// UpdateContainer answers what the kubelet wants of a running container with the CPUs that it keeps; all else is as it wants.
+func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container, asked *api.LinuxResources) (
+	[]*api.ContainerUpdate, error,
+) {
+	defer h.observeLatency("UpdateContainer", h.options.Clock.Now())
+	pod, c := podOf(sandbox), containerOf(container, asked)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.count()
+	placed := h.machine.Update(&pod, &c)
+	if placed.CPUs.Empty() {
+		return nil, nil
+	}
+	return h.updates([]enforce.Change{{Container: c.ID, Placement: placed}}), nil
+}
+
+// StopContainer hears that a container has ended.
+func (h *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
+	h.containerEnded("StopContainer", func(m *enforce.Enforcer) { m.Stop(container.GetId()) })
+	return nil, nil
+}
+
+// RemoveContainer hears that a container is gone, whether or not its end was heard of.
+func (h *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
+	h.containerEnded("RemoveContainer", func(m *enforce.Enforcer) { m.Stop(container.GetId()) })
+	return nil
+}
+
+// StopPodSandbox hears that a sandbox has ended.
+func (h *Plugin) StopPodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
+	h.containerEnded("StopPodSandbox", func(m *enforce.Enforcer) { m.StopSandbox(sandbox.GetId()) })
+	return nil
+}
+
+// RemovePodSandbox hears that a sandbox is gone.
+func (h *Plugin) RemovePodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
+	h.containerEnded("RemovePodSandbox", func(m *enforce.Enforcer) { m.RemoveSandbox(sandbox.GetId()) })
+	return nil
+}
+
+func (h *Plugin) containerEnded(call string, tell func(*enforce.Enforcer)) {
+	defer h.observeLatency(call, h.options.Clock.Now())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tell(h.machine)
+	h.count()
+}
+
+// updates are the changes as the runtime reads them. A change without its container's id would be applied to nothing. Ordinary
+// containers may fail to move; it is their own affair, and not worth failing others.
+func (h *Plugin) updates(changes []enforce.Change) []*api.ContainerUpdate {
+	updates := make([]*api.ContainerUpdate, len(changes))
+	for i, change := range changes {
+		u := &api.ContainerUpdate{}
+		u.SetContainerId(change.Container)
+		u.SetLinuxCPUSetCPUs(change.Placement.CPUs.String())
+		if change.Placement.Isolated {
+			u.SetLinuxCPUQuota(-1)
+			if h.options.StrictMemory && !change.Placement.NUMA.Empty() {
+				u.SetLinuxCPUSetMems(change.Placement.NUMA.String())
+			}
+		} else {
+			u.SetIgnoreFailure()
+		}
+		updates[i] = u
+	}
+	return updates
+}
+
+func (h *Plugin) refused(pod *enforce.Pod, container string, refusal *enforce.Refusal) {
+	h.options.Metrics.refused.WithLabelValues(refusal.Reason).Inc()
+	h.options.Report(PodProblem{
+		Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Reason: Refused,
+		Message: fmt.Sprintf("container %s: %s", container, refusal.Error()),
+	})
+}
+
+func (h *Plugin) observeLatency(call string, since time.Time) {
+	h.options.Metrics.handler.WithLabelValues(call).Observe(h.options.Clock.Since(since).Seconds())
+}
+
+// count shows what is known; the caller holds the lock.
+func (h *Plugin) count() {
+	containers, held := h.machine.Counts()
+	h.options.Metrics.containers.WithLabelValues().Set(float64(containers))
+	h.options.Metrics.held.WithLabelValues().Set(float64(held))
+}
+
+func podOf(pod *api.PodSandbox) enforce.Pod {
+	return enforce.Pod{
+		Sandbox: pod.GetId(), UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Annotations: pod.GetAnnotations(),
+	}
+}
+
+func containerOf(c *api.Container, resources *api.LinuxResources) enforce.Container {
+	cpu := resources.GetCpu()
+	return enforce.Container{
+		ID: c.GetId(), Sandbox: c.GetPodSandboxId(), Name: c.GetName(), CPUs: cpu.GetCpus(), Limited: cpu.GetQuota().GetValue() > 0,
+		Cgroup: c.GetLinux().GetCgroupsPath(), Created: c.GetCreatedAt(), Stopped: c.GetState() == api.ContainerState_CONTAINER_STOPPED,
+	}
+}
+
+// online returns what the machine had when it was last looked at.
+func (h *Plugin) online() isolated.CPUSet {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.view.Online
+}

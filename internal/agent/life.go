@@ -1,0 +1,268 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/internal/agent/kubelet"
+	"github.com/tutti-sched/tutti/internal/agent/publish"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+const (
+	// lookPeriod is how often the machine and the node are looked at, and containers checked.
+	lookPeriod = 30 * time.Second
+	// retryPeriod is how long after a failure it is tried again.
+	retryPeriod = 5 * time.Second
+	// firstRedial and lastRedial are how long after a lost or failed connection the next is tried, doubled each time.
+	firstRedial = time.Second
+	lastRedial  = 15 * time.Second
+)
+
+// Task is what the agent has to do next.
+type Task int
+
+// The duties, the most urgent first.
+const (
+	// Idle is nothing, for a while.
+	Idle Task = iota
+	// Discover is to read the machine and the kubelet's policy.
+	Discover
+	// Dial is to connect to the runtime.
+	Dial
+	// Read is to read the node.
+	Read
+	// Publish is to write the annotation.
+	Publish
+	// Renew is to renew the Lease.
+	Renew
+	// Check is to compare where containers are with where they belong.
+	Check
+)
+
+// String is the duty's name, in logs.
+func (d Task) String() string {
+	return [...]string{"rest", "look", "dial", "read", "publish", "renew", "check"}[d]
+}
+
+// Local is what a look at the machine found.
+type Local struct {
+	// Topology lacks what the node tells, and a generation.
+	Topology *isolated.Topology
+	// Problems are why nothing may be offered here, or started.
+	Problems []string
+}
+
+// State is the agent's state: what it knows, and when each duty is due. It does no I/O and reads no clock. One goroutine drives it.
+//
+// Invariant: Renew is due only while synchronized, with what is published being what was found last, and without a problem.
+// Invariant: a CPU is published as isolated only after the runtime was told to keep ordinary containers off it.
+type State struct {
+	// asked is the mode that the operator asked for; empty to find out.
+	asked isolated.Mode
+	local *Local
+	node  *publish.Node
+	// wanted is what should be published; nil as long as it cannot be said.
+	wanted *isolated.Topology
+	// written tells that it is.
+	written bool
+
+	linked, synchronized bool
+	// behind tells that CPUs have come to be isolated on which ordinary containers may still run, until a check has moved these.
+	behind bool
+	redial time.Duration
+	// due are the times of the duties; a zero time is due at once.
+	due [Check + 1]time.Time
+	// renewed is when the Lease was.
+	renewed time.Time
+}
+
+// NewLife returns a life in which everything is still to be done.
+func NewLife(asked isolated.Mode) *State {
+	return &State{asked: asked, redial: firstRedial}
+}
+
+// Next returns what is due, or Rest and how long until something is.
+func (l *State) Next(now time.Time) (Task, time.Duration) {
+	wait := lookPeriod
+	for duty := Discover; duty <= Check; duty++ {
+		if !l.has(duty) {
+			continue
+		}
+		left := l.due[duty].Sub(now)
+		if left <= 0 {
+			return duty, 0
+		}
+		wait = min(wait, left)
+	}
+	return Idle, wait
+}
+
+// has tells whether a duty is one in this state, now or later.
+func (l *State) has(duty Task) bool {
+	switch duty {
+	case Discover:
+		return true
+	case Read:
+		return l.local != nil
+	case Dial:
+		return l.local != nil && !l.linked
+	case Publish:
+		// A problem is published without a runtime: it takes an offer back.
+		return l.wanted != nil && !l.written && (l.synchronized && !l.behind || len(l.wanted.Problems) > 0)
+	case Renew:
+		return l.synchronized && l.written && len(l.wanted.Problems) == 0
+	case Check:
+		return l.synchronized
+	}
+	return false
+}
+
+// ConnectFailing tells whether connecting to the runtime has failed for some time.
+func (l *State) ConnectFailing() bool { return !l.linked && l.redial == lastRedial }
+
+// OnDiscovered takes in what the machine is. After an error what was known before stands, and it is tried again soon.
+func (l *State) OnDiscovered(now time.Time, local *Local, err error) {
+	if err != nil {
+		l.due[Discover] = now.Add(retryPeriod)
+		return
+	}
+	l.due[Discover] = now.Add(lookPeriod)
+	if l.linked && widensIsolation(l.local, local) {
+		l.behind, l.due[Check] = true, time.Time{}
+	}
+	l.local = local
+	l.computeTopology()
+}
+
+// widensIsolation tells whether ordinary containers are to be kept off more CPUs than they were. On a node with problems they are kept off none.
+func widensIsolation(before, after *Local) bool {
+	switch {
+	case len(after.Problems) > 0:
+		return false
+	case len(before.Problems) > 0:
+		return true
+	}
+	return !after.Topology.Isolated.Within(before.Topology.Isolated)
+}
+
+// ReadNode takes in what the node is.
+func (l *State) ReadNode(now time.Time, node *publish.Node, err error) {
+	if err != nil {
+		l.due[Read] = now.Add(retryPeriod)
+		return
+	}
+	l.due[Read] = now.Add(lookPeriod)
+	if l.node == nil || l.node.Published != node.Published {
+		l.written = false // whether it is what is wanted, Publish finds out
+	}
+	l.node = node
+	l.computeTopology()
+}
+
+// computeTopology works out what should be published.
+func (l *State) computeTopology() {
+	if l.local == nil || l.node == nil {
+		return
+	}
+	t := *l.local.Topology
+	var problem string
+	t.Mode, problem = kubelet.Mode(l.node.Capacity, l.node.Allocatable, t.Isolated.Len(), l.asked)
+	t.Problems = slices.Clone(l.local.Problems)
+	if problem != "" {
+		t.Problems = append(t.Problems, problem)
+	}
+	if l.wanted == nil || !same(l.wanted, &t) {
+		l.wanted, l.written = &t, false
+		l.due[Publish] = time.Time{}
+	}
+}
+
+func same(a, b *isolated.Topology) bool {
+	one, err := a.Text()
+	other, problem := b.Text()
+	return err == nil && problem == nil && one == other
+}
+
+// Wanted returns what should be published, and what stands there.
+func (l *State) Wanted() (topology *isolated.Topology, published string) {
+	return l.wanted, l.node.Published
+}
+
+// Published takes in that the annotation stands there as text now.
+func (l *State) Published(now time.Time, text string, err error) {
+	if err != nil {
+		l.due[Publish] = now.Add(retryPeriod)
+		return
+	}
+	l.written, l.node.Published = true, text
+}
+
+// Dialed takes in whether the runtime can be spoken with.
+func (l *State) Dialed(now time.Time, err error) {
+	if err != nil {
+		l.due[Dial] = now.Add(l.redial)
+		l.redial = min(2*l.redial, lastRedial)
+		return
+	}
+	l.linked, l.behind = true, false // it is about to hear where everybody belongs
+}
+
+// Synchronized takes in that the runtime has told of all that runs. To hear it again changes nothing.
+func (l *State) Synchronized(now time.Time) {
+	if !l.linked || l.synchronized {
+		return
+	}
+	l.synchronized, l.redial = true, firstRedial
+	l.due[Renew] = time.Time{}
+	if l.due[Check] = now.Add(lookPeriod); l.behind {
+		l.due[Check] = time.Time{}
+	}
+}
+
+// Lost takes in that the connection to the runtime is.
+func (l *State) Lost(now time.Time) {
+	l.linked, l.synchronized = false, false
+	l.due[Dial] = now.Add(l.redial)
+	l.redial = min(2*l.redial, lastRedial)
+}
+
+// Renewed takes in whether the Lease is.
+func (l *State) Renewed(now time.Time, err error) {
+	if err != nil {
+		l.due[Renew] = now.Add(retryPeriod)
+		return
+	}
+	l.renewed = now
+	l.due[Renew] = now.Add(publish.Period)
+}
+
+// Checked takes in whether containers were compared, and the runtime told to move those that are not where they belong.
+func (l *State) Checked(now time.Time, err error) {
+	if err != nil {
+		l.due[Check] = now.Add(retryPeriod)
+		return
+	}
+	l.behind, l.due[Check] = false, now.Add(lookPeriod)
+}
+
+// Ready returns why the node's isolated CPUs cannot be used, or nil.
+func (l *State) Ready(now time.Time) error {
+	switch {
+	case l.local == nil:
+		return errors.New("the machine's CPUs could not be read")
+	case len(l.local.Problems) > 0:
+		return errors.New(l.local.Problems[0])
+	case l.wanted != nil && len(l.wanted.Problems) > 0:
+		return errors.New(l.wanted.Problems[0])
+	case !l.synchronized:
+		return errors.New("not connected to the container runtime's NRI")
+	case !l.written:
+		return errors.New("the node's annotation is not written")
+	case now.Sub(l.renewed) > publish.Expiry:
+		return fmt.Errorf("the Lease has not been renewed for %s", publish.Expiry)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
+// theirs, promises keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
+// Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a promise until the pod says the
+// same, or until ForgetPromise; what is reserved until the group's status shows it. What does not apply any more, such as binding a pod that is gone or has a node, is left out.
+func (s *State) Assume(decision model.Decision) {
+	for _, bind := range decision.Binds {
+		slot, before := s.find(bind.Pod.UID)
+		if before == nil || before.task.Status != model.Pending {
+			continue
+		}
+		after := *before
+		after.bind, after.assignedCPUs = bind.Node, nil
+		if bind.Isolated != nil {
+			after.assignedCPUs = bind.Isolated.Assignment
+		}
+		s.assume(slot, &after)
+	}
+	for _, eviction := range decision.Evictions {
+		slot, before := s.find(eviction.Pod.UID)
+		if before == nil || !before.task.Status.Occupies() || before.task.Status == model.Releasing {
+			continue
+		}
+		after := *before
+		after.evicted = true
+		s.assume(slot, &after)
+	}
+	for _, promise := range decision.Nominations {
+		slot, before := s.find(promise.Pod.UID)
+		if before == nil || before.task.Status != model.Pending || before.task.Nominated == promise.Node {
+			continue
+		}
+		after := *before
+		after.promise = &promise.Node
+		s.assume(slot, &after)
+	}
+	if decision.Reservation != nil {
+		s.assumeReservation(decision.Job, decision.Reservation)
+	}
+}
+
+// Forget takes an assumed bind back: the pod is pending again and its room free. It reports false when there is none.
+func (s *State) Forget(pod types.UID) bool {
+	slot, before := s.find(pod)
+	if before == nil || before.bind == "" {
+		return false
+	}
+	after := *before
+	after.bind, after.assignedCPUs, after.evicted = "", nil, false
+	if before.chargedAtBind() {
+		after = *s.buildPod(after.task.Pod, &after, nil) // it may have come to ask for something else
+	}
+	s.assume(slot, &after)
+	return true
+}
+
+// Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before the
+// watch has shown it.
+func (s *State) Outdated(pod types.UID, version string) {
+	slot, before := s.find(pod)
+	if before == nil || before.task.Pod.ResourceVersion != version || before.finished() {
+		return
+	}
+	after := *before
+	after.awaitsNewerVersion = true
+	s.assume(slot, &after)
+}
+
+// Assumed tells whether a bind of the pod is assumed, and the watch has not said yet what became of it.
+func (s *State) Assumed(pod types.UID) bool {
+	record := s.record(pod)
+	return record != nil && record.bind != ""
+}
+
+// ForgetEviction takes an assumed eviction back: the pod holds its room as before. It reports false when there is none.
+func (s *State) ForgetEviction(pod types.UID) bool {
+	slot, before := s.find(pod)
+	if before == nil || !before.evicted {
+		return false
+	}
+	after := *before
+	after.evicted = false
+	s.assume(slot, &after)
+	return true
+}
+
+// ForgetPromise takes an assumed promise back: what the pod says counts. It reports false when there is none.
+func (s *State) ForgetPromise(pod types.UID) bool {
+	slot, before := s.find(pod)
+	if before == nil || before.promise == nil {
+		return false
+	}
+	after := *before
+	after.promise = nil
+	s.assume(slot, &after)
+	return true
+}
+
+func (s *State) assume(slot *podEntry, after *podState) {
+	after.derivePosition()
+	s.index(slot, after)
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"slices"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) Effect {
+	if _, ok := s.ledger.isNews(KindBudget, object, deleted); !ok {
+		return Effect{}
+	}
+	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+	before, known := s.budgets[key]
+	after := budgetOf(object)
+	switch {
+	case deleted:
+		delete(s.budgets, key)
+	case known && before.Allowed == after.Allowed && before.Selector.String() == after.Selector.String():
+		return Effect{}
+	default:
+		s.budgets[key] = after
+	}
+	s.dirtyBudgets = true
+	return Effect{Schedule: true}
+}
+
+// budgetOf reads a budget as the eviction subresource does: one whose latest change the disruption controller has not worked
+// out yet allows nothing, one without a selector, or with one that cannot be read, covers nobody.
+func budgetOf(object *policyv1.PodDisruptionBudget) model.Budget {
+	budget := model.Budget{Namespace: object.Namespace, Name: object.Name, Selector: labels.Nothing()}
+	if selector, err := metav1.LabelSelectorAsSelector(object.Spec.Selector); err == nil {
+		budget.Selector = selector
+	}
+	if object.Status.ObservedGeneration >= object.Generation {
+		budget.Allowed = max(0, object.Status.DisruptionsAllowed)
+	}
+	return budget
+}
+
+// patchBudgets gives the snapshot the budgets. Sessions only read them.
+func (s *State) patchBudgets() {
+	if !s.dirtyBudgets {
+		return
+	}
+	s.dirtyBudgets = false
+	budgets := make([]model.Budget, 0, len(s.budgets))
+	for _, budget := range s.budgets {
+		budgets = append(budgets, budget)
+	}
+	slices.SortFunc(budgets, func(a, b model.Budget) int { return model.CompareBudgets(&a, &b) })
+	s.snapshot.Budgets = budgets
+}

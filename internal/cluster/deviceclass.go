@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// deviceClassResources knows which resources device classes provide: a node that reports none of such a resource may have devices for it,
+// which kube-scheduler's DynamicResources counts, and the node's books do not.
+type deviceClassResources struct {
+	// resources are those of each class, as positions; classes counts the classes that provide the one at a position.
+	resources map[string][]int
+	classes   map[int]int
+}
+
+func newByClass() deviceClassResources {
+	return deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}}
+}
+
+// requestsAny tells whether a request names a resource that a class provides.
+func (b *deviceClassResources) requestsAny(request model.Resources) bool {
+	for i := model.Pods + 1; i < len(request); i++ {
+		if request[i] > 0 && b.classes[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// addUnreported writes what a node offers of the resources that classes provide and it does not report.
+func (b *deviceClassResources) addUnreported(allocatable *model.Resources) {
+	for position := range b.classes {
+		if allocatable.At(position) == 0 {
+			allocatable.Set(position, model.ProvidedByDRA)
+		}
+	}
+}
+
+// minKubeletMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
+const minKubeletMinor = 36
+
+// lacksDRAExtendedResources tells whether the node's kubelet would start a pod without the devices that stand for its extended resources. One
+// that does not say what it is, is not taken for old.
+func lacksDRAExtendedResources(node *corev1.Node) bool {
+	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
+	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
+}
+
+func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) Effect {
+	if _, ok := s.ledger.isNews(KindDeviceClass, class, deleted); !ok {
+		return Effect{}
+	}
+	before := s.devices.resources[class.Name]
+	delete(s.devices.resources, class.Name)
+	if !deleted {
+		after := s.resourcesOf(class)
+		s.devices.resources[class.Name] = after
+		for _, position := range after {
+			if s.devices.classes[position]++; s.devices.classes[position] == 1 {
+				s.recountAffected(position)
+			}
+		}
+	}
+	for _, position := range before {
+		if s.devices.classes[position]--; s.devices.classes[position] == 0 {
+			delete(s.devices.classes, position)
+			s.recountAffected(position)
+		}
+	}
+	return Effect{Schedule: true} // which devices it selects may have changed, too
+}
+
+// resourcesOf returns the resources that the class stands for: the one that is made of its name, and the one that it names.
+func (s *State) resourcesOf(class *resourceapi.DeviceClass) []int {
+	names := []corev1.ResourceName{corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class.Name)}
+	if class.Spec.ExtendedResourceName != nil {
+		names = append(names, corev1.ResourceName(*class.Spec.ExtendedResourceName))
+	}
+	var positions []int
+	for _, name := range names {
+		if util.IsDRAExtendedResourceName(name) {
+			positions = append(positions, s.dimensions.Index(name))
+		}
+	}
+	return positions
+}
+
+// recountAffected looks again at those who offer or ask for a resource that a class began or ceased to provide.
+func (s *State) recountAffected(position int) {
+	for name, node := range s.nodes {
+		if offer := node.allocatable.At(position); offer == 0 || offer == model.ProvidedByDRA {
+			s.nodes[name] = s.buildNode(node.object)
+			s.dirtyNodes[name] = true
+		}
+	}
+	for _, slot := range s.pods {
+		if known := slot.record; known != nil && known.task.Request.At(position) > 0 {
+			s.index(slot, s.buildPod(known.task.Pod, known, known))
+		}
+	}
+}

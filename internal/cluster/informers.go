@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+)
+
+// Watch makes the informers of both factories push what they see: pods, nodes, priority classes, disruption budgets and
+// PodGroups. It must be called before the factories start; push is called on the informers' goroutines and must not block. Each returned
+// function turns true when everything that was there at the start has been pushed.
+func Watch(
+	kube informers.SharedInformerFactory, groups externalversions.SharedInformerFactory, push func(Event),
+) ([]cache.InformerSynced, error) {
+	pods := kube.Core().V1().Pods().Informer()
+	nodes := kube.Core().V1().Nodes().Informer()
+	classes := kube.Scheduling().V1().PriorityClasses().Informer()
+	budgets := kube.Policy().V1().PodDisruptionBudgets().Informer()
+	podGroups := groups.Scheduling().V1alpha1().PodGroups().Informer()
+
+	shared := &specInterner{}
+	stripAndShare := func(pod *corev1.Pod) *corev1.Pod { return shared.intern(StripPod(pod)) }
+	watched := []informerSpec{
+		{"pods", pods, strip(stripAndShare), eventHandler(push, func(pod *corev1.Pod) Event {
+			return Event{Kind: KindPod, Pod: pod}
+		})},
+		{"nodes", nodes, strip(StripNode), eventHandler(push, func(node *corev1.Node) Event {
+			return Event{Kind: KindNode, Node: node}
+		})},
+		{"priority classes", classes, withoutManagedFields, eventHandler(push,
+			func(class *schedulingv1.PriorityClass) Event {
+				return Event{Kind: KindPriorityClass, PriorityClass: class}
+			})},
+		{"pod disruption budgets", budgets, withoutManagedFields, eventHandler(push,
+			func(budget *policyv1.PodDisruptionBudget) Event { return Event{Kind: KindBudget, Budget: budget} })},
+		{"pod groups", podGroups, withoutManagedFields, eventHandler(push,
+			func(group *v1alpha1.PodGroup) Event { return Event{Kind: KindGroup, Group: group} })},
+	}
+	return register(watched)
+}
+
+// WatchOthers makes the informers that kube-scheduler's volume, claim and affinity plugins read tell when something they
+// read has changed; namespaces and device classes mean something to the state, too. The rules of Watch hold.
+func WatchOthers(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+	other := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { push(Event{Kind: KindOther}) },
+		UpdateFunc: func(any, any) { push(Event{Kind: KindOther}) },
+		DeleteFunc: func(any) { push(Event{Kind: KindOther, Deleted: true}) },
+	}
+	core, storage, resource := kube.Core().V1(), kube.Storage().V1(), kube.Resource().V1()
+	return register([]informerSpec{
+		{"namespaces", core.Namespaces().Informer(), withoutManagedFields, eventHandler(push,
+			func(namespace *corev1.Namespace) Event { return Event{Kind: KindNamespace, Namespace: namespace} })},
+		{"persistent volume claims", core.PersistentVolumeClaims().Informer(), nil, other},
+		{"persistent volumes", core.PersistentVolumes().Informer(), nil, other},
+		{"storage classes", storage.StorageClasses().Informer(), nil, other},
+		{"CSI nodes", storage.CSINodes().Informer(), nil, other},
+		{"CSI drivers", storage.CSIDrivers().Informer(), nil, other},
+		{"volume attachments", storage.VolumeAttachments().Informer(), nil, other},
+		{"CSI storage capacities", storage.CSIStorageCapacities().Informer(), nil, other},
+		{"resource claims", resource.ResourceClaims().Informer(), nil, other},
+		{"resource slices", resource.ResourceSlices().Informer(), nil, other},
+		{"device classes", resource.DeviceClasses().Informer(), nil, eventHandler(push,
+			func(class *resourceapi.DeviceClass) Event { return Event{Kind: KindDeviceClass, DeviceClass: class} })},
+	})
+}
+
+// WatchLeases makes the informer of a factory, which is of the agents' namespace alone, push their Leases. The rules of Watch
+// hold.
+func WatchLeases(kube informers.SharedInformerFactory, push func(Event)) ([]cache.InformerSynced, error) {
+	return register([]informerSpec{{"leases", kube.Coordination().V1().Leases().Informer(), withoutManagedFields, eventHandler(push,
+		func(lease *coordinationv1.Lease) Event { return Event{Kind: KindLease, Lease: lease} })}})
+}
+
+// informerSpec is one informer and what is done with what it sees.
+type informerSpec struct {
+	name      string
+	informer  cache.SharedIndexInformer
+	transform cache.TransformFunc
+	handler   cache.ResourceEventHandler
+}
+
+func register(all []informerSpec) ([]cache.InformerSynced, error) {
+	synced := make([]cache.InformerSynced, 0, len(all))
+	for _, w := range all {
+		if w.transform != nil {
+			if err := w.informer.SetTransform(w.transform); err != nil {
+				return nil, fmt.Errorf("transform of %s: %w", w.name, err)
+			}
+		}
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return nil, fmt.Errorf("watch of %s: %w", w.name, err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return synced, nil
+}
+
+// strip makes a transform of a function; what is not a T, such as a tombstone, passes as it is.
+func strip[T any](f func(T) T) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if typed, ok := object.(T); ok {
+			return safeTransform(f, typed), nil
+		}
+		return object, nil
+	}
+}
+
+// safeTransform is what f makes of an object, and the object itself when that panics: who takes it in will see why.
+func safeTransform[T any](f func(T) T, object T) T {
+	return buildOrFallback(func() T { return f(object) }, func(string) T { return object })
+}
+
+// eventHandler makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
+// with the object as it was last seen, or, when there is another object of its name by then, as a change of UID: those who
+// know objects by their UID must hear of the end of the first one all the same.
+func eventHandler[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) {
+			if typed, ok := object.(T); ok {
+				push(event(typed))
+			}
+		},
+		UpdateFunc: func(before, object any) {
+			if typed, ok := before.(T); ok && isReplacement(before, object) {
+				gone := event(typed)
+				gone.Deleted = true
+				push(gone)
+			}
+			if typed, ok := object.(T); ok {
+				push(event(typed))
+			}
+		},
+		DeleteFunc: func(object any) {
+			if missed, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = missed.Obj
+			}
+			if typed, ok := object.(T); ok {
+				gone := event(typed)
+				gone.Deleted = true
+				push(gone)
+			}
+		},
+	}
+}
+
+// isReplacement tells whether an object is another one than the one before it of the same name.
+func isReplacement(before, after any) bool {
+	first, ok := before.(metav1.Object)
+	second, alsoOK := after.(metav1.Object)
+	return ok && alsoOK && first.GetUID() != second.GetUID()
+}
+
+// withoutManagedFields drops what only the API server needs.
+func withoutManagedFields(object any) (any, error) {
+	if described, ok := object.(metav1.Object); ok {
+		described.SetManagedFields(nil)
+	}
+	return object, nil
+}

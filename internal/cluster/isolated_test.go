@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const eightToEleven = `{"v":1,"gen":1,"source":"isolcpus","isolated":"8-11","online":"0-11","mode":"included","threadsPerCore":1,` +
+	`"numa":[{"id":0,"cpus":"8-11","cores":["8","9","10","11"]}],"kubelet":{}}`
+
+// isolating returns a node with CPUs 8-11 isolated, in the given version.
+func isolating(name string, version int) *corev1.Node {
+	n := node(name)
+	n.ResourceVersion = fmt.Sprint(version)
+	n.Annotations = map[string]string{isolated.TopologyAnnotation: eightToEleven}
+	return n
+}
+
+// holding is of a pod on node n that holds CPUs, since so many seconds after the start.
+func holding(cpus string, since int) podOption {
+	return func(p *corev1.Pod) {
+		p.Spec.NodeName = "n"
+		annotation(isolated.RequestAnnotation, "true")(p)
+		annotation(isolated.AssignedAnnotation, fmt.Sprintf(
+			`{"v":1,"node":"n","uid":%q,"cpus":%q,"containers":{"main":%q}}`, p.UID, cpus, cpus))(p)
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(start.Add(time.Duration(since) * time.Second)),
+		}}
+	}
+}
+
+// TestIsolatedCPUsAreReadBack: a state that begins with what the API server has knows who holds what, in whatever order it comes.
+func TestIsolatedCPUsAreReadBack(t *testing.T) {
+	events := []Event{
+		{Kind: KindNode, Node: isolating("n", 1)},
+		{Kind: KindPod, Pod: pod("a", holding("8-9", 1))},
+		{Kind: KindPod, Pod: pod("b", holding("10", 1), deleting(start))},
+		{Kind: KindPod, Pod: pod("c", holding("11", 1), phase(corev1.PodSucceeded))},
+		{Kind: KindPod, Pod: pod("d", holding("11", 1), func(p *corev1.Pod) { p.Spec.NodeName = "" })},
+		{Kind: KindPod, Pod: pod("e", holding("11", 1), func(p *corev1.Pod) { p.UID = "another" })},
+	}
+	for seed := range uint64(20) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		s := newState()
+		for _, event := range events {
+			s.Apply(event)
+		}
+		n := s.Snapshot(start).Node("n")
+		if held, soon := n.HeldCPUs(false), n.HeldCPUs(true); held.String() != "8-10" || soon.String() != "8-9" {
+			t.Errorf("CPUs %s are held, %s when who leaves has left; want 8-10 and 8-9", held, soon)
+		}
+	}
+}
+
+// TestAssumedCPUsAreHeldUntilForgotten follows a bind on its way.
+func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
+	s := newState()
+	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
+	s.Apply(Event{Kind: KindPod, Pod: pod("p", revised(2), annotation(isolated.RequestAnnotation, "true"))})
+	given := &isolated.Assignment{Version: 1, Node: "n", UID: "p", CPUs: isolated.NewCPUSet(8, 9)}
+	decision := model.Decision{Binds: []model.Bind{{Pod: model.PodRef{UID: "p"}, Node: "n", Isolated: &model.Isolation{Assignment: given}}}}
+	held := func() string { return s.Snapshot(start).Node("n").HeldCPUs(false).String() }
+	s.Assume(decision)
+	if held() != "8-9" {
+		t.Errorf("%q are held while the bind is on its way", held())
+	}
+	s.Apply(Event{Kind: KindPod, Pod: pod("p", revised(3), annotation(isolated.RequestAnnotation, "true"), label("a", "b"))})
+	if held() != "8-9" {
+		t.Errorf("%q are held after an update of the pod", held())
+	}
+	if s.Forget("p"); held() != "" {
+		t.Errorf("%q are held after the bind was forgotten", held())
+	}
+	s.Assume(decision)
+	s.Apply(Event{Kind: KindPod, Pod: pod("p", holding("10", 1), revised(4))})
+	if held() != "10" {
+		t.Errorf("%q are held, and 10 stands on the pod", held())
+	}
+}
+
+// TestConflicts has each kind, found in any order of events: who was bound first keeps its CPUs.
+func TestConflicts(t *testing.T) {
+	events := []Event{
+		{Kind: KindNode, Node: isolating("n", 1)},
+		{Kind: KindPod, Pod: pod("x", holding("8-9", 1))},
+		{Kind: KindPod, Pod: pod("b", holding("9-10", 2))},
+		{Kind: KindPod, Pod: pod("y", holding("11-12", 3))},
+		{Kind: KindPod, Pod: pod("c", holding("11", 4))},
+		{Kind: KindPod, Pod: pod("none", on("n"), annotation(isolated.RequestAnnotation, "true"))},
+		{Kind: KindPod, Pod: pod("stolen", holding("8", 5), func(p *corev1.Pod) { p.UID = "other" })},
+		{Kind: KindPod, Pod: pod("plain", on("n"))},
+		{Kind: KindPod, Pod: pod("grown", holding("8", 6), on("n"), asking("cpu", "1500m"), phase(corev1.PodRunning))},
+		{Kind: KindPod, Pod: pod("waits", annotation(isolated.RequestAnnotation, "true"))},
+	}
+	want := []string{
+		"mismatch stolen: isolcpu.tutti.dev/assigned is of pod stolen on node n", "outside-set y: it holds CPUs 12, which are not isolated",
+		"overlap b: it holds CPUs 9, which pod ns/x was given before",
+		"overlap c: it holds CPUs 11, which pod ns/y was given before",
+		"overlap grown: it holds CPUs 8, which pod ns/x was given before",
+		"resized grown: its container main asks for 1500m, and holds CPUs 8; the rest is ordinary CPU",
+		"unassigned none: it asks for isolated CPUs, and was bound without any",
+	}
+	for seed := range uint64(20) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		s := newState()
+		for _, event := range events {
+			s.Apply(event)
+		}
+		if got := told(s.TakeConflicts()); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if again := s.TakeConflicts(); again != nil {
+			t.Errorf("told twice: %v", again)
+		}
+		s.Apply(Event{Kind: KindPod, Pod: pod("x", holding("8-9", 1), revised(7), phase(corev1.PodRunning))})
+		smaller := isolating("n", 8)
+		smaller.Annotations[isolated.TopologyAnnotation] = strings.NewReplacer(`"8-11"`, `"8-10"`, `,"11"]`, `]`).Replace(eightToEleven)
+		s.Apply(Event{Kind: KindNode, Node: smaller})
+		if got := told(s.TakeConflicts()); len(got) != 1 || !strings.HasPrefix(got[0], "outside-set c") {
+			t.Errorf("after CPU 11 is not isolated any more: %q", got)
+		}
+	}
+}
+
+// TestOnlyWhoCanNeverRunYields: to the one that was bound first, in the same second to the one with the smaller UID, and to nobody
+// who yields to a third.
+func TestOnlyWhoCanNeverRunYields(t *testing.T) {
+	events := []Event{
+		{Kind: KindNode, Node: isolating("n", 1)},
+		{Kind: KindPod, Pod: pod("first", holding("8-9", 1))},
+		{Kind: KindPod, Pod: pod("second", holding("9-10", 2))},
+		{Kind: KindPod, Pod: pod("third", holding("10", 3))}, // which it has when the second is gone
+		{Kind: KindPod, Pod: pod("e", holding("11", 4))},
+		{Kind: KindPod, Pod: pod("d", holding("11", 4))},
+		{Kind: KindPod, Pod: pod("leaves", holding("8", 5), deleting(start))},
+		{Kind: KindPod, Pod: pod("theirs", holding("8", 6), by("another"))},
+		// Nobody has bound it: it was created on the node.
+		{Kind: KindPod, Pod: pod("created", holding("8", 0), func(p *corev1.Pod) { p.Status.Conditions = nil }, created(start.Add(7*time.Second)))},
+	}
+	yielding := func(s *State) []string {
+		s.TakeConflicts()
+		return told(s.ConflictLosers())
+	}
+	for seed := range uint64(20) {
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		s := newState()
+		for _, event := range events {
+			s.Apply(event)
+		}
+		want := []string{
+			"overlap created: it holds CPUs 8, which pod ns/first was given before",
+			"overlap e: it holds CPUs 11, which pod ns/d was given before", "overlap second: it holds CPUs 9, which pod ns/first was given before",
+		}
+		if got := yielding(s); !slices.Equal(got, want) {
+			t.Errorf("%q yield, want %q", got, want)
+		}
+		evicted := model.Eviction{Pod: model.PodRef{UID: "second"}}
+		s.Assume(model.Decision{Evictions: []model.Eviction{evicted}})
+		if got := yielding(s); !slices.Equal(got, want[:2]) {
+			t.Errorf("%q yield while one is being evicted, want %q", got, want[:2])
+		}
+		if s.ForgetEviction("second"); !slices.Equal(yielding(s), want) {
+			t.Errorf("%q yield after the eviction failed, want %q", yielding(s), want)
+		}
+		s.Apply(Event{Kind: KindPod, Pod: pod("first", holding("8-9", 1), revised(9), phase(corev1.PodSucceeded))})
+		// Both who is leaving and the second are free to go on; they were bound before these.
+		want[0] = "overlap created: it holds CPUs 8, which pod ns/leaves was given before"
+		want[2] = "overlap third: it holds CPUs 10, which pod ns/second was given before"
+		if got := yielding(s); !slices.Equal(got, want) {
+			t.Errorf("%q yield when the first is gone, want %q", got, want)
+		}
+	}
+}
+
+func told(all []Conflict) []string {
+	var lines []string
+	for _, c := range all {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", c.Kind, c.Pod.Name, c.Detail))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func lease(node string, version int, renewed time.Time) *coordinationv1.Lease {
+	seconds, at := int32(40), metav1.NewMicroTime(renewed)
+	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at, LeaseDurationSeconds: &seconds}}
+	l.Name, l.UID, l.ResourceVersion = isolated.LeasePrefix+node, "lease", fmt.Sprint(version)
+	return l
+}
+
+// TestLeases: only that an agent comes or goes is news, in whole seconds.
+func TestLeases(t *testing.T) {
+	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
+	version := 1
+	renew := func(at time.Time) Effect {
+		version++
+		return s.Apply(Event{Kind: KindLease, Lease: lease("n", version, at)})
+	}
+	stale := func(now time.Time) bool { return s.Snapshot(now).Node("n").AgentExpired }
+	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
+	s.Apply(Event{Kind: KindNode, Node: node("ordinary")})
+	if !stale(start) || s.Snapshot(start).Node("ordinary").AgentExpired {
+		t.Error("a node without an agent is fresh, or one that needs none stale")
+	}
+	if !renew(start).Schedule || stale(start) {
+		t.Error("the first Lease is no news")
+	}
+	if at, ok := s.NextWake(start); !ok || !at.Equal(start.Add(40*time.Second)) {
+		t.Errorf("wakes at %v, %v; want after 40 s", at, ok)
+	}
+	mark, before := s.snapshot.Journal.Cursor(), s.snapshot.Version
+	for i := range 5 {
+		now := start.Add(time.Duration(10*i+10) * time.Second)
+		if effect := renew(now); effect.Schedule || effect.Report || stale(now) {
+			t.Errorf("renewing is news: %+v", effect)
+		}
+	}
+	if mark != s.snapshot.Journal.Cursor() || s.snapshot.Version != before {
+		t.Error("renewing is in the journal, or makes another snapshot")
+	}
+	end := start.Add(90 * time.Second)
+	if stale(end.Add(-time.Millisecond)) || !stale(end) || mark == s.snapshot.Journal.Cursor() || s.snapshot.Version == before {
+		t.Error("it does not expire when it should")
+	}
+	if _, ok := s.NextWake(end); ok {
+		t.Error("wakes for a Lease that has expired")
+	}
+	if !renew(end).Schedule || stale(end) {
+		t.Error("that the agent is back is no news")
+	}
+	if gone := (Event{Kind: KindLease, Lease: lease("n", 99, end), Deleted: true}); !s.Apply(gone).Schedule || !stale(end) {
+		t.Error("a Lease that is deleted is no news")
+	}
+	other := lease("n", 100, end)
+	other.Name = "tutti-scheduler"
+	if s.Apply(Event{Kind: KindLease, Lease: other}).Schedule {
+		t.Error("another Lease is news")
+	}
+}
+
+// TestLeasesAfterAFreshStart: nodes that are made anew after a panic are no fresher than they were.
+func TestLeasesAfterAFreshStart(t *testing.T) {
+	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
+	for _, event := range []Event{
+		{Kind: KindNode, Node: isolating("n", 1)}, {Kind: KindNode, Node: isolating("there", 1)}, {Kind: KindLease, Lease: lease("there", 1, start)},
+	} {
+		s.Apply(event)
+	}
+	s.Snapshot(start)
+	s.Apply(Event{Kind: KindPod, Pod: pod("bad")})
+	times := explosive(s, updateTarget{pod: "bad"})
+	snapshot := s.Snapshot(start)
+	if n, there := snapshot.Node("n"), snapshot.Node("there"); *times == 0 || !n.AgentExpired || there.AgentExpired {
+		t.Errorf("%d panics; without an agent stale is %v, with one %v", *times, n.AgentExpired, there.AgentExpired)
+	}
+}
+
+// TestLeasesAreNotLookedAtUnlessAskedFor: nobody is gated by default.
+func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
+	s := newState()
+	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
+	if s.Snapshot(start).Node("n").AgentExpired {
+		t.Error("a node is stale, and Leases are not watched")
+	}
+}
+
+// TestMalformedPodKeepsItsCPUs: nobody is given what a pod holds that cannot be read.
+func TestMalformedPodKeepsItsCPUs(t *testing.T) {
+	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{tripping{}}})
+	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
+	s.Apply(Event{Kind: KindPod, Pod: pod("p", holding("8-9", 1), tripOver)})
+	if held := s.Snapshot(start).Node("n").HeldCPUs(false).String(); held != "8-9" {
+		t.Errorf("%q are held, want 8-9", held)
+	}
+}

@@ -1,0 +1,100 @@
+package kubeplugins
+
+import (
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// deviceClasses knows which extended resources device classes provide, as DynamicResources does, and tells when that has
+// changed.
+type deviceClasses struct {
+	fwk.DeviceClassResolver
+	notifyingCache
+}
+
+// watch lets the resolver, which sees nothing by itself, see the device classes.
+func (d *deviceClasses) watch(resolver fwk.DeviceClassResolver, factory informers.SharedInformerFactory) error {
+	handler, ok := resolver.(cache.ResourceEventHandler)
+	if !ok {
+		return errors.New("kube-scheduler does not want to know of device classes")
+	}
+	d.DeviceClassResolver = resolver
+	registration, err := factory.Resource().V1().DeviceClasses().Informer().AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, initial bool) {
+			handler.OnAdd(object, initial)
+			d.notify()
+		},
+		UpdateFunc: func(before, after any) {
+			handler.OnUpdate(before, after)
+			d.notify()
+		},
+		DeleteFunc: func(object any) {
+			handler.OnDelete(object)
+			d.notify()
+		},
+	})
+	if err != nil {
+		return err
+	}
+	d.synced = registration.HasSynced
+	return nil
+}
+
+// extendedResources returns the resources that a pod asks for of which a device class could provide devices, sorted.
+func extendedResources(pod *corev1.Pod) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for name, amount := range resource.PodRequests(pod, resource.PodResourcesOptions{ExcludeOverhead: true}) {
+		if !amount.IsZero() && util.IsDRAExtendedResourceName(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// byClass returns those of the resources that the node does not report, so that only a device class can provide them.
+func byClass(pod *corev1.Pod, node *corev1.Node) []corev1.ResourceName {
+	return slices.DeleteFunc(extendedResources(pod), func(name corev1.ResourceName) bool {
+		reported := node.Status.Allocatable[name]
+		return reported.Value() != 0
+	})
+}
+
+// ownClaim tells whether the claim is the one that kube-scheduler's plugin, and nobody else, makes for the extended resources
+// of the pod.
+func ownClaim(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
+	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Namespace == pod.Namespace &&
+		slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID })
+}
+
+// recordingDRA is kube-scheduler's manager of devices with a claim tracker that notes what is set aside.
+type recordingDRA struct {
+	fwk.SharedDRAManager
+	claims *recordingClaimTracker
+}
+
+// ResourceClaims returns the tracker.
+func (t recordingDRA) ResourceClaims() fwk.ResourceClaimTracker { return t.claims }
+
+// recordingClaimTracker is a claim tracker that notes what is set aside: the claim for extended resources is made by the plugin and known to
+// nobody else. Reservations.mu guards it, under which alone something is set aside.
+type recordingClaimTracker struct {
+	fwk.ResourceClaimTracker
+	signalled []types.UID
+}
+
+// SignalClaimPendingAllocation notes the claim.
+func (n *recordingClaimTracker) SignalClaimPendingAllocation(claim types.UID, allocated *resourceapi.ResourceClaim) error {
+	n.signalled = append(n.signalled, claim)
+	return n.ResourceClaimTracker.SignalClaimPendingAllocation(claim, allocated)
+}

@@ -1,0 +1,212 @@
+// Package kubeplugins holds kube-scheduler's own filters and scores, built once per process with what they need of a
+// scheduler: listers, informers and a client. It is the one place that builds them, so that what this version of
+// kube-scheduler wants, and what it must not be asked, is written down once.
+//
+// It does not run a scheduling cycle, decides nothing, and picks no nodes; the plugins that put these filters and scores
+// into a session do that, through an interface of their own which Plugins satisfies. Feature gates are kube-scheduler's
+// defaults. What not all API servers serve is watched where it is served.
+package kubeplugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	corev1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	kuberuntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+)
+
+// builtPlugins names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
+// among them, nor are InterPodAffinity and PodTopologySpread, which internal/topology stands in for; SchedulingGates is Task.Gated.
+func builtPlugins() []string {
+	return []string{
+		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
+		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
+		names.DynamicResources, names.NodeDeclaredFeatures, names.ImageLocality,
+	}
+}
+
+// Deps is what kube-scheduler's plugins read from. All fields but the last two are required.
+type Deps struct {
+	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
+	// starts and awaits within one call, reads it.
+	Lister fwk.SharedLister
+	// Informers are asked for everything else, and must be started after New.
+	Informers informers.SharedInformerFactory
+	// Client is for what Prepare and Release of Reservations write: volumes and claims. Many goroutines use it at once.
+	Client kubernetes.Interface
+	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
+	Namespaces Namespaces
+	// NoDeviceTaintRules tells that the API server does not serve them, or forbids them, as ServesDeviceTaintRules finds out: an
+	// informer would wait for them for ever.
+	NoDeviceTaintRules bool
+}
+
+// Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
+// Reservations says of itself.
+type Plugins struct {
+	// Reservations are the volumes and devices set aside for pods.
+	*Reservations
+	Namespaces
+	spreadOwners
+	classes deviceClasses
+	devices notifyingCache
+	found   filterState
+	volumes volumes
+
+	ctx        context.Context // carries the logger of calls whose own interface has no context
+	lister     fwk.SharedLister
+	plugins    map[string]fwk.Plugin
+	claimCache *assumecache.AssumeCache
+
+	claimsSynced, attachmentsSynced cache.InformerSynced
+}
+
+// New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per
+// process and before the informers start. What it starts in the background ends with the context.
+func New(ctx context.Context, deps Deps) (*Plugins, error) {
+	if deps.Lister == nil || deps.Informers == nil || deps.Client == nil {
+		return nil, errors.New("kube-scheduler plugins: lister, informers and client are required")
+	}
+	if deps.Namespaces == nil {
+		deps.Namespaces = informedNamespaces{deps.Informers.Core().V1().Namespaces().Lister()}
+	}
+	metrics.Register() // the plugins count into metrics that are nil before
+	args, err := arguments()
+	if err != nil {
+		return nil, err
+	}
+	slices, err := sliceTracker(ctx, deps)
+	if err != nil {
+		return nil, fmt.Errorf("resource slice tracker: %w", err)
+	}
+	claims := assumecache.NewAssumeCache(
+		klog.FromContext(ctx), deps.Informers.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	manager := dynamicresources.NewDRAManager(ctx, claims, slices, deps.Informers)
+	devices := recordingDRA{SharedDRAManager: manager, claims: &recordingClaimTracker{ResourceClaimTracker: manager.ResourceClaims()}}
+	handle, err := kuberuntime.NewFramework(ctx, nil, nil,
+		kuberuntime.WithClientSet(deps.Client),
+		kuberuntime.WithEventRecorder(discardEvents{}),
+		kuberuntime.WithInformerFactory(deps.Informers),
+		kuberuntime.WithSnapshotSharedLister(deps.Lister),
+		kuberuntime.WithSharedDRAManager(devices),
+		kuberuntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(deps.Informers.Storage().V1().CSINodes().Lister())),
+		kuberuntime.WithParallelism(runtime.GOMAXPROCS(0)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler handle: %w", err)
+	}
+	p := &Plugins{
+		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
+		Namespaces: deps.Namespaces, spreadOwners: spreadOwners{informers: deps.Informers},
+		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
+		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
+	}
+	if err := p.classes.watch(devices.DeviceClassResolver(), deps.Informers); err != nil {
+		return nil, fmt.Errorf("device classes: %w", err)
+	}
+	if p.volumes, err = newVolumes(deps.Informers); err != nil {
+		return nil, fmt.Errorf("index of volumes: %w", err)
+	}
+	if err := p.devices.follow(slices); err != nil {
+		return nil, fmt.Errorf("resource slices: %w", err)
+	}
+	factories := plugins.NewInTreeRegistry()
+	for _, name := range builtPlugins() {
+		plugin, err := factories[name](ctx, args[name], handle)
+		if err != nil {
+			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", name, err)
+		}
+		p.plugins[name] = plugin
+	}
+	p.Reservations, err = newReservations(ctx,
+		p.plugins[names.VolumeBinding], p.plugins[names.DynamicResources], devices, deps.Client)
+	return p, err
+}
+
+// Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
+func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
+
+// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims, slices and device
+// classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which nobody else
+// reads. It may be called on any goroutine, and is true only after the informers were started.
+func (p *Plugins) HasSynced() bool {
+	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced()
+}
+
+// ByDeviceClass tells whether a device class provides devices for the extended resource, as DynamicResources sees it. It may
+// be called on any goroutine.
+func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
+	return p.classes.GetDeviceClass(resource) != nil
+}
+
+// OnDevices has changed called whenever a device claim, a device class or a device, with its taints, is not what the plugins
+// took it for before: as its informer tells it, but never before the plugins know, and as Prepare and Release have left it. It
+// is called on their goroutines, also while a session takes something back, and must return at once.
+func (p *Plugins) OnDevices(changed func()) {
+	p.classes.onChange(changed)
+	p.devices.onChange(changed)
+	p.claimCache.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
+}
+
+// Lister returns the view of nodes and pods that the plugins read.
+func (p *Plugins) Lister() fwk.SharedLister { return p.lister }
+
+// Context returns the context that calls of the plugins are made with; it carries their logger.
+func (p *Plugins) Context() context.Context { return p.ctx }
+
+// NewState returns an empty state for the questions about one pod.
+func (p *Plugins) NewState() fwk.CycleState { return framework.NewCycleState() }
+
+// NewGroup returns what the members of one job have in common in one session: a device claim that several of them share is
+// allocated once, with the first that is placed.
+func (p *Plugins) NewGroup() fwk.PodGroupCycleState { return framework.NewCycleState() }
+
+// NewStateIn returns an empty state for the questions about one pod of a group; nil is none.
+func (p *Plugins) NewStateIn(group fwk.PodGroupCycleState) fwk.CycleState {
+	state := framework.NewCycleState()
+	state.SetPodGroupSchedulingCycle(group)
+	return state
+}
+
+// arguments returns the default arguments of each plugin that takes any.
+func arguments() (map[string]apiruntime.Object, error) {
+	defaults, err := latest.Default()
+	if err != nil {
+		return nil, fmt.Errorf("kube-scheduler default configuration: %w", err)
+	}
+	args := map[string]apiruntime.Object{}
+	for _, plugin := range defaults.Profiles[0].PluginConfig {
+		args[plugin.Name] = plugin.Args
+	}
+	return args, nil
+}
+
+// discardEvents drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
+type discardEvents struct{}
+
+var _ events.EventRecorderLogger = discardEvents{}
+
+// Eventf drops the event.
+func (discardEvents) Eventf(_, _ apiruntime.Object, _, _, _, _ string, _ ...any) {}
+
+// WithLogger returns the same.
+func (s discardEvents) WithLogger(klog.Logger) events.EventRecorderLogger { return s }

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+)
+
+// leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since nobody there
+// would enforce what they are given; ordinary ones, and those that run, are not concerned.
+type leases struct {
+	// disabled tells that nodes need one.
+	disabled bool
+	// until is up to when each node's agent has promised to be there, offered which nodes have isolated CPUs.
+	until   map[string]time.Time
+	offered map[string]bool
+	// dirty tells that the snapshot may have to show something else; second is when it was last shown.
+	dirty    bool
+	atSecond int64
+}
+
+func newLeases(gate bool) leases {
+	return leases{disabled: gate, until: map[string]time.Time{}, offered: map[string]bool{}}
+}
+
+// trackNode takes note of a node that has isolated CPUs, or has none.
+func (l *leases) trackNode(name string, topology *isolated.Topology) {
+	if l.disabled && l.offered[name] != (topology != nil) {
+		l.dirty = true
+		if l.offered[name] = topology != nil; topology == nil {
+			delete(l.offered, name)
+		}
+	}
+}
+
+// applyLease takes note of a Lease. That it was renewed concerns nobody; that it had expired, or ends sooner, does.
+func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
+	name, agents := strings.CutPrefix(object.Name, isolated.LeasePrefix)
+	if !agents || !s.leases.disabled {
+		return Effect{}
+	}
+	if _, ok := s.ledger.isNews(KindLease, object, deleted); !ok {
+		return Effect{}
+	}
+	before, after := s.leases.until[name], expiryOf(object)
+	if deleted {
+		after = time.Time{}
+	}
+	s.leases.until[name] = after
+	if after.IsZero() {
+		delete(s.leases.until, name)
+	}
+	node := s.snapshot.Node(name)
+	if node == nil || !s.leases.offered[name] || !after.Before(before) && !node.AgentExpired {
+		return Effect{}
+	}
+	s.leases.dirty = true
+	return Effect{Schedule: true}
+}
+
+// expiryOf returns up to when a Lease holds; zero when it does not say.
+func expiryOf(object *coordinationv1.Lease) time.Time {
+	if object.Spec.RenewTime == nil || object.Spec.LeaseDurationSeconds == nil {
+		return time.Time{}
+	}
+	return object.Spec.RenewTime.Add(time.Duration(*object.Spec.LeaseDurationSeconds) * time.Second)
+}
+
+// isExpired tells whether a node's Lease has expired, in whole seconds.
+func (l *leases) isExpired(name string, now time.Time) bool {
+	until, known := l.until[name]
+	return !known || now.Unix() >= until.Unix()
+}
+
+// patchLeases shows which agents are there, and tells whether any has come or gone. Only nodes of which that has changed are looked
+// at again.
+func (s *State) patchLeases(now time.Time) (changed bool) {
+	l := &s.leases
+	if len(l.offered) == 0 && !l.dirty || l.atSecond == now.Unix() && !l.dirty {
+		return false
+	}
+	l.atSecond, l.dirty = now.Unix(), false
+	for name := range l.offered {
+		if node := s.snapshot.Node(name); node != nil && node.AgentExpired != l.isExpired(name, now) {
+			node.AgentExpired = !node.AgentExpired
+			s.snapshot.NodeChanged(node)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// nextExpiry returns when the first Lease expires; zero when none does.
+func (l *leases) nextExpiry(now time.Time) (first time.Time) {
+	for name := range l.offered {
+		until, known := l.until[name]
+		if at := until.Truncate(time.Second); known && at.Unix() > now.Unix() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
+}

@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxTombstones is how many deleted objects are remembered, so that a late event cannot bring one back. A watch delivers the
+// events of one object in order; only events that were delivered twice or held up can be late, and not by so much.
+const maxTombstones = 4096
+
+// incarnations remembers the newest incarnation of each object that was seen, and tells stale events from news.
+//
+// Invariant: what is admitted last for a name is the newest that was offered, in whatever order the offers came.
+type incarnations struct {
+	newest map[identity]observation
+	// tombstones are the deleted ones in seen, a ring in the order of burial.
+	tombstones []identity
+	oldest     int
+}
+
+type identity struct {
+	kind            Kind
+	namespace, name string
+}
+
+type observation struct {
+	uid types.UID
+	// version orders what the API server said about the name; zero when it cannot be read.
+	version uint64
+	gone    bool
+}
+
+func newLedger() incarnations { return incarnations{newest: map[identity]observation{}} }
+
+// isNews tells whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
+func (l *incarnations) isNews(kind Kind, object metav1.Object, deleted bool) (living types.UID, ok bool) {
+	id := identity{kind, object.GetNamespace(), object.GetName()}
+	now := observation{uid: object.GetUID(), version: revision(object), gone: deleted}
+	last, known := l.newest[id]
+	if known && !last.gone {
+		living = last.uid
+	}
+	if known && stale(last, now) {
+		return living, false
+	}
+	if known {
+		now.version = max(now.version, last.version)
+	}
+	l.newest[id] = now
+	if deleted && (!known || !last.gone) {
+		l.addTombstone(id)
+	}
+	return living, !deleted || living != ""
+}
+
+func stale(last, now observation) bool {
+	older := now.version != 0 && last.version != 0 && now.version < last.version
+	same := last.uid == now.uid
+	switch {
+	case same && last.gone:
+		return true // a UID never comes back
+	case same && now.gone:
+		return false // and its end is final, even if its version was guessed from an earlier sighting
+	case same:
+		return older || now.version != 0 && now.version == last.version
+	case now.gone:
+		return older || now.version == 0 // without a version, nothing says that the other incarnation came later
+	default:
+		return older
+	}
+}
+
+// addTombstone remembers a deleted object and forgets the one that has been remembered longest.
+func (l *incarnations) addTombstone(id identity) {
+	if len(l.tombstones) < maxTombstones {
+		l.tombstones = append(l.tombstones, id)
+		return
+	}
+	if before := l.tombstones[l.oldest]; l.newest[before].gone {
+		delete(l.newest, before)
+	}
+	l.tombstones[l.oldest] = id
+	l.oldest = (l.oldest + 1) % maxTombstones
+}
+
+func revision(object metav1.Object) uint64 {
+	n, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

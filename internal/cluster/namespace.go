@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect {
+	if _, ok := s.ledger.isNews(KindNamespace, namespace, deleted); !ok {
+		return Effect{}
+	}
+	before, existed := s.namespaces[namespace.Name]
+	if existed == !deleted && maps.Equal(before, namespace.Labels) {
+		return Effect{}
+	}
+	if delete(s.namespaces, namespace.Name); !deleted {
+		s.namespaces[namespace.Name] = namespace.Labels
+	}
+	s.relabelled = true
+	return Effect{Schedule: true}
+}
+
+// patchNamespaces lets the snapshot say that who chooses pods by the labels of their namespaces may mean others now.
+func (s *State) patchNamespaces() (changed bool) {
+	if changed, s.relabelled = s.relabelled, false; changed {
+		s.snapshot.Journal.NamespaceRelabelled()
+	}
+	return changed
+}
+
+// NamespaceLabels returns the labels of a namespace, not to be changed, and whether it exists. Sessions see what it says
+// change only where their snapshot tells so.
+func (s *State) NamespaceLabels(name string) (labels map[string]string, exists bool) {
+	labels, exists = s.namespaces[name]
+	return labels, exists
+}

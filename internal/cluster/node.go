@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// nodeState is what the state knows about one node. It is never changed, only replaced.
+type nodeState struct {
+	object      *corev1.Node
+	allocatable model.Resources
+	refused     *model.Refusal
+	// isolated are its isolated CPUs; nil when it has none.
+	isolated *isolated.Topology
+	// bare tells that nobody can read it, and nothing of it is left but its name.
+	bare bool
+}
+
+func (s *State) readNode(object *corev1.Node) *nodeState {
+	probeNodeInfo(object)
+	allocatable, refused := s.capacity(object)
+	if refused == nil && !lacksDRAExtendedResources(object) {
+		s.devices.addUnreported(&allocatable)
+	}
+	return &nodeState{object: object, allocatable: allocatable, refused: refused, isolated: topologyOf(object)}
+}
+
+func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
+	if _, ok := s.ledger.isNews(KindNode, object, deleted); !ok {
+		return Effect{}
+	}
+	if deleted {
+		s.dirtyNodes[object.Name] = true
+		delete(s.nodes, object.Name)
+		s.leases.trackNode(object.Name, nil)
+		return Effect{Schedule: true}
+	}
+	before, after := s.nodes[object.Name], s.buildNode(object)
+	s.nodes[object.Name] = after
+	changed := before == nil || !sameCapacity(before, after)
+	s.leases.trackNode(object.Name, after.isolated)
+	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
+		s.conflicts.dirty[object.Name] = struct{}{}
+		s.leases.dirty = true // it may be another node
+	}
+	s.dirtyNodes[object.Name] = s.dirtyNodes[object.Name] || changed
+	return Effect{Schedule: changed}
+}
+
+// topologyOf returns the node's isolated CPUs; nil when it has none, or when they cannot be read.
+func topologyOf(object *corev1.Node) *isolated.Topology {
+	text, there := object.Annotations[isolated.TopologyAnnotation]
+	if !there {
+		return nil
+	}
+	topology, err := isolated.ParseTopology(text)
+	if err != nil || topology.Isolated.Empty() {
+		return nil
+	}
+	return topology
+}
+
+// sameCapacity tells whether nothing changed that a pod could mind; a heartbeat does not.
+func sameCapacity(a, b *nodeState) bool {
+	return a.object.UID == b.object.UID &&
+		a.allocatable.Equal(b.allocatable) && a.refused.String() == b.refused.String() &&
+		equality.Semantic.DeepEqual(a.object.Labels, b.object.Labels) &&
+		sameOwnAnnotations(a.object.Annotations, b.object.Annotations) &&
+		a.object.Annotations[corev1.PreferAvoidPodsAnnotationKey] == b.object.Annotations[corev1.PreferAvoidPodsAnnotationKey] &&
+		equality.Semantic.DeepEqual(a.object.Spec, b.object.Spec) &&
+		equality.Semantic.DeepEqual(a.object.Status.Images, b.object.Status.Images) &&
+		equality.Semantic.DeepEqual(a.object.Status.DeclaredFeatures, b.object.Status.DeclaredFeatures) &&
+		sameConditions(a.object.Status.Conditions, b.object.Status.Conditions)
+}
+
+// sameConditions compares what the conditions say, not when they last said it.
+func sameConditions(a, b []corev1.NodeCondition) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	says := make(map[corev1.NodeConditionType]corev1.ConditionStatus, len(a))
+	for i := range a {
+		says[a[i].Type] = a[i].Status
+	}
+	for i := range b {
+		if status, ok := says[b[i].Type]; !ok || status != b[i].Status {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// requests are the rules kube-scheduler counts by: what the node has granted a running pod counts until a resize of it
+// is done, and resources of the pod as a whole take the place of those of its containers.
+var requests = resource.PodResourcesOptions{
+	UseStatusResources: true,
+	InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	ExcludeOverhead: true,
+}
+
+// requestsOf returns what kube-scheduler would count for a pod. The overhead is added here and not by PodRequests, which
+// adds it in place to amounts that it may share with the pod: each call would make the pod bigger.
+func requestsOf(pod *corev1.Pod, options resource.PodResourcesOptions) corev1.ResourceList {
+	list := resource.PodRequests(pod, options)
+	for name, overhead := range pod.Spec.Overhead {
+		sum := list[name].DeepCopy()
+		sum.Add(overhead)
+		list[name] = sum
+	}
+	return list
+}
+
+// defaultContainerRequest is what kube-scheduler's scores take a container to use that does not say.
+func defaultContainerRequest() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *quantity.NewMilliQuantity(util.DefaultMilliCPURequest, quantity.DecimalSI),
+		corev1.ResourceMemory: *quantity.NewQuantity(util.DefaultMemoryRequest, quantity.BinarySI),
+	}
+}
+
+// nonZeroDefaultsOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has only those
+// supposed that neither it nor any container names.
+func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
+	if statesAllRequests(pod.Spec.Containers) && statesAllRequests(pod.Spec.InitContainers) && !hasInPlaceResize(&pod.Status) {
+		return model.NonZeroDefaults{}
+	}
+	stated := requestsOf(pod, requests)
+	options := requests
+	options.NonMissingContainerRequests = defaultContainerRequest()
+	if resource.IsPodLevelRequestsSet(pod) {
+		maps.DeleteFunc(options.NonMissingContainerRequests, func(name corev1.ResourceName, _ quantity.Quantity) bool {
+			_, named := stated[name]
+			return named
+		})
+	}
+	counted := requestsOf(pod, options)
+	var supposed model.NonZeroDefaults
+	supposed[model.CPU] = counted.Cpu().MilliValue() - stated.Cpu().MilliValue()
+	supposed[model.Memory] = counted.Memory().Value() - stated.Memory().Value()
+	for i, amount := range supposed {
+		supposed[i] = min(max(amount, 0), model.MaxAmount) // nobody's request may overflow the sums
+	}
+	return supposed
+}
+
+func statesAllRequests(containers []corev1.Container) bool {
+	for i := range containers {
+		stated := containers[i].Resources.Requests
+		if _, ok := stated[corev1.ResourceCPU]; !ok {
+			return false
+		}
+		if _, ok := stated[corev1.ResourceMemory]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// request returns what a pod takes on a node. With a refusal it is what the pod takes if it runs all the same.
+func (s *State) request(pod *corev1.Pod) (model.Resources, *model.Refusal) {
+	list := requestsOf(pod, requests)
+	vector, bad, ok := s.dimensions.Vector(list)
+	vector.Set(model.Pods, 1)
+	var refusal *model.Refusal
+	if !ok {
+		quantity := list[bad]
+		refusal = &model.Refusal{Code: model.InvalidRequest, Detail: fmt.Sprintf(
+			"pod %s/%s requests %s of %s, which is not an amount that can be counted",
+			pod.Namespace, pod.Name, quantity.String(), bad)}
+	}
+	for _, translator := range s.translators {
+		if r := translator.TranslateRequest(s.dimensions, pod, &vector); refusal == nil {
+			refusal = r
+		}
+	}
+	return vector, refusal
+}
+
+// capacity returns what a node offers: nothing when it cannot be read.
+func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
+	if len(node.Status.Allocatable) == 0 {
+		return nil, &model.Refusal{Code: model.NodesFiltered, Detail: "the node reports no allocatable resources"}
+	}
+	vector, bad, ok := s.dimensions.Vector(node.Status.Allocatable)
+	if !ok {
+		return nil, &model.Refusal{
+			Code: model.NodesFiltered, Detail: fmt.Sprintf("the node's allocatable %s cannot be counted", bad),
+		}
+	}
+	for _, translator := range s.translators {
+		if refusal := translator.TranslateCapacity(s.dimensions, node, &vector); refusal != nil {
+			return vector, refusal
+		}
+	}
+	return vector, nil
+}
+
+// sameSpec tells whether terms and resources of two versions of a pod must be the same, without comparing them. The
+// generation tells about the spec; what a running container was granted, and whether a resize is possible, stands in the
+// status.
+func sameSpec(a, b *corev1.Pod) bool {
+	return a.Generation != 0 && a.Generation == b.Generation && !hasInPlaceResize(&a.Status) && !hasInPlaceResize(&b.Status)
+}
+
+// hasInPlaceResize tells whether a status has a say in what the pod takes.
+func hasInPlaceResize(status *corev1.PodStatus) bool {
+	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
+		status.Resources != nil || status.AllocatedResources != nil ||
+		slices.ContainsFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+}

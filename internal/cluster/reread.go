@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+
+	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
+	groupinformers "github.com/tutti-sched/tutti/pkg/generated/informers/externalversions"
+)
+
+// page is how many objects one request asks for.
+const page = 1000
+
+// ListFromQuorum lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and pushes it as
+// events. The lists come from a quorum of etcd, where a watch may be behind: a pod that was bound since is known to be bound
+// before anything is decided. What is older than what the state knows changes nothing. What was deleted since takes room until the watch
+// or Gone says so.
+func ListFromQuorum(
+	ctx context.Context, pods kubernetes.Interface, groups versioned.Interface, schedulerNames []string, push func(Event),
+) (*Inherited, error) {
+	read := &Inherited{pods: map[string]types.UID{}, groups: map[string]types.UID{}}
+	for _, name := range schedulerNames {
+		options := metav1.ListOptions{Limit: page, FieldSelector: fields.OneTermEqualSelector("spec.schedulerName", name).String()}
+		for more := true; more; more = options.Continue != "" {
+			list, err := pods.CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
+			if err != nil {
+				return nil, fmt.Errorf("list pods of %s: %w", name, err)
+			}
+			read.podVersion = list.ResourceVersion
+			for i := range list.Items {
+				read.pods[keyOf(&list.Items[i])] = list.Items[i].UID
+				push(Event{Kind: KindPod, Pod: safeTransform(StripPod, &list.Items[i])})
+			}
+			options.Continue = list.Continue
+		}
+	}
+	options := metav1.ListOptions{Limit: page}
+	for more := true; more; more = options.Continue != "" {
+		list, err := groups.SchedulingV1alpha1().PodGroups(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("list PodGroups: %w", err)
+		}
+		read.groupVersion = list.ResourceVersion
+		for i := range list.Items {
+			group := &list.Items[i]
+			read.groups[keyOf(group)] = group.UID
+			group.ManagedFields = nil
+			push(Event{Kind: KindGroup, Group: group})
+		}
+		options.Continue = list.Continue
+	}
+	return read, nil
+}
+
+// Inherited is what Reread has read, so that what an informer never shows is not kept for ever.
+type Inherited struct {
+	// pods and groups are the UIDs by namespace and name, the versions those of the lists.
+	pods, groups             map[string]types.UID
+	podVersion, groupVersion string
+}
+
+// Gone returns deletions of what was read and is gone, when both informers have come as far as the lists; until then done is false. An
+// informer whose watch breaks off lists again, and says nothing of an object that was made and deleted since its last list.
+func (r *Inherited) Gone(pods informers.SharedInformerFactory, groups groupinformers.SharedInformerFactory) (gone []Event, done bool) {
+	podInformer, groupInformer := pods.Core().V1().Pods().Informer(), groups.Scheduling().V1alpha1().PodGroups().Informer()
+	if !reaches(podInformer, r.podVersion) || !reaches(groupInformer, r.groupVersion) {
+		return nil, false
+	}
+	for _, name := range missing(podInformer, r.pods) {
+		gone = append(gone, Event{Kind: KindPod, Deleted: true, Pod: &corev1.Pod{ObjectMeta: metaOf(name, r.pods)}})
+	}
+	for _, name := range missing(groupInformer, r.groups) {
+		gone = append(gone, Event{Kind: KindGroup, Deleted: true, Group: &v1alpha1.PodGroup{ObjectMeta: metaOf(name, r.groups)}})
+	}
+	return gone, true
+}
+
+// reaches reports whether an informer has seen all that is in a list of a version.
+func reaches(informer cache.SharedInformer, version string) bool {
+	order, err := resourceversion.CompareResourceVersion(informer.LastSyncResourceVersion(), version)
+	return err == nil && order >= 0
+}
+
+// missing returns the names, in order, of the objects that an informer does not have.
+func missing(informer cache.SharedInformer, uids map[string]types.UID) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(uids)) {
+		stored, _, _ := informer.GetStore().GetByKey(name) // never fails
+		if object, is := stored.(metav1.Object); !is || object.GetUID() != uids[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func metaOf(name string, uids map[string]types.UID) metav1.ObjectMeta {
+	namespace, short, _ := cache.SplitMetaNamespaceKey(name) // it was made by keyOf
+	return metav1.ObjectMeta{Namespace: namespace, Name: short, UID: uids[name]}
+}
+
+func keyOf(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// groupReservation is what is known to be reserved for one group.
+type groupReservation struct {
+	// reservation is nil when an end of it is assumed.
+	reservation *model.Reservation
+	// assumed tells that it was decided here, and that the group's status has not shown it yet.
+	assumed bool
+}
+
+func (r *groupReservation) parsed() *v1alpha1.Reservation {
+	if r.reservation == nil {
+		return nil
+	}
+	return r.reservation.Object
+}
+
+// assumeReservation takes a decision about reserved room as given, until the group's status shows the same, or that the group
+// has started, or until another group comes in its place. A group that is gone gets none.
+func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) {
+	if s.groups[key] == nil {
+		return
+	}
+	r := &groupReservation{assumed: true}
+	if len(decided.Nodes) > 0 {
+		own := *decided
+		own.Object = s.writeReservation(decided)
+		r.reservation = &own
+	}
+	s.setReserved(key, r)
+}
+
+// readReservation follows a group's status and tells whether what is reserved for it is something else now.
+func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGroup) (changed bool) {
+	known, shown := s.reserved[key], group.Status.Reservation
+	var in *v1alpha1.Reservation
+	if known != nil {
+		in = known.parsed()
+	}
+	switch {
+	case equality.Semantic.DeepEqual(in, shown):
+	case known != nil && known.assumed && before != nil && before.UID == group.UID && (shown != nil || !reachedMinimum(group)):
+		return false // an older status than the one that tells of it
+	}
+	if shown == nil {
+		delete(s.reserved, key)
+		return in != nil
+	}
+	if !equality.Semantic.DeepEqual(in, shown) || known.assumed {
+		s.setReserved(key, &groupReservation{reservation: s.parseReservation(shown)})
+	}
+	return !equality.Semantic.DeepEqual(in, shown)
+}
+
+// reachedMinimum tells whether the status was written after the group got its minimum, and before it waited again.
+func reachedMinimum(group *v1alpha1.PodGroup) bool {
+	return group.Status.WaitingSince == nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
+}
+
+func (s *State) setReserved(key model.JobKey, r *groupReservation) {
+	s.reserved[key] = r
+	s.dirtyJobs[key] = struct{}{}
+}
+
+// writeReservation writes down what the group's status is to show.
+func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
+	object := &v1alpha1.Reservation{Since: metav1.NewTime(r.Since)}
+	if !r.ExpectedStart.IsZero() {
+		expected := metav1.NewTime(r.ExpectedStart)
+		object.ExpectedStart = &expected
+	}
+	for _, room := range r.Nodes {
+		object.Nodes = append(object.Nodes, v1alpha1.ReservedNode{
+			Name: room.Node, Members: room.Members, Resources: s.dimensions.List(room.Request),
+		})
+	}
+	return object
+}
+
+// parseReservation reads a group's status; an amount that is none of a pod's counts as far as it can.
+func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservation {
+	r := &model.Reservation{Since: object.Since.Time, Object: object}
+	if object.ExpectedStart != nil {
+		r.ExpectedStart = object.ExpectedStart.Time
+	}
+	for _, node := range object.Nodes {
+		request, _, _ := s.dimensions.Vector(node.Resources)
+		r.Nodes = append(r.Nodes, model.ReservedNode{Node: node.Name, Members: node.Members, Request: request})
+	}
+	slices.SortFunc(r.Nodes, func(a, b model.ReservedNode) int { return cmp.Compare(a.Node, b.Node) })
+	return r
+}
+
+// applyReservations gives the jobs of the snapshot what is reserved for them: nothing, once their minimum is bound or they have
+// ended, whatever the status still shows.
+func (s *State) applyReservations() {
+	for key, r := range s.reserved {
+		if job := s.snapshot.Job(key); job != nil {
+			job.Reservation = r.reservation
+			if job.Finished() || job.FirstUnmetMinimum(hasNode) == nil {
+				job.Reservation = nil
+			}
+		}
+	}
+}
+
+func hasNode(task *model.Task) bool {
+	return task.Status.CountsTowardMinimum() && task.Status != model.Binding
+}
+
+// reservedHolds returns the reserved room that is kept: that of jobs which still wait for room.
+func (s *State) reservedHolds(holds []model.HeldCapacity) []model.HeldCapacity {
+	for key := range s.reserved {
+		job := s.snapshot.Job(key)
+		if job == nil || job.Reservation == nil || job.FirstUnmetMinimum(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) == nil {
+			continue
+		}
+		holds = append(holds, job.Reservation.Holds(job)...)
+	}
+	return holds
+}

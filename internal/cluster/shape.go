@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/component-helpers/nodedeclaredfeatures"
+	"k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// shapeOf writes down everything about a pod that a static or local question about a node reads: whether the node, with the
+// pods on it, may run it, and how much it is liked. Claims are in it because the zone of their volumes is asked for;
+// labels, name and namespace are not, but for those of the claims.
+func shapeOf(dimensions *model.ResourceIndex, request model.Resources, pod *corev1.Pod) model.Shape {
+	var b strings.Builder
+	b.WriteString(amounts(dimensions, request))
+	supposed := nonZeroDefaultsOf(pod)
+	writePart(&b, "supposed", supposed, supposed != model.NonZeroDefaults{})
+	writePart(&b, "isolated", [2]string{pod.Annotations[isolated.SMTAnnotation], pod.Annotations[isolated.NUMAAnnotation]}, isolated.WantsIsolated(pod))
+	spec := &pod.Spec
+	writePart(&b, "node", spec.NodeName, spec.NodeName != "")
+	writePart(&b, "selector", spec.NodeSelector, len(spec.NodeSelector) > 0)
+	if spec.Affinity != nil {
+		writePart(&b, "affinity", spec.Affinity.NodeAffinity, spec.Affinity.NodeAffinity != nil)
+	}
+	writePart(&b, "tolerations", spec.Tolerations, len(spec.Tolerations) > 0)
+	writePart(&b, "images", images(spec), true)
+	writePart(&b, "os", spec.OS, spec.OS != nil)
+	ports := hostPorts(pod)
+	writePart(&b, "ports", ports, len(ports) > 0)
+	claims := claims(pod)
+	writePart(&b, "claims", claims, len(claims) > 0)
+	features := requiredFeatures(spec)
+	writePart(&b, "features", features, len(features) > 0)
+	return unique.Make(b.String())
+}
+
+// amounts lists what a vector holds by name, so that it does not matter which resource was met first.
+func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
+	lines := make([]string, 0, len(vector))
+	for i, amount := range vector {
+		if amount != 0 {
+			lines = append(lines, fmt.Sprintf("%s=%d", dimensions.Name(i), amount))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, " ")
+}
+
+func writePart(b *strings.Builder, name string, value any, there bool) {
+	if !there {
+		return
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		text = fmt.Appendf(nil, "%q", fmt.Sprint(value)) // no API type fails to marshal; a shape must not be lost if one does
+	}
+	b.WriteString(" ")
+	b.WriteString(name)
+	b.WriteString("=")
+	b.Write(text)
+}
+
+func images(spec *corev1.PodSpec) []string {
+	names := make([]string, 0, len(spec.Containers)+len(spec.InitContainers))
+	for i := range spec.Containers {
+		names = append(names, spec.Containers[i].Image)
+	}
+	for i := range spec.InitContainers {
+		names = append(names, spec.InitContainers[i].Image)
+	}
+	for i := range spec.Volumes {
+		if image := spec.Volumes[i].Image; image != nil {
+			names = append(names, image.Reference)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hostPorts lists the ports of the node that the pod takes: those of containers that run as long as it does, and none of
+// an init container that ends, as kube-scheduler counts them.
+func hostPorts(pod *corev1.Pod) []string {
+	taken := util.GetHostPorts(pod)
+	ports := make([]string, len(taken))
+	for i, port := range taken {
+		ports[i] = fmt.Sprintf("%s/%s/%d", port.HostIP, port.Protocol, port.HostPort)
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+// claims names the persistent volume claims of a pod, and the pod itself when it has resource claims, whose devices no
+// other pod asks for in the same way.
+func claims(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		switch {
+		case volume.PersistentVolumeClaim != nil:
+			names = append(names, pod.Namespace+"/"+volume.PersistentVolumeClaim.ClaimName)
+		case volume.Ephemeral != nil:
+			names = append(names, pod.Namespace+"/"+pod.Name+"-"+volume.Name)
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 {
+		names = append(names, "pod "+string(pod.UID))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// anyVersion is older than every kubelet, so that no feature is left out because all kubelets have it.
+var anyVersion = version.MajorMinor(0, 0)
+
+// requiredFeatures names what the pod needs a node to declare.
+func requiredFeatures(spec *corev1.PodSpec) []string {
+	set, err := nodedeclaredfeatures.DefaultFramework.InferForPodScheduling(
+		&nodedeclaredfeatures.PodInfo{Spec: spec}, anyVersion)
+	if err != nil || set.IsEmpty() {
+		return nil
+	}
+	names, err := nodedeclaredfeatures.DefaultFramework.Unmap(set)
+	if err != nil {
+		return nil
+	}
+	return names
+}

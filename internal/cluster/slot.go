@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// podEntry is the place of one pod: what is known about it, and what the snapshot shows of it.
+type podEntry struct {
+	uid types.UID
+	// record is nil when the pod is gone and the snapshot still shows it.
+	record *podState
+	// task is nil while no snapshot has shown it.
+	task *model.Task
+	// dirty tells that the next snapshot has to look at it.
+	dirty bool
+}
+
+// find returns the place and the record of a pod; both are nil when it is not known, the record when it is gone.
+func (s *State) find(uid types.UID) (*podEntry, *podState) {
+	if slot := s.pods[uid]; slot != nil {
+		return slot, slot.record
+	}
+	return nil, nil
+}
+
+func (s *State) record(uid types.UID) *podState {
+	_, record := s.find(uid)
+	return record
+}
+
+// markDirty makes the next snapshot look at a pod.
+func (s *State) markDirty(slot *podEntry) {
+	if !slot.dirty {
+		slot.dirty = true
+		s.dirtyPods = append(s.dirtyPods, slot)
+	}
+}
+
+// index keeps the indexes and marks what the next snapshot has to look at.
+func (s *State) index(slot *podEntry, after *podState) {
+	before := slot.record
+	slot.record = after
+	s.conflicts.markNodes(before, after)
+	s.list(slot, placesOf(before), placesOf(after))
+	s.markDirty(slot)
+	s.markJob(before, after)
+}
+
+// indexKeys are where the indexes have a pod. A zero key is nowhere.
+type indexKeys struct {
+	job, implicit        model.JobKey
+	node                 string
+	releasing, nominated bool
+}
+
+func placesOf(r *podState) indexKeys {
+	if r == nil {
+		return indexKeys{}
+	}
+	t := &r.task
+	p := indexKeys{
+		job: t.Job, node: t.Node,
+		releasing: t.Status == model.Releasing && t.Pod.DeletionTimestamp != nil, nominated: t.Nominated != "",
+	}
+	if r.membership.Implicit != (model.JobKey{}) {
+		p.implicit = r.membership.Job
+	}
+	return p
+}
+
+// list moves a pod in the indexes. Most changes of a pod leave it where it is in most of them, and those are not touched.
+func (s *State) list(slot *podEntry, from, to indexKeys) {
+	reindex(s.members, slot, from.job, to.job)
+	reindex(s.implicit, slot, from.implicit, to.implicit)
+	reindex(s.held, slot, from.node, to.node)
+	if from.nominated != to.nominated {
+		updateIndex(s.nominated, slot, to.nominated)
+	}
+	if from.releasing != to.releasing {
+		if updateIndex(s.releasing, slot, to.releasing); len(s.releasing) == 0 {
+			s.releasing = map[types.UID]*podEntry{} // a map that was large is slow to walk for ever
+		}
+	}
+}
+
+func reindex[K comparable](index map[K]map[types.UID]*podEntry, slot *podEntry, from, to K) {
+	var nowhere K
+	if from == to {
+		return
+	}
+	if from != nowhere {
+		if updateIndex(index[from], slot, false); len(index[from]) == 0 {
+			delete(index, from)
+		}
+	}
+	if to != nowhere {
+		if index[to] == nil {
+			index[to] = map[types.UID]*podEntry{}
+		}
+		updateIndex(index[to], slot, true)
+	}
+}
+
+func updateIndex(pods map[types.UID]*podEntry, slot *podEntry, in bool) {
+	if in {
+		pods[slot.uid] = slot
+	} else {
+		delete(pods, slot.uid)
+	}
+}

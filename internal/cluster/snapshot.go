@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Snapshot brings the one long-lived snapshot up to date and returns it. It costs what changed since the last time,
+// in the cluster and by the session in between; whatever that session left is overwritten by what the state knows.
+//
+// Invariant: the snapshot shares no memory with the state that anybody changes.
+func (s *State) Snapshot(now time.Time) *model.Snapshot {
+	s.snapshot.Now = now
+	s.refresh(now)
+	for len(s.spoiled) > 0 {
+		s.rebuild()
+		s.refresh(now)
+	}
+	return s.snapshot
+}
+
+// refresh brings the snapshot up to date with what has changed, unless something is spoiled, for which it ends early.
+func (s *State) refresh(now time.Time) {
+	changed := s.patchNamespaces() || s.changed()
+	s.growVectors()
+	s.patchNodes()
+	expired := s.patchLeases(now)
+	s.patchTasks()
+	if len(s.spoiled) > 0 {
+		return
+	}
+	stuck := s.patchOverdue(now)
+	s.patchJobs()
+	s.patchHolds()
+	s.patchBudgets()
+	if changed || expired || stuck || s.snapshot.Version == 0 {
+		s.snapshot.Version++
+	}
+}
+
+// changed tells whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
+func (s *State) changed() bool {
+	if len(s.dirtyPods)+len(s.dirtyJobs) > 0 || s.dirtyBudgets || s.width != s.dimensions.Len() {
+		return true
+	}
+	for _, changed := range s.dirtyNodes {
+		if changed {
+			return true
+		}
+	}
+	return false
+}
+
+// growVectors makes room for new dimensions in the books of every node, so that no session makes a vector longer and its undo
+// leaves every byte as it was.
+func (s *State) growVectors() {
+	if s.width == s.dimensions.Len() {
+		return
+	}
+	s.width = s.dimensions.Len()
+	for _, node := range s.snapshot.Nodes {
+		node.GrowVectors(s.width)
+	}
+}
+
+func (s *State) patchNodes() {
+	if len(s.dirtyNodes) == 0 {
+		return
+	}
+	var added, removed []*model.Node
+	for name, changed := range s.dirtyNodes {
+		node, known := s.snapshot.Node(name), s.nodes[name]
+		switch {
+		case known == nil && node != nil:
+			removed = append(removed, node)
+		case known != nil && node != nil:
+			s.updateOne(updateTarget{node: name}, func() {
+				s.patchNode(node, known)
+				if s.view != nil {
+					s.view.changeNode(node.Object)
+				}
+				if changed {
+					s.snapshot.NodeChanged(node)
+				}
+			})
+		case known != nil:
+			s.updateOne(updateTarget{node: name}, func() { added = append(added, s.addNode(name, known)) })
+		}
+	}
+	s.dirtyNodes = emptyLike(s.dirtyNodes)
+	compare := func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) }
+	if len(added)+len(removed) > 0 {
+		s.snapshot.SetNodes(insertSorted(removeSorted(s.snapshot.Nodes, removed, compare), added, compare))
+	}
+	if s.view != nil {
+		s.view.dropNodes(removed)
+		s.view.addNodes(added)
+	}
+}
+
+// addNode makes an empty node; the tasks that have been waiting for it are placed as changed ones.
+func (s *State) addNode(name string, known *nodeState) *model.Node {
+	node := &model.Node{Name: name}
+	s.patchNode(node, known)
+	for _, slot := range s.held[name] {
+		s.markDirty(slot)
+	}
+	return node
+}
+
+func (s *State) patchNode(node *model.Node, known *nodeState) {
+	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
+	node.Idle.Sub(node.Allocatable)
+	node.Idle.Add(known.allocatable)
+	node.Allocatable = known.allocatable.Clone()
+	node.GrowVectors(s.width)
+}
+
+func (s *State) patchTasks() {
+	for _, slot := range s.dirtyPods {
+		s.updateOne(updateTarget{pod: slot.uid}, func() { s.patchTask(slot, s.snapshot.Now) })
+	}
+	clear(s.dirtyPods)
+	s.dirtyPods = s.dirtyPods[:0]
+	for _, task := range s.snapshot.TakeTouched() {
+		slot := s.pods[task.UID]
+		if slot != nil && slot.task == task && slot.record != nil && task.Placement != slot.record.task.Placement {
+			known := &slot.record.task
+			s.snapshot.Update(task, func(t *model.Task) { t.Placement, t.Isolated = known.Placement, known.Isolated })
+		}
+	}
+}
+
+// patchOverdue finds those that have been leaving for too long since the last look, and tells whether there are any.
+func (s *State) patchOverdue(now time.Time) (changed bool) {
+	if s.second == now.Unix() {
+		return false
+	}
+	s.second = now.Unix()
+	for _, slot := range s.releasing {
+		if task := slot.task; task.TerminationOverdue != slot.record.stuck(now) {
+			s.snapshot.Update(task, func(t *model.Task) { t.TerminationOverdue = !t.TerminationOverdue })
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (s *State) patchTask(slot *podEntry, now time.Time) {
+	slot.dirty = false
+	known := slot.record
+	switch {
+	case known != nil:
+		if slot.task == nil {
+			slot.task = &model.Task{}
+		}
+		s.snapshot.Update(slot.task, func(t *model.Task) {
+			*t = known.task
+			t.TerminationOverdue = known.stuck(now)
+		})
+	case slot.task != nil:
+		s.snapshot.Update(slot.task, func(t *model.Task) { t.Placement = model.Placement{} })
+	}
+	if known == nil {
+		delete(s.pods, slot.uid)
+	}
+	if s.view != nil && (known == nil || known.finished()) {
+		s.view.forget(slot.uid)
+	}
+}
+
+func (s *State) patchJobs() {
+	if len(s.dirtyJobs) == 0 {
+		return
+	}
+	var added, removed []*model.Job
+	for key := range s.dirtyJobs {
+		job, exists := s.snapshot.Job(key), len(s.members[key]) > 0 || s.groups[key] != nil
+		switch {
+		case exists && job == nil:
+			job = &model.Job{Key: key}
+			added = append(added, job)
+			s.fillOrInvalidate(job)
+		case exists:
+			s.fillOrInvalidate(job)
+		case job != nil:
+			removed = append(removed, job)
+		}
+	}
+	s.dirtyJobs = emptyLike(s.dirtyJobs)
+	compare := func(a, b *model.Job) int { return a.Key.Compare(b.Key) }
+	s.snapshot.Jobs = insertSorted(removeSorted(s.snapshot.Jobs, removed, compare), added, compare)
+}
+
+// emptyLike returns an empty set. A map keeps the size it once had, and is as slow to walk, so that one that was large is
+// not used again.
+func emptyLike[K comparable, V any](set map[K]V) map[K]V {
+	if len(set) > few {
+		return map[K]V{}
+	}
+	clear(set)
+	return set
+}
+
+// few is up to how many items are inserted one by one; for more it is cheaper to sort once.
+const few = 32
+
+// insertSorted adds items to a sorted list.
+func insertSorted[T any](list, more []T, compare func(a, b T) int) []T {
+	if len(more) > few {
+		list = append(list, more...)
+		slices.SortFunc(list, compare)
+		return list
+	}
+	for _, item := range more {
+		i, _ := slices.BinarySearchFunc(list, item, compare)
+		list = slices.Insert(list, i, item)
+	}
+	return list
+}
+
+// removeSorted takes items off a sorted list.
+func removeSorted[T any](list, gone []T, compare func(a, b T) int) []T {
+	if len(gone) > few {
+		slices.SortFunc(gone, compare)
+		return slices.DeleteFunc(list, func(item T) bool {
+			_, found := slices.BinarySearchFunc(gone, item, compare)
+			return found
+		})
+	}
+	for _, item := range gone {
+		if i, found := slices.BinarySearchFunc(list, item, compare); found {
+			list = slices.Delete(list, i, i+1)
+		}
+	}
+	return list
+}

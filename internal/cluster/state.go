@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Options is what a State is made with.
+type Options struct {
+	// SchedulerNames are the spec.schedulerName values of our pods.
+	SchedulerNames []string
+	// Dimensions are shared with every vector of the snapshots; nil makes new ones.
+	Dimensions *model.ResourceIndex
+	// Translators change requests and capacities, in this order.
+	Translators []model.RequestTranslator
+	// AgentLeases tells that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
+	AgentLeases bool
+}
+
+// State is the cluster as the watches tell it, with the effect of our own decisions on top.
+//
+// It is not safe for concurrent use: one goroutine owns it, and the snapshots that it hands out.
+//
+// Invariant: what it holds depends on the newest object of each name and on the assumptions, never on the order in which
+// events came.
+type State struct {
+	schedulers  map[string]bool
+	dimensions  *model.ResourceIndex
+	translators []model.RequestTranslator
+	ledger      incarnations
+
+	pods    map[types.UID]*podEntry
+	nodes   map[string]*nodeState
+	groups  map[model.JobKey]*v1alpha1.PodGroup
+	classes map[string]int32
+	devices deviceClassResources
+	// reserved is the room kept for groups that have waited for long.
+	reserved map[model.JobKey]*groupReservation
+	budgets  map[types.NamespacedName]model.Budget
+	// namespaces has the labels of each.
+	namespaces map[string]map[string]string
+	// leases are those of nodes' agents, conflicts what is wrong with who holds isolated CPUs.
+	leases    leases
+	conflicts conflicts
+
+	// Indexes over pods: by job, by the PodGroup that they can do without, by node, those that are being deleted, and those that
+	// room was promised to.
+	members   map[model.JobKey]map[types.UID]*podEntry
+	implicit  map[model.JobKey]map[types.UID]*podEntry
+	held      map[string]map[types.UID]*podEntry
+	releasing map[types.UID]*podEntry
+	nominated map[types.UID]*podEntry
+
+	// What changed since the last snapshot. Of a node, true tells that a pod could mind.
+	dirtyPods  []*podEntry
+	dirtyNodes map[string]bool
+	dirtyJobs  map[model.JobKey]struct{}
+	// dirtyBudgets tells that a budget is not what it was.
+	dirtyBudgets bool
+	// relabelled tells that a namespace came or went, or has other labels.
+	relabelled bool
+
+	// unreadable says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
+	unreadable map[model.JobKey]*model.Refusal
+	malformed  string
+	// spoiled are those over whom somebody panicked while the snapshot was brought up to date, complaints what is yet to be told of
+	// it; tended is told of each one in turn, for tests, nil tells nobody.
+	spoiled    []panickedUpdate
+	complaints []string
+	tended     func(updateTarget)
+
+	// What the last snapshot was made of.
+	snapshot *model.Snapshot
+	width    int
+	second   int64
+	// filled counts how often a job of the snapshot was written.
+	filled uint64
+	view   *View
+}
+
+// New returns the state of an empty cluster.
+func New(options Options) *State {
+	dimensions := options.Dimensions
+	if dimensions == nil {
+		dimensions = model.NewDimensions()
+	}
+	s := &State{
+		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
+		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
+		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
+		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
+		namespaces: map[string]map[string]string{},
+		members:    map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
+		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
+		unreadable: map[model.JobKey]*model.Refusal{},
+		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
+		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
+	}
+	for _, name := range options.SchedulerNames {
+		s.schedulers[name] = true
+	}
+	return s
+}
+
+// Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
+// repeated ones are recognised.
+//
+// Invariant I25: an object that cannot be read costs its own job, and nobody else.
+func (s *State) Apply(event Event) Effect {
+	s.malformed = ""
+	effect := buildOrFallback(func() Effect { return s.apply(event) }, func(why string) Effect { return s.recordUnreadable(event, why) })
+	effect.Malformed = s.malformed
+	return effect
+}
+
+func (s *State) apply(event Event) Effect {
+	switch {
+	case event.Kind == KindPod && event.Pod != nil:
+		return s.applyPod(event.Pod, event.Deleted)
+	case event.Kind == KindNode && event.Node != nil:
+		return s.applyNode(event.Node, event.Deleted)
+	case event.Kind == KindGroup && event.Group != nil:
+		return s.applyGroup(event.Group, event.Deleted)
+	case event.Kind == KindPriorityClass && event.PriorityClass != nil:
+		return s.applyPriorityClass(event.PriorityClass, event.Deleted)
+	case event.Kind == KindDeviceClass && event.DeviceClass != nil:
+		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
+	case event.Kind == KindBudget && event.Budget != nil:
+		return s.applyBudget(event.Budget, event.Deleted)
+	case event.Kind == KindLease && event.Lease != nil:
+		return s.applyLease(event.Lease, event.Deleted)
+	case event.Kind == KindNamespace && event.Namespace != nil:
+		return s.applyNamespace(event.Namespace, event.Deleted)
+	case event.Kind == KindOther:
+		return Effect{Schedule: true}
+	}
+	return Effect{}
+}
+
+// Translate replaces the translators and translates every pod and node anew; the next snapshot shows it.
+func (s *State) Translate(translators []model.RequestTranslator) {
+	s.translators = translators
+	for name, node := range s.nodes {
+		s.nodes[name] = s.buildNode(node.object)
+		s.dirtyNodes[name] = true
+	}
+	for _, slot := range s.pods {
+		if before := slot.record; before != nil {
+			s.index(slot, s.buildPod(before.task.Pod, before, nil))
+		}
+	}
+}
+
+// Group returns the PodGroup of a job, never to be changed; nil when there is none.
+func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
+
+// Job returns a job as the last snapshot shows it, nil when it does not: for who may say what was true a moment ago.
+func (s *State) Job(key model.JobKey) *model.Job { return s.snapshot.Job(key) }
+
+// Pod returns the stripped pod of that UID, never to be changed; nil when the state does not hold it.
+func (s *State) Pod(uid types.UID) *corev1.Pod {
+	if record := s.record(uid); record != nil {
+		return record.task.Pod
+	}
+	return nil
+}
+
+// NextWake returns when time alone will change the next snapshot; false when it will not.
+func (s *State) NextWake(now time.Time) (time.Time, bool) {
+	var next time.Time
+	for _, slot := range s.releasing {
+		if at := slot.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if at := s.leases.nextExpiry(now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
+	}
+	return next, !next.IsZero()
+}

@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+)
+
+// TestTemplatesChangeNothing: a pod that shares its spec is the pod it was.
+func TestTemplatesChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, shared := newWorld(t), &specInterner{}
+		for range w.number(40, "steps") {
+			event := w.step()
+			if event.Pod == nil {
+				continue
+			}
+			want := StripPod(event.Pod)
+			if diff := cmp.Diff(want, shared.intern(StripPod(event.Pod))); diff != "" {
+				t.Fatalf("shared (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestSiblingsShare(t *testing.T) {
+	shared := &specInterner{}
+	one := shared.intern(StripPod(pod("one", on("n"))))
+	two := shared.intern(StripPod(pod("two", on("m"))))
+	other := shared.intern(StripPod(pod("other", asking("cpu", "7"))))
+	if &one.Spec.Containers[0] != &two.Spec.Containers[0] {
+		t.Error("siblings have containers of their own")
+	}
+	if one.Spec.NodeName != "n" || two.Spec.NodeName != "m" {
+		t.Errorf("siblings are on %s and %s", one.Spec.NodeName, two.Spec.NodeName)
+	}
+	if &one.Spec.Containers[0] == &other.Spec.Containers[0] {
+		t.Error("a pod that asks for something else has the containers of others")
+	}
+	for i := range 2 * maxTemplates {
+		shared.intern(StripPod(pod("p", func(p *corev1.Pod) { p.Spec.SchedulerName = fmt.Sprint(i) })))
+	}
+	if len(shared.known) > maxTemplates {
+		t.Errorf("%d templates are kept", len(shared.known))
+	}
+}

@@ -1,0 +1,320 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/isolated"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// world is an API server in small: it changes objects at random and remembers every event. Versions only grow, and no
+// UID is given twice.
+type world struct {
+	t       *rapid.T
+	version int
+	pods    map[string]*corev1.Pod
+	nodes   map[string]*corev1.Node
+	groups  map[string]*v1alpha1.PodGroup
+	classes map[string]*schedulingv1.PriorityClass
+	devices map[string]*resourceapi.DeviceClass
+	budgets map[string]*policyv1.PodDisruptionBudget
+	history []Event
+}
+
+func newWorld(t *rapid.T) *world {
+	return &world{
+		t: t, pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, groups: map[string]*v1alpha1.PodGroup{},
+		classes: map[string]*schedulingv1.PriorityClass{}, devices: map[string]*resourceapi.DeviceClass{},
+		budgets: map[string]*policyv1.PodDisruptionBudget{},
+	}
+}
+
+func (w *world) number(most int, label string) int { return rapid.IntRange(0, most).Draw(w.t, label) }
+
+func (w *world) name(kind string, most int) string {
+	return fmt.Sprintf("%s%d", kind, w.number(most, kind))
+}
+
+func (w *world) chance(of int, label string) bool { return w.number(of-1, label) == 0 }
+
+// stamp gives an object its next version and tells of it.
+func (w *world) stamp(object metav1.Object, event func(any) Event) Event {
+	w.version++
+	object.SetResourceVersion(fmt.Sprint(w.version))
+	e := event(object)
+	w.history = append(w.history, e)
+	return e
+}
+
+// step changes one object.
+func (w *world) step() Event {
+	switch w.number(10, "step") {
+	case 0:
+		return w.stepNode()
+	case 1:
+		return w.stepGroup()
+	case 2:
+		return w.stepClass()
+	case 3:
+		return w.stepDeviceClass()
+	case 4:
+		return w.stepBudget()
+	default:
+		return w.stepPod()
+	}
+}
+
+func (w *world) stepNode() Event {
+	name := w.name("n", 4)
+	if old := w.nodes[name]; old != nil && w.chance(3, "node goes") {
+		delete(w.nodes, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	n := node(name, "cpu", fmt.Sprint(1+w.number(8, "cpu")), "nvidia.com/gpu", fmt.Sprint(w.number(2, "gpu")))
+	n.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old := w.nodes[name]; old != nil {
+		n.UID = old.UID
+	}
+	n.Labels = map[string]string{"zone": w.name("z", 1), corev1.LabelHostname: name}
+	for i := range 3 {
+		if w.chance(2, "image") {
+			n.Status.Images = append(n.Status.Images, corev1.ContainerImage{
+				Names: []string{fmt.Sprintf("image%d", i)}, SizeBytes: int64(1 + w.number(2, "size")),
+			})
+		}
+	}
+	if w.chance(3, "isolated") {
+		n.Annotations = map[string]string{isolated.TopologyAnnotation: eightToEleven}
+	}
+	if w.chance(10, "bare node") {
+		n.Status.Allocatable = nil
+	}
+	w.nodes[name] = n
+	return w.stamp(n, seen)
+}
+
+func (w *world) stepGroup() Event {
+	name := w.name("g", 2)
+	if old := w.groups[name]; old != nil && w.chance(3, "group goes") {
+		delete(w.groups, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	g := group(name, int32(w.number(3, "min")), className(w.name("c", 2)))
+	if w.chance(2, "reserved") {
+		g.Status.Reservation = reservationOf(w.name("n", 3), w.number(3, "members")+1)
+	}
+	g.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	w.groups[name] = g
+	return w.stamp(g, seen)
+}
+
+func (w *world) stepClass() Event {
+	name := w.name("c", 2)
+	if old := w.classes[name]; old != nil && w.chance(3, "class goes") {
+		delete(w.classes, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	c := class(name, int32(w.number(9, "value")))
+	c.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	w.classes[name] = c
+	return w.stamp(c, seen)
+}
+
+// stepDeviceClass changes one of two classes, which may both provide one resource.
+func (w *world) stepDeviceClass() Event {
+	name := w.name("d", 1)
+	if old := w.devices[name]; old != nil && w.chance(2, "device class goes") {
+		delete(w.devices, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	c := deviceClass(name, rapid.SampledFrom([]string{"", "nvidia.com/gpu", "nvidia.com/gpu", "cpu"}).Draw(w.t, "provides"))
+	c.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old := w.devices[name]; old != nil {
+		c.UID = old.UID
+	}
+	w.devices[name] = c
+	return w.stamp(c, seen)
+}
+
+// stepBudget changes what a budget covers, what it allows, or only how far the disruption controller has come with it.
+func (w *world) stepBudget() Event {
+	name := w.name("b", 2)
+	old := w.budgets[name]
+	if old != nil && w.chance(3, "budget goes") {
+		delete(w.budgets, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	b := budget(name, w.name("app", 1), int32(w.number(2, "allowed")))
+	b.UID = types.UID(fmt.Sprintf("%s-%d", name, w.version))
+	if old != nil {
+		b.UID, b.Generation = old.UID, old.Generation+int64(w.number(1, "changed"))
+		b.Status.ObservedGeneration = b.Generation - int64(w.number(1, "behind"))
+	}
+	if w.chance(5, "selector that cannot be read") {
+		b.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Resembles"}}
+	}
+	w.budgets[name] = b
+	return w.stamp(b, seen)
+}
+
+func (w *world) stepPod() Event {
+	name := w.name("p", 11)
+	old := w.pods[name]
+	if old == nil || w.chance(8, "recreated at once") {
+		p := w.draw(name)
+		w.pods[name] = p
+		return w.stamp(p, seen)
+	}
+	if w.chance(5, "pod goes") {
+		delete(w.pods, name)
+		return w.stamp(old.DeepCopy(), gone)
+	}
+	p := old.DeepCopy()
+	switch w.number(9, "change") {
+	case 9:
+		w.minMember(p)
+	case 0, 1:
+		p.Status.Phase = corev1.PodRunning
+		if p.Spec.NodeName == "" {
+			p.Status.Phase = corev1.PodPending
+			p.Spec.NodeName, p.Status.NominatedNodeName = w.name("n", 4), "" // one write does both
+			if w.chance(3, "assigned") {
+				annotation(isolated.AssignedAnnotation, fmt.Sprintf(
+					`{"v":1,"node":%q,"uid":%q,"cpus":"%d","containers":{}}`, p.Spec.NodeName, p.UID, w.number(3, "id")))(p)
+			}
+		}
+	case 7:
+		nominated(w.name("n", 5))(p)
+	case 8:
+		nominated("")(p)
+	case 2:
+		p.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"Succeeded", "Failed"}).Draw(w.t, "end")
+	case 3:
+		deleting(start.Add(time.Duration(w.number(60, "deleted")) * time.Second))(p)
+	case 4:
+		p.Spec.SchedulingGates = nil
+	case 5:
+		label(v1alpha1.LabelPodGroup, w.name("g", 3))(p)
+	case 6:
+		asking("cpu", fmt.Sprint(w.number(3, "cpu")))(p)
+	}
+	if !equality.Semantic.DeepEqual(old.Spec, p.Spec) && old.Spec.NodeName == p.Spec.NodeName {
+		p.Generation++ // as the API server does; a binding is no change of the spec to it
+	}
+	w.pods[name] = p
+	return w.stamp(p, seen)
+}
+
+// draw makes a new pod with something of everything that the view keeps an index of.
+func (w *world) draw(name string) *corev1.Pod {
+	p := pod(name, func(p *corev1.Pod) { p.Generation = 1 }, uid(fmt.Sprintf("%s-%d", name, w.version)), asking("cpu", fmt.Sprint(w.number(3, "cpu"))),
+		created(start.Add(time.Duration(w.number(2, "age"))*time.Second)), label("app", w.name("app", 1)))
+	c := &p.Spec.Containers[0]
+	c.Image = w.name("image", 2)
+	if w.chance(3, "gpu") {
+		c.Resources.Requests["nvidia.com/gpu"] = list("gpu", "1")["gpu"]
+	}
+	if w.chance(12, "huge") {
+		c.Resources.Requests["memory"] = list("memory", "9E")["memory"]
+	}
+	if w.chance(3, "port") {
+		c.Ports = []corev1.ContainerPort{{HostPort: int32(80 + w.number(1, "port number")), Protocol: corev1.ProtocolTCP}}
+	}
+	if w.chance(3, "claim") {
+		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: w.name("claim", 1)},
+		}}}
+	}
+	for _, option := range []podOption{by("other"), gated, on(w.name("n", 4)), of(w.name("g", 3)), priority(7), nominated(w.name("n", 4))} {
+		if w.chance(3, "option") {
+			option(p)
+		}
+	}
+	if w.chance(4, "asks") {
+		annotation(isolated.RequestAnnotation, "true")(p)
+	}
+	if w.chance(2, "says how many") {
+		w.minMember(p)
+	}
+	if w.chance(2, "controlled") {
+		p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(w.name("owner", 1)), Controller: new(true)}}
+	}
+	if w.chance(3, "affinity") {
+		p.Spec.Affinity = w.drawAffinity()
+	}
+	return p
+}
+
+// minMember lets a pod say how many its group needs, in words that may be none.
+func (w *world) minMember(p *corev1.Pod) {
+	annotation(v1alpha1.AnnotationMinMember, rapid.SampledFrom([]string{"1", "2", "3", "0", "all"}).Draw(w.t, "min"))(p)
+}
+
+func (w *world) drawAffinity() *corev1.Affinity {
+	term := corev1.PodAffinityTerm{
+		TopologyKey:   rapid.SampledFrom([]string{"zone", corev1.LabelHostname}).Draw(w.t, "topology"),
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name("app", 1)}},
+	}
+	terms := []corev1.PodAffinityTerm{term}
+	if w.chance(2, "anti-affinity") {
+		return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	}
+	return &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+}
+
+// objects returns the newest of everything, in random order.
+func (w *world) objects() []any {
+	var all []any
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		all = append(all, w.pods[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
+		all = append(all, w.nodes[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.groups)) {
+		all = append(all, w.groups[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.classes)) {
+		all = append(all, w.classes[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		all = append(all, w.devices[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.budgets)) {
+		all = append(all, w.budgets[name])
+	}
+	return rapid.Permutation(all).Draw(w.t, "order")
+}
+
+// move brings a random task of the snapshot where a session might, and returns it with the position it had.
+func (w *world) move(snapshot *model.Snapshot) (*model.Task, model.Placement) {
+	tasks := tasksIn(snapshot)
+	if len(tasks) == 0 || len(snapshot.Nodes) == 0 {
+		return nil, model.Placement{}
+	}
+	task := tasks[w.number(len(tasks)-1, "task")]
+	node := snapshot.Nodes[w.number(len(snapshot.Nodes)-1, "node")].Name
+	switch {
+	case task.Status == model.Pending:
+		status := rapid.SampledFrom([]model.Status{model.Allocated, model.Pipelined}).Draw(w.t, "status")
+		return task, snapshot.Move(task, model.Placement{Status: status, Node: node})
+	case task.Status == model.Allocated || task.Status == model.Pipelined:
+		return task, snapshot.Move(task, model.Placement{Status: model.Pending})
+	case task.Status.Occupies() && task.Status != model.Releasing:
+		return task, snapshot.Move(task, model.Placement{Status: model.Releasing, Node: task.Node})
+	}
+	return nil, model.Placement{}
+}

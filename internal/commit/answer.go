@@ -1,0 +1,279 @@
+package commit
+
+import (
+	"slices"
+	"time"
+)
+
+// Reply takes the answer to a call and returns what became final with it. A reply to a call that is not in flight, such
+// as a second one, changes nothing.
+func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
+	e := m.sent[reply.ID]
+	if e == nil {
+		return m.drainOutcomes()
+	}
+	v := classify(e.call.Kind, reply.Err)
+	m.throttle(now, v)
+	if reply.Err != nil {
+		e.message = reply.Err.Error()
+	}
+	if e.call.Kind.prepares() {
+		m.prepared(now, e, reply.Err)
+		return m.drainOutcomes()
+	}
+	if e.call.Kind == CallGetPod {
+		m.read(now, e, reply.Err, v)
+		return m.drainOutcomes()
+	}
+	switch v.class {
+	case unknown:
+		e.mayHaveTakenEffect, e.lostAt = true, now
+		m.retry(now, e, v)
+	case rejected:
+		m.retry(now, e, v)
+	case done:
+		m.succeed(now, e)
+	default:
+		e.refused, e.outdated = v.class == refused, v.outdated
+		m.fail(now, e, v.class == gone, v.leaving, e.message)
+	}
+	return m.drainOutcomes()
+}
+
+// throttle pauses all sending while the server says it is busy. Replies to what was sent before the pause say nothing new.
+func (m *Machine) throttle(now time.Time, v verdict) {
+	switch {
+	case v.class == done:
+		m.pauses = 0
+	case v.busy && !now.Before(m.pausedUntil):
+		m.pauses++
+		m.pausedUntil = now.Add(m.retryDelay("", m.pauses))
+	}
+}
+
+// retry arranges the next attempt, or ends the entry where there must be none.
+func (m *Machine) retry(now time.Time, e *entry, v verdict) {
+	if b := e.batch; b != nil {
+		switch {
+		case e.cancelled:
+			m.abandonEntry(now, e, "the pod was deleted")
+			return
+		case b.aborted != "":
+			m.abandonEntry(now, e, b.aborted)
+			return
+		case b.late(now):
+			m.tooLate(now, e)
+			return
+		}
+	} else if m.dropObsolete(now, e) {
+		return
+	}
+	m.completeFlight(e)
+	e.state = backingOff
+	e.notBefore = now.Add(max(v.retryAfter, m.retryDelay(e.target().uid, e.call.Attempt)))
+	m.resting.add(e.notBefore, e)
+}
+
+// dropObsolete ends a write whose attempt failed, when there is no point in another; it reports whether it did.
+func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
+	switch {
+	case e.cancelled:
+		m.drop(now, e)
+		return true
+	case e.call.Kind == CallEvent && e.call.Attempt >= m.options.EventAttempts:
+		m.abandonEntry(now, e, e.message)
+		return true
+	}
+	for _, other := range m.targetQueues[e.target()] {
+		switch {
+		case other == e:
+		case other.call.Kind.isDecision():
+			m.drop(now, e)
+			return true
+		default: // a newer write of the kind: it takes this one's place, and its rest
+			e.call.Write = other.call.Write
+			m.drop(now, other)
+			return false
+		}
+	}
+	return false
+}
+
+// drop ends a write without a word: it has become pointless.
+func (m *Machine) drop(now time.Time, e *entry) {
+	m.unlink(now, e)
+	m.counts.Replaced++
+}
+
+// late tells whether there is no further attempt because of the deadline.
+func (b *callGroup) late(now time.Time) bool {
+	return !b.noDeadline && (b.expired || !now.Before(b.deadline))
+}
+
+// tooLate ends an entry whose batch has passed its deadline.
+func (m *Machine) tooLate(now time.Time, e *entry) {
+	message := "bind deadline exceeded"
+	switch kind := e.call.Kind; {
+	case kind == CallNominate:
+		message = "deadline for promises exceeded"
+	case kind.evicts():
+		message = "eviction deadline exceeded"
+	}
+	if e.message != "" {
+		message += ": " + e.message
+	}
+	e.refused = e.call.Attempt > 0 && e.call.Kind != CallBind
+	m.abandonEntry(now, e, message)
+}
+
+// expire ends what a batch has not in flight; what is in flight keeps its one chance.
+func (m *Machine) expire(now time.Time, b *callGroup) {
+	if b.stage == stagePreBind {
+		why := "not prepared within " + m.options.PrepareTimeout.String()
+		if b.deadline.Equal(b.until) {
+			why = "not prepared before the start had to be complete"
+		}
+		b.deadline = time.Time{}
+		m.abort(now, b, why)
+		return
+	}
+	b.expired = true
+	for _, e := range b.entries {
+		if e.state != sent && e.state != final && e.call.Kind != CallRelease && e.call.Kind != CallGetPod {
+			m.tooLate(now, e)
+		}
+	}
+}
+
+// abandonEntry ends an entry that gets no further attempt.
+func (m *Machine) abandonEntry(now time.Time, e *entry, message string) {
+	m.fail(now, e, false, false, message)
+}
+
+// succeed ends an entry whose call took effect.
+func (m *Machine) succeed(now time.Time, e *entry) {
+	switch e.call.Kind {
+	case CallBind:
+		m.bound(now, e)
+	case CallNominate:
+		m.finalizeDecision(now, e, Outcome{Kind: nominationOutcome(e)})
+	case CallSetCondition:
+		m.marked(now, e)
+	case CallEvict, CallDelete:
+		m.finalizeDecision(now, e, Outcome{Kind: Evicted})
+	case CallDeleteStarted:
+		m.finalizeDecision(now, e, Outcome{Kind: StartUndone})
+	default:
+		m.unlink(now, e)
+	}
+}
+
+// bound ends a confirmed bind, and what it has made pointless: other binds of the pod, conditions that say it waits.
+func (m *Machine) bound(now time.Time, e *entry) {
+	others := slices.Clone(m.targetQueues[e.target()])[1:]
+	m.finalizeDecision(now, e, Outcome{Kind: Bound, Duration: now.Sub(e.batch.decided), Prepared: e.holds && e.call.Binder != ""})
+	for _, other := range others {
+		switch other.call.Kind {
+		case CallBind, CallPrepare, CallNominate:
+			m.fail(now, other, false, false, "the pod is bound already")
+		case CallPodCondition:
+			m.drop(now, other)
+		}
+	}
+}
+
+// fail ends an entry whose last attempt did not take effect, or that has none any more. gone tells that the object does
+// not exist, as does e.cancelled; leaving that it is being deleted.
+//
+// Invariant: a bind of which an earlier attempt may have taken effect fails only when its pod does not exist, or was read
+// without a node, or on another one, after that attempt had come to its end.
+func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message string) {
+	gone = gone || e.cancelled
+	outcome := Outcome{PodGone: gone || leaving, Message: message}
+	switch e.call.Kind {
+	case CallBind, CallPrepare:
+		outcome.Kind, outcome.Refused = BindFailed, e.refused
+		if e.outdated && e.call.Isolated != nil {
+			outcome.StaleVersion = e.call.Isolated.ResourceVersion
+		}
+		if e.mayHaveTakenEffect && !gone {
+			m.ask(now, e, outcome)
+			return
+		}
+		m.failBind(now, e, outcome)
+	case CallGetPod:
+		outcome.Kind = BindFailed
+		m.failBind(now, e, outcome)
+	case CallDeleteStarted:
+		m.failUndo(now, e, gone, outcome)
+	case CallNominate:
+		m.failPromise(now, e, outcome)
+	case CallEvict, CallSetCondition, CallDelete:
+		m.failEviction(now, e, gone, outcome)
+	case CallEvent:
+		m.unlink(now, e)
+		m.counts.DroppedEvents++
+	default:
+		m.unlink(now, e)
+		outcome.Kind, outcome.Pod, outcome.Write = WriteFailed, e.call.Pod, e.call.Write
+		m.report(now, outcome)
+	}
+}
+
+// finalizeDecision gives an entry of a decision its final outcome.
+func (m *Machine) finalizeDecision(now time.Time, e *entry, outcome Outcome) {
+	m.unlink(now, e)
+	outcome.Job, outcome.Pod, outcome.Node, outcome.Binder = e.call.Job, e.call.Pod, e.call.Node, e.call.Binder
+	if e.victimOf != nil {
+		outcome.Why = e.victimOf.Message
+	}
+	m.report(now, outcome)
+
+	b := e.batch
+	b.open--
+	switch outcome.Kind {
+	case Bound, Nominated, NominationReleased:
+		b.succeeded++
+	case Evicted:
+		b.succeeded++
+		if !outcome.PodGone {
+			b.victims = append(b.victims, *e.victimOf)
+		}
+	case BindFailed, NominationFailed, EvictFailed:
+		b.failed++
+	case BindUncertain:
+		b.uncertain++
+	}
+	if b.open > 0 {
+		return
+	}
+	if !b.deadline.IsZero() && !b.expired {
+		m.deadlines.remove(b.deadline, b)
+	}
+	switch b.kind {
+	case CallNominate:
+		m.promised(now, b)
+	case CallEvict:
+		m.finishPlan(now, b)
+	case CallDeleteStarted:
+	default:
+		m.removeStart(b)
+		m.report(now, Outcome{
+			Kind: Committed, Job: b.job, Needs: b.needs, Bound: b.succeeded, Failed: b.failed, Uncertain: b.uncertain,
+		})
+	}
+}
+
+func (m *Machine) report(now time.Time, outcome Outcome) {
+	if len(m.outcomes) == 0 {
+		m.outcomesAt = now
+	}
+	m.outcomes = append(m.outcomes, outcome)
+}
+
+// drainOutcomes hands the outcomes out.
+func (m *Machine) drainOutcomes() []Outcome {
+	outcomes := m.outcomes
+	m.outcomes = nil
+	return outcomes
+}

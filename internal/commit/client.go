@@ -1,0 +1,338 @@
+package commit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	eventsv1client "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned/typed/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// noteLimit is the longest note, in bytes, that the API server takes in an event.
+const noteLimit = 1024
+
+// Reporter is who events say they come from.
+type Reporter struct {
+	// Controller is the scheduler's name, such as "tutti"; Instance tells its replicas apart, such as the pod's name.
+	Controller, Instance string
+}
+
+// Client carries calls to an API server, each as exactly one HTTP request: it never tries again by itself. A bind that has
+// a binder of its own is a call of that binder instead. It is safe for concurrent use.
+type Client struct {
+	connection           *http.Client
+	core, events, groups rest.Interface
+	reporter             Reporter
+	binders              atomic.Pointer[[]model.PodBinder]
+}
+
+var _ API = (*Client)(nil)
+
+// ClientConfig returns a copy of the configuration for this package's own client: no throttle, since the server says
+// when it is busy and the machine listens; protobuf; no compression, which costs more than it saves on small requests.
+func ClientConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.RateLimiter = nil
+	config.DisableCompression = true
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.UserAgent = rest.DefaultKubernetesUserAgent() + "/commit"
+	return config
+}
+
+// NewClient returns a client whose connections are its own. config is best what ClientConfig returned; it fails when the
+// configuration is no good, without asking the server.
+func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
+	connection, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("commit client: %w", err)
+	}
+	custom := rest.CopyConfig(config)
+	custom.ContentType, custom.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	core, noPods := corev1client.NewForConfigAndClient(config, connection)
+	events, noEvents := eventsv1client.NewForConfigAndClient(config, connection)
+	groups, noGroups := v1alpha1.NewForConfigAndClient(custom, connection)
+	if err := errors.Join(noPods, noEvents, noGroups); err != nil {
+		return nil, fmt.Errorf("commit client: %w", err)
+	}
+	return &Client{
+		connection: connection,
+		core:       core.RESTClient(), events: events.RESTClient(), groups: groups.RESTClient(),
+		reporter: reporter,
+	}, nil
+}
+
+// Close gives back the connections that no request uses. Requests may still be made; they open new ones.
+func (c *Client) Close() { c.connection.CloseIdleConnections() }
+
+// UseBinders replaces who may be named as the binder of a bind; at first there is nobody. Binds under way are not concerned.
+func (c *Client) UseBinders(binders []model.PodBinder) {
+	binders = slices.Clone(binders)
+	c.binders.Store(&binders)
+}
+
+// errBinderRefused is what a bind ends in that its binder has refused: the pod is not bound.
+var errBinderRefused = errors.New("refused")
+
+// Do implements API.
+func (c *Client) Do(ctx context.Context, call Call) error {
+	switch {
+	case call.Kind == CallGetPod:
+		return c.read(ctx, call)
+	case call.Kind != CallBind || call.Binder == "":
+		return c.send(ctx, call)
+	}
+	binder := c.binder(call.Binder)
+	err := bindWith(ctx, binder, call)
+	if err == nil || binder == nil || !binder.Ignorable() {
+		return err
+	}
+	return resolveBinderOutcome(err, c.send(ctx, call))
+}
+
+// resolveBinderOutcome reads what the API server said of a bind that its binder did not confirm. A binder that gave no answer may have
+// bound the pod, and to this very node, so a refusal by the API server then does not say that the pod is not bound.
+func resolveBinderOutcome(binder, server error) error {
+	said := classify(CallBind, server).class
+	if said == done || said == gone || classify(CallBind, binder).class != unknown {
+		return server
+	}
+	return fmt.Errorf("%w; in its place: %v", binder, server)
+}
+
+// binder returns the binder of that name, nil when there is none, such as after a change of the configuration.
+func (c *Client) binder(name string) model.PodBinder {
+	if binders := c.binders.Load(); binders != nil {
+		for _, binder := range *binders {
+			if binder.BinderName() == name {
+				return binder
+			}
+		}
+	}
+	return nil
+}
+
+// bindWith asks a binder. What it does not refuse in so many words it may have done.
+func bindWith(ctx context.Context, binder model.PodBinder, call Call) error {
+	if binder == nil {
+		return fmt.Errorf("%s: binder %s is not configured any more: %w", call.Kind, call.Binder, errBinderRefused)
+	}
+	refusal, err := binder.BindPod(ctx, call.Pod, call.Node)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s by %s: %w", call.Kind, call.Binder, err)
+	case refusal != nil:
+		return fmt.Errorf("%s by %s: %w: %s", call.Kind, call.Binder, errBinderRefused, refusal)
+	}
+	return nil
+}
+
+// send carries a call to the API server.
+func (c *Client) send(ctx context.Context, call Call) error {
+	request, err := c.request(call)
+	if err != nil {
+		return err
+	}
+	if err := do(ctx, request).Error(); err != nil {
+		return fmt.Errorf("%s: %w", call.Kind, err)
+	}
+	return nil
+}
+
+func do(ctx context.Context, request *rest.Request) rest.Result {
+	if deadline, ok := ctx.Deadline(); ok {
+		// The server then gives up when we do, so that a request rarely takes effect after nobody waits for it.
+		request.Timeout(max(time.Until(deadline).Truncate(time.Millisecond), time.Millisecond))
+	}
+	// Without this, a Retry-After would be slept out here, on a worker, where the machine cannot see it.
+	return request.MaxRetries(0).Do(ctx)
+}
+
+// read asks where a pod is. Without a resourceVersion the server answers from a quorum of etcd, so that a bind which has taken
+// effect is seen.
+func (c *Client) read(ctx context.Context, call Call) error {
+	pod := &corev1.Pod{}
+	err := do(ctx, c.core.Get().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name)).Into(pod)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", call.Kind, err)
+	case pod.UID != call.Pod.UID:
+		return fmt.Errorf("%s: %w", call.Kind, apierrors.NewNotFound(corev1.Resource("pods"), call.Pod.Name))
+	case pod.Spec.NodeName == "":
+		return ErrNotBound
+	case pod.Spec.NodeName != call.Node:
+		return fmt.Errorf("%w: %s", ErrElsewhere, pod.Spec.NodeName)
+	}
+	return nil
+}
+
+func (c *Client) request(call Call) (*rest.Request, error) {
+	switch call.Kind {
+	case CallBind:
+		return c.bind(call), nil
+	case CallNominate:
+		return c.promise(call)
+	case CallEvict:
+		return c.evict(call), nil
+	case CallSetCondition:
+		return c.podCondition(call.Write.Condition)
+	case CallDeleteStarted, CallDelete:
+		return c.delete(call), nil
+	case CallGroupStatus:
+		return c.groupStatus(call.Write.Group)
+	case CallPodCondition:
+		return c.podCondition(call.Write.Condition)
+	case CallEvent:
+		return c.event(call.Write.Event), nil
+	default:
+		return nil, fmt.Errorf("call of kind %d: unknown", call.Kind)
+	}
+}
+
+// bind names the UID, so that a later pod of the same name is never bound. Annotations are merged into the pod's in the
+// transaction that sets its node.
+func (c *Client) bind(call Call) *rest.Request {
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name, UID: call.Pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: call.Node},
+	}
+	if call.Isolated != nil {
+		binding.Annotations, binding.ResourceVersion = call.Isolated.Annotations, call.Isolated.ResourceVersion
+	}
+	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").Body(binding)
+}
+
+// promise writes down where room is kept for a pod, as kube-scheduler does for whoever it has evicted others for: autoscalers
+// read it.
+func (c *Client) promise(call Call) (*rest.Request, error) {
+	var patch struct {
+		Metadata uidPrecondition `json:"metadata"`
+		Status   struct {
+			Node *string `json:"nominatedNodeName"` // null takes it away
+		} `json:"status"`
+	}
+	patch.Metadata.UID = call.Pod.UID
+	if call.Node != "" {
+		patch.Status.Node = &call.Node
+	}
+	return c.patchPodStatus(call.Pod, patch)
+}
+
+// uidPrecondition is what makes a patch fail on another pod of the same name.
+type uidPrecondition struct {
+	UID types.UID `json:"uid"`
+}
+
+func (c *Client) patchPodStatus(pod model.PodRef, patch any) (*rest.Request, error) {
+	return withJSON(c.core.Patch(types.StrategicMergePatchType).
+		Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("status"), patch)
+}
+
+// withJSON returns the request with a body of JSON.
+func withJSON(request *rest.Request, body any) (*rest.Request, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("body of a request: %w", err)
+	}
+	return request.Body(encoded), nil
+}
+
+func (c *Client) evict(call Call) *rest.Request {
+	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("eviction").
+		Body(&policyv1.Eviction{
+			ObjectMeta:    metav1.ObjectMeta{Namespace: call.Pod.Namespace, Name: call.Pod.Name},
+			DeleteOptions: metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)),
+		})
+}
+
+// delete leaves the grace to the pod.
+func (c *Client) delete(call Call) *rest.Request {
+	return c.core.Delete().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).
+		Body(metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)))
+}
+
+// operation is one step of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// groupStatus replaces the whole status, so that a field that is empty now does not keep what it said before, as it would
+// with a merge patch; and without a resource version, so that a change of the spec does not get in the way.
+func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
+	return withJSON(c.groups.Patch(types.JSONPatchType).
+		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status"), []operation{
+		{Op: "test", Path: "/metadata/uid", Value: status.UID},
+		{Op: "add", Path: "/status", Value: status.Status},
+	})
+}
+
+func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {
+	var patch struct {
+		Metadata uidPrecondition `json:"metadata"`
+		Status   struct {
+			Conditions []corev1.PodCondition `json:"conditions"`
+		} `json:"status"`
+	}
+	patch.Metadata.UID = condition.Pod.UID
+	patch.Status.Conditions = []corev1.PodCondition{condition.Condition} // merged by type
+	return c.patchPodStatus(condition.Pod, patch)
+}
+
+func (c *Client) event(event *Event) *rest.Request {
+	namespace := event.Regarding.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where events about objects without a namespace live
+	}
+	return c.events.Post().Namespace(namespace).Resource("events").Body(&eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(event)},
+		EventTime:           metav1.NewMicroTime(event.At),
+		ReportingController: c.reporter.Controller,
+		ReportingInstance:   c.reporter.Instance,
+		Regarding:           event.Regarding,
+		Related:             event.Related,
+		Type:                event.Type,
+		Reason:              event.Reason,
+		Action:              event.Action,
+		Note:                cut(event.Note, noteLimit),
+	})
+}
+
+// eventName gives every attempt of an event the same name, so that a retry after a lost reply is recognized.
+func eventName(event *Event) string {
+	hash := fnv.New64a()
+	for _, part := range []string{string(event.Regarding.UID), event.Reason, event.At.UTC().Format(time.RFC3339Nano)} {
+		hash.Write([]byte(part)) // never fails
+	}
+	// A name has at most 253 bytes; what it is cut to must not end in a dot or dash.
+	return fmt.Sprintf("%s.%016x", strings.TrimRight(cut(event.Regarding.Name, 253-17), ".-"), hash.Sum64())
+}
+
+// cut returns the longest prefix of at most so many bytes that does not split a rune.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
+}

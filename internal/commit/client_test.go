@@ -1,0 +1,412 @@
+package commit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// request is what a server saw.
+type request struct {
+	line, contentType, userAgent string
+	body                         []byte
+}
+
+// server answers with what the handler returns, nil being success, and keeps what it saw.
+type server struct {
+	*httptest.Server
+	mu       sync.Mutex
+	requests []request
+}
+
+func serve(t *testing.T, answer func() *metav1.Status) (*server, *Client) {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("request body: %v", err)
+		}
+		s.mu.Lock()
+		s.requests = append(s.requests, request{
+			r.Method + " " + r.URL.Path, r.Header.Get("Content-Type"), r.UserAgent(), body,
+		})
+		s.mu.Unlock()
+		status := answer()
+		w.Header().Set("Content-Type", "application/json")
+		if status == nil {
+			status = &metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusCreated}
+		} else if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
+			w.Header().Set("Retry-After", fmt.Sprint(status.Details.RetryAfterSeconds))
+		}
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.WriteHeader(int(status.Code))
+		if err := json.NewEncoder(w).Encode(status); err != nil {
+			t.Errorf("answer: %v", err)
+		}
+	}))
+	config := ClientConfig(&rest.Config{Host: s.URL})
+	client, err := NewClient(config, Reporter{Controller: "tutti", Instance: "tutti-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, client
+}
+
+func (s *server) only(t *testing.T) request {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) != 1 {
+		t.Fatalf("requests: got %d, want exactly one", len(s.requests))
+	}
+	return s.requests[0]
+}
+
+func success() *metav1.Status { return nil }
+
+func (r request) expect(t *testing.T, line, contentType string) {
+	t.Helper()
+	if r.line != line || r.contentType != contentType {
+		t.Errorf("request: got %q as %q, want %q as %q", r.line, r.contentType, line, contentType)
+	}
+	if !strings.HasSuffix(r.userAgent, "/commit") {
+		t.Errorf("user agent: got %q", r.userAgent)
+	}
+}
+
+func decode[T runtime.Object](t *testing.T, body []byte, into T) T {
+	t.Helper()
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, into); err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+func TestBindNamesUIDAndNode(t *testing.T) {
+	s, client := serve(t, success)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := client.Do(ctx, Call{Kind: CallBind, Pod: pod("a"), Node: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.only(t)
+	r.expect(t, "POST /api/v1/namespaces/ns/pods/a/binding", runtime.ContentTypeProtobuf)
+	binding := decode(t, r.body, &corev1.Binding{})
+	if binding.UID != "uid-a" || binding.Name != "a" || binding.Target.Name != "n" || binding.Target.Kind != "Node" {
+		t.Errorf("binding: got %+v", binding)
+	}
+}
+
+// TestBindCarriesAnnotations: what is written with the node, and the only version of the pod that may have it.
+func TestBindCarriesAnnotations(t *testing.T) {
+	s, client := serve(t, success)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	call := Call{Kind: CallBind, Pod: pod("a"), Node: "n", Isolated: &model.Isolation{
+		Annotations: map[string]string{"x/y": "z"}, ResourceVersion: "7",
+	}}
+	if err := client.Do(ctx, call); err != nil {
+		t.Fatal(err)
+	}
+	binding := decode(t, s.only(t).body, &corev1.Binding{})
+	if binding.UID != "uid-a" || binding.ResourceVersion != "7" || binding.Annotations["x/y"] != "z" {
+		t.Errorf("binding: got %+v", binding)
+	}
+}
+
+func TestEvictionNamesUID(t *testing.T) {
+	s, client := serve(t, success)
+	if err := client.Do(t.Context(), Call{Kind: CallEvict, Pod: pod("a")}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.only(t)
+	r.expect(t, "POST /api/v1/namespaces/ns/pods/a/eviction", runtime.ContentTypeProtobuf)
+	eviction := decode(t, r.body, &policyv1.Eviction{})
+	if eviction.Name != "a" || *eviction.DeleteOptions.Preconditions.UID != "uid-a" {
+		t.Errorf("eviction: got %+v", eviction)
+	}
+}
+
+func TestDeletionNamesUIDAndLeavesTheGraceToThePod(t *testing.T) {
+	s, client := serve(t, success)
+	if err := client.Do(t.Context(), Call{Kind: CallDelete, Pod: pod("a")}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.only(t)
+	r.expect(t, "DELETE /api/v1/namespaces/ns/pods/a", runtime.ContentTypeProtobuf)
+	options := decode(t, r.body, &metav1.DeleteOptions{})
+	if *options.Preconditions.UID != "uid-a" || options.GracePeriodSeconds != nil {
+		t.Errorf("options: got %+v", options)
+	}
+}
+
+func TestPatchesOfPodsOnTheWire(t *testing.T) {
+	mark := evictionCall(start, model.JobKey{Namespace: "ns", Name: "a", IsPod: true}, model.Eviction{Pod: pod("v"), DeletePod: true})
+	mark.Write.Condition.Condition.LastTransitionTime = metav1.Time{} // its zone is the machine's
+	for name, test := range map[string]struct {
+		call Call
+		body string
+	}{
+		"promise": {
+			Call{Kind: CallNominate, Pod: pod("v"), Node: "n"}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":"n"}}`,
+		},
+		"promise taken back": {
+			Call{Kind: CallNominate, Pod: pod("v")}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":null}}`,
+		},
+		"mark": {
+			mark, `{"metadata":{"uid":"uid-v"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","lastProbeTime":null,` +
+				`"lastTransitionTime":null,"reason":"PreemptionByScheduler","message":"deleted to make room for pod ns/a"}]}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, client := serve(t, success)
+			if err := client.Do(t.Context(), test.call); err != nil {
+				t.Fatal(err)
+			}
+			r := s.only(t)
+			r.expect(t, "PATCH /api/v1/namespaces/ns/pods/v/status", "application/strategic-merge-patch+json")
+			if string(r.body) != test.body {
+				t.Errorf("body:\n got %s\nwant %s", r.body, test.body)
+			}
+		})
+	}
+}
+
+// TestRefusalsOnTheWire: the bodies are those of a kube-apiserver 1.37.
+func TestRefusalsOnTheWire(t *testing.T) {
+	status := func(text string) *metav1.Status {
+		status := &metav1.Status{}
+		if err := json.Unmarshal([]byte(text), status); err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	for name, test := range map[string]struct {
+		kind Kind
+		body string
+		want verdict
+	}{
+		"a budget says no": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
+			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
+			"message":"The disruption budget b needs 1 healthy pods and has 1 currently"}]},"code":429}`, verdict{class: refused}},
+		"a budget is being worked out": {CallEvict, `{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.",
+			"reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget",
+			"message":"The disruption budget b is still being processed by the server."}],"retryAfterSeconds":10},"code":429}`,
+			verdict{class: refused, retryAfter: 10 * time.Second}},
+		"several budgets": {CallEvict, `{"status":"Failure","message":"This pod has more than one PodDisruptionBudget, which the eviction ` +
+			`subresource does not support.","code":500}`, verdict{class: refused}},
+		"a budget that changes too fast": {CallEvict, `{"status":"Failure","message":"Timeout: couldn't update PodDisruptionBudget \"b\" due to conflicts",
+			"reason":"Timeout","details":{"retryAfterSeconds":10},"code":504}`, verdict{class: unknown, retryAfter: 10 * time.Second}},
+		"another pod, evicted": {CallEvict, `{"status":"Failure","message":"Operation cannot be fulfilled on Pod \"v\": the UID in the precondition (a) ` +
+			`does not match the UID in record (b). The object might have been deleted and then recreated","reason":"Conflict","code":409}`,
+			verdict{class: gone}},
+		"another pod, patched": {CallNominate, `{"status":"Failure","message":"Pod \"v\" is invalid: metadata.uid: Invalid value: \"b\": field is ` +
+			`immutable","reason":"Invalid","details":{"name":"v","kind":"Pod","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: ` +
+			`\"b\": field is immutable","field":"metadata.uid"}]},"code":422}`, verdict{class: gone}},
+		"a pod that is bound": {CallNominate, `{"status":"Failure","message":"Pod \"v\" is invalid: status.nominatedNodeName: Forbidden: may not be ` +
+			`set on pods that are already bound to a node","reason":"Invalid","details":{"name":"v","kind":"Pod","causes":[{"reason":"FieldValueForbidden",` +
+			`"message":"Forbidden: may not be set on pods that are already bound to a node","field":"status.nominatedNodeName"}]},"code":422}`,
+			verdict{class: refused}},
+		"a conflict with another write": {CallDelete, `{"status":"Failure","message":"Operation cannot be fulfilled on pods \"v\": the object has ` +
+			`been modified; please apply your changes to the latest version and try again","reason":"Conflict","code":409}`,
+			verdict{class: rejected}},
+		"no pod":    {CallDelete, `{"status":"Failure","message":"pods \"v\" not found","reason":"NotFound","code":404}`, verdict{class: gone}},
+		"no rights": {CallDelete, `{"status":"Failure","message":"pods \"v\" is forbidden","reason":"Forbidden","code":403}`, verdict{class: refused}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, client := serve(t, func() *metav1.Status { return status(test.body) })
+			err := client.Do(t.Context(), Call{Kind: test.kind, Pod: pod("v"), Node: "n"})
+			if got := classify(test.kind, err); got != test.want {
+				t.Errorf("%v is read as %+v, want %+v", err, got, test.want)
+			}
+		})
+	}
+}
+
+func TestWritesOnTheWire(t *testing.T) {
+	long := strings.Repeat("ä", 600)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	happening := event("a", "Scheduled", long)
+	happening.Event.At = at
+	onNode := Write{Event: &Event{Regarding: corev1.ObjectReference{Kind: "Node", Name: "n"}, Reason: "R"}}
+	tests := map[string]struct {
+		write             Write
+		line, contentType string
+		body              string
+	}{
+		"group status": {
+			group("g", 3), "PATCH /apis/scheduling.tutti.dev/v1alpha1/namespaces/ns/podgroups/g/status",
+			"application/json-patch+json",
+			`[{"op":"test","path":"/metadata/uid","value":"uid-group-g"},` +
+				`{"op":"add","path":"/status","value":{"members":0,"placed":3,"running":0,"succeeded":0,"failed":0}}]`,
+		},
+		"pod condition": {
+			condition("a", "waits"), "PATCH /api/v1/namespaces/ns/pods/a/status",
+			"application/strategic-merge-patch+json",
+			`{"metadata":{"uid":"uid-a"},"status":{"conditions":[{"type":"PodScheduled","status":"False",` +
+				`"lastProbeTime":null,"lastTransitionTime":null,"message":"waits"}]}}`,
+		},
+		"event": {happening, "POST /apis/events.k8s.io/v1/namespaces/ns/events", runtime.ContentTypeProtobuf, ""},
+		"event about an object without a namespace": {
+			onNode, "POST /apis/events.k8s.io/v1/namespaces/default/events", runtime.ContentTypeProtobuf, "",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, client := serve(t, success)
+			if err := client.Do(t.Context(), Call{Kind: test.write.kind(), Write: test.write}); err != nil {
+				t.Fatal(err)
+			}
+			r := s.only(t)
+			r.expect(t, test.line, test.contentType)
+			if test.body != "" && string(r.body) != test.body {
+				t.Errorf("body:\n got %s\nwant %s", r.body, test.body)
+			}
+			if test.write == happening {
+				event := decode(t, r.body, &eventsv1.Event{})
+				if len(event.Note) != 1024 || event.ReportingController != "tutti" || event.ReportingInstance != "tutti-0" ||
+					!event.EventTime.Equal(&metav1.MicroTime{Time: at}) || event.Name != eventName(happening.Event) {
+					t.Errorf("event: got %+v", event)
+				}
+			}
+		})
+	}
+}
+
+func TestEventNames(t *testing.T) {
+	one := event("a", "Scheduled", "x").Event
+	other := *one
+	other.At = start
+	if eventName(one) == eventName(&other) {
+		t.Errorf("two events are named %q", eventName(one))
+	}
+	other.Regarding.Name = strings.Repeat("x", 235) + "." + strings.Repeat("y", 17)
+	if name := eventName(&other); len(name) > 253 || strings.Contains(name, "..") {
+		t.Errorf("name %q has %d bytes", name, len(name))
+	}
+}
+
+// TestClientNeitherWaitsNorRepeats: a server that says when to come back hears one request, and the machine hears when.
+func TestClientNeitherWaitsNorRepeats(t *testing.T) {
+	for _, code := range []int32{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		s, client := serve(t, func() *metav1.Status {
+			return &metav1.Status{
+				Status: metav1.StatusFailure, Code: code, Reason: metav1.StatusReasonTooManyRequests,
+				Details: &metav1.StatusDetails{RetryAfterSeconds: 9},
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := client.Do(ctx, Call{Kind: CallBind, Pod: pod("a"), Node: "n"})
+		if ctx.Err() != nil {
+			t.Errorf("%d: waited", code)
+		}
+		s.only(t)
+		if v := classify(CallBind, err); v.retryAfter != 9*time.Second || v.class == refused {
+			t.Errorf("%d: verdict %+v of %v", code, v, err)
+		}
+	}
+}
+
+func TestErrorsFromTheWire(t *testing.T) {
+	s, client := serve(t, success)
+	s.Close()
+	bind := Call{Kind: CallBind, Pod: pod("a"), Node: "n"}
+	if err := client.Do(t.Context(), bind); classify(CallBind, err).class != rejected {
+		t.Errorf("nobody listens: %v is read as %v, want never sent", err, classify(CallBind, err))
+	}
+	_, client = serve(t, func() *metav1.Status { panic(http.ErrAbortHandler) })
+	if err := client.Do(t.Context(), bind); classify(CallBind, err).class != unknown {
+		t.Errorf("broken off: %v is read as %v, want unknown", err, classify(CallBind, err))
+	}
+	if err := client.Do(t.Context(), Call{Kind: kinds}); err == nil {
+		t.Error("a call of no kind: no error")
+	}
+	if _, err := NewClient(&rest.Config{Host: "://"}, Reporter{}); err == nil {
+		t.Error("a configuration that is no good: no error")
+	}
+}
+
+func TestClientConfigIsACopyWithoutThrottle(t *testing.T) {
+	given := &rest.Config{Host: "h", QPS: 5, UserAgent: "given"}
+	config := ClientConfig(given)
+	if config.QPS >= 0 || given.QPS != 5 || given.UserAgent != "given" {
+		t.Errorf("got %+v from %+v", config, given)
+	}
+	client, err := NewClient(config, Reporter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []rest.Interface{client.core, client.events, client.groups} {
+		if part.GetRateLimiter() != nil {
+			t.Errorf("%s: is throttled", part.APIVersion())
+		}
+	}
+}
+
+// TestTogether: the machine, the driver and the client together bind everything, one request each, and end without trace.
+func TestTogether(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s, client := serve(t, success)
+	replies := make(chan Reply, 100)
+	driver := NewDriver(client, DriverOptions{Workers: 8}, func(r Reply) { replies <- r })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { driver.Run(ctx); close(ended) }()
+
+	const pods = 300
+	var names []string
+	for n := range pods {
+		names = append(names, fmt.Sprintf("p%d", n))
+	}
+	machine := New(Options{Workers: 32})
+	machine.Submit(start, binds("j", names...))
+	var last Outcome
+	for !machine.Idle() {
+		for _, call := range machine.Calls(start) {
+			driver.Send(call)
+		}
+		for _, outcome := range machine.Reply(start, <-replies) {
+			last = outcome
+		}
+	}
+	cancel()
+	<-ended
+	if last.Kind != Committed || last.Bound != pods || len(s.requests) != pods {
+		t.Errorf("got %+v after %d requests, want %d pods bound by as many", last, len(s.requests), pods)
+	}
+	client.Close()
+	s.Close()
+	goleak.VerifyNone(t, before)
+}
+
+func TestErrorsKeepTheirKind(t *testing.T) {
+	_, client := serve(t, func() *metav1.Status {
+		return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound}
+	})
+	err := client.Do(t.Context(), Call{Kind: CallBind, Pod: pod("a"), Node: "n"})
+	if errors.Unwrap(err) == nil || classify(CallBind, err).class != gone {
+		t.Errorf("got %v, want a wrapped not found", err)
+	}
+}

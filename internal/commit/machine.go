@@ -1,0 +1,376 @@
+package commit
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Machine decides which call goes out when, and what its answers amount to. One goroutine owns it; every method returns
+// at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
+//
+// Invariant: at most Options.Workers calls are in flight, those that prepare aside, and at most one per target. No bind of a
+// decision is sent before all of it is prepared, no eviction before all of its promises are confirmed, and none after one of
+// its victims was refused. Of several binds of one pod held at the same time at most one is confirmed. What has its final
+// answer leaves no trace; that no bind of a pod is submitted after one was confirmed is the owner's to see to, and the API
+// server's to refuse.
+type Machine struct {
+	options Options
+	lastID  CallID
+	// targetQueues are the live entries by target, in the order in which they go out: the first is ready, sent or resting, the
+	// others are waiting.
+	targetQueues map[target][]*entry
+	queues       [kinds]fifo // but of those in turns
+	turns        fairQueue
+	sent         map[CallID]*entry
+	resting      timerQueue[*entry]
+	deadlines    timerQueue[*callGroup]
+	// plans are the evictions of decisions without a final answer.
+	plans []*callGroup
+	// starts are the binds of decisions without a final answer, by job.
+	starts map[model.JobKey][]*callGroup
+	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
+	outcomes   []Outcome
+	outcomesAt time.Time
+	// preparing counts the calls in flight that prepare or give back, others those that are not binds either; favoured is
+	// true from the moment one of them was let before binds until the next bind.
+	preparing   int
+	others      int
+	starvedSlot bool
+	// pausedUntil is when the next call may go out after the server said it is busy; pauses counts how often in a row.
+	pausedUntil time.Time
+	pauses      int
+	counts      Counts
+}
+
+// New returns a machine without work.
+func New(options Options) *Machine {
+	options = options.withDefaults()
+	return &Machine{
+		options:      options,
+		turns:        fairQueue{burst: options.Burst},
+		targetQueues: map[target][]*entry{},
+		sent:         map[CallID]*entry{},
+		starts:       map[model.JobKey][]*callGroup{},
+	}
+}
+
+// Submit takes a decision over, as one unit. Its effect must be assumed already.
+func (m *Machine) Submit(now time.Time, decision model.Decision) {
+	m.SubmitUntil(now, decision, time.Time{})
+}
+
+// SubmitUntil is Submit of a decision that completes a start begun before: its binds get no further attempt after that moment, and
+// what is not prepared by then is given back. The zero time is none.
+func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time.Time) {
+	m.supersedeEvictions(now, decision)
+	m.plan(now, decision)
+
+	binds := &callGroup{kind: CallBind, job: decision.Job, needs: decision.MinBinds, decided: now, until: until}
+	for _, bind := range decision.Binds {
+		binds.add(Call{
+			Kind: CallBind, Job: decision.Job, Pod: bind.Pod, Node: bind.Node, Binder: bind.Binder, Isolated: bind.Isolated,
+		})
+		binds.entries[len(binds.entries)-1].holds = bind.NeedsPreBind
+	}
+	m.addStart(binds)
+	if !m.prepare(now, binds) {
+		m.begin(now, binds)
+	}
+}
+
+func (b *callGroup) add(call Call) {
+	b.entries = append(b.entries, &entry{call: call, batch: b})
+	b.open++
+}
+
+// begin makes the calls of a batch live.
+func (m *Machine) begin(now time.Time, b *callGroup) {
+	b.stage = stageCalling
+	for _, e := range b.entries {
+		m.add(now, e)
+	}
+}
+
+// add puts an entry of a decision into its line. What an earlier one promised the pod counts no more. What was to be said
+// about the pod is out of date, and would hold the decision up; beside a promise it stays true, and comes after it.
+func (m *Machine) add(now time.Time, e *entry) {
+	for _, other := range slices.Clone(m.targetQueues[e.target()]) {
+		switch kind := other.call.Kind; {
+		case other.state == sent || other.state == final:
+		case kind == CallNominate:
+			other.superseded = true
+			m.abandonEntry(now, other, "there is a newer decision about the pod")
+		case kind == CallPodCondition && e.call.Kind == CallNominate:
+			m.removeFromState(other)
+			other.state = waiting
+		case kind == CallPodCondition:
+			m.drop(now, other)
+		}
+	}
+	m.enqueueForTarget(now, e)
+}
+
+// Write takes a write over. It replaces one of the same kind for the same target that is not in flight; events have the
+// same target when they are about the same object for the same reason.
+func (m *Machine) Write(now time.Time, write Write) {
+	e := &entry{call: Call{Kind: write.kind(), Write: write}}
+	if write.Condition != nil {
+		e.call.Pod = write.Condition.Pod
+	}
+	for _, other := range m.targetQueues[e.target()] {
+		if other.call.Kind == e.call.Kind && other.state != sent {
+			other.call.Write = write
+			m.counts.Replaced++
+			return
+		}
+	}
+	if e.call.Kind == CallEvent && m.queues[CallEvent].length >= m.options.MaxEvents {
+		m.counts.DroppedEvents++
+		return
+	}
+	m.enqueueForTarget(now, e)
+}
+
+// enqueueForTarget puts an entry at the end of its target's line, one that decides before a write that is not under way.
+func (m *Machine) enqueueForTarget(now time.Time, e *entry) {
+	t := e.target()
+	line, at := m.targetQueues[t], -1
+	if e.call.Kind.isDecision() {
+		at = slices.IndexFunc(line, func(other *entry) bool { return !other.call.Kind.isDecision() && other.state != sent })
+	}
+	if at < 0 {
+		at = len(line)
+	}
+	m.targetQueues[t] = slices.Insert(line, at, e)
+	e.state = waiting
+	if at == 0 {
+		m.makeReady(now, e)
+	}
+}
+
+func (m *Machine) makeReady(now time.Time, e *entry) {
+	if b := e.batch; b != nil && b.stage == stagePreBind && e.call.Kind == CallBind {
+		m.awaitGroup(now, e)
+		return
+	}
+	e.state, e.since = ready, now
+	m.enqueue(e)
+}
+
+// removeFromState takes an entry out of what its state has put it into; it keeps its place in its line.
+func (m *Machine) removeFromState(e *entry) {
+	switch e.state {
+	case ready:
+		m.dequeue(e, false)
+	case sent:
+		m.completeFlight(e)
+	case backingOff:
+		m.resting.remove(e.notBefore, e)
+	}
+}
+
+// unlink takes an entry out of everything and lets the next of its target go.
+func (m *Machine) unlink(now time.Time, e *entry) {
+	m.removeFromState(e)
+	e.state = final
+	t := e.target()
+	line := m.targetQueues[t]
+	i := slices.Index(line, e)
+	if i < 0 {
+		return // its batch has not begun
+	}
+	line = slices.Delete(line, i, i+1)
+	if len(line) == 0 {
+		delete(m.targetQueues, t)
+		return
+	}
+	m.targetQueues[t] = line
+	if i == 0 {
+		m.makeReady(now, line[0])
+	}
+}
+
+// completeFlight takes a sent entry out of flight.
+func (m *Machine) completeFlight(e *entry) {
+	delete(m.sent, e.call.ID)
+	switch kind := e.call.Kind; {
+	case kind.prepares():
+		m.preparing--
+	case !kind.hasPriority():
+		m.others--
+	}
+}
+
+// Calls returns the calls to be sent now, most urgent kind first, and counts them as in flight; the owner sends every one
+// and brings its Reply back.
+func (m *Machine) Calls(now time.Time) []Call {
+	m.advance(now)
+	if now.Before(m.pausedUntil) {
+		return nil
+	}
+	var calls []Call
+	for m.preparing < m.options.Preparing {
+		e := m.queues[CallRelease].first
+		if e == nil {
+			e = m.queues[CallPrepare].first
+		}
+		if e == nil {
+			break
+		}
+		calls = append(calls, m.send(now, e))
+	}
+	for len(m.sent)-m.preparing < m.options.Workers {
+		e := m.pick(now)
+		if e == nil {
+			break
+		}
+		calls = append(calls, m.send(now, e))
+	}
+	return calls
+}
+
+// pick returns the ready entry whose turn it is, nil when there is none.
+func (m *Machine) pick(now time.Time) *entry {
+	if e := m.starved(now); e != nil {
+		m.starvedSlot = true
+		return e
+	}
+	for kind := CallGetPod; kind < kinds; kind++ {
+		if e := m.head(kind); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// starved returns the oldest entry that has let binds pass for too long, while no slot is used for such a one.
+func (m *Machine) starved(now time.Time) *entry {
+	if m.others > 0 || m.starvedSlot {
+		return nil
+	}
+	var oldest *entry
+	for kind := CallBind + 1; kind < kinds; kind++ {
+		e := m.queues[kind].first
+		if e != nil && now.Sub(e.since) >= m.options.StarvationLimit && (oldest == nil || e.since.Before(oldest.since)) {
+			oldest = e
+		}
+	}
+	return oldest
+}
+
+func (m *Machine) send(now time.Time, e *entry) Call {
+	m.dequeue(e, true)
+	m.lastID++
+	e.state = sent
+	e.call.ID = m.lastID
+	e.call.Attempt++
+	e.sentAt = now
+	m.sent[e.call.ID] = e
+	m.counts.Sent[e.call.Kind]++
+	if e.call.Attempt > 1 {
+		m.counts.Retried[e.call.Kind]++
+	}
+	switch kind := e.call.Kind; {
+	case kind.prepares():
+		m.preparing++
+		return e.call
+	case kind.isFair():
+		m.starvedSlot = false
+	case !kind.hasPriority():
+		m.others++
+	}
+	if b := e.batch; b != nil && b.deadline.IsZero() && !b.noDeadline {
+		b.deadline = now.Add(Deadline(m.options.BindDeadline, len(b.entries)))
+		if b.hasDeadline(b.deadline) {
+			b.deadline = b.until
+		}
+		m.deadlines.add(b.deadline, b)
+	}
+	return e.call
+}
+
+// advance lets time pass: deadlines first, so that nothing is sent after its own.
+func (m *Machine) advance(now time.Time) {
+	for _, b := range m.deadlines.due(now) {
+		m.expire(now, b)
+	}
+	rested := m.resting.due(now)
+	for _, e := range slices.Backward(rested) {
+		e.state = ready
+		m.enqueueFirst(e) // it has been waiting longest
+	}
+}
+
+// Tick lets time pass and returns what became final with it.
+func (m *Machine) Tick(now time.Time) []Outcome {
+	m.advance(now)
+	return m.drainOutcomes()
+}
+
+// Cancel drops what is not in flight for a pod that no longer exists, the evictions for its sake included, and returns what
+// became final with it. Whatever is in flight for it is not tried again.
+func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
+	m.dropEvictionsOf(now, uid)
+	for _, e := range slices.Backward(slices.Clone(m.targetQueues[target{uid: uid}])) {
+		e.cancelled = true
+		switch {
+		case e.call.Kind == CallRelease:
+			e.outcome.PodGone = true
+		case e.state == sent && e.call.Kind == CallPrepare:
+			m.interrupt(now, e)
+		case e.state == sent:
+		case e.call.Kind.isDecision():
+			m.abandonEntry(now, e, "the pod was deleted")
+		default:
+			m.drop(now, e)
+		}
+	}
+	return m.drainOutcomes()
+}
+
+// NextWake returns when the owner has to tick, or to ask for calls, although nothing else happens; ok is false when
+// never.
+func (m *Machine) NextWake() (at time.Time, ok bool) {
+	earliest := func(candidate time.Time) {
+		if !ok || candidate.Before(at) {
+			at, ok = candidate, true
+		}
+	}
+	if len(m.outcomes) > 0 {
+		earliest(m.outcomesAt)
+	}
+	if next, some := m.resting.next(); some {
+		earliest(next)
+	}
+	if next, some := m.deadlines.next(); some {
+		earliest(next)
+	}
+	preparing := m.queues[CallPrepare].length + m.queues[CallRelease].length
+	if preparing > 0 && m.preparing < m.options.Preparing ||
+		m.readyLength() > preparing && len(m.sent)-m.preparing < m.options.Workers {
+		earliest(m.pausedUntil)
+	}
+	return at, ok
+}
+
+// Idle tells whether the machine holds nothing at all.
+func (m *Machine) Idle() bool { return len(m.targetQueues) == 0 && len(m.outcomes) == 0 }
+
+// retryDelay returns how long to wait before the attempt after this many.
+func (m *Machine) retryDelay(uid types.UID, attempts int) time.Duration {
+	pause := m.options.Backoff
+	for range attempts - 1 {
+		if pause *= 2; pause >= m.options.MaxBackoff {
+			break
+		}
+	}
+	pause = min(pause, m.options.MaxBackoff)
+	hash := fnv.New32a()
+	hash.Write([]byte(uid)) // never fails
+	return pause - pause/1024*time.Duration(hash.Sum32()%256)
+}

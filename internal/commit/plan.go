@@ -1,0 +1,159 @@
+package commit
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file carries out what a job is given at the expense of others. The promises go first: if the process ends before the
+// evictions, nobody was evicted; if it ends after them, the pods say for whom the room is. The evictions of a decision begin
+// when all of its promises are made, and there are none when one of them fails.
+
+// plan begins with the promises of a decision, and with its evictions if there are no promises.
+func (m *Machine) plan(now time.Time, decision model.Decision) {
+	promises := &callGroup{kind: CallNominate, job: decision.Job}
+	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
+	back := &callGroup{kind: CallNominate, job: decision.Job, noDeadline: true}
+	for _, promise := range decision.Nominations {
+		to := promises
+		if promise.Node == "" {
+			to = back
+		}
+		to.add(Call{Kind: CallNominate, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
+	}
+	evictions := &callGroup{kind: CallEvict, job: decision.Job, nominations: promises}
+	for _, eviction := range decision.Evictions {
+		evictions.add(evictionCall(now, decision.Job, eviction))
+		evictions.entries[len(evictions.entries)-1].victimOf = &eviction
+	}
+	if len(evictions.entries) > 0 {
+		m.plans = append(m.plans, evictions)
+		promises.evictions = evictions
+	}
+	m.begin(now, promises)
+	m.begin(now, back)
+	if len(promises.entries) == 0 {
+		m.begin(now, evictions)
+	}
+}
+
+func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call {
+	call := Call{Kind: CallEvict, Job: job, Pod: eviction.Pod, Node: eviction.Node}
+	if eviction.DeletePod {
+		call.Kind = CallSetCondition
+		call.Write = Write{Condition: &PodCondition{Pod: eviction.Pod, Condition: corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+			Message: "deleted to make room for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+		}}}
+	}
+	return call
+}
+
+// supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made pointless: the room that they are for is
+// given back, or the job starts without it.
+func (m *Machine) supersedeEvictions(now time.Time, decision model.Decision) {
+	if len(decision.Binds) > 0 || releasesNominations(decision) {
+		m.cancelEvictions(now, "the room is not needed any more", func(plan *callGroup) bool { return plan.job == decision.Job })
+	}
+}
+
+// releasesNominations tells whether a decision gives room back.
+func releasesNominations(decision model.Decision) bool {
+	return slices.ContainsFunc(decision.Nominations, model.Nomination.Releases)
+}
+
+// dropEvictionsOf ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.
+func (m *Machine) dropEvictionsOf(now time.Time, uid types.UID) {
+	m.cancelEvictions(now, "a pod that they are for was deleted", func(plan *callGroup) bool {
+		return slices.ContainsFunc(plan.nominations.entries, func(e *entry) bool { return e.call.Pod.UID == uid })
+	})
+}
+
+// cancelEvictions ends the evictions that are not under way of the plans that satisfy the condition.
+func (m *Machine) cancelEvictions(now time.Time, why string, condition func(*callGroup) bool) {
+	for _, plan := range slices.Clone(m.plans) {
+		if plan.aborted == "" && condition(plan) {
+			m.abort(now, plan, why)
+		}
+	}
+}
+
+// nominationOutcome is what a promise that the API server has confirmed amounts to.
+func nominationOutcome(e *entry) OutcomeKind {
+	if e.call.Node == "" {
+		return NominationReleased
+	}
+	return Nominated
+}
+
+// promised lets the evictions begin that have waited for the promises of a batch, if all of these are made.
+func (m *Machine) promised(now time.Time, b *callGroup) {
+	if plan := b.evictions; plan != nil && b.failed == 0 && plan.aborted == "" {
+		m.begin(now, plan)
+	}
+}
+
+// failPromise ends a promise that is not made. The rest of its decision is pointless then. One that was to be taken back is
+// taken for that all the same: nobody relies on it any more.
+func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
+	if e.call.Node == "" {
+		outcome.Kind, outcome.Superseded = NominationReleased, e.superseded
+		m.finalizeDecision(now, e, outcome)
+		return
+	}
+	outcome.Kind, outcome.Refused, outcome.Superseded = NominationFailed, e.refused, e.superseded
+	b := e.batch
+	m.finalizeDecision(now, e, outcome)
+	for _, rest := range []*callGroup{b, b.evictions} {
+		if rest != nil && rest.open > 0 && rest.aborted == "" {
+			m.abort(now, rest, "no room was promised to pod "+e.call.Pod.Name+": "+outcome.Message)
+		}
+	}
+}
+
+// marked goes on to delete a victim, unless there is no point in it any more. That a pod is about to be deleted, which it is
+// not, Kubernetes takes back by itself after two minutes.
+func (m *Machine) marked(now time.Time, e *entry) {
+	switch b := e.batch; {
+	case e.cancelled:
+		m.abandonEntry(now, e, "the pod was deleted")
+	case b.aborted != "":
+		m.abandonEntry(now, e, b.aborted)
+	case b.late(now):
+		m.tooLate(now, e)
+	default:
+		m.completeFlight(e)
+		e.call.Kind, e.call.Attempt, e.call.Write, e.message, e.mayHaveTakenEffect = CallDelete, 0, Write{}, "", false
+		m.makeReady(now, e)
+	}
+}
+
+// failEviction ends an eviction that did not take effect. When its pod still is there, the other victims of the decision are
+// spared, but for those already on their way: they would go in vain.
+func (m *Machine) failEviction(now time.Time, e *entry, gone bool, outcome Outcome) {
+	if gone { // when an attempt was without answer, because of that one
+		m.finalizeDecision(now, e, Outcome{Kind: Evicted, PodGone: !e.mayHaveTakenEffect})
+		return
+	}
+	outcome.Kind, outcome.Refused = EvictFailed, e.refused
+	b := e.batch
+	m.finalizeDecision(now, e, outcome)
+	if b.open > 0 && b.aborted == "" && !b.expired {
+		m.abort(now, b, "another victim was refused: "+outcome.Message)
+	}
+}
+
+// finishPlan ends a plan of which every victim has gone or stays.
+func (m *Machine) finishPlan(now time.Time, b *callGroup) {
+	i := slices.Index(m.plans, b)
+	m.plans = slices.Delete(m.plans, i, i+1)
+	m.report(now, Outcome{
+		Kind: VictimsGone, Job: b.job, Failed: b.failed, Victims: b.victims, Members: len(b.nominations.entries),
+	})
+}

@@ -1,0 +1,188 @@
+package commit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file is stagePreBind: everything set aside for a decision is prepared before its first bind, and given back
+// when there is none.
+
+// prepare begins with what must be ready before the first bind of a batch. It reports false when nothing must.
+func (m *Machine) prepare(now time.Time, b *callGroup) bool {
+	if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.holds }) {
+		return false
+	}
+	b.unready = len(b.entries)
+	b.deadline = now.Add(m.options.PrepareTimeout)
+	if b.hasDeadline(b.deadline) {
+		b.deadline = b.until
+	}
+	m.deadlines.add(b.deadline, b)
+	for _, e := range b.entries {
+		if e.holds {
+			e.call.Kind = CallPrepare
+		}
+	}
+	for _, e := range b.entries {
+		m.add(now, e)
+	}
+	return true
+}
+
+// hasDeadline tells whether the start that the batch completes has to be complete before that moment: members of it are bound already,
+// and are deleted then.
+func (b *callGroup) hasDeadline(before time.Time) bool {
+	return !b.until.IsZero() && b.until.Before(before)
+}
+
+// prepared takes the answer to a call that prepares or gives back. Neither is tried again: what is not prepared is placed
+// anew, since another node may do.
+func (m *Machine) prepared(now time.Time, e *entry, err error) {
+	switch {
+	case e.call.Kind == CallRelease:
+		m.released(now, e, err)
+	case e.cancelled:
+		m.abandonEntry(now, e, "the pod was deleted")
+	case e.batch.aborted != "":
+		m.abandonEntry(now, e, e.batch.aborted)
+	case err != nil:
+		e.refused = true
+		m.abandonEntry(now, e, e.message)
+	default:
+		m.completeFlight(e)
+		e.call.Kind, e.call.Attempt, e.message = CallBind, 0, ""
+		m.awaitGroup(now, e)
+	}
+}
+
+// awaitGroup lets an entry wait for the others of its batch.
+func (m *Machine) awaitGroup(now time.Time, e *entry) {
+	e.state = awaitingGroup
+	e.batch.unready--
+	m.startIfReady(now, e.batch)
+}
+
+// startIfReady begins with the binds when all of the batch that have not failed are prepared.
+func (m *Machine) startIfReady(now time.Time, b *callGroup) {
+	if b.unready > 0 || b.aborted != "" {
+		return
+	}
+	b.stage = stageCalling
+	m.forgetDeadline(b)
+	for _, e := range b.entries {
+		if e.state == awaitingGroup {
+			m.makeReady(now, e)
+		}
+	}
+}
+
+func (m *Machine) forgetDeadline(b *callGroup) {
+	if !b.deadline.IsZero() {
+		m.deadlines.remove(b.deadline, b)
+		b.deadline = time.Time{}
+	}
+}
+
+// failBind ends a bind, once what was set aside for its pod is given back; of an uncertain one it is kept. While its batch is
+// being prepared, the others fail with it, unless the job can do without all of them; and as long as none of them was sent, when
+// too few are left.
+func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
+	b, wasParked := e.batch, e.state == awaitingGroup
+	if outcome.Kind == BindFailed && e.holds {
+		m.release(now, e, outcome)
+	} else {
+		m.finalizeDecision(now, e, outcome)
+	}
+	if b.stage != stagePreBind {
+		m.abortIfHopeless(now, b, e, outcome)
+		return
+	}
+	if !wasParked {
+		b.unready--
+	}
+	switch {
+	case b.aborted != "":
+	case b.needs > 0:
+		m.abort(now, b, "pod "+e.call.Pod.Name+" could not be prepared: "+outcome.Message)
+	default:
+		m.startIfReady(now, b)
+	}
+}
+
+// abortIfHopeless ends a batch of which too many have failed before the first bind was sent, as when pods are deleted while their
+// binds wait for a worker: the rest would start the gang in part.
+func (m *Machine) abortIfHopeless(now time.Time, b *callGroup, failed *entry, outcome Outcome) {
+	if b.needs == 0 || b.aborted != "" || !b.deadline.IsZero() {
+		return
+	}
+	hopes := 0
+	for _, e := range b.entries {
+		if e.state != final && e.call.Kind == CallBind {
+			hopes++
+		}
+	}
+	if hopes < b.needs {
+		m.abort(now, b, "pod "+failed.call.Pod.Name+" could not be bound: "+outcome.Message)
+	}
+}
+
+// abort ends a batch of which nothing is bound, or that evicts nobody any more: what is not in flight fails, what is in flight
+// gets no further attempt.
+func (m *Machine) abort(now time.Time, b *callGroup, message string) {
+	b.aborted = message
+	m.forgetDeadline(b)
+	for _, e := range b.entries {
+		switch {
+		case e.state == final || e.call.Kind == CallRelease || e.call.Kind == CallGetPod:
+		case e.state != sent:
+			m.abandonEntry(now, e, message)
+		case e.call.Kind == CallPrepare:
+			m.interrupt(now, e)
+		}
+	}
+}
+
+// interrupt says of a CallPrepare in flight that it serves nothing any more.
+func (m *Machine) interrupt(now time.Time, e *entry) {
+	if !e.obsolete {
+		e.obsolete = true
+		m.report(now, Outcome{Kind: Obsolete, Job: e.call.Job, Pod: e.call.Pod, Node: e.call.Node})
+	}
+	if b := e.batch; e.cancelled && b.needs > 0 && b.aborted == "" {
+		m.abort(now, b, "pod "+e.call.Pod.Name+" was deleted")
+	}
+}
+
+// release makes an entry give back what is set aside; the outcome follows.
+func (m *Machine) release(now time.Time, e *entry, outcome Outcome) {
+	m.removeFromState(e)
+	e.outcome = outcome
+	e.call.Kind, e.call.Attempt = CallRelease, 0
+	e.state = waiting
+	if m.targetQueues[e.target()][0] == e {
+		m.makeReady(now, e)
+	}
+}
+
+// released takes the answer to a call that gives back. When that failed, what the API server has it keeps; the next attempt to
+// place the pod finds it so.
+func (m *Machine) released(now time.Time, e *entry, err error) {
+	if e.batch == nil {
+		m.unlink(now, e)
+		m.report(now, Outcome{Kind: Released, Pod: e.call.Pod, Message: e.message})
+		return
+	}
+	if err != nil {
+		e.outcome.Message += "; what was set aside could not be given back: " + err.Error()
+	}
+	m.finalizeDecision(now, e, e.outcome)
+}
+
+// ReleaseNominations gives back what is set aside for a pod whose bind was uncertain and turned out to have failed. The outcome Released
+// follows.
+func (m *Machine) GiveBack(now time.Time, pod model.PodRef) {
+	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})
+}

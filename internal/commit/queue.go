@@ -1,0 +1,101 @@
+package commit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// fifo is a queue of entries that can be left from any position. The zero fifo is empty.
+type fifo struct {
+	first, last *entry
+	length      int
+}
+
+func (q *fifo) push(e *entry) {
+	e.previous, e.next = q.last, nil
+	if q.last == nil {
+		q.first = e
+	} else {
+		q.last.next = e
+	}
+	q.last = e
+	q.length++
+}
+
+// pushFront puts an entry before all others.
+func (q *fifo) pushFront(e *entry) {
+	e.previous, e.next = nil, q.first
+	if q.first == nil {
+		q.last = e
+	} else {
+		q.first.previous = e
+	}
+	q.first = e
+	q.length++
+}
+
+// remove takes out an entry that is in the queue.
+func (q *fifo) remove(e *entry) {
+	if e.previous == nil {
+		q.first = e.next
+	} else {
+		e.previous.next = e.next
+	}
+	if e.next == nil {
+		q.last = e.previous
+	} else {
+		e.next.previous = e.previous
+	}
+	e.next, e.previous = nil, nil
+	q.length--
+}
+
+// timerQueue is things sorted by a time that does not change while they are in it; equal times keep the order of entry.
+type timerQueue[T comparable] struct {
+	items []timerItem[T]
+}
+
+type timerItem[T comparable] struct {
+	at   time.Time
+	item T
+}
+
+func (s *timerQueue[T]) add(at time.Time, item T) {
+	i, _ := slices.BinarySearchFunc(s.items, at, func(t timerItem[T], at time.Time) int {
+		return cmp.Or(t.at.Compare(at), -1)
+	})
+	s.items = slices.Insert(s.items, i, timerItem[T]{at, item})
+}
+
+// remove takes the item out; at is the time it was added with.
+func (s *timerQueue[T]) remove(at time.Time, item T) {
+	i, _ := slices.BinarySearchFunc(s.items, at, func(t timerItem[T], at time.Time) int { return t.at.Compare(at) })
+	for ; i < len(s.items); i++ {
+		if s.items[i].item == item {
+			s.items = slices.Delete(s.items, i, i+1)
+			return
+		}
+	}
+}
+
+// due takes out, in order, what is not later than now.
+func (s *timerQueue[T]) due(now time.Time) []T {
+	var items []T
+	for _, t := range s.items {
+		if t.at.After(now) {
+			break
+		}
+		items = append(items, t.item)
+	}
+	s.items = slices.Delete(s.items, 0, len(items))
+	return items
+}
+
+// next returns the earliest time; ok is false when there is none.
+func (s *timerQueue[T]) next() (at time.Time, ok bool) {
+	if len(s.items) == 0 {
+		return time.Time{}, false
+	}
+	return s.items[0].at, true
+}

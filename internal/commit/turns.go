@@ -1,0 +1,131 @@
+package commit
+
+// fairQueue are the ready binds, and what takes binds back. Decisions have their turns in the order in which they came, and in a turn
+// a helping of their calls goes out: a gang of ten thousand does not keep one of eight waiting for all of its binds, but for a
+// helping.
+//
+// A gang that fits into a helping is bound without a break, so that the time between its first bind and its minimum, in which a
+// crash would leave it interrupted, is as short as it can be. Larger ones share: with so many of them at a time, each takes so many
+// times as long. Turns of single binds would be fairer still, and have every gang in part bound all the time.
+//
+// The zero value is empty; helping must be set.
+type fairQueue struct {
+	burst       int
+	first, last *callGroup
+	length      int
+}
+
+// next returns the bind whose turn it is, nil when there is none.
+func (t *fairQueue) next() *entry {
+	if t.first == nil {
+		return nil
+	}
+	return t.first.ready.first
+}
+
+func (t *fairQueue) push(e *entry) {
+	e.batch.ready.push(e)
+	t.length++
+	if e.batch.ready.length == 1 {
+		t.append(e.batch)
+	}
+}
+
+// pushFront puts a bind before the others of its decision, and the decision before others if it had nothing to send.
+func (t *fairQueue) pushFront(e *entry) {
+	e.batch.ready.pushFront(e)
+	t.length++
+	if e.batch.ready.length == 1 {
+		t.prepend(e.batch)
+	}
+}
+
+// remove takes a bind out that is in there; served tells that it goes out now.
+func (t *fairQueue) remove(e *entry, served bool) {
+	b := e.batch
+	b.ready.remove(e)
+	t.length--
+	if served {
+		b.lastSent++
+	}
+	switch {
+	case b.ready.length == 0:
+		b.lastSent = 0
+		t.drop(b)
+	case b.lastSent >= t.burst:
+		b.lastSent = 0
+		t.drop(b)
+		t.append(b)
+	}
+}
+
+func (t *fairQueue) append(b *callGroup) {
+	b.waitsFor, b.blocks = t.last, nil
+	if t.last == nil {
+		t.first = b
+	} else {
+		t.last.blocks = b
+	}
+	t.last = b
+}
+
+func (t *fairQueue) prepend(b *callGroup) {
+	b.waitsFor, b.blocks = nil, t.first
+	if t.first == nil {
+		t.last = b
+	} else {
+		t.first.waitsFor = b
+	}
+	t.first = b
+}
+
+func (t *fairQueue) drop(b *callGroup) {
+	if b.waitsFor == nil {
+		t.first = b.blocks
+	} else {
+		b.waitsFor.blocks = b.blocks
+	}
+	if b.blocks == nil {
+		t.last = b.waitsFor
+	} else {
+		b.blocks.waitsFor = b.waitsFor
+	}
+	b.waitsFor, b.blocks = nil, nil
+}
+
+// isFair tells whether calls of this kind go out in turns.
+func (k Kind) isFair() bool { return k == CallBind || k == CallDeleteStarted }
+
+// enqueue puts a ready entry where it waits for a worker, enqueueFirst before others of its kind or decision.
+func (m *Machine) enqueue(e *entry) {
+	if e.call.Kind.isFair() {
+		m.turns.push(e)
+	} else {
+		m.queues[e.call.Kind].push(e)
+	}
+}
+
+func (m *Machine) enqueueFirst(e *entry) {
+	if e.call.Kind.isFair() {
+		m.turns.pushFront(e)
+	} else {
+		m.queues[e.call.Kind].pushFront(e)
+	}
+}
+
+// dequeue takes a ready entry out; sent tells that it goes out now.
+func (m *Machine) dequeue(e *entry, sent bool) {
+	if e.call.Kind.isFair() {
+		m.turns.remove(e, sent)
+	} else {
+		m.queues[e.call.Kind].remove(e)
+	}
+}
+
+// head returns the entry of a kind whose turn it is, nil when there is none. All kinds that take turns have the same.
+func (m *Machine) head(kind Kind) *entry {
+	if kind.isFair() {
+		return m.turns.next()
+	}
+	return m.queues[kind].first
+}

@@ -1,0 +1,203 @@
+package configuration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
+	"github.com/tutti-sched/tutti/pkg/argument"
+	"github.com/tutti-sched/tutti/pkg/framework"
+)
+
+// offline is one catalogue for all tests.
+func offline(t *testing.T) *framework.Registry {
+	t.Helper()
+	catalogue, err := Offline(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalogue
+}
+
+// TestCheck plays testdata/*.txt: each case is a file, and what is said about it; "fine" when it can be used. Run with -rewrite to
+// record answers.
+func TestCheck(t *testing.T) {
+	catalogue := offline(t)
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd != "check" {
+				d.Fatalf(t, "unknown directive %q", d.Cmd)
+			}
+			warnings, err := lint(catalogue, "scheduler.yaml", []byte(d.Input))
+			var out strings.Builder
+			for _, w := range warnings {
+				fmt.Fprintf(&out, "warning: %s\n", w)
+			}
+			if err != nil {
+				fmt.Fprintln(&out, err)
+			} else {
+				fmt.Fprintln(&out, "fine")
+			}
+			return out.String()
+		})
+	})
+}
+
+// every is each argument of the list, and what stands inside it.
+func every(list argument.List) argument.List {
+	var all argument.List
+	for _, l := range flatten(list, "") {
+		all = append(all, l.Argument)
+	}
+	return all
+}
+
+func TestEverythingIsExplained(t *testing.T) {
+	for _, e := range Entries() {
+		if e.Summary == "" || strings.HasSuffix(e.Summary, ".") {
+			t.Errorf("%s %s: summary %q, want half a sentence", e.Kind, e.Name, e.Summary)
+		}
+		for _, a := range every(e.Arguments) {
+			if a.Help == "" || strings.HasSuffix(a.Help, ".") || strings.ContainsAny(a.Help+a.Range(), "|\n") {
+				t.Errorf("%s %s: argument %s: help %q, range %q", e.Kind, e.Name, a.Name, a.Help, a.Range())
+			}
+		}
+		if text, err := Explain(e.Name); err != nil || !strings.HasPrefix(text, e.Kind+" "+e.Name+": ") {
+			t.Errorf("%s %s: explained with %v as\n%s", e.Kind, e.Name, err, text)
+		}
+	}
+	if _, err := Explain("nodeorde"); err == nil || !strings.Contains(err.Error(), "nodeorder") {
+		t.Errorf("an unknown name: %v", err)
+	}
+	if text, err := Explain(""); err != nil || !strings.Contains(text, "nodeorder") {
+		t.Errorf("no name: %v\n%s", err, text)
+	}
+}
+
+// TestWhatIsDeclaredIsWhatIsRead gives every single value that is not nested, as it stands by default, to its owner: an argument
+// that nobody reads would be unknown, and a default that its own owner refuses no default.
+func TestWhatIsDeclaredIsWhatIsRead(t *testing.T) {
+	catalogue := offline(t)
+	owners := map[string]func(*config.Reader) error{}
+	for _, maker := range catalogue.Actions {
+		owners[maker.Name] = func(r *config.Reader) error { _, err := maker.New(r); return err }
+	}
+	for _, maker := range catalogue.Plugins {
+		owners[maker.Name] = func(r *config.Reader) error { _, err := maker.New(r); return err }
+	}
+	for _, e := range Entries() {
+		for _, a := range e.Arguments {
+			if a.Default == "" {
+				continue
+			}
+			given := map[string]string{a.Name: a.Default}
+			if score, of, found := strings.Cut(a.Name, "."); found && (of == "resources" || of == "shape") {
+				given[score+".weight"] = "1" // they are refused for a score that is turned off
+			}
+			reader := config.NewArguments(e.Name, given).Reader()
+			err := owners[e.Name](reader)
+			if err = config.Join(err, reader.Finish()); err != nil {
+				t.Errorf("%s: %s: %q: %v", e.Name, a.Name, a.Default, err)
+			}
+		}
+	}
+}
+
+// TestWhatIsReadIsDeclared: every argument that an owner knows is one that it has declared.
+func TestWhatIsReadIsDeclared(t *testing.T) {
+	catalogue := offline(t)
+	for _, e := range Entries() {
+		reader := config.NewArguments(e.Name, map[string]string{"no such argument": "1"}).Reader()
+		for _, maker := range catalogue.Plugins {
+			if maker.Name == e.Name {
+				_, _ = maker.New(reader) // what it says of no arguments is not the question
+			}
+		}
+		for _, maker := range catalogue.Actions {
+			if maker.Name == e.Name {
+				_, _ = maker.New(reader)
+			}
+		}
+		for _, name := range reader.Asked() {
+			if _, declared := e.Arguments.Find(name); !declared {
+				t.Errorf("%s reads %s, which it does not declare", e.Name, name)
+			}
+		}
+	}
+}
+
+// TestPagesAreFresh: the documentation has no table that is not what the declarations say now, and a page for each plugin.
+func TestPagesAreFresh(t *testing.T) {
+	pages := map[string]string{"configuration.md": "plugins/%s.md"}
+	for _, e := range Entries() {
+		if e.Kind == "plugin" {
+			pages["plugins/"+e.Name+".md"] = ""
+		}
+	}
+	for page, links := range pages {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		filled, err := Fill(string(text), links)
+		if err != nil {
+			t.Errorf("%s: %v", page, err)
+		} else if filled != string(text) {
+			t.Errorf("docs/%s is stale; run make generate", page)
+		}
+		if !strings.Contains(string(text), beginMark) {
+			t.Errorf("docs/%s has no table that is generated", page)
+		}
+	}
+}
+
+func TestFillRefusesMarksThatMeanNothing(t *testing.T) {
+	for _, page := range []string{
+		"x " + beginMark + "all plugins" + endOfBegin + " and no end",
+		"x " + beginMark + "arguments of nobody" + endOfBegin + endMark,
+		"x " + beginMark + "all nodes" + endOfBegin + endMark,
+	} {
+		if text, err := Fill(page, ""); err == nil {
+			t.Errorf("%q became %q", page, text)
+		}
+	}
+}
+
+// TestExamplesInTheDocumentationAreGood reads every configuration that stands in docs as a whole.
+func TestExamplesInTheDocumentationAreGood(t *testing.T) {
+	catalogue := offline(t)
+	seen := 0
+	for _, pattern := range []string{"*.md", "plugins/*.md"} {
+		files, err := filepath.Glob(filepath.Join("..", "..", "docs", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(files)
+		for _, file := range files {
+			page, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
+				text, _, _ := strings.Cut(block, "```")
+				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") { // which examples/thrift itself tries
+					continue
+				}
+				seen++
+				if warnings, err := lint(catalogue, filepath.Base(file), []byte(text)); err != nil || len(warnings) > 0 {
+					t.Errorf("%s: %v, warnings %v\n%s", file, err, warnings, text)
+				}
+			}
+		}
+	}
+	if seen < 3 {
+		t.Errorf("%d examples were found, want at least three", seen)
+	}
+}

@@ -1,0 +1,131 @@
+package configuration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/tutti-sched/tutti/pkg/argument"
+)
+
+// Entry is one action or plugin, as people read about it.
+type Entry struct {
+	// Kind is "action" or "plugin".
+	Kind, Name string
+	// Summary is what it does or says, in half a sentence.
+	Summary   string
+	Arguments argument.List
+}
+
+// Entries returns every action and then every plugin of this build, in the order in which they are explained.
+func Entries() []Entry {
+	var all []Entry
+	catalogue := Catalogue(nil)
+	for _, maker := range catalogue.Actions {
+		all = append(all, Entry{Kind: "action", Name: maker.Name, Summary: maker.Summary, Arguments: maker.Arguments})
+	}
+	for _, maker := range catalogue.Plugins {
+		all = append(all, Entry{Kind: "plugin", Name: maker.Name, Summary: maker.Summary, Arguments: maker.Arguments})
+	}
+	return all
+}
+
+// Explain returns what there is to know of one action or plugin, or of all of them, one a line, when the name is empty. The error
+// says which names there are.
+func Explain(name string) (string, error) {
+	entries := Entries()
+	if name == "" {
+		return overview(entries), nil
+	}
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		names := make([]string, len(entries))
+		for i, e := range entries {
+			names[i] = e.Name
+		}
+		return "", fmt.Errorf("there is no action and no plugin %q; there are %s", name, strings.Join(names, ", "))
+	}
+	return entries[i].Explain(), nil
+}
+
+func overview(entries []Entry) string {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KIND\tNAME\tWHAT IT DOES OR SAYS")
+	for _, e := range entries {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", e.Kind, e.Name, e.Summary)
+	}
+	_ = table.Flush() // a strings.Builder does not fail
+	return b.String()
+}
+
+// Explain returns a page of plain text.
+func (e Entry) Explain() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s.\n", e.Kind, e.Name, e.Summary)
+	lines := flatten(e.Arguments, "")
+	if len(lines) == 0 {
+		b.WriteString("\nIt takes no arguments.\n")
+	}
+	for _, l := range lines {
+		fmt.Fprintf(&b, "\n%s\n    %s%s\n%s", l.path, l.Range(), defaultText(l.Argument, ", unless given: %s", ", must be given", ""),
+			wrap(strings.ReplaceAll(l.Help, "`", ""), "    "))
+	}
+	return b.String()
+}
+
+// defaultText says what holds when an argument is not given.
+func defaultText(a argument.Argument, def, required, nothing string) string {
+	switch {
+	case a.Required:
+		return required
+	case a.Default == "" || a.IgnoredReason != "":
+		return nothing
+	default:
+		return fmt.Sprintf(def, a.Default)
+	}
+}
+
+// line is one argument with the path that leads to it.
+type line struct {
+	argument.Argument
+	path string
+}
+
+// flatten lists arguments, each followed by what stands inside it.
+func flatten(list argument.List, prefix string) []line {
+	var all []line
+	for _, a := range list {
+		path := prefix + a.Name
+		all = append(all, line{a, path})
+		if a.Type == argument.MapListType {
+			path += "[]"
+		}
+		all = append(all, flatten(a.Fields, path+".")...)
+	}
+	return all
+}
+
+// wrap breaks a text into lines of at most 100 letters.
+func wrap(text, indent string) string {
+	var b strings.Builder
+	width := 0
+	for _, word := range strings.Fields(text) {
+		switch {
+		case width == 0:
+			b.WriteString(indent)
+			width = len(indent)
+		case width+1+len(word) > 100:
+			b.WriteString("\n" + indent)
+			width = len(indent)
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += len(word)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}

@@ -1,0 +1,55 @@
+package configuration
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tutti-sched/tutti/internal/metrics"
+)
+
+// What may become of a version.
+const (
+	outcomeActive  = "active"
+	outcomeRefused = "refused"
+)
+
+// collectors are the measurements of the configuration; nil drops them.
+type collectors struct {
+	active, since, refused *prometheus.GaugeVec
+	versions               *prometheus.CounterVec
+}
+
+// newMeasured registers the measurements, none when there is no registry. It fails when a name is taken.
+func newMeasured(registry prometheus.Registerer) (*collectors, error) {
+	if registry == nil {
+		return nil, nil
+	}
+	m := &collectors{
+		active: metrics.NewGauge(metrics.ConfigurationActive), since: metrics.NewGauge(metrics.ConfigurationSince),
+		refused: metrics.NewGauge(metrics.ConfigurationRefused), versions: metrics.NewCounter(metrics.ConfigurationVersions),
+	}
+	for _, collector := range []prometheus.Collector{m.active, m.since, m.refused, m.versions} {
+		if err := registry.Register(collector); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *collectors) show(report Report) {
+	if m == nil {
+		return
+	}
+	m.active.Reset()
+	m.active.WithLabelValues(report.Active.Source, report.Active.ResourceVersion, report.Active.Hash).Set(1)
+	m.since.WithLabelValues().Set(float64(report.Since.Unix()))
+	m.refused.WithLabelValues().Set(0)
+	if report.Refused != nil {
+		m.refused.WithLabelValues().Set(1)
+	}
+}
+
+func (m *collectors) count(outcome string) {
+	if m != nil {
+		m.versions.WithLabelValues(outcome).Inc()
+	}
+}

@@ -1,0 +1,75 @@
+package configuration
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// watch follows one ConfigMap, and needs no right over any other.
+type watch struct {
+	factory informers.SharedInformerFactory
+	synced  cache.InformerSynced
+}
+
+// newWatch returns a watch that tells offer of each version, one after another, the first included.
+func newWatch(source Source, client kubernetes.Interface, offer func(sourceContent)) (*watch, error) {
+	w := &watch{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(source.Namespace),
+		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
+			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, source.Name).String()
+		}))}
+	see := func(object any) {
+		if configMap, ok := object.(*corev1.ConfigMap); ok && configMap.Name == source.Name {
+			offer(source.inside(configMap))
+		}
+	}
+	registration, err := w.factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    see,
+		UpdateFunc: func(_, object any) { see(object) },
+		DeleteFunc: func(any) { offer(source.gone()) }, // the selector lets no other one through
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch of %s: %w", source, err)
+	}
+	w.synced = registration.HasSynced
+	return w, nil
+}
+
+func (w *watch) run(ctx context.Context) {
+	w.factory.Start(ctx.Done())
+	<-ctx.Done()
+	w.factory.Shutdown()
+}
+
+// lookEvery is how often a file is read. What is in it counts when it was read twice in a row, so that nobody sees one that is
+// still being written.
+const lookEvery = 500 * time.Millisecond
+
+// poll follows the file until the context ends.
+func (l *Watcher) poll(ctx context.Context) {
+	ticker := l.options.Clock.NewTicker(lookEvery)
+	defer ticker.Stop()
+	before := l.Report().Active.Hash
+	offered := before
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C():
+		}
+		f := l.source.onDisk()
+		now := f.version.Hash // empty when it cannot be read
+		if now == before && now != offered {
+			l.onVersion(f)
+			offered = now
+		}
+		before = now
+	}
+}

@@ -1,0 +1,273 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// A gang whose members must share a domain, such as a zone or a rack, starts in the domain of its first member, however small
+// that is. When that fails it is tried domain by domain. Members may be bound together in several ways: by zone and by rack,
+// servers in one rack and workers in another one. Then one domain is chosen for each of the ties.
+
+// topologyDomain is the nodes that share one value of a topology label.
+type topologyDomain struct {
+	// of are the kinds of members it is for; the others go anywhere.
+	of map[equivalenceClass]bool
+	// nodes tells by a node's index whether it is in: that is asked for every member.
+	nodes []bool
+}
+
+func (t *Placer) domain(key, value string, of map[equivalenceClass]bool) topologyDomain {
+	d := topologyDomain{of: of, nodes: make([]bool, len(t.session.Snapshot.Nodes))}
+	for i, node := range t.session.Snapshot.Nodes {
+		label, ok := node.Object.Labels[key]
+		d.nodes[i] = ok && label == value
+	}
+	return d
+}
+
+func (d *topologyDomain) has(node *model.Node) bool { return d.nodes[node.Index] }
+
+// nodeCondition returns the condition that the domains put on the task's node; nil when they put none.
+func (t *Placer) nodeCondition(within []topologyDomain, task *model.Task) func(*model.Node) bool {
+	var bound []topologyDomain
+	for i := range within {
+		if within[i].of[t.kinds.of(task)] {
+			bound = append(bound, within[i])
+		}
+	}
+	switch len(bound) {
+	case 0:
+		return nil
+	case 1:
+		return bound[0].has
+	}
+	return func(node *model.Node) bool {
+		return !slices.ContainsFunc(bound, func(d topologyDomain) bool { return !d.has(node) })
+	}
+}
+
+const (
+	// maxDomains is how many domains are tried for one job whatever it costs. Of those that members must share more are tried
+	// while the budget of searches lasts; past that a gang may wait although it could start.
+	maxDomains = 32
+	// domainDiscount is how many nodes may be looked at in such a try for one look of an exact search: most are only asked
+	// for a label. placing is what it costs to place a member besides.
+	domainDiscount = 16
+	placeFunc      = 16
+)
+
+// requiredColocation is a topology label of which some members must share one value, by required affinity to each other: those who ask and
+// those who are asked for.
+type requiredColocation struct {
+	key     string
+	members map[equivalenceClass]bool
+	// anchor is a member that asks for it; values is how many domains there are for it.
+	anchor *model.Task
+	values int
+}
+
+// requiredColocations returns how members are tied to each other, the labels with the most values first: who shares a rack mostly shares the
+// zone, too.
+func (t *Placer) requiredColocations() []requiredColocation {
+	if !slices.ContainsFunc(t.members, hasRequiredAffinity) {
+		return nil
+	}
+	first := t.kinds.first(t.members)
+	var ties []requiredColocation
+	for _, task := range first {
+		for _, sibling := range first {
+			if !requiresSibling(task, sibling) {
+				continue
+			}
+			for _, term := range requiredTerms(task) {
+				ties = merge(ties, requiredColocation{key: term.TopologyKey, anchor: task, members: map[equivalenceClass]bool{
+					t.kinds.of(task): true, t.kinds.of(sibling): true,
+				}})
+			}
+		}
+	}
+	for i := range ties {
+		ties[i].values = t.domainCount(ties[i].anchor, ties[i].key)
+	}
+	slices.SortStableFunc(ties, func(a, b requiredColocation) int {
+		return cmp.Or(cmp.Compare(b.values, a.values), cmp.Compare(a.key, b.key))
+	})
+	return ties
+}
+
+// merge adds a tie, as one with those of the same label that tie any of the same members.
+func merge(ties []requiredColocation, more requiredColocation) []requiredColocation {
+	var apart []requiredColocation
+	for _, one := range ties {
+		if one.key != more.key || !intersects(one.members, more.members) {
+			apart = append(apart, one)
+			continue
+		}
+		for of := range more.members {
+			one.members[of] = true
+		}
+		more = one
+	}
+	return append(apart, more)
+}
+
+func intersects(a, b map[equivalenceClass]bool) bool {
+	for of := range a {
+		if b[of] {
+			return true
+		}
+	}
+	return false
+}
+
+// placeInDomains tries the domains of the ties, beside those that were chosen for others before. Every choice counts, also one that
+// leaves none for the next tie: of several ties there are more choices than anybody can try.
+func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDomain, room model.CapacityKind) bool {
+	if len(ties) == 0 {
+		return len(chosen) > 0 && t.placeInDomain(chosen, room)
+	}
+	one := &ties[0]
+	for _, value := range t.domains(one, chosen, room) {
+		if t.exhausted() {
+			return false
+		}
+		t.tries++
+		if t.placeInDomains(ties[1:], append(slices.Clip(chosen), t.domain(one.key, value, one.members)), room) {
+			return true
+		}
+	}
+	return false
+}
+
+// placeInDomain tries to start with those members in their domains who must share one; if others take their places there, with
+// those members first.
+func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind) bool {
+	free := func(task *model.Task) bool { return t.nodeCondition(within, task) == nil }
+	try := func(members []*model.Task) bool {
+		return t.session.Try(func(statement *framework.Statement) *model.Refusal {
+			return t.placeInOrder(statement, members, room, within)
+		}) == nil
+	}
+	if try(t.members) {
+		return true
+	}
+	if !slices.ContainsFunc(t.members, free) {
+		return false
+	}
+	bound := filterTasks(t.members, func(task *model.Task) bool { return !free(task) })
+	return try(append(bound, filterTasks(t.members, free)...))
+}
+
+// charge takes looks off the budget, and one more, once as many choices were made as are free.
+func (t *Placer) charge(looks int) {
+	if t.tries > maxDomains {
+		t.spend(looks + 1)
+	}
+}
+
+// exhausted tells that no more domains may be tried.
+func (t *Placer) exhausted() bool { return t.tries >= maxDomains && !t.hasBudget() }
+
+// domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
+// roomiest first; on nodes of the domains that were chosen before.
+func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room model.CapacityKind) []string {
+	t.charge(len(t.session.Snapshot.Nodes) / 2)
+	var domains []string
+	size := map[string]int64{}
+	for i, sharing := range t.representatives(of) {
+		values, nodes := t.groupByDomain(sharing[0], of.key, chosen)
+		needed, holds := t.minimumOfShape(of, sharing[0].Shape), map[string]int64{}
+		for _, value := range values {
+			holds[value] = capacityFor(sharing, nodes[value], room)
+		}
+		if i == 0 {
+			domains, size = values, holds
+		}
+		domains = slices.DeleteFunc(domains, func(value string) bool { return holds[value] < needed })
+	}
+	slices.SortStableFunc(domains, func(a, b string) int { return cmp.Compare(size[b], size[a]) })
+	return domains
+}
+
+// representatives returns the first member of each kind in the tie, those of one shape together, the lead's before the others.
+func (t *Placer) representatives(of *requiredColocation) [][]*model.Task {
+	groups := [][]*model.Task{{of.anchor}}
+	for _, task := range t.kinds.first(t.members) {
+		if !of.members[t.kinds.of(task)] || task == of.anchor {
+			continue
+		}
+		i := slices.IndexFunc(groups, func(group []*model.Task) bool { return group[0].Shape == task.Shape })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], task)
+	}
+	return groups
+}
+
+// groupByDomain sorts the task's candidates in the domains chosen by their values of a label, which it returns in the order of nodes.
+func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDomain) (values []string, nodes map[string][]*model.Node) {
+	inside := t.nodeCondition(chosen, task)
+	nodes = map[string][]*model.Node{}
+	for _, node := range t.session.EligibleNodes(task) {
+		value, ok := node.Object.Labels[key]
+		if !ok || inside != nil && !inside(node) {
+			continue
+		}
+		if nodes[value] == nil {
+			values = append(values, value)
+		}
+		nodes[value] = append(nodes[value], node)
+	}
+	return values, nodes
+}
+
+// minimumOfShape returns how many members of a shape that are in the tie the job cannot do without, and one at least.
+func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64 {
+	others := t.job.Count(framework.Ready.Counts)
+	for _, task := range t.members {
+		if task.Shape != shape || !of.members[t.kinds.of(task)] {
+			others++
+		}
+	}
+	return max(1, int64(t.job.MinMember)-int64(others))
+}
+
+// capacityFor returns how many members of some kinds, all of one shape, the nodes would hold at most: as many as there is room for,
+// of those who want to be apart one for each value of the label.
+func capacityFor(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind) int64 {
+	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
+	fits := func(node *model.Node) int64 {
+		fits := node.CopiesThatFit(sharing[0].Request, room)
+		if alone {
+			return min(1, fits)
+		}
+		return fits
+	}
+	var most int64
+	for _, node := range nodes {
+		most = min(model.MaxAmount, most+fits(node))
+	}
+	for _, key := range mutualAntiAffinityKeys(sharing) {
+		var held int64
+		seen := map[string]bool{}
+		for _, node := range nodes {
+			value, ok := node.Object.Labels[key]
+			switch n := fits(node); {
+			case n == 0 || ok && seen[value]:
+			case ok:
+				seen[value] = true
+				held++
+			default: // nobody is apart from anybody there
+				held = min(model.MaxAmount, held+n)
+			}
+		}
+		most = min(most, held)
+	}
+	return most
+}

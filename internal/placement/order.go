@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// order returns the waiting members in the order to place them: first as many as the job is short of, the roles' minima
+// before anyone else, whom others must be near before these, the hardest to place before the easy; then the rest, who step
+// in where one of the first finds no room. Those whose binds were refused lately are among the rest if the job can do without them.
+func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest model.Resources) []*model.Task {
+	waiting := slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks)
+	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
+		waiting = slices.Concat(filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] == nil }),
+			filterTasks(waiting, func(task *model.Task) bool { return faulty[task.UID] != nil }))
+	}
+	chosen, rest := splitMinimum(job, waiting)
+	ranks := affinityDepth(chosen, kinds)
+	hardness := map[model.Shape]difficulty{}
+	for _, task := range chosen {
+		if _, known := hardness[task.Shape]; !known {
+			hardness[task.Shape] = difficultyOf(session, task, largest)
+		}
+	}
+	if len(hardness) > 1 || len(ranks) > 0 {
+		slices.SortStableFunc(chosen, func(a, b *model.Task) int {
+			return cmp.Or(cmp.Compare(ranks[kinds.of(a)], ranks[kinds.of(b)]), hardness[a.Shape].compare(hardness[b.Shape]))
+		})
+	}
+	return append(chosen, rest...)
+}
+
+// filterTasks returns the tasks that satisfy the condition, in their order.
+func filterTasks(tasks []*model.Task, condition func(*model.Task) bool) (some []*model.Task) {
+	for _, task := range tasks {
+		if condition(task) {
+			some = append(some, task)
+		}
+	}
+	return some
+}
+
+// affinityDepth returns how long a chain of siblings there is, by kind of member, of whom each must be near the one before: none
+// of them has anywhere to go until that one stands. It is nil when nobody must be near anybody. In a circle all wait for all,
+// and somebody has to begin.
+func affinityDepth(members []*model.Task, kinds *equivalenceClasses) map[equivalenceClass]int {
+	if !slices.ContainsFunc(members, hasRequiredAffinity) {
+		return nil
+	}
+	first := kinds.first(members)
+	ranks := map[equivalenceClass]int{}
+	for range first {
+		for _, task := range first {
+			if requiresSibling(task, task) {
+				continue // the first of them may go anywhere
+			}
+			of := kinds.of(task)
+			for _, sibling := range first {
+				if requiresSibling(task, sibling) {
+					ranks[of] = min(max(ranks[of], ranks[kinds.of(sibling)]+1), len(first))
+				}
+			}
+		}
+	}
+	return ranks
+}
+
+// difficulty is how hard a task is to place.
+type difficulty struct {
+	size       int64
+	candidates int
+}
+
+func difficultyOf(session *framework.Session, task *model.Task, largest model.Resources) difficulty {
+	return difficulty{size: size(task.Request, largest), candidates: len(session.EligibleNodes(task))}
+}
+
+// compare is negative when a is harder.
+func (a difficulty) compare(b difficulty) int {
+	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.candidates, b.candidates))
+}
+
+// splitMinimum splits the waiting members, keeping their order, into those that make up the minimum and the others.
+func splitMinimum(job *model.Job, waiting []*model.Task) (chosen, rest []*model.Task) {
+	missing := map[string]int{}
+	for _, role := range job.Roles {
+		has := job.Count(func(task *model.Task) bool { return task.Role == role.Name && task.Status.CountsTowardMinimum() })
+		missing[role.Name] = int(role.MinMember) - has
+	}
+	short := int(job.MinMember) - job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
+	var others []*model.Task
+	for _, task := range waiting {
+		if missing[task.Role] > 0 {
+			missing[task.Role]--
+			chosen = append(chosen, task)
+			continue
+		}
+		others = append(others, task)
+	}
+	more := min(max(0, short-len(chosen)), len(others))
+	return append(chosen, others[:more]...), others[more:]
+}
+
+// size is how much of the largest node a request takes, in thousandths, in its scarcest dimension.
+func size(request, largest model.Resources) int64 {
+	var size int64
+	for i, amount := range request {
+		if amount > 0 {
+			size = max(size, 1000*amount/max(1, largest.At(i)))
+		}
+	}
+	return size
+}
+
+// MaxAllocatable returns the largest allocatable amount of every dimension: the measure of who is hard to place.
+func MaxAllocatable(snapshot *model.Snapshot) model.Resources {
+	var largest model.Resources
+	for _, node := range snapshot.Nodes {
+		for i, amount := range node.Allocatable {
+			if amount > largest.At(i) && amount != model.ProvidedByDRA {
+				largest.Set(i, amount)
+			}
+		}
+	}
+	return largest
+}

@@ -1,0 +1,236 @@
+package placement
+
+import (
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Placer is the attempt to find room for one job's minimum.
+type Placer struct {
+	session *framework.Session
+	job     *model.Job
+	// members are the waiting tasks in the order to place them.
+	members []*model.Task
+	kinds   *equivalenceClasses
+	// tries is how many domains were chosen since the start began.
+	tries int
+	// budget is what searches may still look at for this job, overall what for all jobs together.
+	budget  int
+	overall *int
+	// cut tells that others had left less of that than the job might have had, and that it was not enough.
+	cut bool
+}
+
+// New returns a trial of the job's waiting members, as the session stands. largest is what Largest returns for the snapshot;
+// budget is what exact searches may still look at, in nodes, for all jobs that share it.
+func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Placer {
+	session.ApplyReservations(job)
+	kinds := newKinds(job.Pending())
+	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
+}
+
+// Members are the waiting tasks in the order to place them; must not be changed.
+func (t *Placer) Members() []*model.Task { return t.members }
+
+// BudgetExhausted tells that a Start failed that might not have, had others left more of the budget.
+func (t *Placer) BudgetExhausted() bool { return t.cut }
+
+// Place places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
+// Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a small
+// first choice does not make a feasible gang fail; if they are few, and one's place may be another one's only one, or close
+// nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
+// trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
+func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
+	if t.session.WithBackoffNodes(t.job, func() bool { return t.place(room) == nil }) {
+		return nil
+	}
+	return t.place(room)
+}
+
+func (t *Placer) place(room model.CapacityKind) *model.Refusal {
+	t.session.ApplyReservations(t.job)
+	t.tries, t.budget = 0, searchBudget
+	if t.placeColocated(room) {
+		return nil
+	}
+	refusal := t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		return t.placeInOrder(statement, t.members, room, nil)
+	})
+	if refusal == nil || t.placeInDomains(t.requiredColocations(), nil, room) || t.placeExhaustively(room) {
+		return nil
+	}
+	return refusal
+}
+
+// spend takes looks off the budget.
+func (t *Placer) spend(looks int) {
+	t.budget -= looks
+	*t.overall -= looks
+}
+
+// hasBudget tells whether anything is left of the budget, and takes down when that is others' doing.
+func (t *Placer) hasBudget() bool {
+	t.cut = t.cut || t.budget > 0 && *t.overall <= 0
+	return t.budget > 0 && *t.overall > 0
+}
+
+// NominationsSuffice tells whether what was promised to the job in an earlier cycle is still enough for it to start, once those who are
+// leaving are gone. It leaves no trace.
+func (t *Placer) NominationsSuffice() bool {
+	stands := false
+	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, task := range t.members {
+			if task.Nominated == "" || task.Invalid != nil {
+				continue
+			}
+			there := func(node *model.Node) bool { return node.Name == task.Nominated }
+			if node, _ := t.session.SelectNode(task, model.FutureIdle, there); node != nil {
+				take(statement, task, node, model.FutureIdle)
+			}
+		}
+		stands = t.session.JobReady(t.job, framework.Pipelined) == nil
+		return &model.Refusal{} // it was only a question
+	})
+	return stands
+}
+
+// placeInOrder takes the members in that order until every gate agrees. A member that finds no room is passed over, since another one
+// may do; the first of them is the reason when the gates do not agree in the end.
+func (t *Placer) placeInOrder(
+	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
+) *model.Refusal {
+	standing := readinessFor(room)
+	var reason *model.Refusal
+	evictable := false // whether taking pods away could help any of those without a place
+	hopeless := map[model.Shape]bool{}
+	short := int64(0) // as many more must be placed before the gates can agree
+	for i, task := range members {
+		if short <= 0 {
+			gate := t.session.JobReady(t.job, standing)
+			if gate == nil {
+				return nil
+			}
+			short = gate.Needs - gate.Has
+		}
+		if reason != nil && len(within) > 0 && int64(len(members)-i) < short {
+			return reason // nobody is told why a domain would not do
+		}
+		if hopeless[task.Shape] {
+			continue
+		}
+		refusal := task.Invalid
+		if refusal == nil {
+			refusal = t.placeTask(statement, task, room, within)
+		}
+		if refusal != nil {
+			// What is wrong with one pod alone says nothing about others of its shape.
+			hopeless[task.Shape] = hopeless[task.Shape] || task.Invalid == nil && t.session.FitsByResourcesOnly(task)
+			reason, evictable = firstRefusal(reason, refusal), evictable || refusal.Evictable
+			continue
+		}
+		short--
+	}
+	gate := t.session.JobReady(t.job, standing)
+	if gate == nil || reason == nil {
+		return gate
+	}
+	return t.explain(standing, gate, reason, evictable)
+}
+
+func (t *Placer) placeTask(
+	statement *framework.Statement, task *model.Task, room model.CapacityKind, within []topologyDomain,
+) *model.Refusal {
+	t.charge(placeFunc + len(t.session.Snapshot.Nodes)/domainDiscount)
+	node, tally := t.session.SelectNode(task, room, t.nodeCondition(within, task))
+	if node == nil {
+		return tally.Refusal(0, 0, task.Role)
+	}
+	return take(statement, task, node, room)
+}
+
+// take places on idle room, and promises room that is still being released.
+func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
+	if room == model.FutureIdle {
+		return statement.Pipeline(task, node)
+	}
+	return statement.Allocate(task, node)
+}
+
+// FitsWithin tells whether the job would start on room that is idle or being released, if it took on each node no more than
+// the room given there, by name of the node. It leaves no trace.
+func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
+	t.session.ApplyReservations(t.job)
+	left := map[string]model.Resources{}
+	for name, room := range rooms {
+		left[name] = room.Clone()
+	}
+	fits := false
+	t.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, task := range t.members {
+			if fits = t.session.JobReady(t.job, framework.Pipelined) == nil; fits {
+				break
+			}
+			within := func(node *model.Node) bool { return covers(left[node.Name], task.Request) }
+			node, _ := t.session.SelectNode(task, model.FutureIdle, within)
+			if node == nil || task.Invalid != nil || take(statement, task, node, model.FutureIdle) != nil {
+				continue
+			}
+			room := left[node.Name]
+			room.Sub(task.Request)
+			left[node.Name] = room
+		}
+		fits = t.session.JobReady(t.job, framework.Pipelined) == nil
+		return &model.Refusal{} // it was only a question
+	})
+	return fits
+}
+
+func covers(room, request model.Resources) bool {
+	for i, amount := range request {
+		if amount > 0 && amount > room.At(i) {
+			return false
+		}
+	}
+	return len(room) > 0
+}
+
+func readinessFor(room model.CapacityKind) framework.Readiness {
+	if room == model.FutureIdle {
+		return framework.Pipelined
+	}
+	return framework.Ready
+}
+
+// explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
+// the first of the others did not.
+func (t *Placer) explain(
+	standing framework.Readiness, gate, member *model.Refusal, evictable bool,
+) *model.Refusal {
+	whole := *member
+	whole.Evictable = evictable
+	if len(member.NodeReasons) == 0 {
+		return &whole
+	}
+	if !sameShape(t.members) {
+		whole.Unmet = ""
+	}
+	whole.Needs, whole.Has = gate.Needs, gate.Has
+	if whole.Needs == 0 {
+		whole.Needs, whole.Has = int64(t.job.MinMember), int64(t.job.Count(standing.Counts))
+	}
+	switch {
+	case gate.Needs != 0 && gate.Detail != "":
+		whole.Detail = gate.Detail
+	case whole.Detail != "":
+		whole.Detail = "no room for role " + whole.Detail
+	}
+	return &whole
+}
+
+// firstRefusal returns the first, or the second when there is no first.
+func firstRefusal[T any](first, second *T) *T {
+	if first != nil {
+		return first
+	}
+	return second
+}

@@ -1,0 +1,43 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file tells of pods that hold isolated CPUs which they should not, and ends those that can never run: such as when two
+// schedulers were active at once. The node's agent starts no container on CPUs that another one has, whoever that is.
+
+// watchConflicts reports what has come to be wrong, and evicts who yields.
+func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
+	for _, conflict := range s.state.TakeConflicts() {
+		klog.FromContext(ctx).Info("Isolated CPUs in conflict", "pod", conflict.Pod, "node", conflict.Node, "kind", conflict.Kind,
+			"detail", conflict.Detail)
+		s.options.Metrics.Conflict(string(conflict.Kind))
+		s.machine.Write(now, report.Conflict(conflict.Pod, conflict.Node, conflict.Detail, now))
+	}
+	if s.endsConflicts {
+		s.endConflicts(now)
+	}
+}
+
+// endConflicts evicts the pods that can never run, each by a decision of its own, so that one which may not be evicted keeps no
+// other. Such a one is tried again later.
+func (s *Scheduler) endConflicts(now time.Time) {
+	for _, conflict := range s.state.ConflictLosers() {
+		if s.delays.Evictions.Delayed(conflict.Pod.UID, now) {
+			continue
+		}
+		decision := model.Decision{Evictions: []model.Eviction{{
+			Pod: conflict.Pod, Job: conflict.Job, Node: conflict.Node, Message: conflict.Detail,
+		}}}
+		s.state.Assume(decision)
+		s.options.Decided(decision)
+		s.machine.Submit(now, decision)
+	}
+}

@@ -1,0 +1,63 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// uncertainTimeout is how long after its last attempt a bind whose fate is unknown stays assumed. It is far longer than the API
+// server takes to answer and the watch to show it; the pod is pending again after it, and a second bind of a pod that was
+// bound all the same is refused by the API server.
+const uncertainTimeout = 30 * time.Second
+
+// uncertainBinds are the binds of which neither the API server's answer nor the watch has told what became of them.
+type uncertainBinds map[types.UID]uncertainBind
+
+// uncertainBind is one of them.
+type uncertainBind struct {
+	job   model.JobKey
+	pod   model.PodRef
+	until time.Time
+	// holds tells that something is set aside for the pod.
+	holds bool
+}
+
+// add begins to doubt.
+func (d uncertainBinds) add(outcome commit.Outcome, now time.Time) {
+	d[outcome.Pod.UID] = uncertainBind{job: outcome.Job, pod: outcome.Pod, until: now.Add(uncertainTimeout), holds: outcome.Prepared}
+}
+
+// renew doubts once more for as long.
+func (d uncertainBinds) renew(again uncertainBind, now time.Time) {
+	again.until = now.Add(uncertainTimeout)
+	d[again.pod.UID] = again
+}
+
+// expired removes and returns, in order of UID, the pods about which nothing was heard for too long.
+func (d uncertainBinds) expired(now time.Time) []uncertainBind {
+	var all []uncertainBind
+	for uid, one := range d {
+		if !one.until.After(now) {
+			all = append(all, one)
+			delete(d, uid)
+		}
+	}
+	slices.SortFunc(all, func(a, b uncertainBind) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
+	return all
+}
+
+// next returns when the first doubt expires; ok is false when there is none.
+func (d uncertainBinds) next() (when time.Time, ok bool) {
+	for _, one := range d {
+		if !ok || one.until.Before(when) {
+			when, ok = one.until, true
+		}
+	}
+	return when, ok
+}

@@ -1,0 +1,30 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Inspect has the loop call read with the snapshot between two cycles; read keeps nothing of it. Any goroutine may call Inspect.
+func (s *Scheduler) Inspect(read func(*model.Snapshot)) { s.mailbox.inspect(read) }
+
+// Leading reports whether the loop decides. Any goroutine may call it.
+func (s *Scheduler) Leading() bool { return s.history.Leading() }
+
+// Cycles returns what the last cycles did. Any goroutine may call it; it does not wait for the loop.
+func (s *Scheduler) Cycles() *debugapi.Cycles { return s.history.Document() }
+
+// serveInspections serves what Inspect has asked for; without a request it costs nothing.
+func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
+	if len(s.inspections) == 0 {
+		return
+	}
+	snapshot := s.state.Snapshot(now)
+	for _, read := range s.inspections {
+		s.recoverPanics(ctx, partInspection, func() { read(snapshot) })
+	}
+	s.inspections = nil
+}

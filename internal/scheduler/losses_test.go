@@ -1,0 +1,120 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/report"
+)
+
+// lossy is a gang of three that runs, and says what is to become of it when it loses members.
+func lossy(t *testing.T, policy v1alpha1.MemberLossPolicy, seconds int64) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.node("n1", "3")
+	w.gang("mpi", 3, 3)
+	group := w.groups["mpi"].DeepCopy()
+	group.Spec.OnMemberLoss = policy
+	if seconds > 0 {
+		group.Spec.MemberLossTimeoutSeconds = &seconds
+	}
+	w.group(group)
+	w.play(t.Context(), 2*time.Second)
+	if c := w.condition("mpi"); c == nil || c.Status != metav1.ConditionTrue {
+		t.Fatalf("condition %+v", c)
+	}
+	return w
+}
+
+func TestGangThatWaitsForMembersIsLeftAlone(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossWait, 0)
+	w.gone("mpi-1")
+	calls := w.playBy(t.Context(), 2*time.Hour, time.Second)
+	if got := sent(calls, commit.CallDeleteStarted); len(got) != 0 {
+		t.Errorf("deleted %q", got)
+	}
+	status := w.groups["mpi"].Status
+	if status.Phase != v1alpha1.PodGroupDegraded || status.DegradedSince == nil {
+		t.Errorf("phase %s since %v", status.Phase, status.DegradedSince)
+	}
+	w.anew("mpi-1")
+	w.play(t.Context(), 2*time.Second)
+	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupStarting || status.DegradedSince != nil {
+		t.Errorf("phase %s since %v once it is complete again", status.Phase, status.DegradedSince)
+	}
+}
+
+func TestGangThatCannotBeCompletedIsRestarted(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	w.gone("mpi-1")
+	if got := sent(w.play(t.Context(), 58*time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Fatalf("deleted %q before its time", got)
+	}
+	w.restart() // since when it is degraded is in its status
+	calls := w.play(t.Context(), 5*time.Second)
+	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1", "mpi-2 n1"}) {
+		t.Fatalf("deleted %q, want what was left", got)
+	}
+	if notes := events(calls, report.ReasonRestarted); len(notes) != 1 || !strings.Contains(notes[0], "only 2 of 3") {
+		t.Errorf("events %q", notes)
+	}
+	if c := w.condition("mpi"); c.Status != metav1.ConditionFalse || c.Reason != "MembersLost" {
+		t.Errorf("condition %+v", c)
+	}
+	for _, name := range []string{"mpi-0", "mpi-1", "mpi-2"} {
+		w.anew(name)
+	}
+	w.play(t.Context(), time.Minute)
+	status := w.groups["mpi"].Status
+	if c := w.condition("mpi"); c.Status != metav1.ConditionTrue || status.DegradedSince != nil {
+		t.Errorf("condition %+v, degraded since %v", c, status.DegradedSince)
+	}
+	if got := sent(w.play(t.Context(), 5*time.Minute), commit.CallDeleteStarted); len(got) != 0 {
+		t.Errorf("deleted %q of the gang that runs again", got)
+	}
+}
+
+func TestGangThatIsCompletedInTimeIsNotRestarted(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	w.gone("mpi-1")
+	w.play(t.Context(), 50*time.Second)
+	w.anew("mpi-1")
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Errorf("deleted %q", got)
+	}
+}
+
+// TestRaisedMinimumRestartsNobody: the gang has lost nothing.
+func TestRaisedMinimumRestartsNobody(t *testing.T) {
+	w := lossy(t, v1alpha1.MemberLossRestart, 60)
+	w.minimum("mpi", 4)
+	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Errorf("deleted %q", got)
+	}
+	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupDegraded || status.DegradedSince != nil {
+		t.Errorf("phase %s since %v", status.Phase, status.DegradedSince)
+	}
+	w.gone("mpi-1")
+	if got := sent(w.play(t.Context(), 63*time.Second), commit.CallDeleteStarted); len(got) != 2 {
+		t.Errorf("deleted %q after a loss", got)
+	}
+}
+
+// TestDegradedGangIsCompletedBeforeNewStarts, of whatever priority.
+func TestDegradedGangIsCompletedBeforeNewStarts(t *testing.T) {
+	w := lossy(t, "", 0)
+	w.high("urgent", 1)
+	w.gone("mpi-1")
+	w.anew("mpi-1")
+	w.play(t.Context(), 2*time.Second)
+	if w.pods["mpi-1-anew"].Spec.NodeName != "n1" || w.pods[types.UID("urgent-0")].Spec.NodeName != "" {
+		t.Error("the room went to a new start")
+	}
+}

@@ -1,0 +1,104 @@
+package scheduler
+
+import (
+	"sync"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Mailbox carries what informers, workers and the election have to say to the loop. It has no bound, so that no informer
+// is ever held up, and is safe for concurrent use.
+type Mailbox struct {
+	mu      sync.Mutex
+	content inbox
+	// ready holds one token while there is something to take.
+	ready chan struct{}
+}
+
+// inbox is what came in since the last look, each kind in its order.
+type inbox struct {
+	events []cluster.Event
+	// groups are the events about PodGroups; no order between them and the others matters.
+	groups  []cluster.Event
+	replies []commit.Reply
+	// profiles are what makes the next profiles.
+	profiles []func() *framework.Profile
+	// inspections are requests to read the snapshot between two cycles.
+	inspections []func(*model.Snapshot)
+	lead        bool
+}
+
+// NewMailbox returns an empty mailbox.
+func NewMailbox() *Mailbox { return &Mailbox{ready: make(chan struct{}, 1)} }
+
+// Event delivers what a watch saw.
+func (m *Mailbox) Event(event cluster.Event) {
+	m.put(func(l *inbox) {
+		if event.Kind == cluster.KindGroup {
+			l.groups = append(l.groups, event)
+		} else {
+			l.events = append(l.events, event)
+		}
+	})
+}
+
+// Reply delivers the answer to a call.
+func (m *Mailbox) Reply(reply commit.Reply) {
+	m.put(func(l *inbox) { l.replies = append(l.replies, reply) })
+}
+
+// Lead tells the loop that it may decide from now on: this process holds the Lease, and every event that was there at the
+// start has been delivered.
+func (m *Mailbox) Lead() {
+	m.put(func(l *inbox) { l.lead = true })
+}
+
+// Reconfigure delivers a new configuration: next is called between two cycles, on the loop's goroutine, and what it returns is the
+// profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
+func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
+	m.put(func(l *inbox) { l.profiles = append(l.profiles, next) })
+}
+
+// inspect has the loop call read with the snapshot between two cycles.
+func (m *Mailbox) inspect(read func(*model.Snapshot)) {
+	m.put(func(l *inbox) { l.inspections = append(l.inspections, read) })
+}
+
+func (m *Mailbox) put(write func(*inbox)) {
+	m.mu.Lock()
+	write(&m.content)
+	m.mu.Unlock()
+	select {
+	case m.ready <- struct{}{}:
+	default:
+	}
+}
+
+// takeGroups takes the events about PodGroups and leaves the rest.
+func (m *Mailbox) takeGroups() []cluster.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.content.groups
+	m.content.groups = nil
+	return taken
+}
+
+// takeReplies takes the replies and leaves the rest.
+func (m *Mailbox) takeReplies() []commit.Reply {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.content.replies
+	m.content.replies = nil
+	return taken
+}
+
+func (m *Mailbox) take() inbox {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	taken := m.content
+	m.content = inbox{}
+	return taken
+}

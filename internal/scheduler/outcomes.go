@@ -1,0 +1,218 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file acts on what has become final: of binds, of what was reserved for them, of nominations and evictions.
+
+// handleOutcomes acts on what has become final. Whoever panics over an outcome costs the job that it is about.
+func (s *Scheduler) handleOutcomes(ctx context.Context, outcomes []commit.Outcome) {
+	now := s.options.Clock.Now()
+	for _, outcome := range outcomes {
+		why := s.quarantineOnPanic(ctx, partOutcomes, outcome.Job, now, func() { s.handleOutcome(ctx, outcome, now) })
+		if why == nil {
+			continue
+		}
+		if outcome.Kind == commit.Bound || s.state.Assumed(outcome.Pod.UID) { // what is assumed, or set aside, would be so for ever
+			s.doubts.add(outcome, now)
+		}
+		s.wake(now)
+	}
+}
+
+func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	switch outcome.Kind {
+	case commit.Bound:
+		s.bound(outcome, now)
+	case commit.Obsolete:
+		s.options.Reservations.Abandon(outcome.Pod.UID)
+	case commit.Released:
+		if s.state.Forget(outcome.Pod.UID) {
+			s.wake(now)
+		}
+	case commit.BindFailed:
+		s.onBindFailed(ctx, outcome, now)
+	case commit.BindUncertain:
+		klog.FromContext(ctx).Info("Bind uncertain", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+		s.doubts.add(outcome, now)
+	case commit.Committed:
+		if outcome.Failed == 0 {
+			if job := s.state.Job(outcome.Job); job != nil {
+				s.delays.BindSucceeded(backoff.Of(job))
+			}
+		}
+		s.onCommitted(outcome, now)
+	case commit.UndoFailed:
+		s.state.ForgetEviction(outcome.Pod.UID)
+		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+		s.wake(now)
+	case commit.WriteFailed:
+		klog.FromContext(ctx).Info("Status write failed", "reason", outcome.Message)
+		s.reporter.Failed(outcome.Write, now)
+	case commit.StartUndone:
+	default:
+		s.onEvictionOutcome(ctx, &outcome, now)
+	}
+	s.options.Metrics.Outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
+}
+
+// onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
+func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
+	if outcome.PodGone && s.state.Assumed(outcome.Pod.UID) {
+		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
+	} else {
+		s.state.Forget(outcome.Pod.UID)
+		if outcome.StaleVersion != "" { // it is placed anew as soon as it is seen as it is
+			s.state.Outdated(outcome.Pod.UID, outcome.StaleVersion)
+		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.PodGone {
+			s.delays.BindFailed(backoff.Of(job), &outcome, now)
+		}
+		s.wake(now)
+	}
+	klog.FromContext(ctx).Info("Bind failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+}
+
+// createdAt returns when a pod was created; zero when it is not known any more.
+func (s *Scheduler) createdAt(pod types.UID) (at time.Time) {
+	if known := s.state.Pod(pod); known != nil {
+		at = known.CreationTimestamp.Time
+	}
+	return at
+}
+
+// bound takes note of a bind. The word of a binder is not the API server's: only the watch shows whether it was kept.
+func (s *Scheduler) bound(outcome commit.Outcome, now time.Time) {
+	if outcome.Binder == "" {
+		s.options.Reservations.Confirm(outcome.Pod.UID)
+	} else {
+		s.doubts.add(outcome, now)
+	}
+	s.machine.Write(now, report.Bound(&outcome, now))
+}
+
+// resolve ends a doubt: either the watch has shown the bind, or it is taken for failed.
+func (s *Scheduler) resolve(ctx context.Context, doubt uncertainBind, now time.Time) {
+	why := s.quarantineOnPanic(ctx, partReservations, doubt.job, now, func() { s.resolveOne(doubt, now) })
+	if why != nil {
+		s.doubts.renew(doubt, now)
+	}
+}
+
+func (s *Scheduler) resolveOne(doubt uncertainBind, now time.Time) {
+	switch {
+	case !s.state.Assumed(doubt.pod.UID):
+		s.options.Reservations.Confirm(doubt.pod.UID)
+	case doubt.holds:
+		s.machine.GiveBack(now, doubt.pod) // until then it stays assumed
+	case s.state.Forget(doubt.pod.UID):
+		s.wake(now)
+	}
+}
+
+// releaseOrphanedClaims frees the devices that members of jobs without room hold since a start that came to no end.
+func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
+	for _, job := range snapshot.Jobs {
+		refusal := s.refusals[job.Key]
+		if refusal == nil || refusal.Code != model.NodesFiltered && refusal.Code != model.InsufficientResources {
+			continue
+		}
+		holds := func(task *model.Task) bool { return task.MayUseDeviceClass || len(task.Pod.Spec.ResourceClaims) > 0 }
+		waiting := job.Pending()
+		if !slices.ContainsFunc(waiting, holds) {
+			continue
+		}
+		s.quarantineOnPanic(ctx, partReservations, job.Key, now, func() {
+			for _, task := range waiting {
+				if holds(task) && s.options.Reservations.IsOrphaned(task.Pod) {
+					s.machine.GiveBack(now, task.PodRef)
+				}
+			}
+		})
+	}
+}
+
+// noReservations is where nothing ever is.
+type noReservations struct{}
+
+func (noReservations) Confirm(types.UID) {}
+func (noReservations) Abandon(types.UID) {}
+
+func (noReservations) IsOrphaned(*corev1.Pod) bool { return false }
+
+// onEvictionOutcome acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
+// cycle plans again.
+func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outcome, now time.Time) {
+	log := klog.FromContext(ctx)
+	job := s.state.Job(outcome.Job)
+	switch outcome.Kind {
+	case commit.Evicted:
+		switch {
+		case outcome.PodGone:
+		case outcome.Why != "":
+			s.machine.Write(now, report.ConflictEnded(outcome, now))
+		default:
+			s.machine.Write(now, report.Preempted(outcome, job, now))
+		}
+	case commit.EvictFailed:
+		s.state.ForgetEviction(outcome.Pod.UID)
+		if outcome.Refused {
+			log.Info("Eviction refused", "pod", outcome.Pod, "for", outcome.Job, "reason", outcome.Message)
+			s.delays.Evictions.Fail(outcome.Pod.UID, evictionRefused(outcome), now)
+		}
+		s.wake(now)
+	case commit.VictimsGone:
+		if outcome.Job == (model.JobKey{}) {
+			s.write(now, report.LostToConflicts(outcome, s.state.Job, now))
+			return
+		}
+		log.Info("Evictions carried out", "for", outcome.Job, "evicted", len(outcome.Victims), "stayed", outcome.Failed)
+		if len(outcome.Victims) > 0 {
+			s.write(now, report.Preemption(outcome, s.state.Job, now))
+		}
+	case commit.NominationFailed:
+		if !outcome.Superseded {
+			s.state.ForgetPromise(outcome.Pod.UID)
+		}
+		if outcome.Refused && job != nil {
+			log.Info("Nomination refused", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
+			s.delays.Binds.Fail(backoff.Of(job), promiseFailed(outcome), now)
+		}
+		s.wake(now)
+	case commit.NominationReleased:
+		if outcome.Message != "" && !outcome.PodGone && !outcome.Superseded {
+			log.Info("Nomination not cleared", "pod", outcome.Pod, "reason", outcome.Message)
+		}
+	}
+}
+
+func (s *Scheduler) write(now time.Time, writes []commit.Write) {
+	for _, write := range writes {
+		s.machine.Write(now, write)
+	}
+}
+
+func evictionRefused(outcome *commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.EvictionRefused,
+		Detail: "pod " + outcome.Pod.String() + " could not be evicted: " + outcome.Message,
+	}
+}
+
+func promiseFailed(outcome *commit.Outcome) *model.Refusal {
+	return &model.Refusal{
+		Code:   model.BindFailed,
+		Detail: "pod " + outcome.Pod.Name + " could not be nominated for " + outcome.Node + ": " + outcome.Message,
+	}
+}

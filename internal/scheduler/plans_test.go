@@ -1,0 +1,357 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// newOustingWorld has nodes for one pod each, all of them taken: low-0 on n0, low-1 on n1 and so on.
+func newOustingWorld(t tester, nodes int) *world {
+	w := newWorld(t)
+	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.DefaultOptions()))
+	for i := range nodes {
+		w.node(fmt.Sprintf("n%d", i), "1")
+		w.low(fmt.Sprintf("low-%d", i), fmt.Sprintf("n%d", i))
+	}
+	w.play(t.Context(), time.Second)
+	return w
+}
+
+// low is a pod of priority zero, which waits when it has no node.
+func (w *world) low(name, node string) {
+	w.member("", 0)
+	pod := w.pods["-0"].DeepCopy()
+	w.gone("-0")
+	pod.Name, pod.UID, pod.Labels, pod.Spec.NodeName = name, types.UID(name), nil, node
+	if node != "" {
+		pod.Status.Phase = corev1.PodRunning
+	}
+	w.pod(pod)
+}
+
+// high is a gang of high priority.
+func (w *world) high(name string, members int) {
+	w.gang(name, members, members)
+	for i := range members {
+		w.raise(fmt.Sprintf("%s-%d", name, i))
+	}
+}
+
+// equal is a waiting pod of the same priority.
+func (w *world) equal(name string) {
+	w.low(name, "")
+	w.raise(name)
+}
+
+func (w *world) raise(name string) {
+	pod := w.pods[types.UID(name)].DeepCopy()
+	priority := int32(100)
+	pod.Spec.Priority = &priority
+	w.pod(pod)
+}
+
+// restart puts another loop, which knows nothing, in the place of the one that is.
+func (w *world) restart() {
+	profile := w.loop.profile
+	w.mailbox = NewMailbox()
+	w.loop = New(cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}), commit.New(commit.Options{}), profile,
+		w, w.mailbox, w.loop.options)
+	for _, node := range w.nodes {
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindNode, Node: node})
+	}
+	for _, pod := range w.pods {
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindPod, Pod: pod})
+	}
+	for _, group := range w.groups {
+		w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: group})
+	}
+	w.mailbox.Lead()
+}
+
+// calls writes down who was promised room, evicted or bound, in order.
+func decided(calls []commit.Call) string {
+	var words []string
+	for _, call := range calls {
+		if call.Kind <= commit.CallDelete {
+			words = append(words, strings.TrimSpace(fmt.Sprint(call.Kind, " ", call.Pod.Name, " ", call.Node)))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// notes returns the events about an object, in order.
+func notes(calls []commit.Call, name string) []string {
+	var notes []string
+	for _, call := range calls {
+		if event := call.Write.Event; event != nil && event.Regarding.Name == name {
+			notes = append(notes, event.Type+" "+event.Reason+": "+event.Note)
+		}
+	}
+	return notes
+}
+
+func (w *world) expect(what string, calls []commit.Call, want string) {
+	w.t.Helper()
+	if got := decided(calls); got != want {
+		w.t.Errorf("%s:\n got %s\nwant %s", what, got, want)
+	}
+}
+
+func overBudget(call commit.Call) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: call.Pod.Name}}
+	return err
+}
+
+func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
+	w := newOustingWorld(t, 4)
+	w.raise("low-3")
+	w.high("mpi", 3)
+	calls := w.play(t.Context(), 10*time.Second)
+	w.expect("the plan", calls, "Promise mpi-0 n0, Promise mpi-1 n1, Promise mpi-2 n2, Evict low-0 n0, Evict low-1 n1, Evict low-2 n2")
+	if c := w.condition("mpi"); c == nil || c.Reason != "WaitingForVictims" {
+		t.Errorf("condition %+v", c)
+	}
+	for i := range 3 {
+		victim := fmt.Sprintf("low-%d", i)
+		want := fmt.Sprintf("Normal Preempted: Evicted from node n%d to make room for PodGroup default/mpi, whose priority is 100", i)
+		if got := notes(calls, victim); len(got) != 1 || got[0] != want {
+			t.Errorf("%s was told %q, want %q", victim, got, want)
+		}
+	}
+	want := "Normal Preempting: Evicted 3 pods on 3 nodes to make room for 3 members: default/low-0, default/low-1, default/low-2"
+	if got := notes(calls, "mpi"); !slices.Contains(got, want) || len(got) > 2 {
+		t.Errorf("the gang was told %q, want %q and why it waits", got, want)
+	}
+	w.equal("a-late") // its turn comes first; it may not have what the others paid for
+	w.gone("low-0")
+	w.gone("low-2")
+	w.expect("one victim is there", w.play(t.Context(), 10*time.Second), "")
+	w.gone("low-1")
+	w.expect("all are gone", w.play(t.Context(), 10*time.Second), "Bind mpi-0 n0, Bind mpi-1 n1, Bind mpi-2 n2")
+	if holds := w.loop.state.Snapshot(w.clock.Now()).Held(); len(holds) != 0 || !w.loop.machine.Idle() || w.loop.sizes() != (sizes{}) {
+		t.Errorf("kept at rest: %v, %+v", holds, w.loop.sizes())
+	}
+	if later := w.play(t.Context(), time.Minute); decided(later) != "" {
+		t.Errorf("decided later: %s", decided(later))
+	}
+}
+
+// TestGangThatGoesIsToldOnce, beside its members.
+func TestGangThatGoesIsToldOnce(t *testing.T) {
+	w := newOustingWorld(t, 0)
+	w.node("n0", "1")
+	w.node("n1", "1")
+	w.gang("train", 2, 2)
+	w.play(t.Context(), time.Second)
+	w.high("mpi", 2)
+	calls := w.play(t.Context(), time.Second)
+	want := "Normal Preempted: Evicted 2 members to make room for PodGroup default/mpi, whose priority is 100"
+	if got := notes(calls, "train"); !slices.Contains(got, want) {
+		t.Errorf("the gang was told %q, want %q", got, want)
+	}
+	for _, call := range calls {
+		if event := call.Write.Event; event != nil && event.Reason == report.ReasonPreempted {
+			if event.Related == nil || event.Related.UID != "group-mpi" || event.Related.Kind != "PodGroup" {
+				t.Errorf("%s is related to %+v", event.Regarding.Name, event.Related)
+			}
+		}
+	}
+	if n := kinds(calls)[commit.CallEvict]; n != 2 {
+		t.Errorf("%d evictions", n)
+	}
+}
+
+// TestRestartKeepsThePromise: who starts anew while victims leave evicts nobody, lets nobody have the room, and binds when it is
+// there.
+func TestRestartKeepsThePromise(t *testing.T) {
+	w := newOustingWorld(t, 2)
+	w.high("mpi", 2)
+	w.play(t.Context(), time.Second)
+	w.gone("low-1")
+	w.restart()
+	w.equal("a-late")
+	w.expect("after the restart", w.play(t.Context(), time.Minute), "")
+	w.gone("low-0")
+	w.expect("all are gone", w.play(t.Context(), time.Minute), "Bind mpi-0 n0, Bind mpi-1 n1")
+	w.restart()
+	w.expect("after another restart", w.play(t.Context(), time.Minute), "")
+}
+
+// TestCrashBeforeTheEvictions: promises without victims are not enough, and the job is planned for anew.
+func TestCrashBeforeTheEvictions(t *testing.T) {
+	w := newOustingWorld(t, 2)
+	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallEvict }
+	w.high("mpi", 2)
+	w.expect("before the crash", w.play(t.Context(), time.Second), "Promise mpi-0 n0, Promise mpi-1 n1")
+	w.drop = nil
+	w.restart()
+	w.expect("after the crash", w.play(t.Context(), time.Second),
+		"Promise mpi-0 n0, Promise mpi-1 n1, Evict low-0 n0, Evict low-1 n1")
+	w.gone("low-0")
+	w.gone("low-1")
+	w.expect("all are gone", w.play(t.Context(), time.Second), "Bind mpi-0 n0, Bind mpi-1 n1")
+}
+
+// TestNominationInVain: room that the pods say was promised to them and that they do not need any more is everybody's.
+func TestNominationInVain(t *testing.T) {
+	w := newOustingWorld(t, 2)
+	w.high("mpi", 2)
+	w.play(t.Context(), time.Second)
+	w.node("n2", "2")
+	w.expect("room elsewhere", w.play(t.Context(), time.Second), "Bind mpi-0 n2, Bind mpi-1 n2")
+	w.gone("low-0")
+	w.gone("low-1")
+	w.low("late-0", "")
+	w.low("late-1", "")
+	w.expect("the room that was promised", w.play(t.Context(), time.Second), "Bind late-0 n0, Bind late-1 n1")
+}
+
+// TestDeletedHolderFreesItsRoomAtOnce.
+func TestDeletedHolderFreesItsRoomAtOnce(t *testing.T) {
+	w := newOustingWorld(t, 2)
+	w.high("mpi", 2)
+	w.play(t.Context(), time.Second)
+	w.low("late-0", "")
+	w.gone("low-0")
+	w.expect("while it waits", w.play(t.Context(), time.Second), "")
+	w.mailbox.Event(cluster.Event{Kind: cluster.KindGroup, Group: w.groups["mpi"], Deleted: true})
+	delete(w.groups, "mpi")
+	w.gone("mpi-0")
+	w.gone("mpi-1")
+	w.expect("when it is gone", w.play(t.Context(), 200*time.Millisecond), "Bind late-0 n0")
+	if holds := w.loop.state.Snapshot(w.clock.Now()).Held(); len(holds) != 0 {
+		t.Errorf("kept at rest: %v", holds)
+	}
+}
+
+// TestRefusedVictimIsSpared: the next plan is another one, and the one that was refused is asked again later and later.
+func TestRefusedVictimIsSpared(t *testing.T) {
+	w := newOustingWorld(t, 2)
+	w.refusePlan = func(call commit.Call) error {
+		if call.Kind == commit.CallEvict && call.Pod.Name == "low-0" {
+			return overBudget(call)
+		}
+		return nil
+	}
+	w.high("mpi", 1)
+	calls := w.play(t.Context(), time.Second)
+	w.expect("another victim", calls, "Promise mpi-0 n0, Evict low-0 n0, Promise mpi-0 n1, Evict low-1 n1")
+	if got := notes(calls, "low-0"); len(got) != 0 {
+		t.Errorf("who stays was told %q", got)
+	}
+	w.gone("low-1")
+	w.expect("it is gone", w.play(t.Context(), time.Second), "Bind mpi-0 n1")
+
+	w.high("more", 1)
+	if asked := kinds(w.play(t.Context(), 72*time.Second))[commit.CallEvict]; asked != 3 { // after 10 s, 20 s, 40 s
+		t.Errorf("low-0 was asked to go %d times within 72 seconds", asked)
+	}
+	if asked := kinds(w.play(t.Context(), 18*time.Minute))[commit.CallEvict]; asked != 4 { // after 80 s, 160 s, 5 min, 5 min
+		t.Errorf("low-0 was asked to go %d times within 18 minutes more", asked)
+	}
+	w.gone("low-0")
+	w.play(t.Context(), time.Second)
+	if w.loop.sizes().delays != 0 {
+		t.Errorf("delayed although gone: %+v", w.loop.sizes())
+	}
+}
+
+// TestPromiseThatIsRefusedIsNoStorm, and evicts nobody.
+func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
+	w := newOustingWorld(t, 2)
+	w.refusePlan = forbidden
+	w.high("mpi", 2)
+	counts := kinds(w.play(t.Context(), 30*time.Second))
+	if n := counts[commit.CallNominate]; n < 4 || n > 14 || counts[commit.CallEvict] > 0 {
+		t.Errorf("%d promises and %d evictions in half a minute, want a few of the former", n, counts[commit.CallEvict])
+	}
+	if c := w.condition("mpi"); c == nil || c.Reason != "BindFailed" || !strings.Contains(c.Message, "could not be nominated") {
+		t.Errorf("condition %+v", c)
+	}
+	w.refusePlan = nil
+	w.play(t.Context(), time.Minute)
+	if n := len(w.loop.state.Snapshot(w.clock.Now()).Held()); n != 2 {
+		t.Errorf("%d promises after the API server gave in", n)
+	}
+}
+
+// TestVictimThatIsDeletedIsToldOnce.
+func TestVictimThatIsDeletedIsToldOnce(t *testing.T) {
+	w := newOustingWorld(t, 1)
+	w.loop.profile.Actions = w.loop.profile.Actions[:1]
+	w.high("mpi", 1)
+	w.play(t.Context(), time.Second)
+	decision := model.Decision{
+		Job:         model.JobKey{Namespace: "default", Name: "mpi"},
+		Nominations: []model.Nomination{{Pod: ref(w.pods["mpi-0"]), Node: "n0"}},
+		Evictions:   []model.Eviction{{Pod: ref(w.pods["low-0"]), Node: "n0", DeletePod: true}},
+	}
+	w.loop.state.Assume(decision)
+	w.loop.machine.Submit(w.clock.Now(), decision)
+	calls := w.play(t.Context(), time.Second)
+	w.expect("the plan", calls, "Promise mpi-0 n0, Mark low-0 n0, Delete low-0 n0")
+	if got := notes(calls, "low-0"); len(got) != 1 {
+		t.Errorf("the victim was told %q", got)
+	}
+}
+
+func ref(pod *corev1.Pod) model.PodRef {
+	return model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
+}
+
+// TestPromiseOvertakenIsNotForgotten: what is assumed then is the newer one.
+func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
+	w := newOustingWorld(t, 1)
+	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallNominate }
+	w.high("mpi", 1)
+	w.play(t.Context(), time.Second)
+	failed := commit.Outcome{
+		Kind: commit.NominationFailed, Job: model.JobKey{Namespace: "default", Name: "mpi"}, Pod: ref(w.pods["mpi-0"]), Node: "n0", Superseded: true,
+	}
+	for _, want := range []int{1, 0} {
+		w.loop.handleOutcomes(t.Context(), []commit.Outcome{failed})
+		if got := len(w.loop.state.Snapshot(w.clock.Now()).Held()); got != want {
+			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Superseded, got, want)
+		}
+		failed.Superseded = false
+	}
+}
+
+func (w *world) servePlan(call commit.Call) error {
+	if w.refusePlan != nil {
+		if err := w.refusePlan(call); err != nil {
+			return err
+		}
+	}
+	w.carryOut(call)
+	return nil
+}
+
+func (w *world) carryOut(call commit.Call) {
+	pod := w.pods[call.Pod.UID].DeepCopy()
+	switch call.Kind {
+	case commit.CallNominate:
+		pod.Status.NominatedNodeName = call.Node
+	case commit.CallSetCondition:
+		pod.Status.Conditions = append(pod.Status.Conditions, call.Write.Condition.Condition)
+	default:
+		pod.DeletionTimestamp = &metav1.Time{Time: w.clock.Now().Add(time.Hour)}
+	}
+	w.pod(pod)
+}

@@ -1,0 +1,210 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// faulty panics over one job, or when a session opens, and counts how often.
+type faulty struct {
+	job    *string
+	always *bool
+	times  *int
+}
+
+func (faulty) Name() string { return "faulty" }
+
+func (f faulty) ValidateJob(job *model.Job) *model.Refusal {
+	if job.Key.Name == *f.job {
+		*f.times++
+		_ = job.Tasks[len(job.Tasks)]
+	}
+	return nil
+}
+
+func (f faulty) OpenSession(session *framework.Session) {
+	if *f.always {
+		*f.times++
+		_ = session.Snapshot.Nodes[len(session.Snapshot.Nodes)]
+	}
+}
+
+// measured returns the sum of a metric over its labels.
+type measured func(name string) float64
+
+func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	w, f := newWorld(t), faulty{job: new(string), always: new(bool), times: new(int)}
+	tier := framework.Tier{{Factory: func() framework.Plugin { return f }}}
+	w.loop.profile.Tiers = append([]framework.Tier{tier}, w.loop.profile.Tiers...)
+	metrics, err := telemetry.New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.loop.options.Metrics = metrics
+	w.node("n1", "8")
+	return w, f, func(name string) (sum float64) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() != name {
+				continue
+			}
+			for _, metric := range family.GetMetric() {
+				sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+		return sum
+	}
+}
+
+func TestPanicQuarantinesOneJob(t *testing.T) {
+	w, f, sum := newFaultyWorld(t)
+	*f.job = "bad"
+	w.gang("bad", 2, 2)
+	w.gang("good", 2, 2)
+	calls := w.play(t.Context(), 10*time.Second)
+	if n := kinds(calls)[commit.CallBind]; n != 2 || w.condition("good").Status != "True" {
+		t.Errorf("%d binds, the good gang is %+v", n, w.condition("good"))
+	}
+	c := w.condition("bad")
+	if c == nil || c.Status != "False" || c.Reason != "Quarantined" || !strings.HasPrefix(c.Message, "faulty panicked: runtime error: index") {
+		t.Errorf("condition %+v", c)
+	}
+	if *f.times < 3 || *f.times > 4 { // at 0, 1 s, 3 s and 7 s
+		t.Errorf("tried %d times in ten seconds", *f.times)
+	}
+	if n := sum("tutti_quarantined_total"); n != float64(*f.times) {
+		t.Errorf("%v panics counted of %d", n, *f.times)
+	}
+	*f.job = ""
+	w.play(t.Context(), 10*time.Second)
+	if c := w.condition("bad"); c.Status != "True" {
+		t.Errorf("mended, and %+v", c)
+	}
+}
+
+func TestPanicOfNobodyPutsCyclesOff(t *testing.T) {
+	w, f, sum := newFaultyWorld(t)
+	*f.always = true
+	w.gang("good", 2, 2)
+	for range 20 {
+		w.play(t.Context(), 500*time.Millisecond)
+		w.node("n1", "8") // something always happens
+	}
+	if *f.times < 3 || *f.times > 4 {
+		t.Errorf("tried %d times in ten seconds", *f.times)
+	}
+	if c := w.condition("good"); c == nil || c.Reason != "CycleFailed" {
+		t.Errorf("condition %+v", c)
+	}
+	if sum("tutti_cycle_failing") != 1 {
+		t.Error("no metric says that cycles fail")
+	}
+	*f.always = false
+	w.play(t.Context(), 10*time.Second)
+	if c := w.condition("good"); c.Status != "True" || sum("tutti_cycle_failing") != 0 {
+		t.Errorf("mended, and %+v", c)
+	}
+}
+
+// TestAPanicOverAnOutcomeCostsItsJob: whoever is told of a bind falls over it. The loop goes on, and what is assumed does not stay so
+// for ever.
+func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
+	w, _, sum := newFaultyWorld(t)
+	fragile := &fragile{}
+	w.loop.options.Reservations = fragile
+	fragile.over = "bad"
+	w.gang("bad", 2, 2)
+	w.gang("good", 2, 2)
+	w.play(t.Context(), 2*time.Second)
+	for _, name := range []string{"bad", "good"} {
+		if c := w.condition(name); c == nil || c.Status != "True" {
+			t.Errorf("%s is %+v, and all of it is bound", name, c)
+		}
+	}
+	if n := sum("tutti_quarantined_total"); n != 2 {
+		t.Errorf("%v panics counted, want one for each member", n)
+	}
+	w.play(t.Context(), time.Minute)
+	if fragile.asked < 4 || w.loop.sizes().uncertain != 2 {
+		t.Errorf("asked %d times, %d doubts", fragile.asked, w.loop.sizes().uncertain)
+	}
+	fragile.over = ""
+	w.play(t.Context(), time.Minute)
+	if w.loop.sizes().uncertain != 0 || !w.loop.machine.Idle() {
+		t.Errorf("kept at rest: %+v", w.loop.sizes())
+	}
+}
+
+// fragile panics over the pods of a gang.
+type fragile struct {
+	noReservations
+	over  string
+	asked int
+}
+
+func (f *fragile) Confirm(pod types.UID) {
+	if f.over != "" && strings.HasPrefix(string(pod), f.over) {
+		f.asked++
+		_ = f.over[len(f.over)]
+	}
+}
+
+// TestAPanicOverAStartCostsItsJob: nobody can tell when the start of one gang is to end. Others are undone in their time.
+func TestAPanicOverAStartCostsItsJob(t *testing.T) {
+	w, _, sum := newFaultyWorld(t)
+	w.refuse = func(call commit.Call) error {
+		if strings.HasSuffix(call.Pod.Name, "-1") {
+			return forbidden(call)
+		}
+		return nil
+	}
+	w.gang("bad", 2, 2)
+	w.gang("good", 2, 2)
+	w.play(t.Context(), time.Second)
+	now := w.clock.Now()
+	snapshot := w.loop.state.Snapshot(now)
+	broken := snapshot.Job(jobKey("bad"))
+	whole := broken.Tasks
+	broken.Tasks = append(whole[:len(whole):len(whole)], nil) // whoever looks at all of them falls over the last
+	over, _ := w.loop.undoExpired(t.Context(), snapshot, now)
+	if why := over[jobKey("bad")]; why == nil || why.Code != model.Quarantined || !strings.HasPrefix(why.Detail, "starts panicked: ") {
+		t.Errorf("the bad gang is refused: %v", why)
+	}
+	if over, _ := w.loop.undoExpired(t.Context(), snapshot, now); len(over) != 0 || sum("tutti_quarantined_total") != 1 {
+		t.Errorf("looked at again: %v", over)
+	}
+	broken.Tasks = whole
+	if got := sent(w.play(t.Context(), 31*time.Second), commit.CallDeleteStarted); len(got) != 2 {
+		t.Errorf("undone %q, want the member of each that is bound", got)
+	}
+}
+
+// TestStartsEndWhileCyclesFail: a start's time does not wait for whoever panics in every cycle.
+func TestStartsEndWhileCyclesFail(t *testing.T) {
+	w, f, _ := newFaultyWorld(t)
+	w.refuseTo("mpi-1")
+	w.gang("mpi", 2, 2)
+	w.play(t.Context(), 17*time.Second)
+	*f.always = true // in cycles from now on, the next ones after 1 s, 3 s, 7 s and 15 s, which is too late
+	w.node("n2", "1")
+	if got := sent(w.play(t.Context(), 12*time.Second), commit.CallDeleteStarted); len(got) != 0 {
+		t.Errorf("undone %q before the time is over", got)
+	}
+	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallDeleteStarted); len(got) != 1 {
+		t.Errorf("undone %q, %d panics so far", got, *f.times)
+	}
+}

@@ -1,0 +1,362 @@
+// Package scheduler is the loop: wake, snapshot, session, actions, commit, status.
+//
+//	events ──► cluster.State ──Snapshot──► framework.Run ──decisions──► commit.Machine ──calls──► Driver
+//	               ▲                                           │               ▲                     │
+//	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
+//
+// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Everybody else
+// — informers, workers, the election — only puts something into the Mailbox. The package has no policy: what to decide is
+// in the actions and plugins, how to carry it out in internal/commit.
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/internal/telemetry"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const (
+	// debouncePeriod is how long no event must have come before a cycle starts, so that a burst is looked at once.
+	debouncePeriod = 5 * time.Millisecond
+	// maxDebounce is how long a burst may put a cycle off.
+	maxDebounce = 100 * time.Millisecond
+	// reportEvery is the shortest time between two looks at what there is to tell.
+	reportEvery = 200 * time.Millisecond
+)
+
+// Sender carries out calls. It must not block; the answers come by the Mailbox.
+type Sender interface {
+	Send(call commit.Call)
+}
+
+// Reservations are the volumes and devices that are set aside for pods with a bind on its way; the Preparer of the sender
+// works on the same ones. The loop's goroutine calls it, for any pod, also one without a reservation.
+type Reservations interface {
+	// Confirm ends the reservation of a pod that is bound.
+	Confirm(pod types.UID)
+	// Abandon ends soon what is being prepared for a pod.
+	Abandon(pod types.UID)
+	// IsOrphaned tells whether a pod that is not placed holds devices, which the sender's Preparer is then to be asked to release.
+	IsOrphaned(pod *corev1.Pod) bool
+}
+
+// Scheduler is the loop and what it owns.
+type Scheduler struct {
+	state   *cluster.State
+	machine *commit.Machine
+	profile *framework.Profile
+	sender  Sender
+	mailbox *Mailbox
+	options Options
+	// endsConflicts is the profile's.
+	endsConflicts bool
+
+	reporter *report.Reporter
+	delays   *backoff.Delays
+	doubts   uncertainBinds
+	starts   *gangStarts
+	mishaps  panicBackoff
+	refusals map[model.JobKey]*model.Refusal
+	advisor  *suggester
+	// echo is when to look once more; see there.
+	echo time.Time
+	// memory is handed on from session to session.
+	memory  framework.Cache
+	leading bool
+	last    lastCycle
+	history *debugapi.History
+	// inspections are requests to read the snapshot between two cycles.
+	inspections []func(*model.Snapshot)
+	cycle       timer
+	reports     timer
+}
+
+// Options are how the loop runs.
+type Options struct {
+	// Clock is the only clock of the process that the loop reads.
+	Clock clock.WithTicker
+	// Period is the longest time between two cycles; at least a second.
+	Period time.Duration
+	// BindDeadline is how long after the first bind of a gang it must have its minimum, or is undone; 30 s when it is zero.
+	BindDeadline time.Duration
+	// Verify checks the invariants after every statement; for tests.
+	Verify bool
+	// Reservations are told what became of binds; nil when nothing is ever set aside.
+	Reservations Reservations
+	// Metrics receives the measurements; nil drops them.
+	Metrics *telemetry.Metrics
+	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
+	// simulators. nil tells nobody.
+	Decided func(model.Decision)
+}
+
+// New returns a loop that decides nothing before the mailbox says Lead.
+func New(
+	state *cluster.State, machine *commit.Machine, profile *framework.Profile, sender Sender, mailbox *Mailbox,
+	options Options,
+) *Scheduler {
+	if options.Reservations == nil {
+		options.Reservations = noReservations{}
+	}
+	if options.Decided == nil {
+		options.Decided = func(model.Decision) {}
+	}
+	starts := newStarts(options.BindDeadline)
+	advisor := newAdvisor()
+	options.Metrics.Expect(profile)
+	return &Scheduler{
+		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
+		reporter: report.NewReporter(report.Source{Whole: starts.known, Suggestion: advisor.message}), delays: backoff.NewDelays(), doubts: uncertainBinds{}, starts: starts,
+		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+	}
+}
+
+// Run is the loop, until the context ends. It follows the cluster from the start and decides once it leads.
+func (s *Scheduler) Run(ctx context.Context) error {
+	for {
+		s.step(ctx)
+		if !s.sleep(ctx) {
+			return nil
+		}
+	}
+}
+
+// step does whatever is due now. A simulator calls it instead of Run.
+func (s *Scheduler) step(ctx context.Context) {
+	now := s.options.Clock.Now()
+	s.receive(ctx, now)
+	defer s.serveInspections(ctx, now)
+	if !s.leading {
+		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
+		return
+	}
+	for _, doubt := range s.doubts.expired(now) {
+		s.resolve(ctx, doubt, now)
+	}
+	s.watchConflicts(ctx, now)
+	s.reportMalformed(ctx)
+	if s.cycle.due(now) {
+		s.runCycle(ctx)
+	}
+	if s.reports.due(now) && !s.cycle.insideBurst { // else the reasons are those of a cycle that knew less
+		s.report(ctx, now)
+	}
+	s.handleOutcomes(ctx, s.machine.Tick(now))
+	s.send()
+}
+
+// receive empties the mailbox into the state machines.
+func (s *Scheduler) receive(ctx context.Context, now time.Time) {
+	letters := s.mailbox.take()
+	s.inspections = append(s.inspections, letters.inspections...)
+	for _, next := range letters.profiles {
+		if profile := next(); profile != nil {
+			s.reconfigure(profile, now)
+		}
+	}
+	for _, event := range slices.Concat(letters.groups, letters.events) {
+		if event.Kind == cluster.KindOther {
+			s.echo = now.Add(ownEventDelay)
+		}
+		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
+	}
+	for _, reply := range letters.replies {
+		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
+	}
+	if letters.lead && !s.leading {
+		s.leading = true
+		s.options.Metrics.Lead()
+		s.history.SetLeading()
+		s.starts.lead(s.state.Snapshot(now), now)
+		s.cycle.at(now)
+		klog.FromContext(ctx).Info("Leading: scheduling starts")
+	}
+}
+
+// reconfigure goes on with another profile. What pods request, and nodes offer, is worked out anew; what earlier sessions remember
+// is forgotten with the profile it came from; what is bound, promised or on its way stays.
+func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
+	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
+	s.options.Metrics.Expect(profile)
+	s.state.Translate(profile.Translators())
+	s.wake(now)
+}
+
+// runCycle is one cycle: a session on a snapshot. Decisions are assumed and on their way while it still runs; what becomes
+// final meanwhile is settled after it, since a session has the snapshot to itself.
+func (s *Scheduler) runCycle(ctx context.Context) {
+	now := s.options.Clock.Now()
+	s.cycle.at(now.Add(s.options.Period))
+	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
+		return
+	}
+	s.advisor.cycle(s.last.changed || s.last.decided)
+	watch := debugapi.NewRecorder(s.options.Clock, now)
+	snapshot, pass := s.look(ctx, now)
+	regrouped := false
+	expires, heard := now.Add(resyncPeriod), map[model.JobKey]bool{}
+	var outcomes []commit.Outcome
+	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
+		Verify: s.options.Verify,
+		Memory: &s.memory, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
+		OnAction: func(part string) { watch.Begin(part) },
+		OnPanic:  func(caught framework.RecoveredPanic) { watch.Cycle.Panics++; s.caught(ctx, caught, now) },
+		Wake: func(at time.Time) {
+			if at.Before(expires) {
+				expires = at
+			}
+		},
+		Decide: func(decision model.Decision) {
+			defer watch.Begin(watch.Begin(debugapi.PartSend))
+			watch.Decided(&decision)
+			s.state.Assume(decision)
+			s.options.Decided(decision)
+			s.options.Metrics.Decided(&decision)
+			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
+			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, heard, now)
+			outcomes, regrouped = append(outcomes, late...), regrouped || again
+			for _, reply := range s.mailbox.takeReplies() {
+				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
+			}
+			s.send()
+		},
+	})
+	watch.Begin(debugapi.PartSettle)
+	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
+	s.last.transientRetryAt(pass, !pass.IsZero())
+	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
+	s.last.transientRetryAt(s.state.NextWake(now))
+	s.last.transientRetryAt(s.echo, s.echo.After(now))
+	s.scheduleRetry(now)
+	s.cycle.atMost(s.last.expires)
+	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
+		s.wake(now)
+	}
+	s.handleOutcomes(ctx, outcomes)
+	s.releaseOrphanedClaims(ctx, snapshot, now)
+	s.reports.debounce(now, reportEvery, reportEvery)
+	watch.Stop(snapshot, len(s.refusals))
+	s.history.Add(watch.Cycle)
+	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)
+	klog.FromContext(ctx).V(2).Info("Cycle", "took", watch.Cycle.Took.Duration, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
+		"decided", watch.Cycle.Decided, "waiting", len(s.refusals))
+}
+
+// look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
+func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
+	over, pass := s.undoExpired(ctx, s.state.Snapshot(now), now)
+	snapshot = s.state.Snapshot(now)
+	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, now)
+	maps.Copy(snapshot.JobBackoff, over)
+	return snapshot, backoff.Sooner(pass, until)
+}
+
+// lastCycle is what the next one needs to know of it.
+type lastCycle struct {
+	decided bool
+	// changed tells that something has happened since that may change an answer.
+	changed bool
+	// expires is when time alone may change one.
+	expires time.Time
+}
+
+// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has more
+// sources than the watches that wake the loop.
+const resyncPeriod = time.Minute
+
+// transientRetry is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
+const transientRetry = 5 * time.Second
+
+// ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle. They hear of it by
+// handlers of their own, which may be later than ours: a cycle that the event has woken may have asked them before they knew.
+const ownEventDelay = time.Second
+
+func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
+
+func (l *lastCycle) transientRetryAt(when time.Time, ok bool) {
+	if ok && when.Before(l.expires) {
+		l.expires = when
+	}
+}
+
+// wouldRepeat tells that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
+func (s *Scheduler) wouldRepeat(now time.Time) bool {
+	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
+		return false
+	}
+	s.cycle.atMost(s.last.expires)
+	return true
+}
+
+// wake asks for a cycle, because something has changed.
+func (s *Scheduler) wake(now time.Time) {
+	s.last.changed = true
+	s.cycle.debounce(now, debouncePeriod, maxDebounce)
+}
+
+// report writes what there is to tell and was not told.
+func (s *Scheduler) report(ctx context.Context, now time.Time) {
+	s.reports.stop()
+	again := s.advise(ctx, now)
+	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
+	wake = backoff.Sooner(wake, again)
+	s.starts.statusReset(writes)
+	s.write(now, writes)
+	if !wake.IsZero() {
+		s.reports.at(wake)
+	}
+}
+
+// send hands over what may go out now.
+func (s *Scheduler) send() {
+	for _, call := range s.machine.Calls(s.options.Clock.Now()) {
+		s.sender.Send(call)
+	}
+}
+
+// sleep waits until there is a letter or something is due; false when the context has ended.
+func (s *Scheduler) sleep(ctx context.Context) bool {
+	var expired <-chan time.Time
+	if wake, ok := s.nextWake(); ok && s.leading {
+		alarm := s.options.Clock.NewTimer(max(0, wake.Sub(s.options.Clock.Now())))
+		defer alarm.Stop()
+		expired = alarm.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.mailbox.ready:
+	case <-expired:
+	}
+	return true
+}
+
+// nextWake returns when the first thing is due; ok is false when nothing is.
+func (s *Scheduler) nextWake() (time.Time, bool) {
+	var first timer
+	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.doubts.next}
+	if !s.cycle.insideBurst {
+		timers = append(timers, s.reports.next)
+	}
+	for _, next := range timers {
+		if when, ok := next(); ok {
+			first.atMost(when)
+		}
+	}
+	return first.next()
+}

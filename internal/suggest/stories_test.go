@@ -1,0 +1,12 @@
+package suggest_test
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/tutti-sched/tutti/pkg/scenario"
+)
+
+// TestStories plays the files in testdata; see pkg/scenario for how they are written.
+func TestStories(t *testing.T) { datadriven.Walk(t, "testdata", scenario.Run) }

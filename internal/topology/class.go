@@ -1,0 +1,311 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// namespace is what terms may ask of a namespace. Its labels are read when first somebody asks.
+type namespace struct {
+	name          string
+	labels        map[string]string
+	exists, known bool
+}
+
+// labelClass is all pods of one namespace that agree in the labels which some selector names.
+type labelClass struct {
+	namespace *namespace
+	labels    labels.Set
+	// present are its pods on nodes, leaving those of them that are being deleted.
+	present, leaving podCounts
+}
+
+// podSelector is what one term says about pods: in which namespaces, with which labels.
+type podSelector struct {
+	namespaces []string
+	// everywhere is all namespaces; byLabels chooses them by their labels, nil chooses none.
+	everywhere bool
+	byLabels   labels.Selector
+	pods       labels.Selector
+}
+
+// newChoice reads a term of a pod in a namespace. A term that names no namespace means its own.
+func newChoice(own string, term *corev1.PodAffinityTerm) (podSelector, error) {
+	pods, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	if err != nil {
+		return podSelector{}, err
+	}
+	c := podSelector{namespaces: term.Namespaces, pods: pods}
+	if term.NamespaceSelector == nil {
+		if len(term.Namespaces) == 0 {
+			c.namespaces = []string{own}
+		}
+		return c, nil
+	}
+	byLabels, err := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
+	if err != nil {
+		return podSelector{}, err
+	}
+	if c.everywhere = byLabels.Empty(); !c.everywhere {
+		c.byLabels = byLabels
+	}
+	return c, nil
+}
+
+// matches tells whether a pod that waits means the class with its term. Its selector of namespaces chooses among those that
+// exist.
+func (x *Index) matches(c *podSelector, other *labelClass) bool {
+	return x.within(c, other.namespace, true) && c.pods.Matches(other.labels)
+}
+
+// matchesClass tells whether a pod on a node means the class with its term. A namespace that does not exist has no labels, and is
+// chosen by whoever asks for none.
+func (x *Index) matchesClass(c *podSelector, other *labelClass) bool {
+	return x.within(c, other.namespace, false) && c.pods.Matches(other.labels)
+}
+
+func (x *Index) within(c *podSelector, space *namespace, existing bool) bool {
+	if c.everywhere || slices.Contains(c.namespaces, space.name) {
+		return true
+	}
+	if c.byLabels == nil {
+		return false
+	}
+	x.read(space)
+	return (space.exists || !existing) && c.byLabels.Matches(labels.Set(space.labels))
+}
+
+func (x *Index) read(n *namespace) {
+	if !n.known {
+		n.known = true
+		n.labels, n.exists = x.namespaces.NamespaceLabels(n.name)
+	}
+}
+
+// relabelled tells whether a namespace is not any more what it was when it was read.
+func (x *Index) relabelled() bool {
+	for _, n := range x.spaces {
+		if !n.known {
+			continue
+		}
+		if now, exists := x.namespaces.NamespaceLabels(n.name); exists != n.exists || !maps.Equal(now, n.labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// learn takes down that a selector names labels. One that was not heard of before makes every class known so far wrong.
+func (x *Index) learn(pods labels.Selector) {
+	requirements, _ := pods.Requirements()
+	for i := range requirements {
+		x.learnLabel(requirements[i].Key())
+	}
+}
+
+func (x *Index) learnLabel(name string) {
+	if !slices.Contains(x.labels, name) {
+		x.labels = append(x.labels, name)
+		x.stale = true
+	}
+}
+
+// learnFrom learns the labels that the pod's terms and constraints name, without reading what they say about them.
+func (x *Index) learnFrom(pod *corev1.Pod) {
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		if a := affinity.PodAffinity; a != nil {
+			x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+		if a := affinity.PodAntiAffinity; a != nil {
+			x.learnTerms(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		}
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		c := &pod.Spec.TopologySpreadConstraints[i]
+		x.learnSelector(c.LabelSelector)
+		for _, name := range c.MatchLabelKeys {
+			x.learnLabel(name)
+		}
+	}
+}
+
+func (x *Index) learnTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
+	for i := range required {
+		x.learnSelector(required[i].LabelSelector)
+	}
+	for i := range preferred {
+		x.learnSelector(preferred[i].PodAffinityTerm.LabelSelector)
+	}
+}
+
+func (x *Index) learnSelector(selector *metav1.LabelSelector) {
+	if selector == nil {
+		return
+	}
+	for name := range selector.MatchLabels {
+		x.learnLabel(name)
+	}
+	for i := range selector.MatchExpressions {
+		x.learnLabel(selector.MatchExpressions[i].Key)
+	}
+}
+
+// classOf returns the class of the pod.
+func (x *Index) classOf(pod *corev1.Pod) *labelClass {
+	id := writeWord(x.scratch[:0], pod.Namespace)
+	for i, name := range x.labels {
+		if value, ok := pod.Labels[name]; ok {
+			id = writeWord(writeNumber(id, i), value)
+		}
+	}
+	x.scratch = id
+	if known := x.classes[string(id)]; known != nil {
+		return known
+	}
+	return x.newClass(string(id), pod)
+}
+
+func (x *Index) newClass(id string, pod *corev1.Pod) *labelClass {
+	space := x.spaces[pod.Namespace]
+	if space == nil {
+		space = &namespace{name: pod.Namespace}
+		x.spaces[pod.Namespace] = space
+	}
+	c := &labelClass{namespace: space, labels: labels.Set{}}
+	for _, name := range x.labels {
+		if value, ok := pod.Labels[name]; ok {
+			c.labels[name] = value
+		}
+	}
+	x.classes[id] = c
+	x.everyClass = append(x.everyClass, c)
+	for _, name := range x.labels {
+		if value, ok := c.labels[name]; ok {
+			label := labelPair{name, value}
+			x.classesWith[label] = append(x.classesWith[label], c)
+			x.subscribeClass(c, x.tablesFor[label])
+		}
+	}
+	x.subscribeClass(c, x.openTables)
+	return c
+}
+
+// subscribeClass lets a new class feed those of the tables that count it.
+func (x *Index) subscribeClass(c *labelClass, tables []*domainCounts) {
+	for _, t := range tables {
+		x.subscribeIfMatching(c, t)
+	}
+}
+
+func (x *Index) subscribeIfMatching(c *labelClass, t *domainCounts) {
+	if !x.contains(t.crowd, c) {
+		return
+	}
+	c.present.subscribe(t, 1)
+	if t.crowd.leaving {
+		c.leaving.subscribe(t, 1)
+	}
+}
+
+// labelPair is a label with its value.
+type labelPair struct{ name, value string }
+
+// podSet is the pods that all of some choices take.
+type podSet struct {
+	choices []podSelector
+	// leaving tells that pods that are being deleted count, too.
+	leaving bool
+	// matchesNothing tells that it has none after all.
+	matchesNothing bool
+	// requiredPairs are labels of which every such pod has one; none when there is no such thing.
+	requiredPairs []labelPair
+}
+
+func newPodSet(leaving bool, choices ...podSelector) *podSet {
+	c := &podSet{choices: choices, leaving: leaving}
+	for i := range choices {
+		if c.requiredPairs = requiredPairsOf(choices[i].pods); len(c.requiredPairs) > 0 {
+			break
+		}
+	}
+	return c
+}
+
+// requiredPairsOf returns labels of which every pod that the selector takes has exactly one; none when there is no such thing.
+func requiredPairsOf(pods labels.Selector) []labelPair {
+	requirements, _ := pods.Requirements()
+	for i := range requirements {
+		switch r := &requirements[i]; r.Operator() {
+		case selection.In, selection.Equals, selection.DoubleEquals:
+			var guards []labelPair
+			for _, value := range slices.Sorted(maps.Keys(r.Values())) {
+				guards = append(guards, labelPair{r.Key(), value})
+			}
+			return guards
+		}
+	}
+	return nil
+}
+
+// contains tells whether the crowd has the class in it.
+func (x *Index) contains(c *podSet, of *labelClass) bool {
+	for i := range c.choices {
+		if !x.matches(&c.choices[i], of) {
+			return false
+		}
+	}
+	return !c.matchesNothing
+}
+
+// countsKey is what a table of a crowd answers.
+type countsKey struct {
+	crowd *podSet
+	key   *key
+	among *eligibleNodes
+}
+
+// table returns the crowd's numbers by domain of a key, counted from now on if they were not before.
+func (x *Index) table(c *podSet, k *key, among *eligibleNodes) *domainCounts {
+	asked := countsKey{c, k, among}
+	t := x.tables[asked]
+	if t == nil {
+		t = &domainCounts{key: k, crowd: c, among: among, counts: make([]int64, len(k.nodesPerDomain))}
+		x.tables[asked] = t
+		if len(c.requiredPairs) == 0 {
+			x.openTables = append(x.openTables, t)
+			for _, of := range x.everyClass {
+				x.subscribeIfMatching(of, t)
+			}
+		}
+		for _, guard := range c.requiredPairs {
+			x.tablesFor[guard] = append(x.tablesFor[guard], t)
+			for _, of := range x.classesWith[guard] {
+				x.subscribeIfMatching(of, t)
+			}
+		}
+	}
+	t.used = x.clock
+	return t
+}
+
+// dropTable stops counting what nobody asks for.
+func (x *Index) dropTable(asked countsKey, t *domainCounts) {
+	t.unsubscribeAll()
+	delete(x.tables, asked)
+	is := func(other *domainCounts) bool { return other == t }
+	if len(t.crowd.requiredPairs) == 0 {
+		x.openTables = slices.DeleteFunc(x.openTables, is)
+	}
+	for _, guard := range t.crowd.requiredPairs {
+		if rest := slices.DeleteFunc(x.tablesFor[guard], is); len(rest) > 0 {
+			x.tablesFor[guard] = rest
+		} else {
+			delete(x.tablesFor, guard)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package topology
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Reason says what keeps a pod from a node.
+type Reason int8
+
+const (
+	// Fits: nothing does.
+	Fits Reason = iota
+	// Skewed: the node's domain has too many of the pods already.
+	MaxSkewExceeded
+	// Unlabelled: the node lacks a label to spread over.
+	LabelMissing
+	// Alone: none of the pods that must be near is near.
+	AffinityUnmatched
+	// Disliked: a pod is near that must not be.
+	AntiAffinityViolated
+	// Unwelcome: a pod is near that wants none like it.
+	ExistingAntiAffinity
+
+	// LastReason is the last of them.
+	LastReason = ExistingAntiAffinity
+)
+
+var reasonTexts = [...]string{
+	Fits:                 "",
+	MaxSkewExceeded:      "didn't match pod topology spread constraints",
+	LabelMissing:         "didn't match pod topology spread constraints (missing required label)",
+	AffinityUnmatched:    "didn't match pod affinity rules",
+	AntiAffinityViolated: "didn't match pod anti-affinity rules",
+	ExistingAntiAffinity: "didn't satisfy existing pods anti-affinity rules",
+}
+
+// String returns kube-scheduler's words for it, which go after "node(s)"; empty for Fits.
+func (r Reason) String() string { return reasonTexts[r] }
+
+// Evictable tells whether taking pods away could help, which is when kube-scheduler says Unschedulable and not
+// UnschedulableAndUnresolvable.
+func (r Reason) Evictable() bool {
+	return r == MaxSkewExceeded || r == AntiAffinityViolated || r == ExistingAntiAffinity
+}
+
+// SpreadFilter is the hard topology spread constraints of one pod. It is valid until the snapshot changes.
+type SpreadFilter struct{ rules []spreadRule }
+
+type spreadRule struct {
+	key   *key
+	table *domainCounts
+	// most is how many pods the domain may have before the pod comes.
+	most int64
+}
+
+// Spread returns what the pod's hard topology spread constraints keep it from, nil when it has none. An error says that they
+// make no sense, so that no node will do.
+func (x *Index) Spread(pod *corev1.Pod) (*SpreadFilter, error) {
+	if x.snapshot == nil || len(pod.Spec.TopologySpreadConstraints) == 0 {
+		return nil, nil
+	}
+	hard := x.ask(pod, false).spreads.hard
+	if hard.err != nil {
+		return nil, fmt.Errorf("get constraints from pod: obtaining pod's hard topology spread constraints: %w", hard.err)
+	}
+	if len(hard.all) == 0 {
+		return nil, nil
+	}
+	f := &SpreadFilter{}
+	for i := range hard.all {
+		f.rules = append(f.rules, x.spreadRule(pod, &hard.all[i]))
+	}
+	return f, nil
+}
+
+// everywhere is more than any number of pods.
+const everywhere = 1 << 31
+
+func (x *Index) spreadRule(pod *corev1.Pod, c *constraint) spreadRule {
+	rule := spreadRule{key: x.key(c.key), most: c.maxSkew}
+	t := x.table(c.crowd, rule.key, x.among(&c.ground))
+	t.computeMin(x.layout)
+	switch {
+	case int64(t.domains) < c.minDomains:
+	case t.domains == 0:
+		rule.most += everywhere
+	default:
+		rule.most += t.lowest
+	}
+	if c.pods.Matches(podLabels(pod)) {
+		rule.most--
+	}
+	rule.table = t
+	return rule
+}
+
+// Check returns what keeps the pod from the node, which must be one of the snapshot.
+func (f *SpreadFilter) Check(node *model.Node) Reason {
+	for i := range f.rules {
+		rule := &f.rules[i]
+		domain := rule.key.at[node.Index]
+		if domain == noDomain {
+			return LabelMissing
+		}
+		if rule.table.count(domain) > rule.most {
+			return MaxSkewExceeded
+		}
+	}
+	return Fits
+}
+
+// AffinityFilter is what required inter-pod affinity and anti-affinity, the pod's and its neighbours', say about one pod. It
+// is valid until the snapshot changes.
+type AffinityFilter struct {
+	// with has a table for each term, of the pods that all terms mean; first tells that there are none and that the pod
+	// itself would be one.
+	with  []*domainCounts
+	first bool
+	// apart has a table for each term, unwelcome one for each key of the neighbours' terms.
+	apart, unwelcome []*domainCounts
+}
+
+// Affinity returns what required inter-pod affinity and anti-affinity keep the pod from, nil when nothing can. An error says
+// that the pod's terms make no sense, so that no node will do.
+func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
+	if x.snapshot == nil {
+		return nil, nil
+	}
+	terms := x.ask(pod, false).kind.terms
+	if terms == nil && len(x.terms) == 0 {
+		return nil, nil
+	}
+	if terms != nil && terms.err != nil {
+		return nil, terms.err
+	}
+	self := x.classOf(pod)
+	var unwelcome []*domainCounts
+	for _, t := range x.countsFor(incomingPod{class: self, refusals: true}).tables {
+		if t.total > 0 {
+			unwelcome = append(unwelcome, t)
+		}
+	}
+	if len(unwelcome) == 0 && (terms == nil || terms.with == nil && len(terms.apart) == 0) {
+		return nil, nil
+	}
+	f := &AffinityFilter{unwelcome: unwelcome}
+	if terms != nil {
+		x.addOwn(f, terms, self)
+	}
+	return f, nil
+}
+
+func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *labelClass) {
+	var anybody int64
+	for _, label := range terms.withKeys {
+		t := x.table(terms.with, x.key(label), nil)
+		anybody += t.total
+		f.with = append(f.with, t)
+	}
+	f.first = len(f.with) > 0 && anybody == 0 && x.contains(terms.with, self)
+	for i := range terms.apart {
+		f.apart = append(f.apart, x.table(terms.apart[i].crowd, x.key(terms.apart[i].key), nil))
+	}
+}
+
+// Check returns what keeps the pod from the node, which must be one of the snapshot.
+func (f *AffinityFilter) Check(node *model.Node) Reason {
+	if len(f.with) > 0 && !f.near(node.Index) {
+		return AffinityUnmatched
+	}
+	for _, t := range f.apart {
+		if t.on(node.Index) > 0 {
+			return AntiAffinityViolated
+		}
+	}
+	for _, t := range f.unwelcome {
+		if t.on(node.Index) > 0 {
+			return ExistingAntiAffinity
+		}
+	}
+	return Fits
+}
+
+// near tells whether the node's domains have the pods that must be there. The first of its kind may go to any node that has
+// the labels.
+func (f *AffinityFilter) near(node int) bool {
+	all := true
+	for _, t := range f.with {
+		domain := t.key.at[node]
+		if domain == noDomain {
+			return false
+		}
+		all = all && t.count(domain) > 0
+	}
+	return all || f.first
+}

@@ -1,0 +1,165 @@
+package topology
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file knows which nodes there are and who is on them. It feeds the counts and asks nothing of them.
+
+// nodeEntry is one node and who is on it, as far as it matters.
+type nodeEntry struct {
+	node *model.Node
+	// object is the node as it was counted.
+	object *corev1.Node
+	pods   []podTally
+}
+
+// podTally is so many pods of one kind.
+type podTally struct {
+	kind  podKind
+	count int32
+}
+
+// podKind is all that matters about a pod on a node. The zero kind does not matter.
+type podKind struct {
+	// class is nil while labels do not matter; terms are nil when the pod has none.
+	class   *labelClass
+	terms   *terms
+	leaving bool
+}
+
+// addNode takes in a node with everybody on it.
+func (x *Index) addNode(node *model.Node) int32 {
+	var at int32
+	if last := len(x.free) - 1; last >= 0 {
+		at = x.free[last]
+		x.free = x.free[:last]
+	} else {
+		at = int32(len(x.slots))
+		x.slots = append(x.slots, nodeEntry{})
+	}
+	x.slots[at] = nodeEntry{node: node, object: objectOf(node)}
+	x.enter(at)
+	x.addPods(at)
+	return at
+}
+
+// objectOf returns the node's object; nodes that were put together by hand may have none.
+func objectOf(node *model.Node) *corev1.Node {
+	if node.Object == nil {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	}
+	return node.Object
+}
+
+func (x *Index) addPods(at int32) {
+	for _, task := range x.slots[at].node.Tasks {
+		if task.Pod != nil && !(x.foresees && task.ReleasesResources()) {
+			x.addTally(at, x.classify(task.Pod), 1)
+		}
+	}
+}
+
+// removeNode forgets a node with everybody on it.
+func (x *Index) removeNode(at int32) {
+	x.forEachPod(at, -1)
+	x.leave(at)
+	x.slots[at] = nodeEntry{}
+	x.free = append(x.free, at)
+}
+
+// recount takes in a node again, as it is now.
+func (x *Index) recount(at int32) {
+	x.forEachPod(at, -1)
+	clear(x.slots[at].pods)
+	x.slots[at].pods = x.slots[at].pods[:0]
+	x.renew(at)
+	x.addPods(at)
+}
+
+// renew takes in a new version of a node; who is on it stays.
+func (x *Index) renew(at int32) {
+	s := &x.slots[at]
+	before := s.object
+	if s.object = objectOf(s.node); sameTopologyFields(before, s.object) {
+		return
+	}
+	x.forEachPod(at, -1)
+	x.leave(at)
+	x.enter(at)
+	x.forEachPod(at, 1)
+	x.layout++
+	x.eachKey(func(k *key) {
+		if i := s.node.Index; i < len(k.at) {
+			k.at[i] = k.of[at]
+		}
+	})
+}
+
+// sameTopologyFields tells whether nothing about the node changed that could matter here.
+func sameTopologyFields(a, b *corev1.Node) bool {
+	return a == b || maps.Equal(a.Labels, b.Labels) &&
+		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
+}
+
+func (x *Index) enter(at int32) {
+	node := x.slots[at].object
+	x.eachKey(func(k *key) { k.enter(at, node) })
+	for _, a := range x.eligible {
+		a.enter(at, node)
+	}
+}
+
+func (x *Index) leave(at int32) {
+	x.eachKey(func(k *key) { k.leave(at) })
+	for _, a := range x.eligible {
+		a.has[at] = false
+	}
+}
+
+// forEachPod counts all pods on a node, or takes them all off the counts, without changing who is there.
+func (x *Index) forEachPod(at int32, sign int32) {
+	for _, s := range x.slots[at].pods {
+		x.move(at, s.kind, sign*s.count)
+	}
+}
+
+// addTally puts a pod of a kind on a node, or takes it away.
+func (x *Index) addTally(at int32, k podKind, n int32) {
+	if k == (podKind{}) {
+		return
+	}
+	pods := x.slots[at].pods
+	i := slices.IndexFunc(pods, func(s podTally) bool { return s.kind == k })
+	if i < 0 {
+		pods = append(pods, podTally{kind: k})
+		i = len(pods) - 1
+	}
+	if pods[i].count += n; pods[i].count == 0 {
+		last := len(pods) - 1
+		pods[i] = pods[last]
+		pods[last] = podTally{}
+		pods = pods[:last]
+	}
+	x.slots[at].pods = pods
+	x.move(at, k, n)
+}
+
+func (x *Index) move(at int32, k podKind, n int32) {
+	switch {
+	case k.class == nil:
+	case k.leaving:
+		k.class.leaving.move(at, n)
+	default:
+		k.class.present.move(at, n)
+	}
+	if k.terms != nil {
+		k.terms.holders.move(at, n)
+	}
+}

@@ -1,0 +1,283 @@
+package topology
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+)
+
+// terms is what pods of one namespace say about their neighbours, all in the same words.
+type terms struct {
+	// err says which words make no sense; whoever says them finds no place, and of the list they are in nothing counts.
+	err error
+
+	// with are the pods that all required affinity terms mean, nil when there are none; withKeys are the terms' keys.
+	with     *podSet
+	withKeys []string
+	// apart are the required anti-affinity terms, prefers the preferred ones of both kinds.
+	apart   []term
+	prefers []term
+	// said are the same as the neighbours hear them.
+	said []indexedTerm
+
+	// holders are the pods on nodes that say so.
+	holders podCounts
+}
+
+// term is one term of a pod that waits.
+type term struct {
+	crowd *podSet
+	key   string
+	// weight is how much a preferred term adds to a node, negative for anti-affinity.
+	weight int64
+}
+
+// termKind is how strongly something is said.
+type termKind int8
+
+const (
+	// refuses: no such pod may come near.
+	requiredAntiAffinity termKind = iota
+	// needs: such a pod must be near.
+	requiredAffinity
+	// leans: such a pod had better be near, or had better not.
+	preferred
+)
+
+// indexedTerm is one term of a pod on a node.
+type indexedTerm struct {
+	choice podSelector
+	key    string
+	tone   termKind
+	weight int64
+}
+
+// hasPodAffinity tells whether the pod has a say about its neighbours.
+func hasPodAffinity(pod *corev1.Pod) bool {
+	affinity := pod.Spec.Affinity
+	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
+}
+
+// termsOf returns what the pod says, nil for nothing.
+func (x *Index) termsOf(pod *corev1.Pod) *terms {
+	if !hasPodAffinity(pod) {
+		return nil
+	}
+	x.scratch = writeAffinity(writeWord(x.scratch[:0], pod.Namespace), pod.Spec.Affinity)
+	known := x.terms[string(x.scratch)]
+	if known == nil {
+		id := string(x.scratch)
+		known = x.newTerms(pod)
+		x.terms[id] = known
+	}
+	return known
+}
+
+// newTerms reads the pod's terms, and tells everybody whom they may concern.
+func (x *Index) newTerms(pod *corev1.Pod) *terms {
+	r := reader{index: x, namespace: pod.Namespace, terms: &terms{}}
+	r.read(pod.Spec.Affinity)
+	for i := range r.terms.said {
+		v := existingTerm{said: &r.terms.said[i], holders: &r.terms.holders}
+		guards := requiredPairsOf(v.said.choice.pods)
+		for _, guard := range guards {
+			x.termsByLabel[guard] = append(x.termsByLabel[guard], v)
+		}
+		if len(guards) == 0 {
+			x.unindexedTerms = append(x.unindexedTerms, v)
+		}
+		for _, one := range x.everyReception {
+			x.subscribeTerm(one, v)
+		}
+	}
+	return r.terms
+}
+
+// existingTerm is one thing said and the pods on nodes that say it.
+type existingTerm struct {
+	said    *indexedTerm
+	holders *podCounts
+}
+
+// reader reads the terms of pods in a namespace.
+type reader struct {
+	index     *Index
+	namespace string
+	terms     *terms
+}
+
+func (r *reader) read(affinity *corev1.Affinity) {
+	var with, apart []corev1.PodAffinityTerm
+	var near, far []corev1.WeightedPodAffinityTerm
+	if a := affinity.PodAffinity; a != nil {
+		with, near = a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	if a := affinity.PodAntiAffinity; a != nil {
+		apart, far = a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution
+	}
+	withErr := r.readWith(with)
+	apartErr := r.readApart(apart)
+	nearErr := r.readPreferred(near, 1)
+	farErr := r.readPreferred(far, -1)
+	var errs []error
+	for _, e := range []struct {
+		list string
+		err  error
+	}{
+		{"requiredAffinityTerms", withErr}, {"requiredAntiAffinityTerms", apartErr},
+		{"preferredAffinityTerms", nearErr}, {"preferredAntiAffinityTerms", farErr},
+	} {
+		if e.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", e.list, e.err))
+		}
+	}
+	if err := utilerrors.NewAggregate(errs); err != nil {
+		r.terms.err = fmt.Errorf("parsing pod: %w", err)
+	}
+}
+
+// choose reads one term and sees to it that the labels it names are heeded.
+func (r *reader) choose(term *corev1.PodAffinityTerm) (podSelector, error) {
+	c, err := newChoice(r.namespace, term)
+	if err == nil {
+		r.index.learn(c.pods)
+	}
+	return c, err
+}
+
+func (r *reader) readWith(list []corev1.PodAffinityTerm) error {
+	var choices []podSelector
+	var heard []indexedTerm
+	var keys []string
+	for i := range list {
+		c, err := r.choose(&list[i])
+		if err != nil {
+			return err
+		}
+		choices, keys = append(choices, c), append(keys, list[i].TopologyKey)
+		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAffinity})
+	}
+	if len(choices) > 0 {
+		r.terms.with, r.terms.withKeys = newPodSet(true, choices...), keys
+	}
+	r.terms.said = append(r.terms.said, heard...)
+	return nil
+}
+
+func (r *reader) readApart(list []corev1.PodAffinityTerm) error {
+	var apart []term
+	var heard []indexedTerm
+	for i := range list {
+		c, err := r.choose(&list[i])
+		if err != nil {
+			return err
+		}
+		apart = append(apart, term{crowd: newPodSet(true, c), key: list[i].TopologyKey})
+		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAntiAffinity})
+	}
+	r.terms.apart = apart
+	r.terms.said = append(r.terms.said, heard...)
+	return nil
+}
+
+func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64) error {
+	var prefers []term
+	var heard []indexedTerm
+	for i := range list {
+		weighted := &list[i]
+		c, err := r.choose(&weighted.PodAffinityTerm)
+		if err != nil {
+			return err
+		}
+		weight := sign * int64(weighted.Weight)
+		prefers = append(prefers, term{crowd: newPodSet(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
+		heard = append(heard, indexedTerm{choice: c, key: weighted.PodAffinityTerm.TopologyKey, tone: preferred, weight: weight})
+	}
+	r.terms.prefers = append(r.terms.prefers, prefers...)
+	r.terms.said = append(r.terms.said, heard...)
+	return nil
+}
+
+// incomingPod says whose reception is meant, and in what sense.
+type incomingPod struct {
+	class *labelClass
+	// refusals tells that what keeps the class away is meant; otherwise what draws or repels it.
+	refusals bool
+	// needs is the weight of a required affinity among what draws it.
+	needs int64
+}
+
+// existingTermCounts is how the pods on nodes take a pod of one class: a table for every key they name.
+type existingTermCounts struct {
+	incomingPod
+	tables []*domainCounts
+	used   uint64
+}
+
+// weight returns how much something said matters to the listener, 0 for not at all.
+func (l *incomingPod) weight(s *indexedTerm) int64 {
+	switch {
+	case l.refusals && s.tone == requiredAntiAffinity:
+		return 1
+	case !l.refusals && s.tone == requiredAffinity:
+		return l.needs
+	case !l.refusals && s.tone == preferred:
+		return s.weight
+	default:
+		return 0
+	}
+}
+
+// countsFor returns the reception of a listener, counted from now on if it was not before.
+func (x *Index) countsFor(who incomingPod) *existingTermCounts {
+	r := x.receptions[who]
+	if r == nil {
+		r = &existingTermCounts{incomingPod: who}
+		x.receptions[who] = r
+		x.everyReception = append(x.everyReception, r)
+		x.subscribe(r)
+	}
+	r.used = x.clock
+	return r
+}
+
+// subscribe lets everybody feed a new reception who may mean its class: not all, since most mean pods of one label alone.
+func (x *Index) subscribe(r *existingTermCounts) {
+	for _, name := range x.labels {
+		if value, ok := r.class.labels[name]; ok {
+			for _, v := range x.termsByLabel[labelPair{name, value}] {
+				x.subscribeTerm(r, v)
+			}
+		}
+	}
+	for _, v := range x.unindexedTerms {
+		x.subscribeTerm(r, v)
+	}
+}
+
+// subscribeTerm lets those who say something feed a reception, if it concerns it.
+func (x *Index) subscribeTerm(r *existingTermCounts, v existingTerm) {
+	if weight := r.weight(v.said); weight != 0 && x.matchesClass(&v.said.choice, r.class) {
+		v.holders.subscribe(r.table(x.key(v.said.key)), weight)
+	}
+}
+
+func (r *existingTermCounts) table(k *key) *domainCounts {
+	for _, t := range r.tables {
+		if t.key == k {
+			return t
+		}
+	}
+	t := &domainCounts{key: k, counts: make([]int64, len(k.nodesPerDomain))}
+	r.tables = append(r.tables, t)
+	return t
+}
+
+// dropCounts stops counting what nobody asks for.
+func (x *Index) dropCounts(r *existingTermCounts) {
+	for _, t := range r.tables {
+		t.unsubscribeAll()
+	}
+	delete(x.receptions, r.incomingPod)
+}

@@ -1,0 +1,45 @@
+// Package version says which version of Tutti a program is of. The number is a file beside it, so that it is there however the program
+// was built; it is the chart's appVersion, which a test holds it to. It is nothing to decide by.
+package version
+
+import (
+	_ "embed"
+	"runtime/debug"
+	"strings"
+)
+
+//go:embed version.txt
+var number string
+
+// Number returns the version, such as 0.1.0.
+func Number() string { return strings.TrimSpace(number) }
+
+// Version returns the version and what it was built with, for people: "0.1.0 with go1.26.8", and the revision where the build knows it.
+func Version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return Number()
+	}
+	text := Number()
+	if revision := revisionOf(build); revision != "" {
+		text += " (" + revision + ")"
+	}
+	return text + " with " + build.GoVersion
+}
+
+// revisionOf returns the revision of the source, with a + where that was changed; empty when the build was not told.
+func revisionOf(build *debug.BuildInfo) string {
+	var revision, changed string
+	for _, setting := range build.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			revision = setting.Value[:min(len(setting.Value), 12)]
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			changed = "+"
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + changed
+}

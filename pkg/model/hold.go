@@ -102,9 +102,9 @@ func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	}
 }
 
-// Viewpoint returns what of the viewer decides about the room that it sees: with one Viewpoint, on one revision of the snapshot,
+// EquivalentViewpoint returns what of the viewer decides about the room that it sees: with one of them, on one revision of the snapshot,
 // everything looks the same.
-func (s *Snapshot) Viewpoint(viewer Viewpoint) Viewpoint {
+func (s *Snapshot) EquivalentViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
 	}

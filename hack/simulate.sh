@@ -14,7 +14,7 @@ trap 'for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done; rm -rf 
 if [ -n "${BINARY:-}" ]; then # one that is built already, of this very tree
 	cp "$BINARY" "$work/simulation.test"
 else
-	go test -c -o "$work/simulation.test" ./pkg/simulation
+	go test -c -o "$work/simulation.test" ./test/simulation
 fi
 
 # simulate NAME TEST VARIABLES... runs a test beside others, and keeps what it says under the name.
@@ -22,8 +22,8 @@ simulate() {
 	local name="$1" test="$2"
 	shift 2
 	echo "simulate: $* $test" >&2
-	printf '%s' "\`$* go test ./pkg/simulation -count=1 -timeout 0 -v -run '^$test\$'\`" >"$work/$name.command"
-	(cd pkg/simulation && exec env GOGC=400 "$@" "$work/simulation.test" -test.timeout 0 -test.v -test.run "^$test\$" >"$work/$name.log" 2>&1) &
+	printf '%s' "\`$* go test ./test/simulation -count=1 -timeout 0 -v -run '^$test\$'\`" >"$work/$name.command"
+	(cd test/simulation && exec env GOGC=400 "$@" "$work/simulation.test" -test.timeout 0 -test.v -test.run "^$test\$" >"$work/$name.log" 2>&1) &
 	pids[$name]="$!"
 }
 

@@ -25,10 +25,10 @@ soak() {
 	echo "| \`$2\` | $3 | $passed$notes | \`$command\` |" >>"$report"
 }
 
-soak ./pkg/scenario TestPreemption 'I9 to I15 with victims that take their time and come back: each eviction is needed, and enough'
-soak ./pkg/scenario TestRandomClusters 'every invariant a player can see; what is remembered changes no answer; it comes to rest'
-soak ./pkg/scenario TestNoHistory 'a scheduler with a past decides as one without'
-soak ./pkg/scenario TestALargeGangDoesNotStarve 'a large gang under a stream of small jobs starts within reserveAfter and the longest of them'
+soak ./test/scenario TestPreemption 'I9 to I15 with victims that take their time and come back: each eviction is needed, and enough'
+soak ./test/scenario TestRandomClusters 'every invariant a player can see; what is remembered changes no answer; it comes to rest'
+soak ./test/scenario TestNoHistory 'a scheduler with a past decides as one without'
+soak ./test/scenario TestALargeGangDoesNotStarve 'a large gang under a stream of small jobs starts within reserveAfter and the longest of them'
 soak ./internal/scheduler TestPlansUnderFaults 'promises and evictions under refusals, lost answers and crashes'
 soak ./pkg/actions/preempt TestSmallPlansAreTheBest 'plans of small clusters against a solver that tries everything'
 

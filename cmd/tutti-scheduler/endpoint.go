@@ -1,11 +1,20 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"math/big"
+	"net"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -50,8 +59,37 @@ func (o *options) endpoint(source debugapi.Source) server.Options {
 		TLSOpts: []func(*tls.Config){func(settings *tls.Config) {
 			settings.MinVersion = tls.VersionTLS13
 			settings.NextProtos = []string{"http/1.1"} // nobody needs many streams here, and they have been used to keep servers busy
+			if o.certificates == "" {
+				made := sync.OnceValues(selfSigned)
+				settings.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return made() }
+			}
 		}},
 	}
+}
+
+// selfSigned makes a certificate for an endpoint without --tls-cert-dir. controller-runtime would make two RSA keys instead: that
+// takes a processor for a fifth of a second, while the first lists are read.
+func selfSigned() (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("key of the endpoint: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(now.UnixNano()),
+		Subject:      pkix.Name{CommonName: "localhost"},
+		DNSNames:     []string{"localhost"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:    now.Add(-time.Hour), // a client's clock may be behind
+		NotAfter:     now.AddDate(10, 0, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	text, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the endpoint: %w", err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{text}, PrivateKey: key}, nil
 }
 
 // configView is what is shown of the configuration.

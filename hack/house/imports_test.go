@@ -55,8 +55,7 @@ var rules = []rule{
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
 	{of: "internal/telemetry", ours: []string{"internal/debugapi", "internal/metrics", "internal/version", "pkg/framework", "internal/commit", "pkg/model"}},
-	{of: "pkg/scenario", ours: []string{"*"}, client: true},
-	{of: "pkg/simulation", ours: []string{"*"}, client: true},
+	{of: "test", ours: []string{"*"}, client: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
 	{of: "internal/configuration", ours: []string{"pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "pkg/model", "pkg/argument",
 		"internal/metrics", "apis"}, client: true},
@@ -89,8 +88,8 @@ func broken(importer, imported string) string {
 		return r.foreign(imported)
 	case under(ours, "cmd") && !sameTree(importer, ours):
 		return "imports cmd, which nobody may"
-	case under(ours, "pkg/scenario") && importer != ours:
-		return "imports pkg/scenario, which is for tests alone"
+	case under(ours, "test") && !under(importer, "test"):
+		return "imports test, which is for tests alone"
 	case sameTree(importer, ours), slices.Contains(r.ours, "*"):
 		return ""
 	}
@@ -188,7 +187,7 @@ func TestImportRules(t *testing.T) {
 		{"internal/report", module + "internal/scheduler", false},
 		{"internal/report", "k8s.io/client-go/kubernetes", false},
 		{"internal/debugapi", module + "internal/commit", false},
-		{"internal/scheduler", module + "pkg/scenario", false},
+		{"internal/scheduler", module + "test/scenario", false},
 		{"internal/scheduler", module + "cmd/tutti-scheduler", false},
 		{"cmd/kubectl-tutti", module + "cmd/tutti-scheduler", false},
 		{"apis/config/v1alpha1", module + "pkg/model", false},

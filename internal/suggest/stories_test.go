@@ -5,8 +5,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/tutti-sched/tutti/pkg/scenario"
+	"github.com/tutti-sched/tutti/test/scenario"
 )
 
-// TestStories plays the files in testdata; see pkg/scenario for how they are written.
+// TestStories plays the files in testdata; see test/scenario for how they are written.
 func TestStories(t *testing.T) { datadriven.Walk(t, "testdata", scenario.Run) }

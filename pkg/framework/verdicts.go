@@ -76,7 +76,7 @@ func (s *Session) Verdict(question Question, job *model.Job, find func() (*model
 	if placed {
 		question.Class = model.Class{} // it has been placed in this session
 	}
-	viewpoint := s.Snapshot.EquivalentViewpoint(s.viewer(job))
+	viewpoint := s.Snapshot.EffectiveViewpoint(s.viewer(job))
 	if known, ok := s.recall(question, job, viewpoint); ok {
 		return known
 	}

@@ -258,16 +258,21 @@ func worst(t testing.TB) (*Topology, CPUSet) {
 
 func BenchmarkPick(b *testing.B) {
 	top, free := worst(b)
-	var times []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		if _, ok := Pick(top, free, 190, Policies{}); !ok {
-			b.Fatal("none")
-		}
-		times = append(times, time.Since(began))
+	for name, p := range map[string]Policies{
+		"any": {}, "one NUMA node": {NUMA: NUMARequired}, "full cores": {SMT: RequireFullCore}, "one per core": {SMT: OnePerCore},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			for b.Loop() {
+				n := 1 + len(times)%free.Len() // some are refused
+				began := time.Now()
+				Pick(top, free, n, p)
+				times = append(times, time.Since(began))
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "µs-p99")
+		})
 	}
-	slices.Sort(times)
-	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "µs-p99")
 }
 
 // TestTenThousandFreeSets chooses from random free sets of random machines, with cores of one to four threads, and compares with all

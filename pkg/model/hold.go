@@ -102,9 +102,9 @@ func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	}
 }
 
-// EquivalentViewpoint returns what of the viewer decides about the room that it sees: with one of them, on one revision of the snapshot,
+// EffectiveViewpoint returns what of the viewer decides about the room that it sees: with one of them, on one revision of the snapshot,
 // everything looks the same.
-func (s *Snapshot) EquivalentViewpoint(viewer Viewpoint) Viewpoint {
+func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
 	}

@@ -111,13 +111,13 @@ func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
 	}
 }
 
-// TestEquivalentViewpoint_isWhatDecides: viewers with one viewpoint see the same room, and whose view is shown changes no revision.
-func TestEquivalentViewpoint_isWhatDecides(t *testing.T) {
+// TestViewpoint_isWhatDecides: viewers with one viewpoint see the same room, and whose view is shown changes no revision.
+func TestViewpoint_isWhatDecides(t *testing.T) {
 	key := func(name string) model.JobKey { return model.JobKey{Namespace: "d", Name: name} }
 	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Reserved: make(model.Resources, 1)}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
 	snapshot.AssignIndexes()
-	if got := snapshot.EquivalentViewpoint(model.Viewpoint{Job: key("x"), Priority: 7}); got != (model.Viewpoint{}) {
+	if got := snapshot.EffectiveViewpoint(model.Viewpoint{Job: key("x"), Priority: 7}); got != (model.Viewpoint{}) {
 		t.Errorf("nothing is held: %+v", got)
 	}
 	snapshot.SetHeld([]model.HeldCapacity{
@@ -132,7 +132,7 @@ func TestEquivalentViewpoint_isWhatDecides(t *testing.T) {
 	room := map[model.Viewpoint]int64{}
 	for _, viewer := range viewers {
 		snapshot.SetViewpoint(viewer)
-		viewpoint := snapshot.EquivalentViewpoint(viewer)
+		viewpoint := snapshot.EffectiveViewpoint(viewer)
 		if kept, known := room[viewpoint]; known && kept != node.Reserved.At(0) {
 			t.Errorf("%+v sees %d held, another one of the same viewpoint %d", viewer, node.Reserved.At(0), kept)
 		}

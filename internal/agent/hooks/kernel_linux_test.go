@@ -68,9 +68,9 @@ func TestTheKernelKeepsThemThere(t *testing.T) {
 	link = r.connect(again)
 	expect("after a restart")
 
-	// Led astray where nobody is told: the kernel's files show it, where there are any.
+	// Led astray without a message: the kernel's files show it.
 	if k.root == "" {
-		return
+		t.Skip("the rest needs control groups, which cannot be made here")
 	}
 	watching, _ := newHooks(t, func(o *Options) { o.Cgroups = os.DirFS(k.root) })
 	watching.Enforce(here)

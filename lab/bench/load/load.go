@@ -131,3 +131,28 @@ func (c *Client) Bind(ctx context.Context, pods []*corev1.Pod, nodes []string) (
 	})
 	return answered, err
 }
+
+// List lists nodes and pods, both in full, and returns the namespace's pods without a node, with any node for each.
+func (c *Client) List(ctx context.Context, namespace string) (unbound []*corev1.Pod, targets []string, err error) {
+	var nodes *corev1.NodeList
+	var pods *corev1.PodList
+	lists, ctx := errgroup.WithContext(ctx)
+	lists.Go(func() (err error) {
+		nodes, err = c.Core.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		return err
+	})
+	lists.Go(func() (err error) {
+		pods, err = c.Core.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+		return err
+	})
+	if err := lists.Wait(); err != nil {
+		return nil, nil, fmt.Errorf("list: %w", err)
+	}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.Namespace == namespace && pod.Spec.NodeName == "" {
+			targets = append(targets, nodes.Items[len(unbound)%len(nodes.Items)].Name)
+			unbound = append(unbound, pod)
+		}
+	}
+	return unbound, targets, nil
+}

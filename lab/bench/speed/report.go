@@ -12,10 +12,12 @@ import (
 	"github.com/tutti-sched/tutti/lab/bench/stage"
 )
 
-// Goal is the most that Tutti may take, as a multiple of binding alone, and Wish what would be better still.
+// Goal is the most that Tutti may take, as a multiple of binding alone, and Wish what would be better still. FloorGoal is the most as
+// a multiple of the floor.
 const (
-	Goal = 1.5
-	Wish = 1.25
+	Goal      = 1.5
+	Wish      = 1.25
+	FloorGoal = 1.15
 )
 
 // Name is what the measurement is called, by its sizes.
@@ -42,7 +44,7 @@ func (o *Options) Pictures(rounds []Round) map[string]string {
 	var bars []plot.Bar
 	var curves []plot.Curve
 	for _, contender := range o.Contenders {
-		runs, _ := of(rounds, contender)
+		runs, _ := of(rounds, contender, stage.Alone)
 		if len(runs) == 0 {
 			continue
 		}
@@ -69,17 +71,20 @@ func points(binds []time.Duration) []plot.Point {
 	return all
 }
 
-// of is the runs of a contender, the fastest first, and its ratios in order.
-func of(rounds []Round, contender stage.SchedulerUnderTest) (runs []Run, ratios []float64) {
+// of is the runs of a contender, the fastest first, and its ratios to another in order.
+func of(rounds []Round, contender, than stage.SchedulerUnderTest) (runs []Run, ratios []float64) {
 	for _, round := range rounds {
 		if run, ok := round.Of(contender); ok {
-			runs, ratios = append(runs, run), append(ratios, round.Ratio(run))
+			runs, ratios = append(runs, run), append(ratios, round.Ratio(run, than))
 		}
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return int(a.LastBind - b.LastBind) })
 	slices.Sort(ratios)
 	return runs, ratios
 }
+
+// middle is the median of ratios in order.
+func middle(ratios []float64) float64 { return (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2 }
 
 // median is that of when the last pod was bound, of runs in order.
 func median(runs []Run) time.Duration {
@@ -102,7 +107,7 @@ func (o *Options) Markdown(kubernetes string, rounds []Round) string {
 	for i, round := range rounds {
 		for _, run := range round {
 			fmt.Fprintf(&b, "| %d | %s | %.2f s | %.2f | %.2f s | %s | %.0f %% |\n", i+1, run.Contender,
-				run.LastBind.Seconds(), round.Ratio(run), run.FirstBind.Seconds(), run.schedulerCells(), 100*run.Others)
+				run.LastBind.Seconds(), round.Ratio(run, stage.Alone), run.FirstBind.Seconds(), run.schedulerCells(), 100*run.Others)
 		}
 	}
 	return b.String()
@@ -110,21 +115,27 @@ func (o *Options) Markdown(kubernetes string, rounds []Round) string {
 
 // writeMedians writes one line for each contender.
 func (o *Options) writeMedians(b *strings.Builder, rounds []Round) {
-	b.WriteString("| who binds | start to last bind, median | pods/s | times binding alone, median | best to worst | goal | met | wish | met |\n" +
-		"|---|---:|---:|---:|---:|---:|---|---:|---|\n")
+	b.WriteString("| who binds | start to last bind, median | pods/s | times binding alone, median | best to worst | goal | met | wish | met |" +
+		" times the floor, median | goal | met |\n" +
+		"|---|---:|---:|---:|---:|---:|---|---:|---|---:|---:|---|\n")
 	for _, contender := range o.Contenders {
-		runs, ratios := of(rounds, contender)
+		runs, ratios := of(rounds, contender, stage.Alone)
 		if len(runs) == 0 {
 			continue
 		}
 		took := median(runs)
-		ratio := (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
-		judged := " | | | |"
+		ratio, judged, floor := middle(ratios), " | | | |", ""
 		if contender == stage.Tutti && ratio > 0 {
 			judged = fmt.Sprintf(" ≤ %.2f | %s | ≤ %.2f | %s |", Goal, page.Met(ratio <= Goal), Wish, page.Met(ratio <= Wish))
 		}
-		fmt.Fprintf(b, "| %s | %.2f s | %.0f | %.2f | %.2f to %.2f |%s\n", contender, took.Seconds(),
-			float64(o.Pods)/took.Seconds(), ratio, ratios[0], ratios[len(ratios)-1], judged)
+		if _, overFloor := of(rounds, contender, stage.Floor); contender != stage.Alone && middle(overFloor) > 0 {
+			floor = fmt.Sprintf(" %.2f |", middle(overFloor))
+			if contender == stage.Tutti {
+				floor += fmt.Sprintf(" ≤ %.2f | %s |", FloorGoal, page.Met(middle(overFloor) <= FloorGoal))
+			}
+		}
+		fmt.Fprintf(b, "| %s | %.2f s | %.0f | %.2f | %.2f to %.2f |%s%s\n", contender, took.Seconds(),
+			float64(o.Pods)/took.Seconds(), ratio, ratios[0], ratios[len(ratios)-1], judged, floor)
 	}
 	b.WriteString("\n")
 }

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/lab/audit"
+	"github.com/tutti-sched/tutti/lab/bench/load"
 	"github.com/tutti-sched/tutti/lab/bench/observe"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
 )
@@ -52,8 +53,8 @@ type Options struct {
 // Run is one measurement of one contender.
 type Run struct {
 	Contender stage.SchedulerUnderTest
-	// FirstBind and LastBind are the times from the start of the scheduler's process; without one, from the first call to
-	// the first and last reply.
+	// FirstBind and LastBind are the times from the start of the scheduler's process, or of the floor's first list. Of the binds
+	// alone they are from the first call to the first and last reply.
 	FirstBind, LastBind time.Duration
 	// SlowestStart is the longest that a gang took from its first bind to its minimum.
 	SlowestStart time.Duration
@@ -67,6 +68,8 @@ type Run struct {
 	Writes map[string]int
 	// Binds are when pods were bound, from the same start, in order.
 	Binds []time.Duration
+	// Phases are what the time to the first bind is made of, as the scheduler's log has it; only of Tutti.
+	Phases []Phase
 	// Audit is the state after the last bind; nil without a scheduler.
 	Audit *audit.Report
 }
@@ -83,13 +86,13 @@ func (r Round) Of(contender stage.SchedulerUnderTest) (run Run, ok bool) {
 	return r[i], true
 }
 
-// Ratio is how much longer a run took than the binds alone of the same round; 0 when those were not measured.
-func (r Round) Ratio(run Run) float64 {
-	alone, ok := r.Of(stage.Alone)
+// Ratio is how much longer a run took than another of the same round; 0 when that was not measured.
+func (r Round) Ratio(run Run, than stage.SchedulerUnderTest) float64 {
+	other, ok := r.Of(than)
 	if !ok {
 		return 0
 	}
-	return float64(run.LastBind) / float64(alone.LastBind)
+	return float64(run.LastBind) / float64(other.LastBind)
 }
 
 // Validate returns what is wrong with the options.
@@ -118,7 +121,7 @@ func Measure(ctx context.Context, options Options) ([]Round, error) {
 	for i := range options.Rounds {
 		var round Round
 		for _, contender := range options.Contenders {
-			if options.CompareRounds > 0 && i >= options.CompareRounds && contender != stage.Alone && contender != stage.Tutti {
+			if options.CompareRounds > 0 && i >= options.CompareRounds && contender != stage.Tutti && contender.Schedules() {
 				continue
 			}
 			run, err := options.measure(ctx, contender)
@@ -139,7 +142,7 @@ func Measure(ctx context.Context, options Options) ([]Round, error) {
 // line is a run in progress output.
 func (r Round) line(run Run) string {
 	return fmt.Sprintf("%s %.2fs, ratio %.2f (first bind %.2fs, slowest start %.2fs, CPU %.2fs, %d MB, writes %v, others %.0f %%)",
-		run.Contender, run.LastBind.Seconds(), r.Ratio(run), run.FirstBind.Seconds(), run.SlowestStart.Seconds(),
+		run.Contender, run.LastBind.Seconds(), r.Ratio(run, stage.Alone), run.FirstBind.Seconds(), run.SlowestStart.Seconds(),
 		run.CPU.Seconds(), run.Memory>>20, run.Writes, 100*run.Others)
 }
 
@@ -186,8 +189,12 @@ func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTes
 		return run, err
 	}
 	run.Contender = contender
-	if contender == stage.Alone {
+	switch contender {
+	case stage.Alone:
 		return run, o.alone(ctx, s, pods, &run)
+	case stage.Floor:
+		return run, o.floor(ctx, s, pods, &run)
+	case stage.Tutti, stage.Kube, stage.KubeGangs:
 	}
 	return run, o.scheduled(ctx, s, pods, address, &run)
 }
@@ -208,6 +215,42 @@ func (o *Options) alone(ctx context.Context, s *stage.Bench, pods []*corev1.Pod,
 		return err
 	}
 	run.times(bound, start)
+	after, err := stage.Used()
+	run.Others = stage.Others(before, after)
+	return err
+}
+
+// floor measures the binds with what comes before and after them: it lists, and has a watch of all pods beside the one that measures.
+// It is not a process of its own: starting one is part of what a scheduler costs.
+func (o *Options) floor(ctx context.Context, s *stage.Bench, pods []*corev1.Pod, run *Run) error {
+	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
+	if err != nil {
+		return err
+	}
+	client, err := load.NewClient(s.Cluster.Config(), o.Workers)
+	if err != nil {
+		return err
+	}
+	before, err := stage.Used()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	unbound, targets, err := client.List(ctx, stage.Namespace)
+	if err != nil {
+		return err
+	}
+	seen, err := observe.Start(ctx, client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum(), Thorough: true})
+	if err != nil {
+		return err
+	}
+	if _, err := client.Bind(ctx, unbound, targets); err != nil {
+		return err
+	}
+	if err := errors.Join(seen.WaitBound(ctx, len(pods)), watched.WaitBound(ctx, len(pods))); err != nil {
+		return err
+	}
+	run.times(watched.Times(), start)
 	after, err := stage.Used()
 	run.Others = stage.Others(before, after)
 	return err
@@ -261,6 +304,11 @@ func (o *Options) scheduled(ctx context.Context, s *stage.Bench, pods []*corev1.
 	}
 	run.Memory = memory.Peak
 	run.times(watched.Times(), start)
+	if run.Contender == stage.Tutti {
+		if err := run.readPhases(scheduler.LogFile(), start); err != nil {
+			return err
+		}
+	}
 	for _, gang := range watched.Gangs() {
 		run.SlowestStart = max(run.SlowestStart, gang.Started.Sub(gang.First))
 	}

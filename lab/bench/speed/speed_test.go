@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 func measured() []Round {
 	run := func(who stage.SchedulerUnderTest, seconds int) Run {
 		r := Run{Contender: who, Writes: map[string]int{"pods/binding": 100, "events": 7}}
-		if who != stage.Alone {
+		if who.Schedules() {
 			r.Audit = &audit.Report{}
 		}
 		start := time.Unix(100, 0)
@@ -69,8 +69,8 @@ func measured() []Round {
 		return r
 	}
 	return []Round{
-		{run(stage.Alone, 2), run(stage.Tutti, 3), run(stage.Kube, 8), run(stage.KubeGangs, 20)},
-		{run(stage.Alone, 2), run(stage.Tutti, 5), run(stage.Kube, 8), run(stage.KubeGangs, 20)},
+		{run(stage.Alone, 2), run(stage.Floor, 2), run(stage.Tutti, 3), run(stage.Kube, 8), run(stage.KubeGangs, 20)},
+		{run(stage.Alone, 2), run(stage.Floor, 2), run(stage.Tutti, 5), run(stage.Kube, 8), run(stage.KubeGangs, 20)},
 	}
 }
 
@@ -79,12 +79,35 @@ func TestMarkdownShowsEveryRound(t *testing.T) {
 	text := o.Markdown("1.2.3", measured())
 	for _, want := range []string{
 		"100 pods in gangs of 50 on 10 nodes",
-		"| Tutti | 4.00 s | 25 | 2.00 | 1.50 to 2.50 | ≤ 1.50 | **no** | ≤ 1.25 | **no** |",
+		"| Tutti | 4.00 s | 25 | 2.00 | 1.50 to 2.50 | ≤ 1.50 | **no** | ≤ 1.25 | **no** | 2.00 | ≤ 1.15 | **no** |",
+		"| floor | 2.00 s | 50 | 1.00 | 1.00 to 1.00 | | | | | 1.00 |",
 		"| kube-scheduler, gangs | 20.00 s | 5 | 10.00 | 10.00 to 10.00 |",
 		"| 1 | binding alone | 2.00 s | 1.00 | 1.00 s | | | | | | | 0 % |",
 		"| 1 | Tutti | 3.00 s | 1.50 | 1.00 s | 0.00 s | 0.00 s | 0 MB | 7 | 0 | 0 | 0 % |",
 		"| 2 | Tutti | 5.00 s | 2.50 |",
 		"speed-10-nodes-100-pods-bars.svg", "speed-10-nodes-100-pods-curves.svg",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestPhasesAreReadFromTheLog(t *testing.T) {
+	start := time.Date(2026, 3, 4, 10, 0, 0, 0, time.Local)
+	log := `I0304 10:00:00.200000   17 run.go:45] "Starting" version="x"
+I0304 10:00:00.300000   17 server.go:1] "Starting metrics server" logger="m"
+W0304 10:00:00.350000   17 x.go:1] "Cycle" is not an information
+I0304 10:00:00.700000   17 run.go:9] "Informers are synced"
+I0304 10:00:00.900000   17 scheduler.go:5] "Cycle" took="80ms"
+I0304 10:00:01.900000   17 scheduler.go:5] "Cycle" took="80ms"
+`
+	run := Run{Contender: stage.Tutti, FirstBind: time.Second, LastBind: 3 * time.Second, Phases: phases(log, start, time.Second)}
+	o := sizes()
+	text := o.StartMarkdown("1.2.3", []Round{{run, {Contender: stage.Floor, FirstBind: time.Second / 2, LastBind: 2 * time.Second}}})
+	for _, want := range []string{
+		"initialization of packages | 0.20 s |", "plugins | 0.10 s |", "lists of all kinds | 0.40 s |", "first cycle | 0.20 s |",
+		"watch | 0.10 s |", "to the first bind** | 1.00 s |", "its first bind | 0.50 s |", "times the floor's | 1.50 |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -138,7 +161,7 @@ func TestContendersAreMeasured(t *testing.T) {
 		if len(run.Binds) != o.Pods || run.LastBind <= 0 || run.FirstBind > run.LastBind {
 			t.Errorf("%s: %d binds, from %s to %s", run.Contender, len(run.Binds), run.FirstBind, run.LastBind)
 		}
-		if run.Contender != stage.Alone && (run.Writes["pods/binding"] != o.Pods || len(run.Audit.Found[audit.Partial]) > 0) {
+		if run.Contender.Schedules() && (run.Writes["pods/binding"] != o.Pods || len(run.Audit.Found[audit.Partial]) > 0) {
 			t.Errorf("%s: writes %v, partial gangs %v", run.Contender, run.Writes, run.Audit.Found[audit.Partial])
 		}
 	}

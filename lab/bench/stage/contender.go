@@ -30,6 +30,8 @@ type SchedulerUnderTest string
 const (
 	// Alone is nobody: binds to nodes chosen beforehand, by workers that decide nothing.
 	Alone SchedulerUnderTest = "binding alone"
+	// Floor is the least that a scheduler does: list nodes and pods, watch pods, bind each to any node, and see every bind in the watch.
+	Floor SchedulerUnderTest = "floor"
 	// Tutti is the scheduler of this repository.
 	Tutti SchedulerUnderTest = "Tutti"
 	// Kube is kube-scheduler of the control plane's version, which knows no gangs.
@@ -39,11 +41,16 @@ const (
 )
 
 // Contenders are all of them, in the order of their tables.
-func Contenders() []SchedulerUnderTest { return []SchedulerUnderTest{Alone, Tutti, Kube, KubeGangs} }
+func Contenders() []SchedulerUnderTest {
+	return []SchedulerUnderTest{Alone, Floor, Tutti, Kube, KubeGangs}
+}
+
+// Schedules reports whether it is a scheduler: it decides, and is a process of its own.
+func (c SchedulerUnderTest) Schedules() bool { return c != Alone && c != Floor }
 
 // Schedulers returns an error when the contenders are not schedulers, one at least.
 func Schedulers(contenders []SchedulerUnderTest) error {
-	if slices.Contains(contenders, Alone) || len(contenders) == 0 {
+	if len(contenders) == 0 || slices.ContainsFunc(contenders, func(c SchedulerUnderTest) bool { return !c.Schedules() }) {
 		return errors.New("there must be schedulers, and nothing else")
 	}
 	return nil
@@ -84,7 +91,7 @@ func (c SchedulerUnderTest) Settings() string {
 		return "clientConnection qps 50000 and burst 50000, no leader election, else its defaults"
 	case KubeGangs:
 		return "the same, " + gangGate + " for it and the API server, scheduling.k8s.io/v1beta1 PodGroups with gang.minCount"
-	case Alone, Tutti:
+	case Alone, Floor, Tutti:
 	}
 	return ""
 }
@@ -164,7 +171,7 @@ func (n *nativePodGroups) join(pod *corev1.Pod) {
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 }
 
-// ParseContenders reads names as a command line has them: alone, tutti, kube, gangs. None means all.
+// ParseContenders reads names as a command line has them: alone, floor, tutti, kube, gangs. None means all.
 func ParseContenders(names []string) ([]SchedulerUnderTest, error) {
 	if len(names) == 0 {
 		return Contenders(), nil
@@ -186,4 +193,4 @@ func ParseContenders(names []string) ([]SchedulerUnderTest, error) {
 }
 
 // ShortNames are the contenders' names on a command line, in the order of Contenders.
-func ShortNames() []string { return []string{"alone", "tutti", "kube", "gangs"} }
+func ShortNames() []string { return []string{"alone", "floor", "tutti", "kube", "gangs"} }

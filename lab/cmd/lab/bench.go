@@ -10,7 +10,7 @@ func benchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(
-		benchAllCommand(), benchProcessCommand(), benchSpeedCommand(), benchLatencyCommand(), benchMemoryCommand(),
+		benchAllCommand(), benchProcessCommand(), benchSpeedCommand(), benchStartCommand(), benchLatencyCommand(), benchMemoryCommand(),
 		benchProfileCommand(),
 	)
 	return cmd

@@ -14,7 +14,7 @@ import (
 )
 
 // schedulerNames are the contenders that are schedulers.
-func schedulerNames() []string { return stage.ShortNames()[1:] }
+func schedulerNames() []string { return stage.ShortNames()[2:] }
 
 // benchLatencyCommand measures one gang after another.
 func benchLatencyCommand() *cobra.Command {

@@ -22,6 +22,7 @@ func benchSpeedCommand() *cobra.Command {
 		Long: `Measure, on a fresh etcd and kube-apiserver each and with all objects created before:
 
   alone  bind every pod to a node chosen beforehand, from the first call to the last reply
+  floor  list nodes and pods, watch pods, bind each to any node; from the first list until a watch has seen the last pod bound
   tutti  start the scheduler; from the start of its process until a watch has seen the last pod bound
   kube   the same with kube-scheduler, its client's limits lifted
   gangs  the same with kube-scheduler's native gang scheduling

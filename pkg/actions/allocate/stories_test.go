@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"go.uber.org/goleak"
 
-	"github.com/tutti-sched/tutti/pkg/scenario"
+	"github.com/tutti-sched/tutti/test/scenario"
 )
 
 // TestMain tries more cases than usual, since they are small; -rapid.checks says otherwise.
@@ -22,5 +22,5 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestStories plays the files in testdata; see pkg/scenario for how they are written.
+// TestStories plays the files in testdata; see test/scenario for how they are written.
 func TestStories(t *testing.T) { datadriven.Walk(t, "testdata", scenario.RunOnly("allocate")) }

@@ -328,7 +328,7 @@ func (w *world) setClock(d rng) {
 
 func (w *world) endOne(d rng) {
 	if p := w.process(d); p != nil {
-		p.send()
+		p.shutDown()
 	}
 }
 

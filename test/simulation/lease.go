@@ -140,9 +140,9 @@ func (p *process) ask(request *lease.Request, then func(*coordinationv1.Lease, e
 	})
 }
 
-// send ends the process in good order, as an upgrade does: nothing new is decided or sent, and when the last answer is there, the Lease
+// shutDown ends the process in good order, as an upgrade does: nothing new is decided or sent, and when the last answer is there, the Lease
 // is given up.
-func (p *process) send() {
+func (p *process) shutDown() {
 	if !p.leaving {
 		p.trace("%s leaves", p)
 		p.leaving = true

@@ -275,9 +275,9 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// TestTenThousandFreeSets chooses from random free sets of random machines, with cores of one to four threads, and compares with all
-// sets of NUMA nodes that have enough: as many ids as asked for, all of them free, on as few NUMA nodes as can be; whole cores alone
-// where these are required.
+// TestTenThousandFreeSets chooses from random free sets of random machines, with cores of one to four threads, and compares
+// with all sets of NUMA nodes that have enough: as many ids as asked for, all of them free, on as few NUMA nodes as can be;
+// whole cores alone where these are required.
 func TestTenThousandFreeSets(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	found := 0
@@ -334,7 +334,7 @@ func manyThreaded(random *rand.Rand) *Topology {
 	return top
 }
 
-// leastNodes returns on how many NUMA nodes there is room for n, by looking at every set of them; 0 when there is none.
+// leastNodes returns on how many NUMA nodes there is capacity for n, by looking at every set of them; 0 when there is none.
 func leastNodes(top *Topology, free CPUSet, n int, p Policies) int {
 	least := 0
 	for mask := range 1 << len(top.NUMA) {

@@ -152,7 +152,7 @@ func TestForceDeletedPod(t *testing.T) {
 	isAt(t, r, "cb", "4-5")
 }
 
-// TestKubeletChangesResources: whatever cpuset it writes, everybody stays; what else it writes, it gets.
+// TestKubeletChangesResources: whatever cpuset it writes, containers keep theirs; its other changes are applied.
 func TestKubeletChangesResources(t *testing.T) {
 	r := newRuntime(t)
 	h, _ := newHooks(t, nil)
@@ -182,7 +182,7 @@ func TestKubeletChangesResources(t *testing.T) {
 func TestWhatRunsIsMovedOnce(t *testing.T) {
 	r := newRuntime(t)
 	old, new := pod(t, "s1", "u1", "main:4-5"), pod(t, "s2", "u2")
-	delete(old.Annotations, required) // started when nobody required it
+	delete(old.Annotations, required) // started before it was required
 	mustCreate(t, r, old, "c1", "main")
 	mustCreate(t, r, new, "c2", "main")
 	mustCreate(t, r, new, "c3", "proxy")
@@ -249,7 +249,7 @@ func TestAnAgentThatHangsFailsTheRequest(t *testing.T) {
 	isAt(t, r, "c2", "0-3")
 }
 
-// TestTheNodeIsClosed: a node with a problem starts nothing isolated and moves nobody.
+// TestTheNodeIsClosed: a node with a problem starts nothing isolated and moves no container.
 func TestTheNodeIsClosed(t *testing.T) {
 	r := newRuntime(t)
 	h, _ := newHooks(t, nil)
@@ -264,7 +264,7 @@ func TestTheNodeIsClosed(t *testing.T) {
 	}
 }
 
-// TestDrift: somebody writes a control group behind everybody's back.
+// TestDrift: another process writes a control group.
 func TestDrift(t *testing.T) {
 	cgroups := fstest.MapFS{}
 	show := func(uid, id, cpus string) {

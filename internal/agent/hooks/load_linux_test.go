@@ -91,9 +91,9 @@ func (a *account) since(then []time.Duration, cpu int, least time.Duration) []ti
 	return times
 }
 
-// TestOrdinaryLoadStaysOffIsolatedCPUs keeps all CPUs busy with ordinary containers, and asks the kernel's accounts where they have
-// run: before the agent comes on all CPUs, from then on not for a nanosecond on the isolated one; and the busy process of the
-// container that has this one on no other.
+// TestOrdinaryLoadStaysOffIsolatedCPUs keeps all CPUs busy with ordinary containers, and asks the kernel's accounts where
+// they have run: before the agent comes on all CPUs, from then on not for a nanosecond on the isolated one; and the busy
+// process of the container that has this one on no other.
 //
 // It needs accounts by CPU, which control groups of version 1 have.
 func TestOrdinaryLoadStaysOffIsolatedCPUs(t *testing.T) {

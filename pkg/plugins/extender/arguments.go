@@ -9,7 +9,7 @@ import (
 const (
 	defaultTimeout  = 5 * time.Second
 	defaultResponse = 32 << 20
-	// mostWeight keeps sums of scores far from where an int64 ends; see mostScore.
+	// mostWeight keeps sums of scores far from where an int64 ends; see maxExtenderScore.
 	mostWeight = 1_000_000
 )
 

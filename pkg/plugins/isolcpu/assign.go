@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// AllocateCPUs chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
+// AllocateCPUs chooses the ids that a task is given, and which of its containers runs on which; see framework.CPUAllocator.
 func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
 	q, asks := p.ask(task)
 	if !asks {

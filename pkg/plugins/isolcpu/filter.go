@@ -221,7 +221,7 @@ func (p *plugin) member(hold *model.HeldCapacity) *model.Task {
 	return nil
 }
 
-// ExplainShortage says how many isolated CPUs a node has left, where it has too few; see framework.Assigner.
+// ExplainShortage says how many isolated CPUs a node has left, where it has too few; see framework.CPUAllocator.
 func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal {
 	if position != p.chargedResource {
 		return nil

@@ -162,6 +162,7 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
+	s.memory.clearTrail()
 	for {
 		caught := s.catch(s.run)
 		if caught == nil {
@@ -217,6 +218,7 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 		return
 	}
 	s.refusals[job.Key] = refusal
+	s.addStep(job, refusal)
 }
 
 // Refusal returns why a job waits, nil when nobody said so.

@@ -3,7 +3,7 @@
 //
 //	ConfigMap or file ──text──► Watcher ──profile──► loop, between two cycles
 //	                              ├── refused: event, log line, metric; the last good one is kept
-//	                                 └── Report: which version is active, since when, and what was refused
+//	                              └── Report: which version is active, since when, and what was refused
 //
 // It knows no action and no plugin: the registry has them, and they declare their arguments (see pkg/argument). apis/config
 // defines the syntax. It decides nothing about scheduling, and never swaps a profile itself: it returns one when the loop

@@ -21,7 +21,7 @@ row() {
 	if [ -z "$log" ]; then
 		log="$work/$label.log"
 		echo "faults: $* $test" >&2
-		(cd lab && env "$@" go test -count=1 -v -timeout 0 -run "^$test\$" ./e2e) | tee "$log" >&2
+		(cd lab && env HOLD_TIMES=1 "$@" go test -count=1 -v -timeout 0 -run "^$test\$" ./e2e) | tee "$log" >&2
 	fi
 	if ! grep -q "^--- PASS: $test " "$log"; then
 		echo "faults: $test has not passed" >&2

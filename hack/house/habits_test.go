@@ -2,6 +2,7 @@ package house
 
 import (
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"path"
 	"regexp"
@@ -134,8 +135,39 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// waiting are the calls that wait for nothing in particular, and those that leave a test out.
-var waiting = []string{"time.Sleep", "time.After", "time.Tick", "t.Skip", "t.Skipf", "t.SkipNow", "b.Skip", "b.Skipf"}
+// waiting are the calls that wait for nothing in particular.
+var waiting = []string{"time.Sleep", "time.After", "time.Tick"}
+
+// skipsInSilence reports whether a call leaves a test out without a reason that can be read where it is called.
+func skipsInSilence(name string, call *ast.CallExpr) bool {
+	switch _, method, _ := strings.Cut(name, "."); method {
+	case "SkipNow":
+		return true
+	case "Skip", "Skipf":
+		if len(call.Args) == 0 {
+			return true
+		}
+		reason, is := call.Args[0].(*ast.BasicLit)
+		return !is || reason.Kind != token.STRING || len(reason.Value) < 15
+	}
+	return false
+}
+
+func TestSkipsHaveReasons(t *testing.T) {
+	for text, silent := range map[string]bool{
+		`t.SkipNow()`: true, `t.Skip()`: true, `b.Skip("later")`: true, `t.Skip(err)`: true,
+		`t.Skip("the kernel has no accounts by CPU")`: false, `t.Skipf("no accounts by CPU: %v", err)`: false, `words.Next("x")`: false,
+	} {
+		expression, err := parser.ParseExpr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := expression.(*ast.CallExpr)
+		if got := skipsInSilence(called(call), call); got != silent {
+			t.Errorf("%s: in silence is %t", text, got)
+		}
+	}
+}
 
 // clocks are the calls that read a clock of their own; one is passed in instead.
 var clocks = []string{"time.Now", "time.Since", "time.Until"}
@@ -158,6 +190,8 @@ func TestCalls(t *testing.T) {
 			name := called(call)
 			inside := (strings.HasPrefix(s.path, "pkg/") || strings.HasPrefix(s.path, "internal/")) && !s.test && edges[s.path] == ""
 			switch {
+			case skipsInSilence(name, call):
+				t.Errorf("%s: %s without a reason", s.at(call), name)
 			case slices.Contains(waiting, name):
 				t.Errorf("%s: calls %s", s.at(call), name)
 			case inside && slices.Contains(clocks, name):

@@ -1,14 +1,26 @@
 # Tests. CI runs `make test` and nothing else.
 
 .PHONY: test unit lab soak
-test: verify lint unit chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
+test: no-skips verify lint unit chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
+	@if [ -s $(SKIPS) ]; then echo "test: $$(wc -l <$(SKIPS)) tests were skipped:"; cat $(SKIPS); fi
 	@echo "test: all passed"
 
+# gotest is go test, and says which tests were skipped, and why.
+SKIPS := $(CURDIR)/build/skips
+GOTEST := $(CURDIR)/build/bin/gotest
+PROGRESS := SKIPS=$(SKIPS) $(CURDIR)/hack/progress.sh
+
+.PHONY: no-skips gotest
+no-skips:
+	@mkdir -p build && rm -f $(SKIPS)
+gotest:
+	@go build -o build/bin/gotest ./hack/gotest
+
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
-unit: ## Run the tests of the root module, with the race detector and verify mode.
-	TUTTI_VERIFY=1 CGO_ENABLED=1 hack/progress.sh unit go test -race -timeout 30m $$(go list ./... | grep -v /test/simulation)
-	TUTTI_VERIFY=1 CGO_ENABLED=1 hack/progress.sh 'unit: simulation' go test -race -run '^TestSameSeedSameTrace$$' ./test/simulation
-	TUTTI_VERIFY=1 hack/progress.sh 'unit: simulation' go test -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
+unit: gotest ## Run the tests of the root module, with the race detector and verify mode.
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) unit $(GOTEST) -race -timeout 30m $$(go list ./... | grep -v /test/simulation)
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -race -run '^TestSameSeedSameTrace$$' ./test/simulation
+	TUTTI_VERIFY=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
 	hack/commit-coverage.sh
 
 .PHONY: coverage
@@ -17,8 +29,8 @@ coverage: ## Print how much of the commit path its fault matrix covers.
 
 # Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait for others
 # more than they work: three of those that have a cluster of their own share two processors well.
-lab: tools ## Run the tests of the lab, on a real API server.
-	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 ../hack/progress.sh lab go test -count=1 -race -timeout 60m -parallel 3 ./...
+lab: tools gotest ## Run the tests of the lab, on a real API server.
+	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./...
 
 # How many random clusters, streams and histories each test tries, and the seed of the random numbers; empty draws one.
 CHECKS ?= 10000

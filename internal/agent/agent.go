@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// requestTimeout bounds each request to the API server, so that one without an answer does not keep the others waiting.
+	// requestTimeout bounds each request to the API server, so that one without an answer does not delay the others.
 	requestTimeout = 5 * time.Second
 	// connectTimeout bounds connecting to the runtime.
 	connectTimeout = 10 * time.Second
-	// stuckAfter is how long a duty may take until the agent counts as hung; more than all of them take in a row.
+	// stuckAfter is how long a task may take until the agent counts as hung; more than all of them take in a row.
 	stuckAfter = 2 * time.Minute
 )
 
 // Reasons of events about the node.
 const (
-	// Problem is why the node's isolated CPUs are not offered.
+	// Problem is the event when the node's isolated CPUs are not offered.
 	Problem = "IsolatedCPUsProblem"
-	// Unreachable is a container runtime that cannot be connected to.
+	// Unreachable is the event when the container runtime cannot be connected to.
 	Unreachable = "IsolatedCPUsUnenforced"
 )
 
-// Options are what an agent is made of.
+// Options are what New needs.
 type Options struct {
 	Sources Sources
-	// Mode is what the operator says of the node's allocatable CPU; empty to find out.
+	// Mode is the operator's setting for the node's allocatable CPU; empty to find out.
 	Mode isolated.Mode
 	// Socket is the path of the runtime's NRI socket.
 	Socket    string
@@ -45,7 +45,7 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// Agent drives a Life. Make it with New.
+// Agent drives a State. Make it with New.
 type Agent struct {
 	options Options
 	hooks   *hooks.Plugin
@@ -55,13 +55,13 @@ type Agent struct {
 
 	mu   sync.Mutex
 	life *State
-	// link is the connection to the runtime; nil without one. Run's goroutine alone sets it.
+	// link is the connection to the runtime; nil without one. only Run's goroutine sets it.
 	link *hooks.Link
-	// busy is when the duty under way began; zero while it rests.
+	// busy is when the present task began; zero while idle.
 	busy time.Time
 }
 
-// New returns an agent that has done nothing yet. The hooks' options are completed with where reports go.
+// New returns an agent that has not started. It sets where the hooks' reports go.
 func New(options Options, hooked hooks.Options) *Agent {
 	a := &Agent{options: options, reports: make(chan hooks.PodProblem, 256), life: NewLife(options.Mode)}
 	hooked.Report = a.report
@@ -69,7 +69,8 @@ func New(options Options, hooked hooks.Options) *Agent {
 	return a
 }
 
-// report takes a report from a handler. One more than can be kept is dropped: it must not wait, and the metric counts it.
+// report queues a report from a handler. When the queue is full it is dropped: a handler must not wait, and the metric counts
+// it.
 func (a *Agent) report(report hooks.PodProblem) {
 	select {
 	case a.reports <- report:
@@ -77,7 +78,7 @@ func (a *Agent) report(report hooks.PodProblem) {
 	}
 }
 
-// Run works until the context ends, or until the runtime hangs, which is an error that only a new process gets out of.
+// Run works until the context ends, or until the runtime hangs, which is an error that requires a new process.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.close()
 	for ctx.Err() == nil {
@@ -112,14 +113,14 @@ func (a *Agent) next() (Task, time.Duration) {
 	return duty, wait
 }
 
-// update lets the state take something in.
+// update changes the state under the lock.
 func (a *Agent) update(what func(life *State, now time.Time)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	what(a.life, a.options.Clock.Now())
 }
 
-// pollLink takes in what the connection has become.
+// pollLink updates the state from the connection.
 func (a *Agent) pollLink() {
 	if a.link == nil {
 		return
@@ -140,7 +141,7 @@ func (a *Agent) pollLink() {
 	}
 }
 
-// wait waits until something is due, or something happens.
+// wait waits until something is due, or an event arrives.
 func (a *Agent) wait(ctx context.Context, wait time.Duration) {
 	timer := a.options.Clock.NewTimer(wait)
 	defer timer.Stop()
@@ -166,7 +167,7 @@ func (a *Agent) wait(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// emitWarnings writes events about what there is to tell of so far.
+// emitWarnings writes events about the present problems.
 func (a *Agent) emitWarnings(ctx context.Context) {
 	for {
 		select {
@@ -206,7 +207,7 @@ func (a *Agent) do(ctx context.Context, duty Task) error {
 	case Publish:
 		err = a.publish(bounded, ctx)
 	case Renew:
-		// The time is taken before the request: a Lease must not look younger than what it vouches for.
+		// The time is taken before the request: a Lease must not look newer than the state it stands for.
 		now := a.options.Clock.Now()
 		err = a.options.Publisher.Renew(bounded, now)
 		a.update(func(l *State, _ time.Time) { l.Renewed(now, err) })
@@ -272,14 +273,14 @@ func (a *Agent) publish(bounded, ctx context.Context) error {
 	return nil
 }
 
-// Ready returns why the node's isolated CPUs cannot be used, or nil. Any goroutine may ask.
+// Ready returns why the node's isolated CPUs cannot be used, or nil. It may be called on any goroutine.
 func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.life.Ready(a.options.Clock.Now())
 }
 
-// Alive returns an error when the agent hangs. Any goroutine may ask.
+// Alive returns an error when the agent hangs. It may be called on any goroutine.
 func (a *Agent) Alive() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

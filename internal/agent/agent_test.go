@@ -190,7 +190,8 @@ func TestFromNothingToOffered(t *testing.T) {
 	}
 }
 
-// TestAStaticKubeletIsRefused in every place where somebody may look, and has no sign of life.
+// TestAStaticKubeletIsRefused: the problem is in the annotation, the readiness, the log and an event, and the Lease is not
+// renewed.
 func TestAStaticKubeletIsRefused(t *testing.T) {
 	m := newMachine(t, "static")
 	allowed := make(chan struct{})
@@ -244,7 +245,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestReportsBecomeEvents of the pods that they are about; what handlers report meanwhile waits for nobody.
+// TestReportsBecomeEvents of the pods that they are about; a handler's report never waits.
 func TestReportsBecomeEvents(t *testing.T) {
 	m := newMachine(t, "none")
 	report := hooks.PodProblem{Namespace: "jobs", Pod: "worker-0", UID: "u", Reason: hooks.Refused, Message: "container main: overlap"}

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// lookPeriod is how often the machine and the node are looked at, and containers checked.
+	// lookPeriod is how often the machine and the node are read, and containers checked.
 	lookPeriod = 30 * time.Second
-	// retryPeriod is how long after a failure it is tried again.
+	// retryPeriod is the delay after a failure.
 	retryPeriod = 5 * time.Second
-	// firstRedial and lastRedial are how long after a lost or failed connection the next is tried, doubled each time.
+	// firstRedial and lastRedial are the first and the longest delay after a lost or failed connection; it doubles each time.
 	firstRedial = time.Second
 	lastRedial  = 15 * time.Second
 )
@@ -24,9 +24,9 @@ const (
 // Task is what the agent has to do next.
 type Task int
 
-// The duties, the most urgent first.
+// The tasks, the most urgent first.
 const (
-	// Idle is nothing, for a while.
+	// Idle is no task for a while.
 	Idle Task = iota
 	// Discover is to read the machine and the kubelet's policy.
 	Discover
@@ -38,53 +38,55 @@ const (
 	Publish
 	// Renew is to renew the Lease.
 	Renew
-	// Check is to compare where containers are with where they belong.
+	// Check is to compare the CPUs of containers with those they should have.
 	Check
 )
 
-// String is the duty's name, in logs.
+// String is the task's name, in logs.
 func (d Task) String() string {
 	return [...]string{"rest", "look", "dial", "read", "publish", "renew", "check"}[d]
 }
 
-// Local is what a look at the machine found.
+// Local is what Discover found on the machine.
 type Local struct {
-	// Topology lacks what the node tells, and a generation.
+	// Topology lacks the node's part and a generation.
 	Topology *isolated.Topology
-	// Problems are why nothing may be offered here, or started.
+	// Problems are why nothing may be offered or started here.
 	Problems []string
 }
 
-// State is the agent's state: what it knows, and when each duty is due. It does no I/O and reads no clock. One goroutine drives it.
+// State is the agent's state: what it knows, and when each task is due. It does no I/O and reads no clock. One goroutine
+// drives it.
 //
-// Invariant: Renew is due only while synchronized, with what is published being what was found last, and without a problem.
-// Invariant: a CPU is published as isolated only after the runtime was told to keep ordinary containers off it.
+// Invariant: Renew is due only while synchronized, with the last topology found published, and without a problem.
+//
+// Invariant: a CPU is published as isolated only after the runtime was asked to keep ordinary containers off it.
 type State struct {
-	// asked is the mode that the operator asked for; empty to find out.
+	// asked is the mode that the operator set; empty to find out.
 	asked isolated.Mode
 	local *Local
 	node  *publish.Node
-	// wanted is what should be published; nil as long as it cannot be said.
+	// wanted is what should be published; nil while unknown.
 	wanted *isolated.Topology
-	// written tells that it is.
+	// written reports whether it is published.
 	written bool
 
 	linked, synchronized bool
-	// behind tells that CPUs have come to be isolated on which ordinary containers may still run, until a check has moved these.
+	// behind reports whether ordinary containers may still run on newly isolated CPUs, until a check has moved them.
 	behind bool
 	redial time.Duration
-	// due are the times of the duties; a zero time is due at once.
+	// due are the times of the tasks; a zero time is due immediately.
 	due [Check + 1]time.Time
-	// renewed is when the Lease was.
+	// renewed is when the Lease was renewed.
 	renewed time.Time
 }
 
-// NewLife returns a life in which everything is still to be done.
+// NewLife returns a State in which every task is still to be done.
 func NewLife(asked isolated.Mode) *State {
 	return &State{asked: asked, redial: firstRedial}
 }
 
-// Next returns what is due, or Rest and how long until something is.
+// Next returns the task that is due, or Idle and how long until one is.
 func (l *State) Next(now time.Time) (Task, time.Duration) {
 	wait := lookPeriod
 	for duty := Discover; duty <= Check; duty++ {
@@ -100,7 +102,7 @@ func (l *State) Next(now time.Time) (Task, time.Duration) {
 	return Idle, wait
 }
 
-// has tells whether a duty is one in this state, now or later.
+// has reports whether a task exists in this state, now or later.
 func (l *State) has(duty Task) bool {
 	switch duty {
 	case Discover:
@@ -110,7 +112,7 @@ func (l *State) has(duty Task) bool {
 	case Dial:
 		return l.local != nil && !l.linked
 	case Publish:
-		// A problem is published without a runtime: it takes an offer back.
+		// A problem is published without a runtime: it withdraws an offer.
 		return l.wanted != nil && !l.written && (l.synchronized && !l.behind || len(l.wanted.Problems) > 0)
 	case Renew:
 		return l.synchronized && l.written && len(l.wanted.Problems) == 0
@@ -120,10 +122,10 @@ func (l *State) has(duty Task) bool {
 	return false
 }
 
-// ConnectFailing tells whether connecting to the runtime has failed for some time.
+// ConnectFailing reports whether connecting to the runtime has failed for some time.
 func (l *State) ConnectFailing() bool { return !l.linked && l.redial == lastRedial }
 
-// OnDiscovered takes in what the machine is. After an error what was known before stands, and it is tried again soon.
+// OnDiscovered takes the result of Discover. After an error the previous result stands, and it is tried again soon.
 func (l *State) OnDiscovered(now time.Time, local *Local, err error) {
 	if err != nil {
 		l.due[Discover] = now.Add(retryPeriod)
@@ -137,7 +139,8 @@ func (l *State) OnDiscovered(now time.Time, local *Local, err error) {
 	l.computeTopology()
 }
 
-// widensIsolation tells whether ordinary containers are to be kept off more CPUs than they were. On a node with problems they are kept off none.
+// widensIsolation reports whether ordinary containers must be kept off additional CPUs. On a node with problems they are kept
+// off none.
 func widensIsolation(before, after *Local) bool {
 	switch {
 	case len(after.Problems) > 0:
@@ -148,7 +151,7 @@ func widensIsolation(before, after *Local) bool {
 	return !after.Topology.Isolated.Within(before.Topology.Isolated)
 }
 
-// ReadNode takes in what the node is.
+// ReadNode takes the result of Read.
 func (l *State) ReadNode(now time.Time, node *publish.Node, err error) {
 	if err != nil {
 		l.due[Read] = now.Add(retryPeriod)
@@ -156,13 +159,13 @@ func (l *State) ReadNode(now time.Time, node *publish.Node, err error) {
 	}
 	l.due[Read] = now.Add(lookPeriod)
 	if l.node == nil || l.node.Published != node.Published {
-		l.written = false // whether it is what is wanted, Publish finds out
+		l.written = false // Publish finds out whether it is what is wanted
 	}
 	l.node = node
 	l.computeTopology()
 }
 
-// computeTopology works out what should be published.
+// computeTopology computes what should be published.
 func (l *State) computeTopology() {
 	if l.local == nil || l.node == nil {
 		return
@@ -186,12 +189,12 @@ func same(a, b *isolated.Topology) bool {
 	return err == nil && problem == nil && one == other
 }
 
-// Wanted returns what should be published, and what stands there.
+// Wanted returns what should be published, and what is published.
 func (l *State) Wanted() (topology *isolated.Topology, published string) {
 	return l.wanted, l.node.Published
 }
 
-// Published takes in that the annotation stands there as text now.
+// Published takes the result of Publish: the annotation's present text.
 func (l *State) Published(now time.Time, text string, err error) {
 	if err != nil {
 		l.due[Publish] = now.Add(retryPeriod)
@@ -200,17 +203,17 @@ func (l *State) Published(now time.Time, text string, err error) {
 	l.written, l.node.Published = true, text
 }
 
-// Dialed takes in whether the runtime can be spoken with.
+// Dialed takes the result of Dial.
 func (l *State) Dialed(now time.Time, err error) {
 	if err != nil {
 		l.due[Dial] = now.Add(l.redial)
 		l.redial = min(2*l.redial, lastRedial)
 		return
 	}
-	l.linked, l.behind = true, false // it is about to hear where everybody belongs
+	l.linked, l.behind = true, false // synchronization will place every container
 }
 
-// Synchronized takes in that the runtime has told of all that runs. To hear it again changes nothing.
+// Synchronized records that the runtime has reported all running containers. A second call changes nothing.
 func (l *State) Synchronized(now time.Time) {
 	if !l.linked || l.synchronized {
 		return
@@ -222,14 +225,14 @@ func (l *State) Synchronized(now time.Time) {
 	}
 }
 
-// Lost takes in that the connection to the runtime is.
+// Lost records that the connection to the runtime is lost.
 func (l *State) Lost(now time.Time) {
 	l.linked, l.synchronized = false, false
 	l.due[Dial] = now.Add(l.redial)
 	l.redial = min(2*l.redial, lastRedial)
 }
 
-// Renewed takes in whether the Lease is.
+// Renewed takes the result of Renew.
 func (l *State) Renewed(now time.Time, err error) {
 	if err != nil {
 		l.due[Renew] = now.Add(retryPeriod)
@@ -239,7 +242,7 @@ func (l *State) Renewed(now time.Time, err error) {
 	l.due[Renew] = now.Add(publish.Period)
 }
 
-// Checked takes in whether containers were compared, and the runtime told to move those that are not where they belong.
+// Checked takes the result of Check: whether containers were compared, and the runtime asked to move those on the wrong CPUs.
 func (l *State) Checked(now time.Time, err error) {
 	if err != nil {
 		l.due[Check] = now.Add(retryPeriod)

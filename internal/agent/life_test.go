@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// world is what a Life lives in: it carries every duty out at once, with the outcome that the world has in stock.
+// world carries out every task of a State immediately, with preset outcomes.
 type world struct {
 	life *State
 	now  time.Time
@@ -23,13 +23,13 @@ type world struct {
 	annotation  string
 	// What is out of order.
 	noMachine, noServer, noRuntime bool
-	// stuck is a runtime that moves nobody.
+	// stuck is a runtime that moves no container.
 	stuck bool
 	// connected and synchronized are the connection's truth.
 	connected, synchronized bool
 	leased                  time.Time
-	// seen is what the last look found to be isolated, told what ordinary containers were last kept off: by a synchronization or a
-	// check, of a node that is not closed.
+	// seen is what the last look found to be isolated, told what ordinary containers were last kept off: by a synchronization
+	// or a check, of a node that is not closed.
 	seen, told isolated.CPUSet
 	closed     bool
 }
@@ -195,7 +195,7 @@ func TestAProblemTakesTheOfferBack(t *testing.T) {
 		t.Errorf("ready: %v", err)
 	}
 	w.problems = nil
-	did(t, w.after(30), "look read check publish renew") // nobody was moved while it was closed
+	did(t, w.after(30), "look read check publish renew") // no container was moved while it was closed
 	w.allocatable = 2000
 	did(t, w.after(30), "look read publish check")
 	if !strings.Contains(w.annotation, "say it with --mode") || !w.leased.Before(w.now) {
@@ -217,7 +217,7 @@ func TestWithoutTheServerContainersAreKept(t *testing.T) {
 	did(t, w.after(10), "renew")
 	did(t, w.after(5), "look renew check") // a failed renewal is tried again sooner
 	w.noServer = false
-	w.annotation = "" // somebody took it away meanwhile
+	w.annotation = "" // another client removed it meanwhile
 	w.after(60)
 	if !strings.Contains(w.annotation, `"isolated":"2-3"`) || w.leased != w.now {
 		t.Errorf("published %q, leased at %s, now %s", w.annotation, w.leased, w.now)

@@ -12,18 +12,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Sources are where the agent looks.
+// Sources are the places that Look reads.
 type Sources struct {
 	// Sysfs is /sys; Proc is /proc, for the boot's id and interrupts.
 	Sysfs, Proc fs.FS
-	// Override are the isolated CPUs whatever the kernel says; nil to believe it.
+	// Override are the isolated CPUs whatever the kernel reports; nil to use the kernel's.
 	Override *isolated.CPUSet
-	// KubeletState is the path of the kubelet's cpu_manager_state or of its configuration file; empty not to look.
+	// KubeletState is the path of the kubelet's cpu_manager_state or of its configuration file; empty not to read it.
 	KubeletState string
 }
 
-// Look reads the machine and the kubelet's policy. Warnings are for the operator. An error says that the machine cannot be read;
-// a kubelet that cannot be is a problem of the node.
+// Look reads the machine and the kubelet's policy. Warnings are for the operator. An error says that the machine cannot be
+// read; an unreadable kubelet policy is a problem of the node.
 func (s *Sources) Look() (local *Local, warnings []string, err error) {
 	machine, err := sysfs.Read(s.Sysfs, s.Override)
 	if err != nil {

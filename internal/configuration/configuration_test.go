@@ -25,8 +25,8 @@ func offline(t *testing.T) *framework.Registry {
 	return catalogue
 }
 
-// TestCheck plays testdata/*.txt: each case is a file, and what is said about it; "fine" when it can be used. Run with -rewrite to
-// record answers.
+// TestCheck plays testdata/*.txt: each case is a file, and what is said about it; "fine" when it can be used. Run with
+// -rewrite to record answers.
 func TestCheck(t *testing.T) {
 	catalogue := offline(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -80,8 +80,8 @@ func TestEverythingIsExplained(t *testing.T) {
 	}
 }
 
-// TestWhatIsDeclaredIsWhatIsRead gives every single value that is not nested, as it stands by default, to its owner: an argument
-// that nobody reads would be unknown, and a default that its own owner refuses no default.
+// TestWhatIsDeclaredIsWhatIsRead gives every single value that is not nested, with its default, to its owner: an argument
+// that is not read would be unknown, and a default must not be refused.
 func TestWhatIsDeclaredIsWhatIsRead(t *testing.T) {
 	catalogue := offline(t)
 	owners := map[string]func(*config.Reader) error{}
@@ -187,7 +187,8 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 			}
 			for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
 				text, _, _ := strings.Cut(block, "```")
-				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") { // which examples/thrift itself tries
+				// examples/thrift tests its own.
+				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") {
 					continue
 				}
 				seen++

@@ -1,13 +1,13 @@
-// Package configuration is the scheduler's configuration as operators meet it: it explains what may be said, checks a file without a
-// cluster, and, in a running scheduler, follows the ConfigMap or file that it comes from.
+// Package configuration is the scheduler's configuration: it explains actions, plugins and arguments, checks a file without a
+// cluster, and, in a running scheduler, watches the ConfigMap or file that it comes from.
 //
 //	ConfigMap or file ──text──► Live ──profile──► loop, between two cycles
 //	                              ├── refused: event, log line, metric; the last good one is kept
 //	                              └── Report: which version is active, since when, and what was refused
 //
-// It knows no action and no plugin: the catalogue has them, and what it says about their arguments is what these declare (see
-// pkg/argument). The grammar is apis/config's. It decides nothing about scheduling, and never swaps a profile itself: it hands one
-// over when the loop asks.
+// It knows no action and no plugin: the registry has them, and they declare their arguments (see pkg/argument). apis/config
+// defines the syntax. It decides nothing about scheduling, and never swaps a profile itself: it returns one when the loop
+// asks.
 package configuration
 
 import (
@@ -28,12 +28,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
-// Catalogue returns every action and plugin of this build. With nil it can be explained, and nothing can be made of it.
+// Catalogue returns the registry of every action and plugin of this build. With nil they can be explained, but not created.
 func Catalogue(kube plugins.Kube) *framework.Registry {
 	return &framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
 }
 
-// Offline returns a catalogue of which everything can be made, and nothing run: nobody is asked for anything. What it starts ends
+// Offline returns a registry from which everything can be created but nothing run: no request is made. What it starts ends
 // with the context. Call it once per process.
 func Offline(ctx context.Context) (*framework.Registry, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{})
@@ -50,10 +50,10 @@ func Offline(ctx context.Context) (*framework.Registry, error) {
 	return Catalogue(kube), nil
 }
 
-// Lint reads a configuration as a scheduler would at its start, and returns everything that is wrong with it, by line (see
-// config.Errors), nil when nothing is. Warnings are about what works and should be written differently, and about what cannot be
-// known away from the scheduler, such as whether a file that the configuration names is there. It asks no API server. Call it once
-// per process.
+// Lint reads a configuration as a scheduler would at its start, and returns all errors with their lines (see config.Errors),
+// nil when there is none. Warnings are about what works and should be written differently, and about what cannot be checked
+// offline, such as whether a file that the configuration names exists. It makes no request to an API server. Call it once per
+// process.
 func Lint(ctx context.Context, file string, data []byte) ([]config.Warning, error) {
 	catalogue, err := Offline(ctx)
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
-// Entry is one action or plugin, as people read about it.
+// Entry documents one action or plugin.
 type Entry struct {
 	// Kind is "action" or "plugin".
 	Kind, Name string
-	// Summary is what it does or says, in half a sentence.
+	// Summary is what it does, in half a sentence.
 	Summary   string
 	Arguments argument.List
 }
@@ -31,8 +31,8 @@ func Entries() []Entry {
 	return all
 }
 
-// Explain returns what there is to know of one action or plugin, or of all of them, one a line, when the name is empty. The error
-// says which names there are.
+// Explain returns the documentation of one action or plugin, or of all of them, one a line, when the name is empty. The error
+// lists the names.
 func Explain(name string) (string, error) {
 	entries := Entries()
 	if name == "" {
@@ -75,7 +75,7 @@ func (e Entry) Explain() string {
 	return b.String()
 }
 
-// defaultText says what holds when an argument is not given.
+// defaultText describes what applies when an argument is not given.
 func defaultText(a argument.Argument, def, required, nothing string) string {
 	switch {
 	case a.Required:
@@ -93,7 +93,7 @@ type line struct {
 	path string
 }
 
-// flatten lists arguments, each followed by what stands inside it.
+// flatten lists arguments, each followed by its fields.
 func flatten(list argument.List, prefix string) []line {
 	var all []line
 	for _, a := range list {
@@ -107,7 +107,7 @@ func flatten(list argument.List, prefix string) []line {
 	return all
 }
 
-// wrap breaks a text into lines of at most 100 letters.
+// wrap breaks a text into lines of at most 100 characters.
 func wrap(text, indent string) string {
 	var b strings.Builder
 	width := 0

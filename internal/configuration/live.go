@@ -20,7 +20,7 @@ import (
 
 // Version is one text of the configuration.
 type Version struct {
-	// Source names where it was found, for people.
+	// Source names the ConfigMap or file.
 	Source string `json:"source"`
 	// ResourceVersion is that of the ConfigMap; empty elsewhere.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
@@ -29,47 +29,47 @@ type Version struct {
 	Text string `json:"text"`
 }
 
-// Refused is a version that cannot be used.
+// Refused is a version that is invalid.
 type Refused struct {
 	Version
 	At time.Time `json:"at"`
-	// Problems are all that is wrong with it, each with its file and line where it has one.
+	// Problems are all its errors, each with its file and line where it has one.
 	Problems []string `json:"problems"`
 }
 
-// Report is what a running scheduler is configured with.
+// Report is the configuration of a running scheduler.
 type Report struct {
-	// Active is the version that schedules, and Since when.
+	// Active is the version in use, and Since when.
 	Active Version   `json:"active"`
 	Since  time.Time `json:"since"`
-	// Explanation is the table of who answers which question by it.
+	// Explanation is the table of which plugins take part in which extension points.
 	Explanation string `json:"explanation"`
 	// Refused is the newest version when it is not the active one; nil when it is.
 	Refused *Refused `json:"refused,omitempty"`
 }
 
-// Options are what a Live works with.
+// Options are what a Watcher needs.
 type Options struct {
 	Catalogue *framework.Registry
 	Clock     clock.WithTicker
 	// Client reads the ConfigMap, and writes events about it; it may be nil for another source.
 	Client kubernetes.Interface
-	// OnActive is told of each profile but the first before the loop has it, on the loop's goroutine. nil tells nobody.
+	// OnActive is called with each profile but the first before the loop has it, on the loop's goroutine; nil for no call.
 	OnActive func(*framework.Profile)
-	// Handover has make called between two cycles, on the loop's goroutine, after those that were handed over before. What it returns is
-	// the profile from then on; with nil nothing changes.
+	// Handover has make called between two cycles, on the loop's goroutine, in the order of the calls of Handover. The loop
+	// uses the returned profile from then on; nil changes nothing.
 	Handover func(make func() *framework.Profile)
-	// Controller and Instance say in events who writes them.
+	// Controller and Instance are the reporter of the events.
 	Controller, Instance string
-	// Registry is where the measurements are registered; nil registers nothing.
+	// Registry is where the metrics are registered; nil registers none.
 	Registry prometheus.Registerer
 }
 
-// Watcher is the configuration of a running scheduler. It follows its source, and keeps the last version that was good.
+// Watcher is the configuration of a running scheduler. It watches its source, and keeps the last valid version.
 //
 // New, Start and Run are called once each, in this order. Report and HasSynced may be called on any goroutine.
 //
-// Invariant: what is active was built without an error, and stays so until the loop has its successor in hand.
+// Invariant: the active version was built without an error, and stays active until the loop has its successor.
 type Watcher struct {
 	source  Source
 	options Options
@@ -80,7 +80,7 @@ type Watcher struct {
 	shown   atomic.Pointer[Report]
 }
 
-// New returns the configuration of that source; nothing is read yet. It fails when a name of its metrics is taken.
+// New returns the configuration of that source; nothing is read yet. It fails when the name of a metric is taken.
 func New(source Source, options Options) (*Watcher, error) {
 	if options.OnActive == nil {
 		options.OnActive = func(*framework.Profile) {}
@@ -98,11 +98,11 @@ func New(source Source, options Options) (*Watcher, error) {
 	return l, err
 }
 
-// startTimeout is how long the first look at a ConfigMap may take.
+// startTimeout is the limit for the first read of a ConfigMap.
 const startTimeout = 15 * time.Second
 
-// Start reads the source and returns the first profile. Everything that is wrong with it is in the error: there is no last good
-// version yet. The logger of the context is used from then on.
+// Start reads the source and returns the first profile. The error has all problems: there is no earlier valid version yet.
+// The logger of the context is used from then on.
 func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
 	l.log = klog.FromContext(ctx)
 	reading, cancel := context.WithTimeout(ctx, startTimeout)
@@ -119,7 +119,7 @@ func (l *Watcher) Start(ctx context.Context) (*framework.Profile, error) {
 	return profile, nil
 }
 
-// Run follows the source until the context ends. It never fails.
+// Run watches the source until the context ends. It never fails.
 func (l *Watcher) Run(ctx context.Context) error {
 	var telling sync.WaitGroup
 	telling.Go(func() { l.teller.run(ctx) })
@@ -135,25 +135,25 @@ func (l *Watcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// HasSynced tells whether the source has been looked at since Run.
+// HasSynced reports whether the source has been read since Run.
 func (l *Watcher) HasSynced() bool { return l.watch == nil || l.watch.synced() }
 
-// Report returns what is active and what was refused. It is never changed once returned.
+// Report returns the active and the refused version. It is never changed once returned.
 func (l *Watcher) Report() Report { return *l.shown.Load() }
 
-// onVersion hands over what the source holds by now. The source's goroutine calls it.
+// onVersion hands over the source's present content. The source's goroutine calls it.
 func (l *Watcher) onVersion(f sourceContent) {
 	l.options.Handover(func() *framework.Profile { return l.apply(f) })
 }
 
-// apply returns the profile of a version if it is to be the active one from now on, else nil. It is called on the loop's goroutine.
+// apply returns the profile of a version if it becomes the active one, else nil. It is called on the loop's goroutine.
 func (l *Watcher) apply(f sourceContent) *framework.Profile {
 	report := l.Report()
 	switch {
 	case f.missing != nil:
 		l.refuse(f, f.missing)
 		return nil
-	case f.version.Hash == report.Active.Hash: // taken back, or written anew with the same text
+	case f.version.Hash == report.Active.Hash: // reverted, or the same text again
 		if report.Refused != nil {
 			l.log.Info("Configuration is the active one again", "hash", f.version.Hash)
 			l.teller.active(f)
@@ -161,7 +161,7 @@ func (l *Watcher) apply(f sourceContent) *framework.Profile {
 		report.Active, report.Refused = f.version, nil
 		l.publish(report)
 		return nil
-	case report.Refused != nil && report.Refused.Hash == f.version.Hash: // another line of the ConfigMap has changed
+	case report.Refused != nil && report.Refused.Hash == f.version.Hash: // another key of the ConfigMap has changed
 		return nil
 	}
 	profile, err := l.build(f.version)
@@ -175,7 +175,7 @@ func (l *Watcher) apply(f sourceContent) *framework.Profile {
 	return profile
 }
 
-// build makes the profile of a version. What a plugin does not expect costs that version, not the scheduler.
+// build makes the profile of a version. A panic of a plugin fails that version, not the scheduler.
 func (l *Watcher) build(version Version) (profile *framework.Profile, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
@@ -195,12 +195,12 @@ func (l *Watcher) activate(version Version, profile *framework.Profile) {
 	l.log.Info("Configuration is active", "source", version.Source, "resourceVersion", version.ResourceVersion, "hash", version.Hash)
 }
 
-// refuse keeps what is active and says why.
+// refuse keeps the active version and reports why.
 func (l *Watcher) refuse(f sourceContent, err error) {
 	report := l.Report()
 	problems := strings.Split(err.Error(), "\n")
 	if before := report.Refused; before != nil && before.Hash == f.version.Hash && strings.Join(before.Problems, "\n") == err.Error() {
-		return // said already
+		return // reported already
 	}
 	report.Refused = &Refused{Version: f.version, At: l.options.Clock.Now(), Problems: problems}
 	l.publish(report)

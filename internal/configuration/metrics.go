@@ -6,19 +6,19 @@ import (
 	"github.com/tutti-sched/tutti/internal/metrics"
 )
 
-// What may become of a version.
+// The results of a new version.
 const (
 	outcomeActive  = "active"
 	outcomeRefused = "refused"
 )
 
-// collectors are the measurements of the configuration; nil drops them.
+// collectors are the metrics of the configuration. Methods of nil do nothing.
 type collectors struct {
 	active, since, refused *prometheus.GaugeVec
 	versions               *prometheus.CounterVec
 }
 
-// newMeasured registers the measurements, none when there is no registry. It fails when a name is taken.
+// newMeasured registers the metrics, none when there is no registry. It fails when a name is taken.
 func newMeasured(registry prometheus.Registerer) (*collectors, error) {
 	if registry == nil {
 		return nil, nil

@@ -19,9 +19,10 @@ const (
 	allOfKind   = "all "
 )
 
-// Fill returns a page of Markdown with everything between marks written anew: the table of the arguments of an action or plugin
-// ("arguments of NAME"), or that of all actions or plugins ("all actions", "all plugins"). links leads from the page to that of a
-// plugin, with %s for its name; empty makes no links. It fails when a mark is not closed or names what is not there.
+// Fill returns a page of Markdown with everything between marks written again: the table of the arguments of an action or
+// plugin ("arguments of NAME"), or that of all actions or plugins ("all actions", "all plugins"). links leads from the page
+// to that of a plugin, with %s for its name; empty makes no links. It fails when a mark is not closed or names something
+// unknown.
 func Fill(page, links string) (string, error) {
 	var b strings.Builder
 	for {
@@ -44,7 +45,7 @@ func Fill(page, links string) (string, error) {
 	}
 }
 
-// table writes what a mark asks for.
+// table writes the content of a mark.
 func table(what, links string) (string, error) {
 	entries := Entries()
 	if name, is := strings.CutPrefix(what, argumentsOf); is {

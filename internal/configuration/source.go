@@ -39,7 +39,7 @@ func ParseConfigMap(text string) (Source, error) {
 	return Source{Namespace: parts[0], Name: parts[1], Key: parts[2]}, nil
 }
 
-// String names the source for people.
+// String names the source in messages.
 func (s Source) String() string {
 	switch {
 	case s.Name != "":
@@ -51,7 +51,7 @@ func (s Source) String() string {
 	}
 }
 
-// file is how messages about its text begin.
+// file is the prefix of messages about its text.
 func (s Source) file() string {
 	switch {
 	case s.Name != "":
@@ -63,7 +63,7 @@ func (s Source) file() string {
 	}
 }
 
-// sourceContent is what a source held when it was looked at.
+// sourceContent is the content of a source at one time.
 type sourceContent struct {
 	version Version
 	// missing says that there is no text, and why; nil when there is.
@@ -72,7 +72,7 @@ type sourceContent struct {
 	object *corev1.ObjectReference
 }
 
-// read looks at the source once. The error is that of missing.
+// read reads the source once. The error is that of missing.
 func (s Source) read(ctx context.Context, client kubernetes.Interface) (sourceContent, error) {
 	var f sourceContent
 	switch {
@@ -118,7 +118,7 @@ func (s Source) inside(object *corev1.ConfigMap) sourceContent {
 	return f
 }
 
-// gone is what there is when the ConfigMap was deleted.
+// gone is the content after the ConfigMap was deleted.
 func (s Source) gone() sourceContent {
 	return sourceContent{version: Version{Source: s.String()}, missing: errors.New(s.Namespace + "/" + s.Name + ": the ConfigMap is gone")}
 }

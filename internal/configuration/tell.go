@@ -22,16 +22,16 @@ const (
 	EventReasonActive = "ConfigurationActive"
 )
 
-// longestNote is what the API server takes.
+// longestNote is the API server's limit.
 const longestNote = 1024
 
-// eventWriter writes events on a goroutine of its own, so that the loop never waits for the API server. Of several that wait the last
-// is written: it is about the newest version.
+// eventWriter writes events on a goroutine of its own, so that the loop never waits for the API server. Only the last pending
+// event is written: it is about the newest version.
 type eventWriter struct {
 	options Options
 	mu      sync.Mutex
 	waiting *eventsv1.Event
-	// ready holds one token while an event waits.
+	// ready holds one token while an event is pending.
 	ready chan struct{}
 }
 
@@ -39,7 +39,7 @@ func newTeller(options Options) *eventWriter {
 	return &eventWriter{options: options, ready: make(chan struct{}, 1)}
 }
 
-// refused says that a version is refused.
+// refused reports that a version is refused.
 func (t *eventWriter) refused(f sourceContent, active Version, problems []string) {
 	kept := fmt.Sprintf(" (the version with the hash %s is kept)", active.Hash)
 	note := strings.Join(problems, "; ")
@@ -49,12 +49,13 @@ func (t *eventWriter) refused(f sourceContent, active Version, problems []string
 	t.enqueue(f, corev1.EventTypeWarning, EventReason, note+kept)
 }
 
-// active says that a version decides from now on, so that who has changed it need not ask elsewhere, nor take an old warning for new.
+// active reports that a version is in use, so that its author gets a confirmation, and does not take an old warning for a new
+// one.
 func (t *eventWriter) active(f sourceContent) {
 	t.enqueue(f, corev1.EventTypeNormal, EventReasonActive, fmt.Sprintf("the version with the hash %s is in use", f.version.Hash))
 }
 
-// enqueue hands an event over. All replicas give it the same name, so that it is there once.
+// enqueue replaces the pending event. All replicas use the same name, so that it exists once.
 func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 	if f.object == nil {
 		return
@@ -84,7 +85,7 @@ func (t *eventWriter) enqueue(f sourceContent, kind, reason, note string) {
 
 func cutTo(text string, most int) string { return text[:min(len(text), most)] }
 
-// run writes what is there to tell, until the context ends.
+// run writes pending events, until the context ends.
 func (t *eventWriter) run(ctx context.Context) {
 	for {
 		select {
@@ -101,7 +102,7 @@ func (t *eventWriter) run(ctx context.Context) {
 	}
 }
 
-// write sends one event, and again when that fails.
+// write sends one event, and retries when that fails.
 func (t *eventWriter) write(ctx context.Context, event *eventsv1.Event) error {
 	var last error
 	backoff := wait.Backoff{Duration: time.Second, Factor: 2, Steps: 5}
@@ -110,7 +111,7 @@ func (t *eventWriter) write(ctx context.Context, event *eventsv1.Event) error {
 		return last == nil || apierrors.IsAlreadyExists(last) || apierrors.IsForbidden(last), nil
 	})
 	if apierrors.IsAlreadyExists(last) {
-		return nil // another replica has told it
+		return nil // another replica has written it
 	}
 	if last != nil {
 		return last

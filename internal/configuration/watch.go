@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// watch follows one ConfigMap, and needs no right over any other.
+// watch watches one ConfigMap, and needs no permission for others.
 type watch struct {
 	factory informers.SharedInformerFactory
 	synced  cache.InformerSynced
 }
 
-// newWatch returns a watch that tells offer of each version, one after another, the first included.
+// newWatch returns a watch that passes each version to offer, one after another, the first included.
 func newWatch(source Source, client kubernetes.Interface, offer func(sourceContent)) (*watch, error) {
 	w := &watch{factory: informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(source.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
@@ -48,11 +48,11 @@ func (w *watch) run(ctx context.Context) {
 	w.factory.Shutdown()
 }
 
-// lookEvery is how often a file is read. What is in it counts when it was read twice in a row, so that nobody sees one that is
-// still being written.
+// lookEvery is how often a file is read. Its content counts when it was read twice in a row, so that a file still being
+// written is not used.
 const lookEvery = 500 * time.Millisecond
 
-// poll follows the file until the context ends.
+// poll reads the file periodically until the context ends.
 func (l *Watcher) poll(ctx context.Context) {
 	ticker := l.options.Clock.NewTicker(lookEvery)
 	defer ticker.Stop()

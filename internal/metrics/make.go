@@ -16,7 +16,7 @@ func Find(name Name) (Metric, bool) {
 	return table[i], true
 }
 
-// NewCounter makes a counter of the table, at zero for the values that are known beforehand, and for a counter without labels.
+// NewCounter makes a counter of the table, at zero for the known values, and for a counter without labels.
 func NewCounter(name Name) *prometheus.CounterVec {
 	row, _ := Find(name)
 	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: string(name), Help: row.help()}, row.labels())
@@ -43,7 +43,7 @@ func NewHistogram(name Name) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: string(name), Help: row.help(), Buckets: row.Buckets}, row.labels())
 }
 
-// help is Help, and for another name of a metric which.
+// help is Help, and for an alias the name of the metric.
 func (m *Metric) help() string {
 	if m.Of != "" {
 		return m.Help + " kube-batch's name; see " + string(m.Of) + "."

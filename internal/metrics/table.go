@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Name is that of a metric in the table.
+// Name is the name of a metric in the table.
 type Name string
 
 // The metrics of the scheduler.
@@ -37,7 +37,7 @@ const (
 	ConfigurationVersions Name = "tutti_configuration_versions_total"
 )
 
-// The metrics under the names that kube-batch gave them, and Volcano after it, for the dashboards that know these.
+// The metrics under the names of kube-batch and Volcano, for existing dashboards.
 const (
 	OldCycleMilliseconds  Name = "volcano_e2e_scheduling_latency_milliseconds"
 	OldActionMicroseconds Name = "volcano_action_scheduling_latency_microseconds"
@@ -57,7 +57,7 @@ const (
 	AgentHeldCPUs       Name = "isolcpu_held_cpus"
 )
 
-// Kind is what a metric is.
+// Kind is the type of a metric.
 type Kind string
 
 // The kinds.
@@ -67,7 +67,7 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Program is who serves a metric.
+// Program is the program that serves a metric.
 type Program string
 
 // The programs.
@@ -76,11 +76,11 @@ const (
 	Agent     Program = "tutti-agent"
 )
 
-// Label is one label of a metric, and what it may be.
+// Label is one label of a metric, and its values.
 type Label struct {
 	Name, Values string
-	// Known are the values that are there from the start, at zero: an increase from nothing is none to Prometheus, and an alert on
-	// it would miss the first.
+	// Known are the values that exist from the start, at zero: to Prometheus a new series is no increase, and an alert on it
+	// would miss the first.
 	Known []string
 }
 
@@ -89,12 +89,12 @@ type Metric struct {
 	Name    Name
 	Kind    Kind
 	Program Program
-	// Help says what is measured; the unit is in the name.
+	// Help describes the metric; the unit is in the name.
 	Help   string
 	Labels []Label
 	// Buckets are the upper bounds of a histogram.
 	Buckets []float64
-	// Of is the metric that says the same under its own name; empty but for kube-batch's.
+	// Of is the metric with the same value under its own name; empty but for kube-batch's.
 	Of Name
 }
 
@@ -103,7 +103,7 @@ func Table() []Metric {
 	return slices.Concat(loop(), decisions(), configuration(), old(), agent())
 }
 
-// loop are the scheduler's metrics of time.
+// loop are the scheduler's metrics of durations.
 func loop() []Metric {
 	return []Metric{
 		{
@@ -140,7 +140,7 @@ func loop() []Metric {
 	}
 }
 
-// decisions are the scheduler's metrics of what it decides, and what comes of it.
+// decisions are the scheduler's metrics of decisions and their outcomes.
 func decisions() []Metric {
 	return []Metric{
 		{
@@ -155,7 +155,7 @@ func decisions() []Metric {
 		},
 		{
 			Name: Decisions, Kind: Counter, Program: Scheduler,
-			Help:   "What was decided about pods and jobs, before anybody was asked to carry it out.",
+			Help:   "What was decided about pods and jobs, before it is carried out.",
 			Labels: []Label{{Name: "kind", Values: "bind, evict, promise, give-back (pods), reserve (jobs)", Known: []string{"bind", "evict", "promise", "give-back", "reserve"}}},
 		},
 		{
@@ -223,7 +223,7 @@ func configuration() []Metric {
 	}
 }
 
-// old are the names of kube-batch's.
+// old are the metrics under kube-batch's names.
 func old() []Metric {
 	return []Metric{
 		{

@@ -61,7 +61,8 @@ func TestPageIsWritten(t *testing.T) {
 
 const chart = "../../charts/tutti/files/"
 
-// TestQueriesNameWhatThereIs holds the dashboard and the alerts to the table: each metric that a query names exists, and each label.
+// TestQueriesNameWhatThereIs holds the dashboard and the alerts to the table: each metric that a query names exists, and each
+// label.
 func TestQueriesNameWhatThereIs(t *testing.T) {
 	dashboard := queriesOfDashboard(t)
 	alerts := queriesOfAlerts(t)

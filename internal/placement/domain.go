@@ -9,14 +9,14 @@ import (
 )
 
 // A gang whose members must share a domain, such as a zone or a rack, starts in the domain of its first member, however small
-// that is. When that fails it is tried domain by domain. Members may be bound together in several ways: by zone and by rack,
-// servers in one rack and workers in another one. Then one domain is chosen for each of the ties.
+// that is. When that fails it is tried domain by domain. Members may be tied in several ways: by zone and by rack, servers in
+// one rack and workers in another one. Then one domain is chosen for each of the ties.
 
 // topologyDomain is the nodes that share one value of a topology label.
 type topologyDomain struct {
-	// of are the kinds of members it is for; the others go anywhere.
+	// of are the kinds of members that must be in it; the others go anywhere.
 	of map[equivalenceClass]bool
-	// nodes tells by a node's index whether it is in: that is asked for every member.
+	// nodes reports by a node's index whether it is in the domain: this is read for every member.
 	nodes []bool
 }
 
@@ -31,7 +31,7 @@ func (t *Placer) domain(key, value string, of map[equivalenceClass]bool) topolog
 
 func (d *topologyDomain) has(node *model.Node) bool { return d.nodes[node.Index] }
 
-// nodeCondition returns the condition that the domains put on the task's node; nil when they put none.
+// nodeCondition returns the condition of the domains on the task's node; nil when there is none.
 func (t *Placer) nodeCondition(within []topologyDomain, task *model.Task) func(*model.Node) bool {
 	var bound []topologyDomain
 	for i := range within {
@@ -51,27 +51,27 @@ func (t *Placer) nodeCondition(within []topologyDomain, task *model.Task) func(*
 }
 
 const (
-	// maxDomains is how many domains are tried for one job whatever it costs. Of those that members must share more are tried
-	// while the budget of searches lasts; past that a gang may wait although it could start.
+	// maxDomains is how many domains are tried for one job whatever the cost. Of domains that members must share more are
+	// tried within the search budget; past it a gang may wait although it could start.
 	maxDomains = 32
-	// domainDiscount is how many nodes may be looked at in such a try for one look of an exact search: most are only asked
-	// for a label. placing is what it costs to place a member besides.
+	// domainDiscount is how many nodes such a try may visit for the cost of one node in an exact search: most are only
+	// checked for a label. placing is the additional cost of placing a member.
 	domainDiscount = 16
 	placeFunc      = 16
 )
 
-// requiredColocation is a topology label of which some members must share one value, by required affinity to each other: those who ask and
-// those who are asked for.
+// requiredColocation is a topology label of which some members must share one value, by required affinity to each other:
+// those with the affinity and those it selects.
 type requiredColocation struct {
 	key     string
 	members map[equivalenceClass]bool
-	// anchor is a member that asks for it; values is how many domains there are for it.
+	// anchor is a member that has the affinity; values is how many domains there are for it.
 	anchor *model.Task
 	values int
 }
 
-// requiredColocations returns how members are tied to each other, the labels with the most values first: who shares a rack mostly shares the
-// zone, too.
+// requiredColocations returns the ties between members, the labels with the most values first: members that share a rack
+// mostly share the zone, too.
 func (t *Placer) requiredColocations() []requiredColocation {
 	if !slices.ContainsFunc(t.members, hasRequiredAffinity) {
 		return nil
@@ -99,7 +99,7 @@ func (t *Placer) requiredColocations() []requiredColocation {
 	return ties
 }
 
-// merge adds a tie, as one with those of the same label that tie any of the same members.
+// merge adds a tie. It joins it with those of the same label that tie any of the same members.
 func merge(ties []requiredColocation, more requiredColocation) []requiredColocation {
 	var apart []requiredColocation
 	for _, one := range ties {
@@ -124,8 +124,8 @@ func intersects(a, b map[equivalenceClass]bool) bool {
 	return false
 }
 
-// placeInDomains tries the domains of the ties, beside those that were chosen for others before. Every choice counts, also one that
-// leaves none for the next tie: of several ties there are more choices than anybody can try.
+// placeInDomains tries the domains of the ties, within those that were chosen before. Every choice counts against the limit,
+// also one that leaves none for the next tie: several ties have too many combinations to try all.
 func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDomain, room model.CapacityKind) bool {
 	if len(ties) == 0 {
 		return len(chosen) > 0 && t.placeInDomain(chosen, room)
@@ -143,8 +143,8 @@ func (t *Placer) placeInDomains(ties []requiredColocation, chosen []topologyDoma
 	return false
 }
 
-// placeInDomain tries to start with those members in their domains who must share one; if others take their places there, with
-// those members first.
+// placeInDomain tries to start with the members that must share a domain in their domains; if others take their places there,
+// with those members first.
 func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind) bool {
 	free := func(task *model.Task) bool { return t.nodeCondition(within, task) == nil }
 	try := func(members []*model.Task) bool {
@@ -162,18 +162,18 @@ func (t *Placer) placeInDomain(within []topologyDomain, room model.CapacityKind)
 	return try(append(bound, filterTasks(t.members, free)...))
 }
 
-// charge takes looks off the budget, and one more, once as many choices were made as are free.
+// charge takes visited nodes off the budget, and one more, once the free choices are used up.
 func (t *Placer) charge(looks int) {
 	if t.tries > maxDomains {
 		t.spend(looks + 1)
 	}
 }
 
-// exhausted tells that no more domains may be tried.
+// exhausted reports whether no more domains may be tried.
 func (t *Placer) exhausted() bool { return t.tries >= maxDomains && !t.hasBudget() }
 
-// domains returns the values of a tie's label that have room for as many of its members as the job cannot do without, the
-// roomiest first; on nodes of the domains that were chosen before.
+// domains returns the values of a tie's label that have capacity for its share of the job's minimum, the largest first; on
+// nodes of the domains that were chosen before.
 func (t *Placer) domains(of *requiredColocation, chosen []topologyDomain, room model.CapacityKind) []string {
 	t.charge(len(t.session.Snapshot.Nodes) / 2)
 	var domains []string
@@ -210,7 +210,8 @@ func (t *Placer) representatives(of *requiredColocation) [][]*model.Task {
 	return groups
 }
 
-// groupByDomain sorts the task's candidates in the domains chosen by their values of a label, which it returns in the order of nodes.
+// groupByDomain groups the task's candidates in the chosen domains by their values of a label, which it returns in the order
+// of nodes.
 func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDomain) (values []string, nodes map[string][]*model.Node) {
 	inside := t.nodeCondition(chosen, task)
 	nodes = map[string][]*model.Node{}
@@ -227,7 +228,7 @@ func (t *Placer) groupByDomain(task *model.Task, key string, chosen []topologyDo
 	return values, nodes
 }
 
-// minimumOfShape returns how many members of a shape that are in the tie the job cannot do without, and one at least.
+// minimumOfShape returns how many members of a shape in the tie the minimum needs, at least one.
 func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64 {
 	others := t.job.Count(framework.Ready.Counts)
 	for _, task := range t.members {
@@ -238,8 +239,8 @@ func (t *Placer) minimumOfShape(of *requiredColocation, shape model.Shape) int64
 	return max(1, int64(t.job.MinMember)-int64(others))
 }
 
-// capacityFor returns how many members of some kinds, all of one shape, the nodes would hold at most: as many as there is room for,
-// of those who want to be apart one for each value of the label.
+// capacityFor returns an upper bound of how many members of some kinds, all of one shape, fit on the nodes: by their
+// capacity, and for members with mutual anti-affinity one for each value of the label.
 func capacityFor(sharing []*model.Task, nodes []*model.Node, room model.CapacityKind) int64 {
 	alone := len(hostPorts(sharing[0].Pod.Spec.Containers)) > 0 && len(sharing) == 1
 	fits := func(node *model.Node) int64 {
@@ -263,7 +264,7 @@ func capacityFor(sharing []*model.Task, nodes []*model.Node, room model.Capacity
 			case ok:
 				seen[value] = true
 				held++
-			default: // nobody is apart from anybody there
+			default: // no anti-affinity applies there
 				held = min(model.MaxAmount, held+n)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 const (
 	// exactMembers is up to how many members every combination of nodes is tried.
 	exactMembers = 8
-	// searchBudget bounds what the searches for one job look at, in nodes. Six nodes and eight members stay below it unless
+	// searchBudget bounds the nodes that the searches for one job visit. Six nodes and eight members stay below it unless
 	// members of many kinds fit almost everywhere; past it a gang may wait although it could start.
 	searchBudget = 500_000
 	// Budget bounds it for all jobs of one action in one cycle together.
@@ -22,18 +22,18 @@ const (
 type exhaustive struct {
 	*Placer
 	room model.CapacityKind
-	// chosen are the members, in the order to place them; kinds tells who of them can stand for each other.
+	// chosen are the members, in the order to place them; kinds says which of them are interchangeable.
 	chosen []*model.Task
 	kinds  *equivalenceClasses
-	// inOrder tells that a combination which can be reached at all is reached in that order: who stands opens no node to
-	// others.
+	// inOrder reports whether every combination that can be reached at all is reached in that order: a placed member opens no
+	// node to others.
 	inOrder bool
 	// infeasible are the combinations from which nothing led to a start.
 	infeasible map[string]bool
 }
 
-// placeExhaustively tries every combination of members and nodes, within the budget; of a gang with many members only those that
-// make up the minimum. Members of whom any order is as good as another are not worth it.
+// placeExhaustively tries every combination of members and nodes, within the budget; of a gang with many members only those
+// that make up the minimum. It is skipped when any order of the members is as good as another.
 func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
 	short := max(1, int(t.job.MinMember)-t.job.Count(readinessFor(room).Counts))
 	chosen := t.members
@@ -55,8 +55,8 @@ func (t *Placer) placeExhaustively(room model.CapacityKind) bool {
 	return t.session.Try(func(*framework.Statement) *model.Refusal { return s.search(0, short) }) == nil
 }
 
-// search places the members one after the other on each node that will do, until every gate agrees; at least short more must
-// get a place. In order it looks at those from one on only; any of them may be left out.
+// search places the members one after the other on each node that fits, until every gate agrees; at least short more must get
+// a place. In order it only places those from one on; any of them may be left out.
 func (s *exhaustive) search(from, short int) *model.Refusal {
 	gate := s.session.JobReady(s.job, readinessFor(s.room))
 	if gate == nil {
@@ -82,7 +82,7 @@ func (s *exhaustive) search(from, short int) *model.Refusal {
 	return gate
 }
 
-// tryNode places the task on each node that will do, and others behind it.
+// tryNode places the task on each node that fits, and the others after it.
 func (s *exhaustive) tryNode(task *model.Task, short int) bool {
 	s.spend(max(1, len(s.session.EligibleNodes(task))) * filterCost(task))
 	next := 0
@@ -103,12 +103,12 @@ func (s *exhaustive) tryNode(task *model.Task, short int) bool {
 	return false
 }
 
-// waiting returns who of the members from one on has no place and may get one.
+// waiting returns the members from one on that have no place and may get one.
 func (s *exhaustive) waiting(from int) []*model.Task {
 	return filterTasks(s.chosen[from:], func(task *model.Task) bool { return !task.Status.HasNode() && task.Invalid == nil })
 }
 
-// stateKey writes down how many members of each kind are on each node, and from which one on others may follow.
+// stateKey encodes how many members of each kind are on each node, and from which one on others may follow.
 func (s *exhaustive) stateKey(from int) string {
 	var places [][2]int
 	for _, task := range s.chosen {
@@ -124,8 +124,8 @@ func (s *exhaustive) stateKey(from int) string {
 	return string(text)
 }
 
-// strictClasses tells members apart by whatever makes a filter tell them apart: also by labels of which pods on nodes speak who
-// keep others away, and by their volumes and claims. Where nothing but shape and room decides, nothing else matters.
+// strictClasses distinguishes members by everything that filters distinguish: also by labels that the anti-affinity of pods
+// on nodes selects, and by their volumes and claims. Where only shape and capacity decide, only these count.
 func (t *Placer) strictClasses(chosen []*model.Task, plain bool) *equivalenceClasses {
 	k := newKinds(chosen)
 	if !plain && !sameLabels(chosen) {
@@ -151,9 +151,9 @@ func (t *Placer) strictClasses(chosen []*model.Task, plain bool) *equivalenceCla
 	return k
 }
 
-// isInterchangeable tells whether the members are alike and none of them has a say in where another one may go, so that no
-// combination is better than another. Pods on nodes may know them by other labels than they themselves speak of: who has the
-// same nodes is nevertheless the same to them.
+// isInterchangeable reports whether the members are alike and none of them affects where another one may go, so that no
+// combination is better than another. Pods on nodes may select them by labels that they do not select themselves; this does
+// not matter to members with the same candidate nodes.
 func (t *Placer) isInterchangeable(chosen []*model.Task, room model.CapacityKind) bool {
 	k := newKinds(chosen)
 	for _, task := range chosen {
@@ -175,8 +175,8 @@ func sameShape(tasks []*model.Task) bool {
 	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return task.Shape != tasks[0].Shape })
 }
 
-// upperBoundSuffices tells whether enough members would find room if each kind were alone: a cheap look that spares the search in most
-// clusters that are simply full. One to whom siblings may open nodes gets the benefit of the doubt.
+// upperBoundSuffices reports whether enough members would fit if each kind were alone: a check that avoids the search in most
+// clusters that are simply full. A member to which siblings may open nodes counts as fitting.
 func (s *exhaustive) upperBoundSuffices(short int, plain bool) bool {
 	type group struct {
 		shape model.Shape
@@ -189,7 +189,7 @@ func (s *exhaustive) upperBoundSuffices(short int, plain bool) bool {
 			fit++
 			continue
 		}
-		like := group{shape: task.Shape, of: -1} // all of a shape where nothing else matters
+		like := group{shape: task.Shape, of: -1} // all of a shape where nothing else decides
 		if !plain {
 			like.of = s.kinds.of(task)
 		}
@@ -204,7 +204,7 @@ func (s *exhaustive) upperBoundSuffices(short int, plain bool) bool {
 	return fit >= short
 }
 
-// filterCost is what a look at a node costs for the task: one, or more where filters know no short way.
+// filterCost is the cost of visiting a node for the task: one, or more where filters are slow.
 func filterCost(task *model.Task) int {
 	switch {
 	case usesVolumesOrDevices(task):

@@ -10,14 +10,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// equivalenceClass is members that can stand for each other, by a number.
+// equivalenceClass numbers members that are interchangeable.
 type equivalenceClass int
 
-// equivalenceClasses tells members apart.
+// equivalenceClasses assigns members to classes.
 type equivalenceClasses struct {
-	// names are the labels by which pods are told apart; others, such as the number of a member in its job, do not matter.
+	// names are the labels by which pods are distinguished; others, such as the number of a member in its job, do not matter.
 	names []string
-	// byShapeOnly tells that there are too many kinds: members are told apart by role and shape alone.
+	// byShapeOnly is set when there are too many kinds: members are distinguished by role and shape alone.
 	byShapeOnly bool
 	ids         map[classKey]equivalenceClass
 	known       map[*model.Task]equivalenceClass
@@ -27,12 +27,12 @@ type equivalenceClasses struct {
 type classKey struct {
 	role  string
 	shape model.Shape
-	// constraints is what they say about other pods, and the labels by which others may speak of them.
+	// constraints is their inter-pod affinity, and the labels that others' may select.
 	constraints string
 }
 
-// newKinds tells the members apart as far as they themselves do: by what they say, and by the labels that they speak of. Where
-// they speak of each other one by one there are as many kinds as members; then by role and shape, which orders servers before the
+// newKinds classifies the members by their own terms: by what the terms require, and by the labels that they name. Where they
+// select each other one by one there are as many kinds as members; then by role and shape, which orders servers before the
 // workers that must be near one of them.
 func newKinds(members []*model.Task) *equivalenceClasses {
 	k := &equivalenceClasses{ids: map[classKey]equivalenceClass{}, known: map[*model.Task]equivalenceClass{}}
@@ -65,7 +65,7 @@ func (k *equivalenceClasses) of(task *model.Task) equivalenceClass {
 	return k.number(task, string(k.encode(nil, task.Pod)))
 }
 
-// number returns the kind of a task that wants what the words say.
+// number returns the kind of a task with these encoded constraints.
 func (k *equivalenceClasses) number(task *model.Task, wants string) equivalenceClass {
 	it := classKey{role: task.Role, shape: task.Shape, constraints: wants}
 	id, ok := k.ids[it]
@@ -77,7 +77,7 @@ func (k *equivalenceClasses) number(task *model.Task, wants string) equivalenceC
 	return id
 }
 
-// maxKinds is how many kinds of members are asked whom they must or would be near; those past it are taken to want nothing.
+// maxKinds is for how many kinds of members affinity is evaluated; those past it are taken to have none.
 const maxKinds = 16
 
 // first returns the first member of each kind.
@@ -93,7 +93,7 @@ func (k *equivalenceClasses) first(members []*model.Task) []*model.Task {
 	return first
 }
 
-// collectLabels takes down which labels the pod's terms and constraints speak of.
+// collectLabels records the labels that the pod's terms and constraints name.
 func (k *equivalenceClasses) collectLabels(pod *corev1.Pod) {
 	for _, term := range terms(pod) {
 		k.learnSelector(term.LabelSelector)
@@ -126,7 +126,7 @@ func (k *equivalenceClasses) learnName(name string) {
 	}
 }
 
-// encode writes down what the pod says about pods, its host ports, and the labels that matter. Every piece comes with its
+// encode encodes the pod's inter-pod affinity, its host ports, and the labels that matter. Every piece is preceded by its
 // length, so that different pods never have the same text.
 func (k *equivalenceClasses) encode(b []byte, pod *corev1.Pod) []byte {
 	if affinity := pod.Spec.Affinity; affinity != nil {
@@ -150,7 +150,7 @@ func (k *equivalenceClasses) encode(b []byte, pod *corev1.Pod) []byte {
 	return b
 }
 
-// writePiece writes an object of the API in the bytes that it has on its way there, with its maps in order.
+// writePiece writes an API object in its wire format, with its maps in order.
 func writePiece(b []byte, piece interface{ Marshal() ([]byte, error) }, there bool) []byte {
 	if !there {
 		return writeText(b, nil, false)
@@ -159,7 +159,7 @@ func writePiece(b []byte, piece interface{ Marshal() ([]byte, error) }, there bo
 	return writeText(b, text, true)
 }
 
-// writeStorage writes down which volumes and claims the pod names.
+// writeStorage writes which volumes and claims the pod names.
 func writeStorage(b []byte, pod *corev1.Pod) []byte {
 	for i := range pod.Spec.Volumes {
 		b = writePiece(b, &pod.Spec.Volumes[i], true)

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// member is a pod with an app and a number, which keeps apart from those of its app.
+// member is a pod with an app and a number, with anti-affinity to those of its app.
 func member(app string, number int) *model.Task {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app, "number": fmt.Sprint(number)}}}
 	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -21,7 +21,8 @@ func member(app string, number int) *model.Task {
 	return &model.Task{Pod: pod}
 }
 
-// Members are told apart by what they say and by what is said of them, not by the numbers that their controller gives them.
+// Members are distinguished by their terms and the terms that select them, not by the numbers that their controller gives
+// them.
 func TestKinds(t *testing.T) {
 	var members []*model.Task
 	for i := range 20 {

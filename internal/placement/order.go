@@ -8,9 +8,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// order returns the waiting members in the order to place them: first as many as the job is short of, the roles' minima
-// before anyone else, whom others must be near before these, the hardest to place before the easy; then the rest, who step
-// in where one of the first finds no room. Those whose binds were refused lately are among the rest if the job can do without them.
+// order returns the waiting members in the order to place them. First come as many as the job is short of: the roles' minima
+// before the others, members that others must be near before these, the hardest to place before the easy. The rest replace
+// those that do not fit. Members whose binds were refused lately are among the rest if the job can do without them.
 func order(session *framework.Session, job *model.Job, kinds *equivalenceClasses, largest model.Resources) []*model.Task {
 	waiting := slices.SortedFunc(slices.Values(job.Pending()), session.CompareTasks)
 	if faulty := session.Snapshot.BindBackoff; len(faulty) > 0 {
@@ -43,9 +43,9 @@ func filterTasks(tasks []*model.Task, condition func(*model.Task) bool) (some []
 	return some
 }
 
-// affinityDepth returns how long a chain of siblings there is, by kind of member, of whom each must be near the one before: none
-// of them has anywhere to go until that one stands. It is nil when nobody must be near anybody. In a circle all wait for all,
-// and somebody has to begin.
+// affinityDepth returns by kind of member the length of the chain of siblings in which each must be near the one before: a
+// member has no candidate node until the one before is placed. It is nil when no member must be near another. In a cycle the
+// first member may go anywhere.
 func affinityDepth(members []*model.Task, kinds *equivalenceClasses) map[equivalenceClass]int {
 	if !slices.ContainsFunc(members, hasRequiredAffinity) {
 		return nil
@@ -78,7 +78,7 @@ func difficultyOf(session *framework.Session, task *model.Task, largest model.Re
 	return difficulty{size: size(task.Request, largest), candidates: len(session.EligibleNodes(task))}
 }
 
-// compare is negative when a is harder.
+// compare is negative when a is harder to place.
 func (a difficulty) compare(b difficulty) int {
 	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.candidates, b.candidates))
 }
@@ -115,7 +115,7 @@ func size(request, largest model.Resources) int64 {
 	return size
 }
 
-// MaxAllocatable returns the largest allocatable amount of every dimension: the measure of who is hard to place.
+// MaxAllocatable returns the largest allocatable amount of every dimension, as a scale for the size of requests.
 func MaxAllocatable(snapshot *model.Snapshot) model.Resources {
 	var largest model.Resources
 	for _, node := range snapshot.Nodes {

@@ -11,10 +11,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file reads what members say about other pods. Whether a node will do is for filters to say, who know all pods; here
-// it is about siblings alone, of whom none has a node yet, to know where it is worth to look.
+// This file reads the members' inter-pod affinity. Filters decide whether a node fits, since they know all pods; here it only
+// matters which siblings, none of which has a node yet, affect each other, to choose where to search.
 
-// affectsSiblings tells whether pods anywhere, siblings too, can open or close nodes to the task.
+// affectsSiblings reports whether other pods, siblings included, can make nodes feasible or infeasible for the task.
 func affectsSiblings(task *model.Task) bool {
 	affinity := task.Pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) ||
@@ -31,14 +31,14 @@ func requiredTerms(task *model.Task) []corev1.PodAffinityTerm {
 	return affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 }
 
-// hasPreferredAffinity tells whether the task prefers to be near any pods.
+// hasPreferredAffinity reports whether the task prefers to be near any pods.
 func hasPreferredAffinity(task *model.Task) bool {
 	affinity := task.Pod.Spec.Affinity
 	return affinity != nil && affinity.PodAffinity != nil &&
 		len(affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// repellingTerms are the terms by which the pod wants none near it.
+// repellingTerms are the pod's required anti-affinity terms.
 func repellingTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	affinity := pod.Spec.Affinity
 	if affinity == nil || affinity.PodAntiAffinity == nil {
@@ -47,7 +47,7 @@ func repellingTerms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	return affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 }
 
-// terms returns all that the pod says about neighbours.
+// terms returns all inter-pod affinity and anti-affinity terms of the pod.
 func terms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	affinity := pod.Spec.Affinity
 	if affinity == nil {
@@ -68,7 +68,7 @@ func terms(pod *corev1.Pod) []corev1.PodAffinityTerm {
 	return all
 }
 
-// requiresSibling tells whether the sibling may be one of those whom the task must be near: they are whom all of its terms mean.
+// requiresSibling reports whether the sibling matches the task's required affinity: all of its terms.
 func requiresSibling(task, sibling *model.Task) bool {
 	terms := requiredTerms(task)
 	return len(terms) > 0 && !slices.ContainsFunc(terms, func(term corev1.PodAffinityTerm) bool {
@@ -76,7 +76,7 @@ func requiresSibling(task, sibling *model.Task) bool {
 	})
 }
 
-// mutualAntiAffinityKeys returns the labels of which no two of the tasks, nor two like one of them, can share a value.
+// mutualAntiAffinityKeys returns the labels of which no two of the tasks, nor two equal to one of them, can share a value.
 func mutualAntiAffinityKeys(tasks []*model.Task) []string {
 	keys := antiAffinityKeys(tasks[0], tasks)
 	for _, task := range tasks[1:] {
@@ -86,7 +86,7 @@ func mutualAntiAffinityKeys(tasks []*model.Task) []string {
 	return keys
 }
 
-// antiAffinityKeys returns the labels by which the task keeps itself apart from all of the others.
+// antiAffinityKeys returns the labels by which the task has required anti-affinity to all of the others.
 func antiAffinityKeys(task *model.Task, others []*model.Task) (keys []string) {
 	terms := repellingTerms(task.Pod)
 	for i := range terms {
@@ -97,7 +97,7 @@ func antiAffinityKeys(task *model.Task, others []*model.Task) (keys []string) {
 	return keys
 }
 
-// matchResult is what to say where a term chooses namespaces by labels that are not known here.
+// matchResult is the result where a term chooses namespaces by labels that are not known here.
 type matchResult bool
 
 const (
@@ -105,14 +105,14 @@ const (
 	possible matchResult = true
 )
 
-// matches tells whether a term of one pod is about the other, its sibling.
+// matches reports whether a term of one pod selects the other, its sibling.
 func matches(term *corev1.PodAffinityTerm, of, sibling *corev1.Pod, unknown matchResult) bool {
 	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
 	return err == nil && coversNamespace(term, of.Namespace, unknown) && selector.Matches(labels.Set(sibling.Labels))
 }
 
-// coversNamespace tells whether a term of a pod is about pods of the pod's own namespace. Of a namespace's labels only its name, which
-// the API server writes, is known here.
+// coversNamespace reports whether a term of a pod selects the pod's own namespace. Of a namespace's labels only its name,
+// which the API server writes, is known here.
 func coversNamespace(term *corev1.PodAffinityTerm, namespace string, unknown matchResult) bool {
 	if term.NamespaceSelector == nil {
 		return len(term.Namespaces) == 0 || slices.Contains(term.Namespaces, namespace)
@@ -138,7 +138,8 @@ func coversNamespace(term *corev1.PodAffinityTerm, namespace string, unknown mat
 	return true
 }
 
-// mayEnable tells whether a sibling that gets a place may open nodes to the task; by anything else it can only close some.
+// mayEnable reports whether a placed sibling may make nodes feasible for the task; in every other way it can only make them
+// infeasible.
 func mayEnable(task *model.Task) bool {
 	return hasRequiredAffinity(task) || slices.ContainsFunc(task.Pod.Spec.TopologySpreadConstraints,
 		func(constraint corev1.TopologySpreadConstraint) bool {
@@ -146,8 +147,8 @@ func mayEnable(task *model.Task) bool {
 		})
 }
 
-// constrainsSiblings tells whether the task has a say in where siblings like it may go, beyond the node that it takes: by what it says
-// about pods, or by what it shares with them.
+// constrainsSiblings reports whether the task affects where siblings like it may go, beyond the capacity that it takes: by
+// its terms, or by what it shares with them.
 func constrainsSiblings(task *model.Task) bool {
 	return mayEnable(task) || len(repellingTerms(task.Pod)) > 0 || slices.ContainsFunc(task.Pod.Spec.Volumes,
 		func(volume corev1.Volume) bool { return volume.PersistentVolumeClaim != nil }) ||
@@ -155,12 +156,12 @@ func constrainsSiblings(task *model.Task) bool {
 			func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName != nil })
 }
 
-// usesVolumesOrDevices tells whether filters ask about volumes or devices for the task.
+// usesVolumesOrDevices reports whether filters check volumes or devices for the task.
 func usesVolumesOrDevices(task *model.Task) bool {
 	return task.MayUseDeviceClass || len(task.Pod.Spec.Volumes) > 0 || len(task.Pod.Spec.ResourceClaims) > 0
 }
 
-// hasPrivateClaims tells whether volumes or devices are claimed for the task alone.
+// hasPrivateClaims reports whether volumes or devices are claimed for the task alone.
 func hasPrivateClaims(task *model.Task) bool {
 	return task.MayUseDeviceClass || slices.ContainsFunc(task.Pod.Spec.Volumes,
 		func(volume corev1.Volume) bool { return volume.Ephemeral != nil }) ||
@@ -168,7 +169,7 @@ func hasPrivateClaims(task *model.Task) bool {
 			func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName == nil })
 }
 
-// sameLabels tells whether the tasks have the same labels.
+// sameLabels reports whether the tasks have the same labels.
 func sameLabels(tasks []*model.Task) bool {
 	return !slices.ContainsFunc(tasks, func(task *model.Task) bool { return !maps.Equal(task.Pod.Labels, tasks[0].Pod.Labels) })
 }

@@ -10,27 +10,26 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// A gang whose members prefer to be with each other in a domain, such as a zone, a rack or a host, is first tried in one that
-// holds its whole minimum. Scores alone would look at one member at a time: the first takes the best node, the others follow
-// it until its domain is full, and the rest end up elsewhere although another domain had room for all.
+// A gang whose members prefer to be in one domain, such as a zone, a rack or a host, is first tried in one that has capacity
+// for its whole minimum. Scores alone consider one member at a time: the first takes the best node, the others follow it
+// until its domain is full, and the rest end up in other domains although one had capacity for all.
 
 // preferredColocation is a topology label of which members prefer to share one value.
 type preferredColocation struct {
 	key string
-	// of tells whose wish it is; lead is the first of them to be placed.
+	// of is the kinds that prefer it; lead is the first of them to be placed.
 	of   map[equivalenceClass]bool
 	lead *model.Task
 	// values is how many domains there are.
 	values int
 }
 
-// placeColocated starts the gang in one domain, if its members prefer that and one holds its minimum. Narrow domains are
-// tried before wide ones, for who shares a rack mostly shares the zone, too. Of several that hold the gang the one is tried
-// first in which the best node for the first member lies: so all that scores know, of taints, of images, of how full nodes
-// should be, has its say about domains as it has about nodes, where the tightest or the roomiest domain would fit the taste of
-// some clusters only.
+// placeColocated starts the gang in one domain, if its members prefer that and one has capacity for its minimum. Narrow
+// domains are tried before wide ones: members that share a rack mostly share the zone, too. Of several such domains the one
+// with the best node for the first member is tried first. So all scores (taints, images, how full nodes should be) choose the
+// domain as they choose the node; a fixed rule, such as the fullest domain, would suit some clusters only.
 //
-// Members that have a node already draw the others to it by their scores, and are not second-guessed here.
+// Members that have a node already attract the others by scores, and are not reconsidered here.
 func (t *Placer) placeColocated(room model.CapacityKind) bool {
 	if !t.session.PrefersColocation() || t.job.Count(IsSettledOnNode) > 0 {
 		return false
@@ -62,8 +61,8 @@ func (t *Placer) placeColocated(room model.CapacityKind) bool {
 	return false
 }
 
-// preferredColocations returns the labels of which members prefer to share a value, those with the most values first. What members must
-// share besides is a matter of filters, which hold in every try.
+// preferredColocations returns the labels of which members prefer to share a value, those with the most values first. What
+// members must share is left to filters, which apply in every try.
 func (t *Placer) preferredColocations() []preferredColocation {
 	if !slices.ContainsFunc(t.members, hasPreferredAffinity) {
 		return nil
@@ -100,8 +99,8 @@ func (t *Placer) domainCount(task *model.Task, key string) int {
 	return len(values)
 }
 
-// fittingDomains returns the domains that have room for those members of the minimum that wish to share one, shape by shape; none when
-// fewer than two do. That they fit all together is for a try to show.
+// fittingDomains returns the domains that have capacity for those members of the minimum that prefer to share one, shape by
+// shape; none when fewer than two do. Only a try shows whether they fit all together.
 func (t *Placer) fittingDomains(w *preferredColocation, room model.CapacityKind) map[string]bool {
 	short := int(t.job.MinMember) - t.job.Count(readinessFor(room).Counts)
 	needs := map[model.Shape]int64{}
@@ -159,8 +158,8 @@ func preferredTopologyKeys(pod *corev1.Pod, siblings []*model.Task) []string {
 	return keys
 }
 
-// IsSettledOnNode tells whether a task has its node and keeps it. One that is being deleted does not: a job of which nothing else is
-// left has not begun, so that victims recreated by their owner do not come before whoever evicted them.
+// IsSettledOnNode reports whether a task has its node and keeps it. A terminating one does not: a job with no other members
+// has not started, so that victims recreated by their owner do not come before the job that evicted them.
 func IsSettledOnNode(task *model.Task) bool {
 	return task.Status.Occupies() && task.Status != model.Releasing
 }

@@ -5,41 +5,41 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Placer is the attempt to find room for one job's minimum.
+// Placer tries to find capacity for one job's minimum.
 type Placer struct {
 	session *framework.Session
 	job     *model.Job
 	// members are the waiting tasks in the order to place them.
 	members []*model.Task
 	kinds   *equivalenceClasses
-	// tries is how many domains were chosen since the start began.
+	// tries is how many domains were chosen by the current Place.
 	tries int
-	// budget is what searches may still look at for this job, overall what for all jobs together.
+	// budget is how many nodes searches may still visit for this job, overall how many for all jobs together.
 	budget  int
 	overall *int
-	// cut tells that others had left less of that than the job might have had, and that it was not enough.
+	// cut is set when a search failed because other jobs had used up the budget.
 	cut bool
 }
 
-// New returns a trial of the job's waiting members, as the session stands. largest is what Largest returns for the snapshot;
-// budget is what exact searches may still look at, in nodes, for all jobs that share it.
+// New returns a Placer of the job's waiting members in the session's present state. largest is the result of MaxAllocatable
+// for the snapshot; budget is how many nodes exact searches may still visit, shared by all jobs.
 func New(session *framework.Session, job *model.Job, largest model.Resources, budget *int) *Placer {
 	session.ApplyReservations(job)
 	kinds := newKinds(job.Pending())
 	return &Placer{session: session, job: job, members: order(session, job, kinds, largest), kinds: kinds, overall: budget}
 }
 
-// Members are the waiting tasks in the order to place them; must not be changed.
+// Members are the waiting tasks in the order to place them. They must not be changed.
 func (t *Placer) Members() []*model.Task { return t.members }
 
-// BudgetExhausted tells that a Start failed that might not have, had others left more of the budget.
+// BudgetExhausted reports whether Place failed only because other jobs had used up the budget.
 func (t *Placer) BudgetExhausted() bool { return t.cut }
 
-// Place places members until every gate agrees. If they prefer to share a domain and one holds the job's minimum, there.
-// Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a small
-// first choice does not make a feasible gang fail; if they are few, and one's place may be another one's only one, or close
-// nodes to others, in every combination. The refusal is that of the free choice, which the user would expect; it leaves no
-// trace. On future room members are promised, not placed. Nodes that the job avoids are taken when nothing else does.
+// Place places members until every gate agrees. If they prefer to share a domain and one has capacity for the job's minimum,
+// there. Otherwise each member takes its best node. If that fails and members must share domains, domain by domain, so that a
+// small first choice does not make a feasible gang fail. If they are few and affect each other, in every combination. The
+// refusal is that of the free choice, which the user would expect; it leaves no trace. On capacity that is still being
+// released members are nominated, not placed. Nodes that the job avoids are used last.
 func (t *Placer) Place(room model.CapacityKind) *model.Refusal {
 	if t.session.WithBackoffNodes(t.job, func() bool { return t.place(room) == nil }) {
 		return nil
@@ -62,20 +62,20 @@ func (t *Placer) place(room model.CapacityKind) *model.Refusal {
 	return refusal
 }
 
-// spend takes looks off the budget.
+// spend takes visited nodes off the budget.
 func (t *Placer) spend(looks int) {
 	t.budget -= looks
 	*t.overall -= looks
 }
 
-// hasBudget tells whether anything is left of the budget, and takes down when that is others' doing.
+// hasBudget reports whether budget is left, and records when other jobs used it up.
 func (t *Placer) hasBudget() bool {
 	t.cut = t.cut || t.budget > 0 && *t.overall <= 0
 	return t.budget > 0 && *t.overall > 0
 }
 
-// NominationsSuffice tells whether what was promised to the job in an earlier cycle is still enough for it to start, once those who are
-// leaving are gone. It leaves no trace.
+// NominationsSuffice reports whether the job's nominations of an earlier cycle still suffice for it to start, once the
+// terminating pods are gone. It leaves no trace.
 func (t *Placer) NominationsSuffice() bool {
 	stands := false
 	t.session.Try(func(statement *framework.Statement) *model.Refusal {
@@ -89,21 +89,21 @@ func (t *Placer) NominationsSuffice() bool {
 			}
 		}
 		stands = t.session.JobReady(t.job, framework.Pipelined) == nil
-		return &model.Refusal{} // it was only a question
+		return &model.Refusal{} // undo: only the result counts
 	})
 	return stands
 }
 
-// placeInOrder takes the members in that order until every gate agrees. A member that finds no room is passed over, since another one
-// may do; the first of them is the reason when the gates do not agree in the end.
+// placeInOrder places the members in order until every gate agrees. A member that does not fit is skipped, since another one
+// may fit; the refusal of the first of them is the reason when the gates do not agree in the end.
 func (t *Placer) placeInOrder(
 	statement *framework.Statement, members []*model.Task, room model.CapacityKind, within []topologyDomain,
 ) *model.Refusal {
 	standing := readinessFor(room)
 	var reason *model.Refusal
-	evictable := false // whether taking pods away could help any of those without a place
+	evictable := false // whether an eviction could help any member without a place
 	hopeless := map[model.Shape]bool{}
-	short := int64(0) // as many more must be placed before the gates can agree
+	short := int64(0) // how many more must be placed before the gates can agree
 	for i, task := range members {
 		if short <= 0 {
 			gate := t.session.JobReady(t.job, standing)
@@ -113,7 +113,7 @@ func (t *Placer) placeInOrder(
 			short = gate.Needs - gate.Has
 		}
 		if reason != nil && len(within) > 0 && int64(len(members)-i) < short {
-			return reason // nobody is told why a domain would not do
+			return reason // the refusal of one domain is not reported
 		}
 		if hopeless[task.Shape] {
 			continue
@@ -123,7 +123,7 @@ func (t *Placer) placeInOrder(
 			refusal = t.placeTask(statement, task, room, within)
 		}
 		if refusal != nil {
-			// What is wrong with one pod alone says nothing about others of its shape.
+			// A defect of one pod says nothing about others of its shape.
 			hopeless[task.Shape] = hopeless[task.Shape] || task.Invalid == nil && t.session.FitsByResourcesOnly(task)
 			reason, evictable = firstRefusal(reason, refusal), evictable || refusal.Evictable
 			continue
@@ -148,7 +148,7 @@ func (t *Placer) placeTask(
 	return take(statement, task, node, room)
 }
 
-// take places on idle room, and promises room that is still being released.
+// take places on idle capacity, and nominates on capacity that is still being released.
 func take(statement *framework.Statement, task *model.Task, node *model.Node, room model.CapacityKind) *model.Refusal {
 	if room == model.FutureIdle {
 		return statement.Pipeline(task, node)
@@ -156,8 +156,8 @@ func take(statement *framework.Statement, task *model.Task, node *model.Node, ro
 	return statement.Allocate(task, node)
 }
 
-// FitsWithin tells whether the job would start on room that is idle or being released, if it took on each node no more than
-// the room given there, by name of the node. It leaves no trace.
+// FitsWithin reports whether the job would start on idle or releasing capacity, if it took on each node no more than the
+// given amount, by name of the node. It leaves no trace.
 func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
 	t.session.ApplyReservations(t.job)
 	left := map[string]model.Resources{}
@@ -180,7 +180,7 @@ func (t *Placer) FitsWithin(rooms map[string]model.Resources) bool {
 			left[node.Name] = room
 		}
 		fits = t.session.JobReady(t.job, framework.Pipelined) == nil
-		return &model.Refusal{} // it was only a question
+		return &model.Refusal{} // undo: only the result counts
 	})
 	return fits
 }
@@ -201,8 +201,8 @@ func readinessFor(room model.CapacityKind) framework.Readiness {
 	return framework.Ready
 }
 
-// explain turns the refusal of one member into the job's: how many the gate needs, how many of them found room, and why
-// the first of the others did not.
+// explain turns the refusal of one member into the job's: how many the gate needs, how many of them fit, and why the first of
+// the others did not.
 func (t *Placer) explain(
 	standing framework.Readiness, gate, member *model.Refusal, evictable bool,
 ) *model.Refusal {

@@ -2,7 +2,8 @@ package placement
 
 import "github.com/tutti-sched/tutti/pkg/model"
 
-// WaitingForVictims returns why a job waits that others were evicted for: until they are gone. It names them, up to a few.
+// WaitingForVictims returns the refusal of a job that waits until the pods evicted for it are gone. It names up to a few of
+// them.
 func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal {
 	names := terminatingPods(snapshot, job)
 	if names == "" {
@@ -13,7 +14,7 @@ func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal 
 	}
 }
 
-// terminatingPods names those who are to leave where room is promised to the job, up to a few; empty when all are gone.
+// terminatingPods names up to a few terminating pods on the nodes that the job is nominated to; empty when all are gone.
 func terminatingPods(snapshot *model.Snapshot, job *model.Job) string {
 	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
 	seen := map[string]bool{}

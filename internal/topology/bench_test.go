@@ -20,7 +20,7 @@ func (noNamespaces) NamespaceLabels(string) (map[string]string, bool) { return n
 
 const benchZones = 10
 
-// benchCluster has so many nodes in ten zones, and so many pods on them, in jobs of 50 that tell their pods apart.
+// benchCluster has so many nodes in ten zones, and so many pods on them, in jobs of 50, each with its own labels.
 func benchCluster(nodes, pods int) *model.Snapshot {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	for i := range nodes {
@@ -93,7 +93,7 @@ func spreadOver(pod *corev1.Pod, key string, when corev1.UnsatisfiableConstraint
 	}}
 }
 
-// gangs are what the members of a gang can want.
+// gangs are the affinities that the members of a gang can have.
 var gangs = []struct {
 	name string
 	want func(*corev1.Pod)
@@ -107,7 +107,7 @@ var gangs = []struct {
 	{"preferZone", func(p *corev1.Pod) { preferNear(p, corev1.LabelTopologyZone) }},
 }
 
-// decide asks everything about a task and every node, places it on the best node, and reports whether there is one.
+// decide makes all queries about a task and every node, places it on the best node, and reports whether there is one.
 func decide(index *topology.Index, snapshot *model.Snapshot, task *model.Task, used []bool) bool {
 	spread, _ := index.Spread(task.Pod)
 	affinity, _ := index.Affinity(task.Pod)
@@ -116,7 +116,7 @@ func decide(index *topology.Index, snapshot *model.Snapshot, task *model.Task, u
 	var best *model.Node
 	var bestRank int64
 	for _, node := range snapshot.Nodes {
-		if used[node.Index] || // as room would have it
+		if used[node.Index] || // the node is full
 			spread != nil && spread.Check(node) != topology.Fits ||
 			affinity != nil && affinity.Check(node) != topology.Fits {
 			continue

@@ -10,22 +10,22 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// namespace is what terms may ask of a namespace. Its labels are read when first somebody asks.
+// namespace is what the index knows of a namespace. Its labels are read on first use.
 type namespace struct {
 	name          string
 	labels        map[string]string
 	exists, known bool
 }
 
-// labelClass is all pods of one namespace that agree in the labels which some selector names.
+// labelClass is all pods of one namespace that agree in the labels named by any selector.
 type labelClass struct {
 	namespace *namespace
 	labels    labels.Set
-	// present are its pods on nodes, leaving those of them that are being deleted.
+	// present counts its pods on nodes, terminating those of them that are being deleted.
 	present, leaving podCounts
 }
 
-// podSelector is what one term says about pods: in which namespaces, with which labels.
+// podSelector is what one term selects: namespaces and labels of pods.
 type podSelector struct {
 	namespaces []string
 	// everywhere is all namespaces; byLabels chooses them by their labels, nil chooses none.
@@ -57,14 +57,14 @@ func newChoice(own string, term *corev1.PodAffinityTerm) (podSelector, error) {
 	return c, nil
 }
 
-// matches tells whether a pod that waits means the class with its term. Its selector of namespaces chooses among those that
-// exist.
+// matches reports whether the term of a pending pod selects the class. The namespace selector chooses among existing
+// namespaces.
 func (x *Index) matches(c *podSelector, other *labelClass) bool {
 	return x.within(c, other.namespace, true) && c.pods.Matches(other.labels)
 }
 
-// matchesClass tells whether a pod on a node means the class with its term. A namespace that does not exist has no labels, and is
-// chosen by whoever asks for none.
+// matchesClass reports whether the term of a pod on a node selects the class. A namespace that does not exist has no labels;
+// a selector without requirements selects it.
 func (x *Index) matchesClass(c *podSelector, other *labelClass) bool {
 	return x.within(c, other.namespace, false) && c.pods.Matches(other.labels)
 }
@@ -87,7 +87,7 @@ func (x *Index) read(n *namespace) {
 	}
 }
 
-// relabelled tells whether a namespace is not any more what it was when it was read.
+// relabelled reports whether the labels of a namespace changed since they were read.
 func (x *Index) relabelled() bool {
 	for _, n := range x.spaces {
 		if !n.known {
@@ -100,7 +100,7 @@ func (x *Index) relabelled() bool {
 	return false
 }
 
-// learn takes down that a selector names labels. One that was not heard of before makes every class known so far wrong.
+// learn records that a selector names labels. A new label invalidates all classes.
 func (x *Index) learn(pods labels.Selector) {
 	requirements, _ := pods.Requirements()
 	for i := range requirements {
@@ -115,7 +115,7 @@ func (x *Index) learnLabel(name string) {
 	}
 }
 
-// learnFrom learns the labels that the pod's terms and constraints name, without reading what they say about them.
+// learnFrom records the labels named by the pod's terms and constraints, without reading the terms themselves.
 func (x *Index) learnFrom(pod *corev1.Pod) {
 	if affinity := pod.Spec.Affinity; affinity != nil {
 		if a := affinity.PodAffinity; a != nil {
@@ -195,7 +195,7 @@ func (x *Index) newClass(id string, pod *corev1.Pod) *labelClass {
 	return c
 }
 
-// subscribeClass lets a new class feed those of the tables that count it.
+// subscribeClass subscribes a new class to those of the tables that count it.
 func (x *Index) subscribeClass(c *labelClass, tables []*domainCounts) {
 	for _, t := range tables {
 		x.subscribeIfMatching(c, t)
@@ -215,14 +215,14 @@ func (x *Index) subscribeIfMatching(c *labelClass, t *domainCounts) {
 // labelPair is a label with its value.
 type labelPair struct{ name, value string }
 
-// podSet is the pods that all of some choices take.
+// podSet is the pods that match all of some selectors.
 type podSet struct {
 	choices []podSelector
-	// leaving tells that pods that are being deleted count, too.
+	// leaving reports whether pods that are being deleted count, too.
 	leaving bool
-	// matchesNothing tells that it has none after all.
+	// matchesNothing reports whether no pod can match.
 	matchesNothing bool
-	// requiredPairs are labels of which every such pod has one; none when there is no such thing.
+	// requiredPairs are labels of which every such pod has one; none when the selectors require none.
 	requiredPairs []labelPair
 }
 
@@ -236,7 +236,7 @@ func newPodSet(leaving bool, choices ...podSelector) *podSet {
 	return c
 }
 
-// requiredPairsOf returns labels of which every pod that the selector takes has exactly one; none when there is no such thing.
+// requiredPairsOf returns labels of which every pod that the selector matches has exactly one; none when it requires none.
 func requiredPairsOf(pods labels.Selector) []labelPair {
 	requirements, _ := pods.Requirements()
 	for i := range requirements {
@@ -252,7 +252,7 @@ func requiredPairsOf(pods labels.Selector) []labelPair {
 	return nil
 }
 
-// contains tells whether the crowd has the class in it.
+// contains reports whether the set contains the pods of the class.
 func (x *Index) contains(c *podSet, of *labelClass) bool {
 	for i := range c.choices {
 		if !x.matches(&c.choices[i], of) {
@@ -262,14 +262,14 @@ func (x *Index) contains(c *podSet, of *labelClass) bool {
 	return !c.matchesNothing
 }
 
-// countsKey is what a table of a crowd answers.
+// countsKey identifies a table of a pod set.
 type countsKey struct {
 	crowd *podSet
 	key   *key
 	among *eligibleNodes
 }
 
-// table returns the crowd's numbers by domain of a key, counted from now on if they were not before.
+// table returns the numbers of the set's pods by domain of a key. It counts them if it has not yet.
 func (x *Index) table(c *podSet, k *key, among *eligibleNodes) *domainCounts {
 	asked := countsKey{c, k, among}
 	t := x.tables[asked]
@@ -293,7 +293,7 @@ func (x *Index) table(c *podSet, k *key, among *eligibleNodes) *domainCounts {
 	return t
 }
 
-// dropTable stops counting what nobody asks for.
+// dropTable stops counting a table that is no longer used.
 func (x *Index) dropTable(asked countsKey, t *domainCounts) {
 	t.unsubscribeAll()
 	delete(x.tables, asked)

@@ -13,7 +13,7 @@ const noDomain int32 = -1
 // keyName names a topology key.
 type keyName struct {
 	label string
-	// missingAsEmpty takes nodes without the label for those with an empty one.
+	// missingAsEmpty treats nodes without the label as nodes with an empty one.
 	missingAsEmpty bool
 }
 
@@ -92,19 +92,19 @@ func (k *key) leave(slot int32) {
 // domainCounts is one number per domain of a key.
 type domainCounts struct {
 	key *key
-	// crowd are the pods it counts; nil for a table that sums up what pods say.
+	// crowd are the pods it counts; nil for a table that sums up terms of pods on nodes.
 	crowd  *podSet
 	counts []int64
 	// total is how many pods the numbers come from.
 	total int64
 	// among narrows the nodes whose pods count; nil is all.
 	among *eligibleNodes
-	// sources are the classes or terms that feed the table, so that it can be taken off their lists.
+	// sources are the classes or terms that update the table, so that it can be unsubscribed from them.
 	sources []*podCounts
-	// used is when the table was last asked for, on the index's clock.
+	// used is when the table was last queried, on the index's clock.
 	used uint64
 
-	// domains is how many domains have a node that counts, and lowest the least number among them; right as long as nothing
+	// domains is how many domains have a node that counts, and lowest the least number among them; valid as long as nothing
 	// has changed.
 	domains  int
 	lowest   int64
@@ -139,7 +139,7 @@ func (t *domainCounts) count(domain int32) int64 {
 // on returns the number of the domain of a node, by its place in the snapshot.
 func (t *domainCounts) on(node int) int64 { return t.count(t.key.at[node]) }
 
-// computeMin works out the least number and how many domains there are. The layout says whether nodes are as they were.
+// computeMin computes the least number and the number of domains. The layout shows whether nodes have changed since.
 func (t *domainCounts) computeMin(layout uint64) {
 	if t.layout != layout {
 		t.layout, t.minValid = layout, false
@@ -165,7 +165,7 @@ func (t *domainCounts) computeMin(layout uint64) {
 	}
 }
 
-// podCounts is where pods of one kind are, and the tables they feed.
+// podCounts is the nodes on which pods of one kind are, and the tables that count them.
 type podCounts struct {
 	// places are sorted by slot.
 	places []nodeCount
@@ -184,7 +184,7 @@ type subscription struct {
 	weight int64
 }
 
-// move brings so many pods to a node, or takes them away.
+// move adds so many pods to a node, or removes them.
 func (p *podCounts) move(slot int32, n int32) {
 	i, found := slices.BinarySearchFunc(p.places, slot, func(at nodeCount, slot int32) int { return cmp.Compare(at.slot, slot) })
 	switch {
@@ -200,7 +200,7 @@ func (p *podCounts) move(slot int32, n int32) {
 	}
 }
 
-// subscribe lets the presence feed a table from now on, and counts who is there.
+// subscribe makes the pods update the table from now on, and adds those that are on nodes already.
 func (p *podCounts) subscribe(t *domainCounts, weight int64) {
 	p.feeds = append(p.feeds, subscription{table: t, weight: weight})
 	t.sources = append(t.sources, p)
@@ -209,12 +209,12 @@ func (p *podCounts) subscribe(t *domainCounts, weight int64) {
 	}
 }
 
-// unsubscribe takes a table off the list.
+// unsubscribe removes a table from the list.
 func (p *podCounts) unsubscribe(t *domainCounts) {
 	p.feeds = slices.DeleteFunc(p.feeds, func(f subscription) bool { return f.table == t })
 }
 
-// unsubscribeAll takes the table off everybody's list.
+// unsubscribeAll removes the table from the lists of all its sources.
 func (t *domainCounts) unsubscribeAll() {
 	for _, p := range t.sources {
 		p.unsubscribe(t)

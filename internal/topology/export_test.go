@@ -1,19 +1,19 @@
 package topology
 
-// NewTight returns an index that keeps next to nothing, so that all it does to keep little happens all the time.
+// NewTight returns an index with minimal limits, so that it evicts all the time.
 func NewTight(namespaces Namespaces) *Index {
 	x := New(namespaces)
 	x.limits = limits{tables: 3, recent: 4, known: 5, idleSessions: 1}
 	return x
 }
 
-// Counting tells whether labels of pods are looked at.
+// Counting reports whether labels of pods are read.
 func (x *Index) Counting() bool { return x.indexLabels }
 
-// Tables returns how many tables and receptions are counted.
+// Tables returns the number of tables and counts of terms.
 func (x *Index) Tables() int { return len(x.tables) + len(x.receptions) }
 
-// Feeds returns how many tables the classes and terms feed.
+// Feeds returns the number of subscriptions of classes and terms.
 func (x *Index) Feeds() int {
 	feeds := 0
 	for _, c := range x.everyClass {
@@ -28,7 +28,7 @@ func (x *Index) Feeds() int {
 // Kept returns how many classes, sets of terms and the like are kept.
 func (x *Index) Kept() int { return x.kept() }
 
-// Begun returns how often all counts were begun anew.
+// Begun returns how often counting restarted.
 func (x *Index) Begun() int { return x.resets }
 
 // Recent returns how many pods are recognised by their address.

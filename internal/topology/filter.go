@@ -8,21 +8,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Reason says what keeps a pod from a node.
+// Reason is the reason why a pod does not fit a node.
 type Reason int8
 
 const (
-	// Fits: nothing does.
+	// Fits: there is no reason.
 	Fits Reason = iota
-	// Skewed: the node's domain has too many of the pods already.
+	// MaxSkewExceeded: the node's domain has too many of the pods already.
 	MaxSkewExceeded
-	// Unlabelled: the node lacks a label to spread over.
+	// LabelMissing: the node lacks a label to spread over.
 	LabelMissing
-	// Alone: none of the pods that must be near is near.
+	// AffinityUnmatched: no pod matches the pod's required affinity in the node's domains.
 	AffinityUnmatched
-	// Disliked: a pod is near that must not be.
+	// AntiAffinityViolated: a pod in the node's domains matches the pod's required anti-affinity.
 	AntiAffinityViolated
-	// Unwelcome: a pod is near that wants none like it.
+	// ExistingAntiAffinity: the pod matches the required anti-affinity of a pod in the node's domains.
 	ExistingAntiAffinity
 
 	// LastReason is the last of them.
@@ -38,10 +38,10 @@ var reasonTexts = [...]string{
 	ExistingAntiAffinity: "didn't satisfy existing pods anti-affinity rules",
 }
 
-// String returns kube-scheduler's words for it, which go after "node(s)"; empty for Fits.
+// String returns kube-scheduler's text for it, which goes after "node(s)"; empty for Fits.
 func (r Reason) String() string { return reasonTexts[r] }
 
-// Evictable tells whether taking pods away could help, which is when kube-scheduler says Unschedulable and not
+// Evictable reports whether an eviction could help, where kube-scheduler returns Unschedulable rather than
 // UnschedulableAndUnresolvable.
 func (r Reason) Evictable() bool {
 	return r == MaxSkewExceeded || r == AntiAffinityViolated || r == ExistingAntiAffinity
@@ -53,12 +53,12 @@ type SpreadFilter struct{ rules []spreadRule }
 type spreadRule struct {
 	key   *key
 	table *domainCounts
-	// most is how many pods the domain may have before the pod comes.
+	// most is how many pods the domain may have before this one is added.
 	most int64
 }
 
-// Spread returns what the pod's hard topology spread constraints keep it from, nil when it has none. An error says that they
-// make no sense, so that no node will do.
+// Spread returns the filter of the pod's hard topology spread constraints, nil when it has none. An error says that a
+// constraint is invalid, so that no node fits.
 func (x *Index) Spread(pod *corev1.Pod) (*SpreadFilter, error) {
 	if x.snapshot == nil || len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return nil, nil
@@ -98,7 +98,7 @@ func (x *Index) spreadRule(pod *corev1.Pod, c *constraint) spreadRule {
 	return rule
 }
 
-// Check returns what keeps the pod from the node, which must be one of the snapshot.
+// Check returns why the pod does not fit the node, which must be one of the snapshot.
 func (f *SpreadFilter) Check(node *model.Node) Reason {
 	for i := range f.rules {
 		rule := &f.rules[i]
@@ -113,19 +113,19 @@ func (f *SpreadFilter) Check(node *model.Node) Reason {
 	return Fits
 }
 
-// AffinityFilter is what required inter-pod affinity and anti-affinity, the pod's and its neighbours', say about one pod. It
-// is valid until the snapshot changes.
+// AffinityFilter is required inter-pod affinity and anti-affinity, the pod's and those of pods on nodes, for one pod. It is
+// valid until the snapshot changes.
 type AffinityFilter struct {
-	// with has a table for each term, of the pods that all terms mean; first tells that there are none and that the pod
-	// itself would be one.
+	// with has a table for each term, of the pods that match all terms; first reports whether there are none and the pod
+	// itself would match.
 	with  []*domainCounts
 	first bool
-	// apart has a table for each term, unwelcome one for each key of the neighbours' terms.
+	// apart has a table for each term, unwelcome one for each key of the terms of pods on nodes.
 	apart, unwelcome []*domainCounts
 }
 
-// Affinity returns what required inter-pod affinity and anti-affinity keep the pod from, nil when nothing can. An error says
-// that the pod's terms make no sense, so that no node will do.
+// Affinity returns the filter of required inter-pod affinity and anti-affinity for the pod, nil when nothing applies. An
+// error says that a term of the pod is invalid, so that no node fits.
 func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 	if x.snapshot == nil {
 		return nil, nil
@@ -167,7 +167,7 @@ func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *labelClass) {
 	}
 }
 
-// Check returns what keeps the pod from the node, which must be one of the snapshot.
+// Check returns why the pod does not fit the node, which must be one of the snapshot.
 func (f *AffinityFilter) Check(node *model.Node) Reason {
 	if len(f.with) > 0 && !f.near(node.Index) {
 		return AffinityUnmatched
@@ -185,8 +185,8 @@ func (f *AffinityFilter) Check(node *model.Node) Reason {
 	return Fits
 }
 
-// near tells whether the node's domains have the pods that must be there. The first of its kind may go to any node that has
-// the labels.
+// near reports whether the node's domains have the pods that the affinity requires. The first pod of its kind may go to any
+// node that has the labels.
 func (f *AffinityFilter) near(node int) bool {
 	all := true
 	for _, t := range f.with {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// draw is a source of random objects. Few words are used, so that they meet.
+// draw is a source of random objects. It uses few names, so that they match often.
 type draw struct {
 	t    *rapid.T
 	pods int

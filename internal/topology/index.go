@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Namespaces knows the namespaces of the cluster. It is asked on the goroutine of whoever asks the Index.
+// Namespaces returns the namespaces of the cluster. The Index calls it on the goroutine of its own caller.
 type Namespaces interface {
 	// NamespaceLabels returns the labels of a namespace, not to be changed, and whether it exists.
 	NamespaceLabels(name string) (labels map[string]string, exists bool)
@@ -16,38 +16,38 @@ type Namespaces interface {
 
 // limits bound what is kept.
 type limits struct {
-	// tables is how many questions are kept counted, recent how many pods are recognised by their address.
+	// tables is how many tables are kept, recent how many pods are recognised by their address.
 	tables, recent int
 	// known is how many more classes, sets of terms and the like may be kept than twice those that there were after the first
-	// session since counting last began; past it, it begins again, with those that the cluster still has use for.
+	// session of the current count. Past it, counting restarts with those that the cluster still uses.
 	known int
-	// idleSessions is after how many sessions in which nobody asked about labels they are looked at no more.
+	// idleSessions is after how many sessions without a query by labels the index stops reading labels.
 	idleSessions uint64
 }
 
 // Index keeps the counts of one cluster. The goroutine that owns the snapshot owns it; it lives as long as the process.
 //
-// Invariant: what it answers depends on the snapshot and the namespaces alone, never on what it was asked before.
+// Invariant: what it answers depends on the snapshot and the namespaces alone, never on earlier queries.
 type Index struct {
 	namespaces Namespaces
 	limits     limits
-	// foresees tells that pods which are about to leave are not counted; ahead is the index that does so, nil until it is
-	// asked for.
+	// foresees reports whether terminating pods are left out; ahead is the index that does so, nil until it is first used.
 	foresees bool
 	ahead    *Index
 	snapshot *model.Snapshot
-	// mark is up to where the journal was read.
+	// mark is the position up to which the journal was read.
 	mark model.Cursor
 
-	// session counts calls of Follow, counted is the last one in which somebody asked about labels; clock counts questions.
+	// session counts calls of Follow, counted is the last one in which a query selected by labels; clock counts queries.
 	session, counted, clock uint64
-	// indexLabels tells that pods on nodes are told apart by class; stale that everything must be counted anew first.
+	// indexLabels reports whether pods on nodes are distinguished by class; stale whether everything must be counted again
+	// first.
 	indexLabels, stale bool
 	// labels are those that some selector names.
 	labels []string
-	// resets is how often all counts were begun anew.
+	// resets counts how often counting restarted.
 	resets int
-	// known is how much was kept after the first session since counting last began.
+	// known is how much was kept after the first session of the current count.
 	known int
 
 	slots []nodeEntry
@@ -86,8 +86,7 @@ func New(namespaces Namespaces) *Index {
 	return x
 }
 
-// Ahead returns the index of the same cluster as it will be without the pods that are about to leave. It follows the snapshot
-// that this one follows.
+// Ahead returns the index of the same cluster without its terminating pods. It follows the same snapshot.
 func (x *Index) Ahead() *Index {
 	if x.ahead == nil {
 		x.ahead = New(x.namespaces)
@@ -99,8 +98,8 @@ func (x *Index) Ahead() *Index {
 	return x.ahead
 }
 
-// Follow says which snapshot the questions that follow are about; it is called when a session opens. What was counted of the
-// same snapshot is kept. Labels of namespaces are taken to be the same until it is called again.
+// Follow sets the snapshot for the queries that follow; it is called when a session opens. Counts of the same snapshot are
+// kept. Labels of namespaces are assumed constant until the next call.
 func (x *Index) Follow(snapshot *model.Snapshot) {
 	snapshot.AssignIndexes()
 	if x.ahead != nil {
@@ -122,14 +121,14 @@ func (x *Index) Follow(snapshot *model.Snapshot) {
 	}
 }
 
-// ResetCache makes the next Follow count everything anew.
+// ResetCache makes the next Follow count everything again.
 func (x *Index) ResetCache() { x.ahead, x.stale = nil, true }
 
 func (x *Index) kept() int {
 	return len(x.classes) + len(x.terms) + len(x.spreads) + len(x.keys) + len(x.eligible)
 }
 
-// begin forgets all counts.
+// begin drops all counts.
 func (x *Index) begin() {
 	x.resets++
 	x.mark, x.stale, x.known = model.Cursor{}, false, 0
@@ -146,8 +145,8 @@ func (x *Index) begin() {
 	x.recent = map[*corev1.Pod]podProfile{}
 }
 
-// ask brings the counts up to date for a question about the pod, and returns what the pod wants. labels tells that the
-// question is about labels, whatever the pod wants.
+// ask updates the counts for a query about the pod, and returns the pod's profile. labels reports whether the query selects
+// by labels, whatever the pod's profile.
 func (x *Index) ask(pod *corev1.Pod, labels bool) podProfile {
 	x.clock++
 	if labels || hasPodAffinity(pod) || len(pod.Spec.TopologySpreadConstraints) > 0 {
@@ -170,7 +169,7 @@ func (x *Index) ask(pod *corev1.Pod, labels bool) podProfile {
 	}
 }
 
-// readLabels learns the labels that waiting pods name, so that nobody needs to be told apart again soon.
+// readLabels records the labels that pending pods name, so that the classes need not change again soon.
 func (x *Index) readLabels() {
 	for _, job := range x.snapshot.Jobs {
 		for _, task := range job.Tasks {
@@ -179,7 +178,7 @@ func (x *Index) readLabels() {
 			}
 		}
 	}
-	x.stale = false // nobody was told apart yet
+	x.stale = false // no class exists yet
 }
 
 // catchUp reads the journal.
@@ -208,8 +207,8 @@ func (x *Index) catchUp() {
 	x.mark = journal.Cursor()
 }
 
-// compare brings the slots in line with a list of nodes of which the journal does not tell how it came about: nodes that are
-// new or have changed are counted anew.
+// compare matches the slots with a list of nodes whose changes the journal does not have: nodes that are new or have changed
+// are counted again.
 func (x *Index) compare() {
 	nodes := x.snapshot.Nodes
 	x.at = slices.Repeat([]int32{noDomain}, len(nodes))
@@ -231,18 +230,18 @@ func (x *Index) compare() {
 			x.at[node.Index] = x.addNode(node)
 		}
 		if x.stale {
-			return // all begins anew, with the labels that are known now
+			return // all restarts, with the labels that are known now
 		}
 	}
 	x.layout++
 	x.eachKey(x.place)
 }
 
-// place notes the domain of every node by its place in the snapshot.
+// place records the domain of every node by its place in the snapshot.
 func (x *Index) place(k *key) {
 	k.at = make([]int32, len(x.at))
 	for i, at := range x.at {
-		if at == noDomain { // a key that first came up while the slots are compared is placed again behind that
+		if at == noDomain { // a key that first occurs while the slots are compared is placed again after that
 			k.at[i] = noDomain
 			continue
 		}
@@ -276,15 +275,15 @@ func (x *Index) keyOf(name keyName) *key {
 	return k
 }
 
-// podProfile is all that matters about a pod: on a node, and as one that waits.
+// podProfile is all that matters about a pod, on a node or pending.
 type podProfile struct {
 	kind podKind
 	// spreads are nil when the pod has none.
 	spreads *spreads
 }
 
-// profileOf returns what matters about a pod, from memory if it was asked lately: who is placed and taken away in turn is
-// seen again and again.
+// profileOf returns the profile of a pod, cached if it was used lately: a simulation places and removes the same pods again
+// and again.
 func (x *Index) profileOf(pod *corev1.Pod) podProfile {
 	if !x.indexLabels && !hasPodAffinity(pod) && len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return podProfile{}
@@ -308,7 +307,7 @@ func (x *Index) classify(pod *corev1.Pod) podKind {
 	return k
 }
 
-// evictUnused drops the counts that were not asked for in a while, when there are too many.
+// evictUnused drops the counts that were not queried lately, when there are too many.
 func (x *Index) evictUnused() {
 	if len(x.tables)+len(x.receptions) <= x.limits.tables {
 		return

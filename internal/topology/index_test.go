@@ -58,7 +58,7 @@ func TestTheLeastDomainFollowsPodsAndNodes(t *testing.T) {
 	a.Object = zonedNode("a", "2").Object
 	snapshot.NodeChanged(a)
 	expect("with one zone only", "[0 0]")
-	if index.Begun() > 3 { // made, told of a snapshot, asked about labels
+	if index.Begun() > 3 { // made, given a snapshot, queried by labels
 		t.Errorf("all was begun %d times, want 3", index.Begun())
 	}
 }
@@ -103,7 +103,7 @@ func TestNothingIsAskedOfAClusterWhereNobodyMinds(t *testing.T) {
 	}
 }
 
-// comeAndGo lets pods of one job each ask for a place, take one and leave it again.
+// comeAndGo places pods of one job each and removes them again.
 func comeAndGo(t *testing.T, index *topology.Index, snapshot *model.Snapshot, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -142,8 +142,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestManyJobsAreNotCountedAnew: a cluster in which many jobs wait, each with labels and terms of its own, is looked at once,
-// not in every session.
+// TestManyJobsAreNotCountedAnew: many pending jobs, each with labels and terms of its own, are counted once, not in every
+// session.
 func TestManyJobsAreNotCountedAnew(t *testing.T) {
 	snapshot := benchCluster(4, 0)
 	index := topology.NewTight(noNamespaces{})

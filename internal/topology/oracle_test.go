@@ -71,7 +71,7 @@ func newOracle(t testing.TB) *oracle {
 	return o
 }
 
-// reset forgets all namespaces and owners.
+// reset drops all namespaces and owners.
 func (o *oracle) reset(t rapid.TB) {
 	for _, indexer := range []cache.Indexer{
 		o.namespaces, o.informers.Core().V1().Services().Informer().GetIndexer(),
@@ -99,7 +99,7 @@ func (o *oracle) sameKind(pod *corev1.Pod) labels.Selector {
 		apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
-// show lets the plugins see the snapshot.
+// show gives the plugins the snapshot.
 func (o *oracle) show(snapshot *model.Snapshot) {
 	var nodes []*corev1.Node
 	var pods []*corev1.Pod
@@ -122,13 +122,13 @@ func (o *oracle) node(t rapid.TB, name string) fwk.NodeInfo {
 	return info
 }
 
-// answer is what a filter says: nothing, or its words and whether eviction could help.
+// answer is the result of a filter: none, or its message and whether eviction could help.
 type answer struct {
 	text      string
 	evictable bool
 }
 
-// filter asks a plugin about every node.
+// filter runs a plugin for every node.
 func (o *oracle) filter(t rapid.TB, plugin fwk.Plugin, pod *corev1.Pod, nodes []*model.Node) []answer {
 	ctx, state := context.Background(), kube.NewCycleState()
 	answers := make([]answer, len(nodes))
@@ -152,7 +152,7 @@ func (o *oracle) filter(t rapid.TB, plugin fwk.Plugin, pod *corev1.Pod, nodes []
 	return answers
 }
 
-// score asks a plugin for the points of the candidates, nil when it gives none.
+// score returns a plugin's points for the candidates, nil when it gives none.
 func (o *oracle) score(t rapid.TB, plugin fwk.Plugin, pod *corev1.Pod, candidates []*model.Node) []int64 {
 	ctx, state := context.Background(), kube.NewCycleState()
 	var infos []fwk.NodeInfo

@@ -15,21 +15,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// machine is a cluster to which things happen, and an index that follows it.
+// machine is a cluster that random actions change, and an index that follows it.
 type machine struct {
 	draw
 	oracle   *oracle
 	index    *topology.Index
 	snapshot *model.Snapshot
 	tasks    []*model.Task
-	// asked are pods that are asked about again and again.
+	// asked are pods that are queried again and again.
 	asked []*corev1.Pod
 	nodes int
 	tally map[string]int
 }
 
-// TestSameAsKubeScheduler holds every answer, in its words, and every score to kube-scheduler's own plugins, through random
-// histories.
+// TestSameAsKubeScheduler compares every refusal, with its message, and every score with kube-scheduler's own plugins,
+// through random histories.
 func TestSameAsKubeScheduler(t *testing.T) {
 	o := newOracle(t)
 	tally := map[string]int{}
@@ -153,7 +153,7 @@ func (m *machine) eachTask(do func(*model.Task)) {
 	}
 }
 
-// toggle places a task, or takes it away.
+// toggle places a task, or removes it.
 func (m *machine) toggle(task *model.Task) {
 	to := model.Placement{}
 	if !task.Status.HasNode() {
@@ -172,7 +172,7 @@ func (m *machine) change(task *model.Task) {
 
 func (m *machine) ask() { m.compare(m.pod()) }
 
-// askAgain asks about a pod that was asked about before, so that what is kept is used.
+// askAgain repeats a query for a pod, so that cached counts are used.
 func (m *machine) askAgain() {
 	if len(m.asked) < 2 {
 		m.asked = append(m.asked, m.pod())
@@ -180,7 +180,7 @@ func (m *machine) askAgain() {
 	m.compare(m.asked[m.upTo("asked", len(m.asked)-1)])
 }
 
-// compare holds all answers about one pod to kube-scheduler's.
+// compare compares all results for one pod with kube-scheduler's.
 func (m *machine) compare(pod *corev1.Pod) {
 	m.oracle.show(m.snapshot)
 	nodes := m.snapshot.Nodes
@@ -244,7 +244,7 @@ func (m *machine) compareAffinityScore(pod *corev1.Pod, candidates []*model.Node
 	}
 }
 
-// note counts scores that tell nodes apart.
+// note counts scores that distinguish nodes.
 func (m *machine) note(what string, points []int64) {
 	if len(points) > 0 && slices.Min(points) < slices.Max(points) {
 		m.tally[what]++

@@ -11,8 +11,8 @@ import (
 
 func podLabels(pod *corev1.Pod) labels.Set { return labels.Set(pod.Labels) }
 
-// AffinityScore is what preferred inter-pod affinity and anti-affinity, the pod's and its neighbours', say about one pod. It
-// is valid until the snapshot changes.
+// AffinityScore is preferred inter-pod affinity and anti-affinity, the pod's and those of pods on nodes, for one pod. It is
+// valid until the snapshot changes.
 type AffinityScore struct {
 	own  []weighted
 	said []*domainCounts
@@ -23,9 +23,9 @@ type weighted struct {
 	weight int64
 }
 
-// AffinityScore returns how inter-pod affinity ranks nodes for the pod, nil when it does not, as long as nobody is there whom
-// it is about. required is how much a
-// neighbour's required affinity to the pod counts, 0 to 100. A pod whose terms make no sense has no ranks.
+// AffinityScore returns how inter-pod affinity ranks nodes for the pod, nil when it does not, as when no pod in the cluster
+// matches. required is the weight of a required affinity of a pod on a node to this pod, 0 to 100. A pod with an invalid term
+// has no ranks.
 func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 	if x.snapshot == nil {
 		return nil
@@ -67,11 +67,10 @@ func (s *AffinityScore) Of(node *model.Node) int64 {
 	return sum
 }
 
-// SpreadScore is what the soft topology spread constraints of one pod say about some nodes. It is valid until the snapshot
-// changes.
+// SpreadScore is the soft topology spread constraints of one pod for some nodes. It is valid until the snapshot changes.
 type SpreadScore struct {
 	rules []softRule
-	// all tells that a node must have all labels.
+	// all reports whether a node must have all labels.
 	all bool
 	// lowest and highest are the least and the greatest number of a node.
 	lowest, highest int64
@@ -79,16 +78,16 @@ type SpreadScore struct {
 
 type softRule struct {
 	key *key
-	// domains is the key by which table counts: every node for itself where the key is the host's name, and a domain of those
-	// without the label where not all labels must be there.
+	// domains is the key by which table counts: every node for itself where the key is the host name; a domain of nodes
+	// without the label where not all labels are required.
 	domains *key
 	table   *domainCounts
 	// slack is added for a node that has the label, weight counts for each pod.
 	slack, weight float64
 }
 
-// SpreadScore returns how the pod's soft topology spread constraints rank the candidates, nil when they do not. Constraints
-// that make no sense rank nothing.
+// SpreadScore returns how the pod's soft topology spread constraints rank the candidates, nil when they do not. Invalid
+// constraints rank nothing.
 func (x *Index) SpreadScore(pod *corev1.Pod, candidates []*model.Node) *SpreadScore {
 	if x.snapshot == nil || len(x.snapshot.Nodes) == 0 || len(pod.Spec.TopologySpreadConstraints) == 0 {
 		return nil
@@ -114,7 +113,7 @@ func (x *Index) DefaultSpreadScore(pod *corev1.Pod, pods labels.Selector, candid
 	}
 }
 
-// rank ranks the candidates; all tells that those are left out which lack any of the labels.
+// rank ranks the candidates; all reports whether those that lack any of the labels are left out.
 func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *SpreadScore {
 	s := &SpreadScore{rules: make([]softRule, len(list)), all: all}
 	for i := range list {
@@ -122,7 +121,7 @@ func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *Spr
 		rule := softRule{key: x.key(c.key), slack: float64(c.maxSkew - 1)}
 		if c.key == corev1.LabelHostname {
 			rule.domains = x.perNode
-			rule.table = x.table(c.crowd, rule.domains, nil) // whatever the ground: a node counts for itself
+			rule.table = x.table(c.crowd, rule.domains, nil) // whatever nodes the constraint includes: a node counts for itself
 		} else {
 			rule.domains = x.keyOf(keyName{label: c.key, missingAsEmpty: !all})
 			rule.table = x.table(c.crowd, rule.domains, x.among(&c.ground))
@@ -156,7 +155,7 @@ func (s *SpreadScore) sizes(candidates []*model.Node) []int {
 	return sizes
 }
 
-// bound finds the least and the greatest number.
+// bound computes the least and the greatest number.
 func (s *SpreadScore) bound(candidates []*model.Node) {
 	s.lowest = math.MaxInt64
 	for _, node := range candidates {
@@ -168,7 +167,7 @@ func (s *SpreadScore) bound(candidates []*model.Node) {
 	}
 }
 
-// ignores tells whether the node is out of the ranking, for want of a label.
+// ignores reports whether the node has no rank, because a label is missing.
 func (s *SpreadScore) ignores(node int) bool {
 	if !s.all {
 		return false

@@ -10,9 +10,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file knows which nodes there are and who is on them. It feeds the counts and asks nothing of them.
+// This file tracks the nodes and the pods on them. It updates the counts and does not read them.
 
-// nodeEntry is one node and who is on it, as far as it matters.
+// nodeEntry is one node and the pods on it, as far as they matter.
 type nodeEntry struct {
 	node *model.Node
 	// object is the node as it was counted.
@@ -34,7 +34,7 @@ type podKind struct {
 	leaving bool
 }
 
-// addNode takes in a node with everybody on it.
+// addNode adds a node with all pods on it.
 func (x *Index) addNode(node *model.Node) int32 {
 	var at int32
 	if last := len(x.free) - 1; last >= 0 {
@@ -50,7 +50,7 @@ func (x *Index) addNode(node *model.Node) int32 {
 	return at
 }
 
-// objectOf returns the node's object; nodes that were put together by hand may have none.
+// objectOf returns the node's object; nodes that a test made may have none.
 func objectOf(node *model.Node) *corev1.Node {
 	if node.Object == nil {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
@@ -66,7 +66,7 @@ func (x *Index) addPods(at int32) {
 	}
 }
 
-// removeNode forgets a node with everybody on it.
+// removeNode removes a node with all pods on it.
 func (x *Index) removeNode(at int32) {
 	x.forEachPod(at, -1)
 	x.leave(at)
@@ -74,7 +74,7 @@ func (x *Index) removeNode(at int32) {
 	x.free = append(x.free, at)
 }
 
-// recount takes in a node again, as it is now.
+// recount removes a node and adds it as it is now.
 func (x *Index) recount(at int32) {
 	x.forEachPod(at, -1)
 	clear(x.slots[at].pods)
@@ -83,7 +83,7 @@ func (x *Index) recount(at int32) {
 	x.addPods(at)
 }
 
-// renew takes in a new version of a node; who is on it stays.
+// renew takes over a new version of a node; the pods on it stay.
 func (x *Index) renew(at int32) {
 	s := &x.slots[at]
 	before := s.object
@@ -102,7 +102,7 @@ func (x *Index) renew(at int32) {
 	})
 }
 
-// sameTopologyFields tells whether nothing about the node changed that could matter here.
+// sameTopologyFields reports whether the fields of the node that matter here are unchanged.
 func sameTopologyFields(a, b *corev1.Node) bool {
 	return a == b || maps.Equal(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value })
@@ -123,14 +123,14 @@ func (x *Index) leave(at int32) {
 	}
 }
 
-// forEachPod counts all pods on a node, or takes them all off the counts, without changing who is there.
+// forEachPod adds all pods on a node to the counts, or subtracts them, without changing the entry.
 func (x *Index) forEachPod(at int32, sign int32) {
 	for _, s := range x.slots[at].pods {
 		x.move(at, s.kind, sign*s.count)
 	}
 }
 
-// addTally puts a pod of a kind on a node, or takes it away.
+// addTally adds pods of a kind to a node, or removes them.
 func (x *Index) addTally(at int32, k podKind, n int32) {
 	if k == (podKind{}) {
 		return

@@ -13,14 +13,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// spreads are the topology spread constraints of pods that write and mean the same ones.
+// spreads are the topology spread constraints of pods whose constraints are written alike and mean the same.
 type spreads struct {
 	hard, soft constraints
 }
 
 // constraints are those of one strength.
 type constraints struct {
-	// err says that one makes no sense; then none counts.
+	// err says that one is invalid; then none counts.
 	err error
 	all []constraint
 }
@@ -29,28 +29,28 @@ type constraints struct {
 type constraint struct {
 	key                 string
 	maxSkew, minDomains int64
-	// pods are those that are counted, with whatever labels they are found by. Terminating ones are not.
+	// pods are those that are counted, by whatever labels. Terminating ones are not.
 	pods labels.Selector
-	// crowd is the same for a table. A selector of all pods finds nobody there, as in kube-scheduler.
+	// crowd is the same for a table. A selector of all pods matches none there, as in kube-scheduler.
 	crowd *podSet
 	// ground are the nodes that count.
 	ground nodeInclusion
 }
 
-// nodeInclusion says which nodes a constraint looks at.
+// nodeInclusion says which nodes a constraint includes.
 type nodeInclusion struct {
-	// id is equal exactly for those that say the same.
+	// id is equal exactly for those that include the same nodes.
 	id string
 	// keys are the labels that a node must have.
 	keys []string
 	// affinity and tolerations are those of the pod.
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
-	// fits and tolerated tell that the pod's affinity and tolerations count.
+	// fits and tolerated report whether the pod's affinity and tolerations count.
 	fits, tolerated bool
 }
 
-// includes tells whether a node counts.
+// includes reports whether a node counts.
 func (g *nodeInclusion) includes(node *corev1.Node) bool {
 	for _, name := range g.keys {
 		if _, ok := node.Labels[name]; !ok {
@@ -73,7 +73,7 @@ func (g *nodeInclusion) includes(node *corev1.Node) bool {
 	return !repels
 }
 
-// eligibleNodes is a ground, worked out for every slot.
+// eligibleNodes is a nodeInclusion, evaluated for every slot.
 type eligibleNodes struct {
 	ground nodeInclusion
 	has    []bool
@@ -86,7 +86,7 @@ func (a *eligibleNodes) enter(slot int32, node *corev1.Node) {
 	a.has[slot] = a.ground.includes(node)
 }
 
-// among returns the slots of a ground.
+// among returns the slots that are included.
 func (x *Index) among(g *nodeInclusion) *eligibleNodes {
 	a := x.eligible[g.id]
 	if a == nil {
@@ -134,7 +134,7 @@ func (x *Index) spreadsOf(pod *corev1.Pod) *spreads {
 	return s
 }
 
-// encodeNodeConstraints writes down everything about the pod that a ground may look at.
+// encodeNodeConstraints encodes everything about the pod that a nodeInclusion may depend on.
 func encodeNodeConstraints(pod *corev1.Pod) string {
 	spec := corev1.PodSpec{NodeSelector: pod.Spec.NodeSelector, Tolerations: pod.Spec.Tolerations}
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
@@ -144,7 +144,7 @@ func encodeNodeConstraints(pod *corev1.Pod) string {
 	}
 	text, err := spec.Marshal()
 	if err != nil {
-		return "pod " + string(pod.UID) // no spec fails to be written; if one does it stands alone
+		return "pod " + string(pod.UID) // marshalling a spec does not fail; if it does, the pod is not shared with others
 	}
 	return string(text)
 }
@@ -194,7 +194,7 @@ func newConstraint(pod *corev1.Pod, written *corev1.TopologySpreadConstraint, po
 	return c
 }
 
-// name writes down what the ground says; where is what the pod does.
+// name sets the id; where encodes the pod's part of it.
 func (g *nodeInclusion) name(where string) {
 	if !g.fits && !g.tolerated {
 		where = ""

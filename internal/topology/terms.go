@@ -7,25 +7,25 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// terms is what pods of one namespace say about their neighbours, all in the same words.
+// terms is the inter-pod affinity of pods of one namespace that write it alike.
 type terms struct {
-	// err says which words make no sense; whoever says them finds no place, and of the list they are in nothing counts.
+	// err says which term is invalid; a pod with one fits no node, and of the list that contains it nothing counts.
 	err error
 
-	// with are the pods that all required affinity terms mean, nil when there are none; withKeys are the terms' keys.
+	// with are the pods that match all required affinity terms, nil when there are none; withKeys are the terms' keys.
 	with     *podSet
 	withKeys []string
 	// apart are the required anti-affinity terms, prefers the preferred ones of both kinds.
 	apart   []term
 	prefers []term
-	// said are the same as the neighbours hear them.
+	// said are the same terms as they apply to other pods.
 	said []indexedTerm
 
-	// holders are the pods on nodes that say so.
+	// holders are the pods on nodes with these terms.
 	holders podCounts
 }
 
-// term is one term of a pod that waits.
+// term is one term of a pending pod.
 type term struct {
 	crowd *podSet
 	key   string
@@ -33,15 +33,15 @@ type term struct {
 	weight int64
 }
 
-// termKind is how strongly something is said.
+// termKind is the strength of a term.
 type termKind int8
 
 const (
-	// refuses: no such pod may come near.
+	// No matching pod may be in the domain.
 	requiredAntiAffinity termKind = iota
-	// needs: such a pod must be near.
+	// A matching pod must be in the domain.
 	requiredAffinity
-	// leans: such a pod had better be near, or had better not.
+	// A matching pod should, or should not, be in the domain.
 	preferred
 )
 
@@ -53,13 +53,13 @@ type indexedTerm struct {
 	weight int64
 }
 
-// hasPodAffinity tells whether the pod has a say about its neighbours.
+// hasPodAffinity reports whether the pod has inter-pod affinity or anti-affinity.
 func hasPodAffinity(pod *corev1.Pod) bool {
 	affinity := pod.Spec.Affinity
 	return affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil)
 }
 
-// termsOf returns what the pod says, nil for nothing.
+// termsOf returns the pod's terms, nil for none.
 func (x *Index) termsOf(pod *corev1.Pod) *terms {
 	if !hasPodAffinity(pod) {
 		return nil
@@ -74,7 +74,7 @@ func (x *Index) termsOf(pod *corev1.Pod) *terms {
 	return known
 }
 
-// newTerms reads the pod's terms, and tells everybody whom they may concern.
+// newTerms reads the pod's terms, and subscribes them to the tables of the pods that they may select.
 func (x *Index) newTerms(pod *corev1.Pod) *terms {
 	r := reader{index: x, namespace: pod.Namespace, terms: &terms{}}
 	r.read(pod.Spec.Affinity)
@@ -94,7 +94,7 @@ func (x *Index) newTerms(pod *corev1.Pod) *terms {
 	return r.terms
 }
 
-// existingTerm is one thing said and the pods on nodes that say it.
+// existingTerm is one term and the pods on nodes that have it.
 type existingTerm struct {
 	said    *indexedTerm
 	holders *podCounts
@@ -137,7 +137,7 @@ func (r *reader) read(affinity *corev1.Affinity) {
 	}
 }
 
-// choose reads one term and sees to it that the labels it names are heeded.
+// choose reads one term and records the labels it names.
 func (r *reader) choose(term *corev1.PodAffinityTerm) (podSelector, error) {
 	c, err := newChoice(r.namespace, term)
 	if err == nil {
@@ -199,23 +199,23 @@ func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64
 	return nil
 }
 
-// incomingPod says whose reception is meant, and in what sense.
+// incomingPod is the class that existing terms are counted for, and the kind of terms that count.
 type incomingPod struct {
 	class *labelClass
-	// refusals tells that what keeps the class away is meant; otherwise what draws or repels it.
+	// refusals reports whether required anti-affinity to the class counts; otherwise affinity and preferences do.
 	refusals bool
-	// needs is the weight of a required affinity among what draws it.
+	// needs is the weight of a required affinity among the latter.
 	needs int64
 }
 
-// existingTermCounts is how the pods on nodes take a pod of one class: a table for every key they name.
+// existingTermCounts counts the terms of pods on nodes that select one class: a table for every key they name.
 type existingTermCounts struct {
 	incomingPod
 	tables []*domainCounts
 	used   uint64
 }
 
-// weight returns how much something said matters to the listener, 0 for not at all.
+// weight returns how much a term counts for the class, 0 for not at all.
 func (l *incomingPod) weight(s *indexedTerm) int64 {
 	switch {
 	case l.refusals && s.tone == requiredAntiAffinity:
@@ -229,7 +229,7 @@ func (l *incomingPod) weight(s *indexedTerm) int64 {
 	}
 }
 
-// countsFor returns the reception of a listener, counted from now on if it was not before.
+// countsFor returns the counts for a class. It counts the terms if it has not yet.
 func (x *Index) countsFor(who incomingPod) *existingTermCounts {
 	r := x.receptions[who]
 	if r == nil {
@@ -242,7 +242,8 @@ func (x *Index) countsFor(who incomingPod) *existingTermCounts {
 	return r
 }
 
-// subscribe lets everybody feed a new reception who may mean its class: not all, since most mean pods of one label alone.
+// subscribe subscribes to the new counts the terms that may select its class: not all, since most select pods of one label
+// alone.
 func (x *Index) subscribe(r *existingTermCounts) {
 	for _, name := range x.labels {
 		if value, ok := r.class.labels[name]; ok {
@@ -256,7 +257,7 @@ func (x *Index) subscribe(r *existingTermCounts) {
 	}
 }
 
-// subscribeTerm lets those who say something feed a reception, if it concerns it.
+// subscribeTerm subscribes a term to the counts, if it selects their class.
 func (x *Index) subscribeTerm(r *existingTermCounts, v existingTerm) {
 	if weight := r.weight(v.said); weight != 0 && x.matchesClass(&v.said.choice, r.class) {
 		v.holders.subscribe(r.table(x.key(v.said.key)), weight)
@@ -274,7 +275,7 @@ func (r *existingTermCounts) table(k *key) *domainCounts {
 	return t
 }
 
-// dropCounts stops counting what nobody asks for.
+// dropCounts stops counting what is no longer used.
 func (x *Index) dropCounts(r *existingTermCounts) {
 	for _, t := range r.tables {
 		t.unsubscribeAll()

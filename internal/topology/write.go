@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file writes down what terms say, to know those that say the same by their text. Every list and every word comes with
-// its length, so that different terms never have the same text. It is done for every pod with terms that comes or goes.
+// This file encodes terms, so that equal terms have equal text. Every list and every string is preceded by its length, so
+// that different terms never have the same text. It runs for every pod with terms that is added or removed.
 
 func writeAffinity(b []byte, affinity *corev1.Affinity) []byte {
 	for _, with := range []bool{true, false} {

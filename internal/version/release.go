@@ -1,5 +1,5 @@
-// Package version says which version of Tutti a program is of. The number is a file beside it, so that it is there however the program
-// was built; it is the chart's appVersion, which a test holds it to. It is nothing to decide by.
+// Package version holds the version of Tutti that a program is built from. The number is an embedded file, so that it does
+// not depend on how the program was built; a test compares it with the chart's appVersion. No decision may depend on it.
 package version
 
 import (
@@ -14,7 +14,8 @@ var number string
 // Number returns the version, such as 0.1.0.
 func Number() string { return strings.TrimSpace(number) }
 
-// Version returns the version and what it was built with, for people: "0.1.0 with go1.26.8", and the revision where the build knows it.
+// Version returns the version and what it was built with, for messages: "0.1.0 with go1.26.8", and the revision if the build
+// has one.
 func Version() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -27,7 +28,7 @@ func Version() string {
 	return text + " with " + build.GoVersion
 }
 
-// revisionOf returns the revision of the source, with a + where that was changed; empty when the build was not told.
+// revisionOf returns the revision of the source, with a + where that was changed; empty when the build has none.
 func revisionOf(build *debug.BuildInfo) string {
 	var revision, changed string
 	for _, setting := range build.Settings {

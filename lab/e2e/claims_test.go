@@ -145,8 +145,7 @@ func (c *claims) tainted() {
 		c.t.Fatal(err)
 	}
 	if !served {
-		c.t.Log("this API server serves no device taint rules; the scheduler runs without")
-		return
+		c.t.Skip("this API server serves no device taint rules; the scheduler runs without")
 	}
 	c.cleanUp(rule)
 	c.template(c.deviceClass("claims-0", "claims-1"))

@@ -60,7 +60,7 @@ func (c *configured) edit(text string, saysSo ...string) {
 	if err := env.Client.Update(c.t.Context(), c.configMap); err != nil {
 		c.t.Fatal(err)
 	}
-	start, known := time.Now(), takings{}
+	start := time.Now()
 	env.Eventually(c.t, patience, func() error {
 		metrics := c.metrics()
 		for _, want := range saysSo {
@@ -70,9 +70,7 @@ func (c *configured) edit(text string, saysSo ...string) {
 		}
 		return nil
 	})
-	known.add(time.Since(start), crowded(c.t))
-	known.check(c.t, "the time until the metrics know of a new version", liveWithin)
-	c.t.Logf("known after %s", &known)
+	takings{time.Since(start)}.check(c.t, "the time until the metrics know of a new version", liveWithin)
 }
 
 // metrics are the scheduler's.

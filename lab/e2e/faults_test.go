@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"testing"
@@ -295,48 +294,19 @@ func (w *world) await(something <-chan struct{}, what string) {
 // upTo is a random time below a limit.
 func upTo(limit time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(limit))) }
 
-// takings are how long something took, apart from each other what was measured while the machine was at this test's disposal, and
-// while others kept it so busy that times say little.
-type takings struct{ calm, crowded []time.Duration }
-
-// crowdedFrom is the load average for each core above which others have the machine.
-const crowdedFrom = 8
-
-// crowded tells whether others keep the machine busy.
-func crowded(t *testing.T) bool {
-	t.Helper()
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return false // no Linux: nobody knows
-	}
-	var load float64
-	if _, err := fmt.Sscan(string(text), &load); err != nil {
-		t.Fatal(err)
-	}
-	return load > crowdedFrom*float64(runtime.NumCPU())
-}
-
-func (k *takings) add(took time.Duration, crowded bool) {
-	if crowded {
-		k.crowded = append(k.crowded, took)
-	} else {
-		k.calm = append(k.calm, took)
-	}
-}
+// takings are how long something took, each time.
+type takings []time.Duration
 
 // String says what they were like.
-func (k *takings) String() string {
-	if len(k.crowded) == 0 {
-		return spread(k.calm)
-	}
-	return fmt.Sprintf("%s; and while others had the machine (load average above %d on %d cores) %s", spread(k.calm),
-		crowdedFrom*runtime.NumCPU(), runtime.NumCPU(), spread(k.crowded))
-}
+func (k takings) String() string { return spread(k) }
 
-// check fails the test by those that took too long on a machine that was free.
-func (k *takings) check(t *testing.T, what string, most time.Duration) {
+// check fails the test when the slowest took too long, where the run is a measurement (HOLD_TIMES=1), as "make faults" is: how long
+// something takes depends on what else the machine does, and a test holds on any machine.
+func (k takings) check(t *testing.T, what string, most time.Duration) {
 	t.Helper()
-	if slowest := slices.Max(append(k.calm, 0)); slowest > most {
+	slowest := slices.Max(append(slices.Clone(k), 0))
+	t.Logf("%s took %s; promised on a free machine: %s", what, slowest.Round(time.Millisecond), most)
+	if slowest > most && os.Getenv("HOLD_TIMES") == "1" {
 		t.Errorf("%s took %s, want at most %s", what, slowest, most)
 	}
 }

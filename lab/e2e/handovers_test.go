@@ -87,8 +87,7 @@ type leaderWrites struct {
 	late []string
 	// soon are those of a new leader within the margin after the Lease of the last one had expired.
 	soon []string
-	// busy are the accounts of leaders that had somebody to bind when they got the Lease, and whether others had the machine then;
-	// waits are how long after that they first bound somebody.
+	// busy are the accounts of leaders that had pods to bind when they got the Lease; waits are how long after that they first bound one.
 	busy  map[string]bool
 	waits takings
 	// holder is whose Lease it is, until when.
@@ -176,8 +175,8 @@ func (j *leaderWrites) call(e *written) {
 		j.soon = append(j.soon, what)
 	case e.ObjectRef.Subresource == "binding" && !j.bound:
 		j.bound = true
-		if crowded, ok := j.busy[j.holder]; ok {
-			j.waits.add(received.Sub(j.since), crowded)
+		if j.busy[j.holder] {
+			j.waits = append(j.waits, received.Sub(j.since))
 		}
 	}
 }
@@ -214,14 +213,12 @@ func TestHandOvers(t *testing.T) {
 			}
 			waiting = w.strike()
 		}
-		others := crowded(t)
 		counts[how]++
 		w.await(leader.Done(), "the end of the last leader, which was "+how)
 		w.waitForLeader(standby)
-		others = crowded(t) || others // what is timed begins with the Lease
 		undone += w.settled(2 * patience)
 		if waiting > 0 {
-			busy[standby.account] = crowded(t) || others
+			busy[standby.account] = true
 		}
 		w.end()
 		leader = standby
@@ -246,7 +243,7 @@ func TestHandOvers(t *testing.T) {
 		"part; %d writes in the API server's log, %d received when the Lease of their sender had expired or was another's, %d within the "+
 		"margin after it; nodes that held too much at any moment 0, gangs left in part 0, starts undone %d; a gang was in part for at most "+
 		"%s; from getting the Lease to the first bind %s", handovers, w.nodes, w.pods, counts["frozen"], counts["killed"], counts["ended"],
-		w.strikes, writes.calls, len(writes.late), len(writes.soon), undone, w.chronicle.LongestPartial().Round(time.Millisecond), &writes.waits)
+		w.strikes, writes.calls, len(writes.late), len(writes.soon), undone, w.chronicle.LongestPartial().Round(time.Millisecond), writes.waits)
 }
 
 // freeze stops a leader and lets it go on around the time at which the next one takes over: a few seconds before, so that it finds

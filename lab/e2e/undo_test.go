@@ -99,7 +99,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	env.Create(t, gang)
 	env.Create(t, members(ns, "mpi", "", 3)...)
 	env.Eventually(t, patience, func() error { return boundOf(t, ns, "mpi", 2) })
-	others, began := crowded(t), time.Now()
+	began := time.Now()
 	env.Eventually(t, patience, func() error {
 		pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{v1alpha1.LabelPodGroup: "mpi"})
 		if err != nil || len(pods) != 1 || pods[0].Name != "mpi-1" || pods[0].Spec.NodeName != "" {
@@ -107,9 +107,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 		}
 		return nil
 	})
-	var undone takings
-	undone.add(time.Since(began), crowded(t) || others)
-	undone.check(t, "to undo a start with a deadline of 4 s", 8*time.Second)
+	takings{time.Since(began)}.check(t, "to undo a start with a deadline of 4 s", 8*time.Second)
 	env.Eventually(t, patience, func() error {
 		if err := waits(t, gang, "BindFailed"); err != nil {
 			return err
@@ -168,7 +166,6 @@ func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
 	}
 	start("one")
 	second := env.Scheduler(t, harness.SchedulerOptions{Name: "led-second", Args: elected})
-	others := crowded(t)
 	first.Kill()
 	died := time.Now()
 	lease, err := heldLease(t, env, ns) // with the last renewal in it
@@ -176,9 +173,7 @@ func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	start("two")
-	var began takings
-	began.add(time.Since(died), crowded(t) || others)
-	began.check(t, "a start after a crash, with the 15 s of the Lease, the 3 s of the margin, and little else", 25*time.Second)
+	takings{time.Since(died)}.check(t, "a start after a crash, with the 15 s of the Lease, the 3 s of the margin, and little else", 25*time.Second)
 	assertBoundFrom(t, ns, "two", lease.Spec.RenewTime.Add(leaseHolds+margin))
 	env.Scheduler(t, harness.SchedulerOptions{Name: "led-third", Args: elected})
 	if err := second.Signal(os.Interrupt); err != nil {

@@ -1,9 +1,9 @@
-// Package argument is how actions and plugins say what a configuration may say to them. Each argument is declared once: its name,
-// its type, its range, its default, its unit, and what it does. The same declaration reads the value and explains it, so that
-// neither the program nor its documentation can say something else.
+// Package argument declares the configuration arguments of actions and plugins. Each argument is declared once: its name, its
+// type, its range, its default, its unit, and what it does. The same declaration reads the value and explains it, so that the
+// program and its documentation agree.
 //
-// It knows no argument itself, and does not decode files: what is read comes from a Reader, which also reports what is no good.
-// What a type cannot say about a value (that two must go together, or what a text must look like), its owner checks and refuses.
+// It knows no argument itself, and does not decode files: values come from a Reader, which also reports invalid ones. What a
+// type cannot check (that two values must go together, or the format of a text), its owner checks and refuses.
 package argument
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Type is what kind of value an argument takes, in words for people.
+// Type is the type of an argument's value, as the documentation names it.
 type Type string
 
 // The types.
@@ -28,24 +28,25 @@ const (
 	MapType        Type = "mapping"
 )
 
-// Argument is one argument. Make one with the function for its type, then say Says, In, Or, Shaped, Needed and Ignored of it.
+// Argument is one argument. Make one with the function for its type, then call WithHelp, InUnit, OrWord, WithFormat,
+// MarkRequired and Ignored on it.
 type Argument struct {
-	// Name is what a file calls it.
+	// Name is its name in a file.
 	Name string
 	Type Type
-	// Default is what holds when it is not given, as a file would say it; empty says that nothing does.
+	// Default is the value when it is not given, as in a file; empty for none.
 	Default string
-	// Unit is what a number counts; empty when the name or the type says it.
+	// Unit is the unit of a number; empty when the name or the type says it.
 	Unit string
-	// Form is what a text must look like, in a few words; empty when any text will do.
+	// Form is the required format of a text, in a few words; empty when any text is valid.
 	Form string
 	// Help is what it does, in half a sentence of Markdown without a full stop.
 	Help string
-	// Required tells that it must be given.
+	// Required reports whether it must be given.
 	Required bool
-	// IgnoredReason is why it has no effect, in words that follow a colon; empty when it has one. Who gives it is warned.
+	// IgnoredReason is why it has no effect, as text after a colon; empty when it has one. Giving it causes a warning.
 	IgnoredReason string
-	// Fields are what stands in a mapping, or in each of a list of mappings.
+	// Fields are the fields of a mapping, or of each in a list of mappings.
 	Fields List
 
 	min, max int64
@@ -58,17 +59,17 @@ func Int(name string, def, least, most int64) Argument {
 	return Argument{Name: name, Type: IntType, Default: strconv.FormatInt(def, 10), min: least, max: most}
 }
 
-// Bool declares a switch.
+// Bool declares a boolean.
 func Bool(name string, def bool) Argument {
 	return Argument{Name: name, Type: BoolType, Default: strconv.FormatBool(def)}
 }
 
-// Duration declares a time span that is not shorter than least.
+// Duration declares a duration of at least least.
 func Duration(name string, def, least time.Duration) Argument {
 	return Argument{Name: name, Type: DurationType, Default: spanText(def), span: least}
 }
 
-// Text declares a text; its owner says what it must look like, see Shaped.
+// Text declares a text; its owner defines the format, see WithFormat.
 func Text(name, def string) Argument { return Argument{Name: name, Type: StringType, Default: def} }
 
 // OneOf declares a choice of words.
@@ -79,7 +80,7 @@ func OneOf(name, def string, words ...string) Argument {
 // Texts declares a list of texts, which is empty unless given.
 func Texts(name string) Argument { return Argument{Name: name, Type: StringListType} }
 
-// Mappings declares a list of mappings, and Mapping one; the owner reads what stands in them, by their Fields.
+// Mappings declares a list of mappings, and Mapping one; the owner reads their Fields.
 func Mappings(name string, fields ...Argument) Argument {
 	return Argument{Name: name, Type: MapListType, Fields: fields}
 }
@@ -92,22 +93,23 @@ func Mapping(name string, fields ...Argument) Argument {
 // WithHelp sets what the argument does.
 func (a Argument) WithHelp(help string) Argument { a.Help = help; return a }
 
-// InUnit sets what a number counts.
+// InUnit sets the unit of a number.
 func (a Argument) InUnit(unit string) Argument { a.Unit = unit; return a }
 
-// OrWord sets words that may stand in place of a time span.
+// OrWord sets words that may stand in place of a duration.
 func (a Argument) OrWord(words ...string) Argument { a.words = words; return a }
 
-// WithFormat sets what a text must look like.
+// WithFormat sets the format of a text.
 func (a Argument) WithFormat(form string) Argument { a.Form = form; return a }
 
-// MarkRequired tells that the argument must be given.
+// MarkRequired marks the argument as required.
 func (a Argument) MarkRequired() Argument { a.Required = true; return a }
 
-// Ignored tells that the argument is understood, and why it does nothing: it comes with files of other schedulers.
+// Ignored marks the argument as known but without effect, and says why: files of other schedulers contain it.
 func (a Argument) Ignored(why string) Argument { a.IgnoredReason = why; return a }
 
-// Range returns the type with its unit and bounds: "whole number of gangs, 0 to 100", "own or all", "time span, at least 1ms".
+// Range returns the type with its unit and bounds: "whole number of gangs, 0 to 100", "own or all", "time span, at least
+// 1ms".
 func (a Argument) Range() string {
 	switch {
 	case a.Type == EnumType:
@@ -134,7 +136,7 @@ func (a Argument) Range() string {
 	}
 }
 
-// spanText writes a time span as people do: 10m, not 10m0s.
+// spanText writes a duration in short form: 10m, not 10m0s.
 func spanText(span time.Duration) string {
 	text := span.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -154,7 +156,7 @@ func either(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// List is all that an owner takes, in the order in which it is explained.
+// List is all arguments of an owner, in the order in which they are explained.
 type List []Argument
 
 // Find returns the argument of that name; false when there is none.

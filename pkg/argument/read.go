@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Reader reads values by name and type. Each method returns def when the argument is not given, and also when its value is no
-// good, which the reader then reports. config.Reader is one.
+// Reader reads values by name and type. Each method returns def when the argument is not given, and also when its value is
+// invalid, which the reader then reports. config.Reader is one.
 type Reader interface {
 	Int(name string, def, least, most int64) int64
 	Bool(name string, def bool) bool
@@ -18,14 +18,14 @@ type Reader interface {
 	Texts(name string) []string
 	// Require reports an argument that is not given.
 	Require(name string)
-	// Refuse reports that a value is no good, in words that follow "must", if the argument is given.
+	// Refuse reports an invalid value, as text after "must", if the argument is given.
 	Refuse(name, must string)
-	// Warn reports that an argument has no effect, for a reason that follows a colon, if the argument is given.
+	// Warn reports that an argument has no effect, as text after a colon, if the argument is given.
 	Warn(name, why string)
 }
 
-// Values are what was read, by name. A name that was not declared, or not with that type, has the zero value: a mistake in the
-// code, which the first test that reads the argument finds.
+// Values are the values read, by name. A name that was not declared, or not with that type, has the zero value: a mistake in
+// the code, which the first test that reads the argument finds.
 type Values map[string]value
 
 type value struct {
@@ -39,19 +39,19 @@ type value struct {
 // Int returns a whole number.
 func (v Values) Int(name string) int64 { return v[name].number }
 
-// Bool returns a switch.
+// Bool returns a boolean.
 func (v Values) Bool(name string) bool { return v[name].truth }
 
-// Duration returns a time span; zero when a word stands in its place, see Text.
+// Duration returns a duration; zero when a word is in its place, see Text.
 func (v Values) Duration(name string) time.Duration { return v[name].span }
 
-// Text returns a text, the word of a choice, or the word that stands in place of a time span.
+// Text returns a text, the word of a choice, or the word in place of a duration.
 func (v Values) Text(name string) string { return v[name].text }
 
 // Texts returns a list of texts; nil when it was not given.
 func (v Values) Texts(name string) []string { return v[name].texts }
 
-// Read reads every argument of the list but those that hold mappings, which their owner asks the reader for.
+// Read reads every argument of the list but mappings, which their owner reads from the reader.
 func (l List) Read(r Reader) Values {
 	values := Values{}
 	for _, a := range l {
@@ -68,8 +68,7 @@ func (l List) Read(r Reader) Values {
 	return values
 }
 
-// read reads one value. That a default is what its declaration says is checked by tests of this package, so that errors of parsing
-// one cannot happen.
+// read reads one value. Tests of this package check that every default parses, so that parsing one cannot fail.
 func (a Argument) read(r Reader) value {
 	switch a.Type {
 	case IntType:

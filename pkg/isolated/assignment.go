@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// Assignment is which isolated CPUs a pod was given, as JSON in AssignedAnnotation.
+// Assignment is the isolated CPUs of a pod, as JSON in AssignedAnnotation.
 type Assignment struct {
 	// Version is 1.
 	Version int `json:"v"`
-	// Node and UID are of the node and the pod it was made for; it means nothing on another.
+	// Node and UID are the node and the pod it was made for; it is invalid for others.
 	Node string `json:"node"`
 	UID  string `json:"uid"`
 	// CPUs are all ids that the pod holds.
 	CPUs CPUSet `json:"cpus"`
-	// NUMA are the NUMA nodes they are of.
+	// NUMA are the NUMA nodes of the CPUs.
 	NUMA CPUSet `json:"numa"`
 	// Containers are the ids of each container that was selected; those of application containers and sidecars are disjoint.
 	Containers map[string]CPUSet `json:"containers"`
-	// Generation is that of the topology it was made from.
+	// Generation is the generation of the topology it was made from.
 	Generation int64 `json:"gen"`
 }
 
-// ParseAssignment reads AssignedAnnotation and checks that the containers' ids are among the pod's. Whether it is of this pod
-// and node is for the caller to compare.
+// ParseAssignment reads AssignedAnnotation and checks that the containers' ids are among the pod's. The caller checks that it
+// is for this pod and node.
 func ParseAssignment(text string) (*Assignment, error) {
 	a := &Assignment{}
 	if err := json.Unmarshal([]byte(text), a); err != nil {
@@ -43,7 +43,7 @@ func ParseAssignment(text string) (*Assignment, error) {
 	return a, nil
 }
 
-// Text returns the annotation's value; the same assignment is the same text.
+// Text returns the annotation's value; equal assignments have equal text.
 func (a *Assignment) Text() (string, error) {
 	text, err := json.Marshal(a)
 	return string(text), err

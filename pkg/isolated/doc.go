@@ -1,15 +1,15 @@
-// Package isolated holds the nouns of CPUs that the kernel keeps its own work off (isolcpus=), as the scheduler and the node
-// agent both read and write them: sets of CPU ids, what a node offers, what a pod asks for and what it was given.
+// Package isolated holds the types of isolated CPUs (isolcpus=) that the scheduler and the node agent share: sets of CPU ids,
+// a node's topology, a pod's request and its assignment.
 //
-// Invariant: an id is given to one pod at a time. Both sides check it, and neither believes the other.
+// Invariant: an id is assigned to one pod at a time. Both sides check it, and neither relies on the other.
 //
-// It has no state and no client. Whom to give which ids is for pkg/plugins/isolcpu to say, enforcing it for the agent.
+// It has no state and no client. pkg/plugins/isolcpu decides which pod gets which ids, the agent enforces it.
 package isolated
 
-// What stands on objects.
+// Annotations and names of objects.
 const (
-	// RequestAnnotation is on pods: "true" takes the CPU of all application containers from the isolated pool, a list of
-	// container names, separated by commas, that of those.
+	// RequestAnnotation is on pods: "true" takes the CPU of all application containers from the isolated pool; container
+	// names, separated by commas, that of these containers.
 	RequestAnnotation = "isolcpu.tutti.dev/cpus"
 	// AssignedAnnotation is on bound pods: an Assignment, written with the binding and never changed.
 	AssignedAnnotation = "isolcpu.tutti.dev/assigned"
@@ -19,6 +19,6 @@ const (
 	NUMAAnnotation = "isolcpu.tutti.dev/numa"
 	// TopologyAnnotation is on nodes: a Topology, written by the agent.
 	TopologyAnnotation = "isolcpu.tutti.dev/topology"
-	// LeasePrefix is how the name of a node's Lease begins, by which its agent shows that it is there; the rest is the node's.
+	// LeasePrefix is the prefix of a node's Lease, the heartbeat of its agent; the node's name follows.
 	LeasePrefix = "isolcpu-"
 )

@@ -95,7 +95,8 @@ func FuzzParseTopology(f *testing.F) {
 	})
 }
 
-// holdPicks sees that whatever can be read can be chosen from: ids that are free, as many as asked for, on NUMA nodes with a number.
+// holdPicks sees that whatever can be read can be chosen from: ids that are free, as many as asked for, on NUMA nodes with a
+// number.
 func holdPicks(t *testing.T, topology *Topology) {
 	for _, smt := range []SMT{PreferFullCore, RequireFullCore, OnePerCore} {
 		for _, numa := range []NUMA{NUMAPreferred, NUMARequired} {

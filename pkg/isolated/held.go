@@ -8,14 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// RequiredPluginsAnnotation is on bound pods, for the runtime: it starts no container of the pod without these NRI plugins.
+// RequiredPluginsAnnotation is on bound pods, for the container runtime, which starts no container of the pod without these
+// NRI plugins.
 const RequiredPluginsAnnotation = "required-plugins.noderesource.dev/pod"
 
 // requiredPlugin is the name of the agent's NRI plugin.
 const requiredPlugin = "isolcpu"
 
-// AssignedTo returns the ids that a bound pod holds as its annotation says, nil when it has none or is not bound. The error says
-// that the annotation means nothing: it cannot be read, or was made for another pod or node.
+// AssignedTo returns the ids that a bound pod holds by its annotation, nil when it has none or is not bound. The error says
+// that the annotation is invalid: it cannot be read, or was made for another pod or node.
 func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
 	text, there := pod.Annotations[AssignedAnnotation]
 	if !there || pod.Spec.NodeName == "" {
@@ -31,8 +32,8 @@ func AssignedTo(pod *corev1.Pod) (*Assignment, error) {
 	return a, nil
 }
 
-// SharedPoolRequest returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of its
-// other containers and its overhead, and what containers with ids of their own have come to ask for beyond these.
+// SharedPoolRequest returns what a pod that holds these ids takes of ordinary CPU, in thousandths of a core: the requests of
+// its other containers and its overhead, and what resized containers with ids request beyond these.
 func SharedPoolRequest(pod *corev1.Pod, held *Assignment) int64 {
 	overhead := milli(pod.Spec.Overhead.Cpu())
 	if whole, set := podLevel(&pod.Spec); set {
@@ -45,8 +46,8 @@ func SharedPoolRequest(pod *corev1.Pod, held *Assignment) int64 {
 	})
 }
 
-// ResizedBeyond returns the first container that has come to ask for more CPU than it has ids, by a resize, and how much; an empty name
-// when none has.
+// ResizedBeyond returns the first container that requests more CPU than it has ids, after a resize, and how much; an empty
+// name when none does.
 func ResizedBeyond(pod *corev1.Pod, held *Assignment) (name, asks string) {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
@@ -60,7 +61,7 @@ func ResizedBeyond(pod *corev1.Pod, held *Assignment) (name, asks string) {
 	return "", ""
 }
 
-// grantedTo returns what the node has granted containers of CPU, by name: it counts until a resize is done.
+// grantedTo returns the CPU that the node has granted to containers, by name: it counts until a resize is done.
 func grantedTo(status *corev1.PodStatus) map[string]int64 {
 	var granted map[string]int64
 	for _, statuses := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses} {
@@ -81,8 +82,8 @@ func grantedTo(status *corev1.PodStatus) map[string]int64 {
 	return granted
 }
 
-// Annotations returns what is written to a pod together with its node: the ids, and that the runtime must not start it without
-// the agent, among what the user requires. The error says that what the user requires cannot be read.
+// Annotations returns the annotations of a pod to be bound: its ids, and the NRI plugins it requires, the agent's added to
+// the user's. The error says that the user's list cannot be read.
 func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
 	text, err := a.Text()
 	if err != nil {
@@ -102,7 +103,7 @@ func Annotations(pod *corev1.Pod, a *Assignment) (map[string]string, error) {
 	return map[string]string{AssignedAnnotation: text, RequiredPluginsAnnotation: string(list)}, nil
 }
 
-// requiredPlugins returns what the user requires of the runtime.
+// requiredPlugins returns the plugins that the user requires.
 func requiredPlugins(pod *corev1.Pod) (required []string, err error) {
 	if given := pod.Annotations[RequiredPluginsAnnotation]; given != "" {
 		if err := json.Unmarshal([]byte(given), &required); err != nil {

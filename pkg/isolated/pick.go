@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Pick chooses ids for n CPUs among the free ones, which must be isolated: of as few NUMA nodes as possible; there, so that the
-// fewest whole cores are broken; then, where the fewest are left over; then of the lowest NUMA nodes. Inside, the tightest group
-// with a cache of its own that does as well; whole cores first, the rest of a core that is broken already. With OnePerCore both
-// threads of each core are in the answer. ok is false when there is no such choice, or n is not positive.
+// Pick chooses ids for n CPUs among the free ones, which must be isolated. The NUMA nodes: as few as possible; among these
+// choices the fewest broken whole cores; then the fewest free CPUs left over; then the lowest numbers. Within them: the
+// tightest last-level cache group that does as well; whole cores first, the rest from a core that is broken already. With
+// OnePerCore both threads of each core are in the result. ok is false when there is no such choice, or n is not positive.
 //
-// Invariant: the same question has the same answer.
+// Invariant: equal arguments give equal results.
 func Pick(t *Topology, free CPUSet, n int, p Policies) (ids CPUSet, ok bool) {
 	if n <= 0 || p.SMT == OnePerCore && t.ThreadsPerCore != threadsOfOnePerCore ||
 		p.SMT == RequireFullCore && n%t.ThreadsPerCore != 0 {
@@ -28,7 +28,7 @@ func Pick(t *Topology, free CPUSet, n int, p Policies) (ids CPUSet, ok bool) {
 	return q.take(q.tighten(chosen)), true
 }
 
-// MaxCPUs returns for how many CPUs Pick would find ids: of one NUMA node when it must be one.
+// MaxCPUs returns the largest n for which Pick finds ids: of one NUMA node if the policy requires it.
 func MaxCPUs(t *Topology, free CPUSet, p Policies) int {
 	if p.SMT == OnePerCore && t.ThreadsPerCore != threadsOfOnePerCore {
 		return 0
@@ -45,7 +45,7 @@ func MaxCPUs(t *Topology, free CPUSet, p Policies) int {
 	return sum
 }
 
-// question is one question to Pick.
+// question is the arguments of one Pick.
 type question struct {
 	topology *Topology
 	n        int
@@ -53,13 +53,13 @@ type question struct {
 	numa     []numaFree
 }
 
-// numaFree is the free ids of one NUMA node, or of a group with a cache of its own in it.
+// numaFree is the free ids of one NUMA node, or of a last-level cache group in it.
 type numaFree struct {
 	numa *NUMANode
 	free CPUSet
 	// whole counts the cores of which all threads are isolated and free, left the free ids of others.
 	whole, left int
-	// fits is for how many CPUs there are ids.
+	// fits is the number of CPUs for which there are ids.
 	fits int
 }
 
@@ -86,7 +86,8 @@ func (q *question) collect(numa *NUMANode, free CPUSet) numaFree {
 	return s
 }
 
-// isWhole tells whether all threads of the core are isolated and free. It looks at words, since this is what takes the time.
+// isWhole reports whether all threads of the core are isolated and free. It compares 64-bit words, since most time is spent
+// here.
 func (q *question) isWhole(core, free *CPUSet) bool {
 	threads := 0
 	for i, word := range core {
@@ -98,7 +99,7 @@ func (q *question) isWhole(core, free *CPUSet) bool {
 	return threads == q.topology.ThreadsPerCore
 }
 
-// breaks returns how many whole cores must be broken to take ids from shelves with so many whole cores and others.
+// breaks returns how many whole cores must be broken to take the ids from NUMA nodes with so many whole cores and other ids.
 func (q *question) breaks(whole, left int) int {
 	if q.policies.SMT == RequireFullCore || q.policies.SMT == OnePerCore {
 		return 0
@@ -110,10 +111,10 @@ func (q *question) breaks(whole, left int) int {
 	return 0
 }
 
-// maxCombinations is up to how many sets of NUMA nodes are compared; of more, those with the most free ids are taken.
+// maxCombinations is up to how many sets of NUMA nodes are compared; beyond it, those with the most free ids are taken.
 const maxCombinations = 4096
 
-// choose returns the best set of shelves.
+// choose returns the best set of NUMA nodes.
 func (q *question) choose() (chosen []numaFree, ok bool) {
 	fullest := slices.Clone(q.numa)
 	slices.SortStableFunc(fullest, func(a, b numaFree) int { return cmp.Compare(b.fits, a.fits) })
@@ -142,7 +143,7 @@ func (q *question) choose() (chosen []numaFree, ok bool) {
 	return chosen, true
 }
 
-// combinations returns how many sets of that size there are, or more than manyChoices.
+// combinations returns how many sets of that size there are, or more than maxCombinations.
 func combinations(all, size int) int {
 	n := 1
 	for i := range min(size, all-size) {
@@ -166,7 +167,7 @@ type candidate struct {
 	breaks, free int
 }
 
-// before tells whether one is better than another, with a lower mask, that was looked at before.
+// before reports whether one is better than another, which has a lower mask and was compared earlier.
 func (c *candidate) before(o *candidate) bool {
 	return cmp.Or(cmp.Compare(c.breaks, o.breaks), cmp.Compare(c.free, o.free)) < 0
 }
@@ -180,7 +181,7 @@ func (q *question) evaluate(mask uint64) (c candidate, fits bool) {
 	return candidate{mask: mask, breaks: q.breaks(whole, left), free: whole*q.topology.ThreadsPerCore + left}, sum >= q.n
 }
 
-// tighten returns the tightest group with a cache of its own that does as well as the NUMA nodes that were chosen, or these.
+// tighten returns the tightest last-level cache group that does as well as the chosen NUMA nodes, or these.
 func (q *question) tighten(chosen []numaFree) []numaFree {
 	if len(chosen) != 1 {
 		return chosen
@@ -197,7 +198,7 @@ func (q *question) tighten(chosen []numaFree) []numaFree {
 	return best
 }
 
-// take takes ids from the shelves, which have enough.
+// take takes ids from the NUMA nodes, which have enough.
 func (q *question) take(shelves []numaFree) CPUSet {
 	threads := q.topology.ThreadsPerCore
 	rest := q.n
@@ -226,8 +227,8 @@ func (q *question) take(shelves []numaFree) CPUSet {
 	return q.takeRemainder(taken, whole, broken, rest)
 }
 
-// takeRemainder takes what is less than a core, or all that whole cores do not have: of one broken core if one has enough, the
-// tightest, else of several, else of a whole one.
+// takeRemainder takes less than a core, or all that whole cores do not cover: from the one broken core with the fewest free
+// ids that has enough, else from several, else from a whole one.
 func (q *question) takeRemainder(taken, whole CPUSet, broken []CPUSet, rest int) CPUSet {
 	left := 0
 	var tight CPUSet

@@ -12,7 +12,7 @@ type SMT string
 const (
 	// PreferFullCore takes whole cores first and breaks as few as possible. It rejects nothing.
 	PreferFullCore SMT = "prefer-full-core"
-	// RequireFullCore takes whole cores alone.
+	// RequireFullCore takes only whole cores.
 	RequireFullCore SMT = "require-full-core"
 	// OnePerCore uses one thread of each core and leaves the other idle; both are held, and both are charged.
 	OnePerCore SMT = "one-per-core"
@@ -28,13 +28,13 @@ const (
 	NUMARequired NUMA = "required"
 )
 
-// Policies are how a pod's ids are chosen. The zero Policies prefer full cores and few NUMA nodes.
+// Policies say how a pod's ids are chosen. The zero Policies prefer full cores and few NUMA nodes.
 type Policies struct {
 	SMT  SMT
 	NUMA NUMA
 }
 
-// Strict tells whether enough free ids may still be the wrong ones.
+// Strict reports whether a policy may refuse enough free ids.
 func (p Policies) Strict() bool {
 	return p.NUMA == NUMARequired || p.SMT == RequireFullCore || p.SMT == OnePerCore
 }
@@ -55,7 +55,7 @@ func oneOf[T ~string](annotations map[string]string, key string, values ...T) (T
 	return values[0], fmt.Errorf("%s is %q, and must be one of %s", key, text, strings.Join(names, ", "))
 }
 
-// PoliciesOf returns how the ids of a pod are chosen; the error is for the user.
+// PoliciesOf returns the pod's policies; the error is for the user.
 func PoliciesOf(annotations map[string]string) (p Policies, err error) {
 	if p.SMT, err = oneOf(annotations, SMTAnnotation, PreferFullCore, RequireFullCore, OnePerCore); err != nil {
 		return p, err

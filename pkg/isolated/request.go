@@ -11,15 +11,15 @@ import (
 // Resource is the dimension in which isolated CPUs are counted, one each. It is never published.
 const Resource corev1.ResourceName = "isolcpu.tutti.dev/cpu"
 
-// Request is what a pod asks of both pools of a node's CPUs.
+// Request is a pod's request of both CPU pools of a node.
 //
-// Invariant: 1000·Count + Ordinary is at least what the kubelet counts for the pod, since the most that each pool is used at any
-// time add up to no less than the most that both are.
+// Invariant: 1000·Count + SharedCPU is at least what the kubelet counts for the pod, since the peaks of the two pools add up
+// to no less than the peak of both together.
 type Request struct {
 	Policies
 	// Count is how many isolated CPUs the containers run on, at most at any time.
 	Count int
-	// SharedCPU is what the pod takes of ordinary CPU all the same, in thousandths of a core, its overhead included.
+	// SharedCPU is the pod's request of ordinary CPU, in thousandths of a core, its overhead included.
 	SharedCPU int64
 
 	// parts are the containers that run on isolated CPUs, in the order in which they start.
@@ -30,13 +30,13 @@ type Request struct {
 type part struct {
 	name string
 	cpus int
-	// initial containers end before the next begins; sidecars stay.
+	// Containers with initial set end before the next begins; sidecars stay.
 	initial, sidecar bool
-	// shares tells that it has no CPUs to itself, but as many as the pod as a whole asks for beyond those of the others.
+	// shares reports whether it has no CPUs of its own, but those that the pod-level request exceeds the other containers by.
 	shares bool
 }
 
-// CPUsHeld is how many ids the pod holds: those it runs on, and those that must stay idle beside them.
+// CPUsHeld is how many ids the pod holds: those it runs on, and their idle sibling threads.
 func (r *Request) CPUsHeld() int { return r.Count * r.ThreadsPerCPU() }
 
 // ThreadsPerCPU is how many ids are held for each CPU that a pod runs on.
@@ -50,14 +50,14 @@ func (p Policies) ThreadsPerCPU() int {
 // threadsOfOnePerCore is how many threads a core must have for OnePerCore: what a pod is charged must not depend on the node.
 const threadsOfOnePerCore = 2
 
-// WantsIsolated tells whether a pod wants isolated CPUs, be it in a way that is no good.
+// WantsIsolated reports whether a pod wants isolated CPUs, even if its request is invalid.
 func WantsIsolated(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[RequestAnnotation]
 	return asks
 }
 
-// ParseRequest divides what a pod that asks for isolated CPUs requests between the pools; nil when it does not ask. The error is for
-// the user: what is wrong with the request, and with which container. Such a pod must never be taken for an ordinary one.
+// ParseRequest divides the request of a pod that wants isolated CPUs between the pools; nil when it does not want any. The
+// error is for the user: what is invalid, and in which container. Such a pod must never be treated as an ordinary one.
 func ParseRequest(pod *corev1.Pod) (*Request, error) {
 	text, asks := pod.Annotations[RequestAnnotation]
 	if !asks {
@@ -128,8 +128,8 @@ func selectedBy(text string, spec *corev1.PodSpec) (map[string]bool, error) {
 	return selected, nil
 }
 
-// partsOf lists the selected containers, the first to start first, each of which must ask for whole CPUs; and the others if these
-// share what is left.
+// partsOf lists the selected containers, the first to start first, each of which must request whole CPUs; and the others if
+// these share the rest.
 func partsOf(spec *corev1.PodSpec, selected map[string]bool, shared bool) ([]part, error) {
 	var parts []part
 	add := func(c *corev1.Container, initial bool) error {
@@ -159,13 +159,13 @@ func partsOf(spec *corev1.PodSpec, selected map[string]bool, shared bool) ([]par
 	return parts, nil
 }
 
-// integral tells whether an amount is a number of CPUs that a node may have.
+// integral reports whether an amount is a whole number of CPUs, at most Limit.
 func integral(amount *resource.Quantity) bool {
 	most := resource.NewQuantity(Limit, resource.DecimalSI)
 	return amount.Sign() > 0 && amount.Cmp(*most) <= 0 && amount.CmpInt64(amount.Value()) == 0
 }
 
-// milli returns an amount in thousandths, at most so many that they can be added up.
+// milli returns an amount in thousandths, capped so that sums do not overflow.
 func milli(amount *resource.Quantity) int64 {
 	const most = 1 << 50
 	if amount.Cmp(*resource.NewMilliQuantity(most, resource.DecimalSI)) > 0 {
@@ -178,8 +178,8 @@ func restarts(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// peak returns the most that containers use of something at any time: all application containers together with the sidecars, or
-// one init container together with the sidecars that started before it.
+// peak returns the peak of an amount over time: all application containers together with the sidecars, or one init container
+// together with the sidecars that started before it.
 func peak(spec *corev1.PodSpec, of func(*corev1.Container) int64) int64 {
 	var sidecars, initial, apps int64
 	for i := range spec.InitContainers {
@@ -197,7 +197,7 @@ func peak(spec *corev1.PodSpec, of func(*corev1.Container) int64) int64 {
 	return max(apps+sidecars, initial)
 }
 
-// podLevel returns the CPU that the pod asks for as a whole; set is false when it does not.
+// podLevel returns the pod-level CPU request; set is false when there is none.
 func podLevel(spec *corev1.PodSpec) (whole resource.Quantity, set bool) {
 	if spec.Resources == nil {
 		return resource.Quantity{}, false
@@ -206,8 +206,7 @@ func podLevel(spec *corev1.PodSpec) (whole resource.Quantity, set bool) {
 	return whole, set
 }
 
-// share is for a pod that asks for CPU as a whole: all of it is isolated, and containers that are not selected share what the
-// others leave.
+// share handles a pod-level request: all of it is isolated, and containers that are not selected share what the others leave.
 func (r *Request) share(whole resource.Quantity) error {
 	if !integral(&whole) {
 		return fmt.Errorf("cpu request not integral: the pod as a whole asks for %s", whole.String())
@@ -227,8 +226,8 @@ func (r *Request) share(whole resource.Quantity) error {
 	return nil
 }
 
-// concurrentWithShared returns on how many CPUs the selected containers run, at most at any time at which one that shares may run, too: in
-// the end, or while an init container runs that comes after a sidecar which shares.
+// concurrentWithShared returns the peak of CPUs of the selected containers while a container that shares may run, too: in the
+// end, or while an init container runs after a sidecar that shares.
 func (r *Request) concurrentWithShared() int {
 	lasting, started, initial, sharing := 0, 0, 0, false
 	for _, p := range r.parts {
@@ -248,8 +247,8 @@ func (r *Request) concurrentWithShared() int {
 	return max(lasting, initial)
 }
 
-// Partition gives each container that runs on isolated CPUs its own of those that the pod holds. Sidecars and application
-// containers have theirs to themselves; an init container uses what no sidecar that started before it has.
+// Partition divides the pod's ids among its containers on isolated CPUs. Sidecars and application containers have theirs
+// exclusively; an init container uses those that no sidecar started before it has.
 func (r *Request) Partition(t *Topology, held CPUSet) map[string]CPUSet {
 	usable := held
 	if r.SMT == OnePerCore {
@@ -270,7 +269,7 @@ func (r *Request) Partition(t *Topology, held CPUSet) map[string]CPUSet {
 	for _, p := range r.parts {
 		switch {
 		case p.shares:
-			sets[p.name], _ = Pick(t, left, p.cpus, Policies{}) // the same each time
+			sets[p.name], _ = Pick(t, left, p.cpus, Policies{}) // deterministic
 		case p.initial:
 			sets[p.name], _ = Pick(t, usable.Minus(started), p.cpus, Policies{})
 		}

@@ -153,7 +153,7 @@ func TestOnePerCoreIsChargedTwice(t *testing.T) {
 }
 
 // TestSplitIsNeverUnderCharged compares both pools together with what the kubelet counts, and the ordinary one of a pod that
-// selects nobody with kube-scheduler's.
+// selects no container with kube-scheduler's.
 func TestSplitIsNeverUnderCharged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var containers, names []string

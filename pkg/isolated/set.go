@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Limit is how many CPUs a node may have. Ids are below it.
+// Limit is the greatest number of CPUs of a node. Ids are below it.
 const Limit = 1024
 
-// CPUSet is a set of CPU ids. It is a value: compared by ==, copied by assignment. The zero Set is empty.
+// CPUSet is a set of CPU ids. It is a value: compared by ==, copied by assignment. The zero CPUSet is empty.
 type CPUSet [Limit / 64]uint64
 
-// NewCPUSet returns the set of ids. An id outside of 0…Limit-1 panics, as an index does.
+// NewCPUSet returns the set of ids. It panics on an id outside of 0…Limit-1, like an index.
 func NewCPUSet(ids ...int) CPUSet {
 	var s CPUSet
 	for _, id := range ids {
@@ -93,7 +93,7 @@ func (s *CPUSet) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Has tells whether the id is in the set; one outside of 0…Limit-1 is in none.
+// Has reports whether the id is in the set; one outside of 0…Limit-1 is in none.
 func (s CPUSet) Has(id int) bool { return id >= 0 && id < Limit && s[id/64]&(1<<(id%64)) != 0 }
 
 // Next returns the lowest id in the set that is not below from, or -1.
@@ -115,7 +115,7 @@ func (s CPUSet) Len() int {
 	return n
 }
 
-// Empty tells whether there is no id in the set.
+// Empty reports whether there is no id in the set.
 func (s CPUSet) Empty() bool { return s == CPUSet{} }
 
 // Union returns the ids that are in either.
@@ -142,5 +142,5 @@ func (s CPUSet) Minus(o CPUSet) CPUSet {
 	return s
 }
 
-// Within tells whether all ids are in the other, too.
+// Within reports whether all ids are in the other, too.
 func (s CPUSet) Within(o CPUSet) bool { return s.Minus(o).Empty() }

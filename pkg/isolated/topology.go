@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// Topology is what the agent publishes of a node, as JSON in TopologyAnnotation.
+// Topology is a node's CPU topology as published by the agent, as JSON in TopologyAnnotation.
 type Topology struct {
 	// Version is 1.
 	Version int `json:"v"`
-	// Generation grows by one each time that what is published changes.
+	// Generation grows by one with each change of the content.
 	Generation int64 `json:"gen"`
-	// BootID is the kernel's; ids that were given before it changed are still held, but may not be isolated any more.
+	// BootID is the kernel's. Ids that were assigned before it changed are still held, but may no longer be isolated.
 	BootID string `json:"bootID,omitempty"`
 	// Source says what isolated the CPUs: "isolcpus", or "override" for a list from the agent's command line.
 	Source string `json:"source"`
 	// Isolated are the CPUs that are isolated and online.
 	Isolated CPUSet `json:"isolated"`
 	Online   CPUSet `json:"online"`
-	// NoHzFull are those without a tick; a quality, not a condition.
+	// NoHzFull are those without a tick. It is informational, not required.
 	NoHzFull CPUSet `json:"nohzFull,omitzero"`
-	// Mode tells whether the node's allocatable CPU counts the isolated ones.
+	// Mode reports whether the node's allocatable CPU counts the isolated ones.
 	Mode Mode `json:"mode"`
 	// ThreadsPerCore is 1 without SMT.
 	ThreadsPerCore int        `json:"threadsPerCore"`
 	NUMA           []NUMANode `json:"numa"`
 	Kubelet        Kubelet    `json:"kubelet"`
-	// Problems are why the node must not be offered; empty when it may be. In plain words, for people.
+	// Problems are the reasons why the node must not be offered, as text; empty when it may be.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -40,7 +40,7 @@ type NUMANode struct {
 	LLC []CPUSet `json:"llc,omitempty"`
 }
 
-// Kubelet is what the agent found out of it.
+// Kubelet is the agent's findings about the kubelet.
 type Kubelet struct {
 	CPUManagerPolicy string `json:"cpuManagerPolicy,omitempty"`
 }
@@ -49,15 +49,15 @@ type Kubelet struct {
 type Mode string
 
 const (
-	// Included: allocatable counts isolated CPUs; ordinary CPU is what is left without them.
+	// Included: allocatable counts isolated CPUs; ordinary CPU is the rest.
 	Included Mode = "included"
-	// Excluded: allocatable counts ordinary CPUs alone; the kubelet admits no more than it, isolated or not.
+	// Excluded: allocatable counts only ordinary CPUs; the kubelet admits no more than it, isolated or not.
 	Excluded Mode = "excluded"
 )
 
-// ParseTopology reads TopologyAnnotation and checks what is relied on: the version, a known mode, that the NUMA nodes have numbers
-// of their own, that their CPUs are disjoint and together exactly the isolated ones, and that the cores of each are so within it.
-// Unknown fields are left out, so that an agent may be newer than the scheduler.
+// ParseTopology reads TopologyAnnotation and checks what the scheduler relies on: the version, a known mode, that NUMA nodes
+// have distinct numbers, that their CPUs are disjoint and together exactly the isolated ones, and likewise the cores within
+// each. Unknown fields are ignored, so that an agent may be newer than the scheduler.
 func ParseTopology(text string) (*Topology, error) {
 	t := &Topology{}
 	if err := json.Unmarshal([]byte(text), t); err != nil {
@@ -109,7 +109,7 @@ func (t *Topology) check() error {
 	return nil
 }
 
-// partition returns an error when the parts overlap or are not the whole.
+// partition returns an error when the parts overlap or do not cover the whole.
 func partition(whole CPUSet, parts []CPUSet) error {
 	var all CPUSet
 	for _, part := range parts {
@@ -124,7 +124,7 @@ func partition(whole CPUSet, parts []CPUSet) error {
 	return nil
 }
 
-// NUMAOf returns the numbers of the NUMA nodes that ids are of.
+// NUMAOf returns the numbers of the NUMA nodes of the ids.
 func (t *Topology) NUMAOf(ids CPUSet) CPUSet {
 	var numa CPUSet
 	for i := range t.NUMA {

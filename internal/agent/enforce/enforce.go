@@ -1,25 +1,25 @@
 // Package enforce decides which CPUs each container of a node runs on, and which containers may not run at all.
 //
-// It is a state machine without I/O: what the container runtime says goes in, placements, refusals and changes come out, and one
-// caller at a time drives it. What it knows it learns from the runtime alone, so that a restart loses nothing: Synchronize builds
-// it anew. It believes no scheduler: whoever made an assignment, no two pods get the same CPU here.
+// It is a state machine without I/O: the container runtime's events go in, placements, refusals and changes come out. It is
+// for one caller at a time. Its state comes from the runtime alone, so that a restart loses nothing: Synchronize rebuilds it.
+// It trusts no scheduler: no two pods get the same CPU, whichever scheduler assigned it.
 //
 //	           Create of a container           the sandbox has stopped and none of its
 //	           with isolated CPUs              containers runs, or it is removed
 //	CPU free ─────────────────────► CPU held ─────────────────────────────────────────► CPU free
 //	                                by a pod's sandbox; containers of it
-//	                                stop and start again without giving it up
+//	                                stop and start again without releasing it
 //
 // Invariant: the CPUs that sandboxes of different pods hold are disjoint.
 // Invariant: no container is placed on isolated CPUs that its pod does not hold, and no ordinary one on any.
-// Invariant: creating, updating or ending one container moves no other one, as long as what is isolated stays so.
+// Invariant: creating, updating or ending one container moves no other one, as long as the isolated CPUs stay the same.
 package enforce
 
 import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Pod is a pod's sandbox as the runtime knows it.
+// Pod is a pod's sandbox as the runtime reports it.
 type Pod struct {
 	// Sandbox is its id.
 	Sandbox              string
@@ -28,22 +28,22 @@ type Pod struct {
 	Annotations map[string]string
 }
 
-// Container is a container as the runtime knows it.
+// Container is a container as the runtime reports it.
 type Container struct {
 	ID, Sandbox, Name string
 	// CPUs is its cpuset in the kernel's list format; empty means all.
 	CPUs string
-	// Limited tells whether a CFS quota holds it back.
+	// Limited reports whether a CFS quota limits it.
 	Limited bool
-	// Cgroup is where its cgroup is, as the runtime spells it.
+	// Cgroup is the path of its cgroup, as the runtime writes it.
 	Cgroup string
-	// Created is when, in nanoseconds.
+	// Created is the creation time, in nanoseconds.
 	Created int64
-	// Stopped tells that it does not run and never will again.
+	// Stopped reports whether it has ended for good.
 	Stopped bool
 }
 
-// View is what is enforced: the node's CPUs as they are published.
+// View is what is enforced: the node's CPUs as published.
 type View struct {
 	Isolated, Online isolated.CPUSet
 	NUMA             []isolated.NUMANode
@@ -51,35 +51,35 @@ type View struct {
 	Closed string
 }
 
-// Placement is where a container runs.
+// Placement is the CPUs of a container.
 type Placement struct {
 	// CPUs are its cpuset; an empty one leaves the container as it is.
 	CPUs isolated.CPUSet
-	// Isolated tells that they are its own; then no quota may hold it back.
+	// Isolated reports whether the CPUs are its own; then no quota may limit it.
 	Isolated bool
-	// NUMA are the nodes that its own CPUs are of.
+	// NUMA are the NUMA nodes of its own CPUs.
 	NUMA isolated.CPUSet
 }
 
-// Change is a container that should be on other CPUs than it is.
+// Change is a container that must move to other CPUs.
 type Change struct {
-	// Container is its id, Name what its pod calls it.
+	// Container is its id, Name its name in the pod.
 	Container, Name string
 	Placement       Placement
-	// Pod is whose container it is.
+	// Pod is the container's pod.
 	Pod Pod
-	// Cgroup is where to see for oneself.
+	// Cgroup is its cgroup, to read its CPUs from the kernel.
 	Cgroup string
 }
 
-// Conflict is a running container that may not have what it was assigned.
+// Conflict is a running container that must not have the CPUs it was assigned.
 type Conflict struct {
 	Pod       Pod
 	Container string
 	Refusal   *Refusal
 }
 
-// Enforcer is the state. The zero Machine is of no use; see New.
+// Enforcer is the state. The zero Enforcer cannot be used; see New.
 type Enforcer struct {
 	node      string
 	view      View
@@ -90,11 +90,11 @@ type Enforcer struct {
 
 type sandbox struct {
 	pod Pod
-	// holds are the isolated CPUs that are taken for it, running containers or not.
+	// holds are the isolated CPUs held for it, with or without running containers.
 	holds isolated.CPUSet
 	// live counts its containers that may run.
 	live int
-	// stopped tells that it takes no new containers.
+	// stopped reports whether it takes no new containers.
 	stopped bool
 }
 
@@ -103,11 +103,11 @@ type container struct {
 	sandbox          *sandbox
 	// assigned are the isolated CPUs that it runs on; empty for an ordinary container.
 	assigned isolated.CPUSet
-	// applied is what the runtime was last told, or said itself.
+	// applied is the cpuset that the runtime was last asked for, or reported.
 	applied isolated.CPUSet
 }
 
-// New returns the machine of the node with that name, closed until it is configured.
+// New returns the Enforcer of the node with that name, closed until Configure is called.
 func New(node string) *Enforcer {
 	m := &Enforcer{node: node, view: View{Closed: "the agent has not read the machine's CPUs yet"}}
 	m.forget()
@@ -118,8 +118,8 @@ func (m *Enforcer) forget() {
 	m.sandboxes, m.containers = map[string]*sandbox{}, map[string]*container{}
 }
 
-// Configure sets what is enforced from now on. Containers keep the CPUs they hold, also such as are not isolated any more; Behind
-// tells which ones must move.
+// Configure sets what is enforced from now on. Containers keep the CPUs they hold, also those that are no longer isolated;
+// Outdated returns the containers that must move.
 func (m *Enforcer) Configure(view View) {
 	m.view = view
 }
@@ -140,7 +140,7 @@ func (m *Enforcer) Create(pod *Pod, c *Container) (Placement, *Refusal) {
 	return placed, nil
 }
 
-// admit returns the isolated CPUs of a container to be, none for an ordinary one.
+// admit returns the isolated CPUs of a new container, none for an ordinary one.
 func (m *Enforcer) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
 	in := intentOf(m.node, pod)
 	switch {
@@ -178,11 +178,11 @@ func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 		found.holds.Intersect(cpus), found.pod.Sandbox, found.pod.Namespace, found.pod.Name, found.pod.UID)
 }
 
-// Update decides about a container whose resources the kubelet changes: it stays where it is.
+// Update decides about a container whose resources the kubelet changes: its CPUs stay the same.
 func (m *Enforcer) Update(pod *Pod, c *Container) Placement {
 	known := m.containers[c.ID]
 	if known == nil {
-		// Not created under these eyes, nor there at the last Synchronize. It runs already, so that it cannot be refused.
+		// Its creation was not seen, nor was it in the last Synchronize. It runs already, so that it cannot be refused.
 		own, refusal := m.admit(pod, c.Name)
 		if refusal != nil {
 			own = isolated.CPUSet{}
@@ -201,7 +201,7 @@ func (m *Enforcer) Update(pod *Pod, c *Container) Placement {
 	return placed
 }
 
-// Stop is the end of a container. Its pod keeps its CPUs, for the next one of that name, unless the sandbox has stopped before.
+// Stop ends a container. Its pod keeps the CPUs, for the next container of that name, unless the sandbox has stopped before.
 func (m *Enforcer) Stop(id string) {
 	c := m.containers[id]
 	if c == nil {
@@ -212,8 +212,8 @@ func (m *Enforcer) Stop(id string) {
 	c.sandbox.release()
 }
 
-// StopSandbox is the end of what runs in a sandbox. Its CPUs are free when none of its containers runs; that of one which the
-// runtime has not reported as stopped may.
+// StopSandbox ends a sandbox. Its CPUs are free when none of its containers runs; a container that the runtime has not
+// reported as stopped may still run.
 func (m *Enforcer) StopSandbox(id string) {
 	if s := m.sandboxes[id]; s != nil {
 		s.stopped = true
@@ -227,7 +227,7 @@ func (s *sandbox) release() {
 	}
 }
 
-// RemoveSandbox forgets a sandbox and all in it.
+// RemoveSandbox removes a sandbox and all its containers.
 func (m *Enforcer) RemoveSandbox(id string) {
 	for _, c := range m.containers {
 		if c.sandbox.pod.Sandbox == id {
@@ -237,7 +237,7 @@ func (m *Enforcer) RemoveSandbox(id string) {
 	delete(m.sandboxes, id)
 }
 
-// Counts returns how many containers are known to run, and how many isolated CPUs are held.
+// Counts returns how many containers run, and how many isolated CPUs are held.
 func (m *Enforcer) Counts() (containers, held int) {
 	return len(m.containers), m.held().Len()
 }
@@ -270,8 +270,8 @@ func (m *Enforcer) held() isolated.CPUSet {
 	return all
 }
 
-// ordinary returns the CPUs of ordinary containers; empty when they are to be left alone. What is held counts as isolated, also
-// when it is not any more, until it is given up. On a node where nothing changes that makes no difference.
+// ordinary returns the CPUs of ordinary containers; empty when they are to be left alone. A held CPU counts as isolated until
+// it is released, also when it no longer is. As long as the isolated CPUs stay the same that makes no difference.
 func (m *Enforcer) ordinary() isolated.CPUSet {
 	if m.view.Closed != "" || m.view.Isolated.Empty() {
 		return isolated.CPUSet{}

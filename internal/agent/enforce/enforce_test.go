@@ -98,7 +98,7 @@ func (s *story) synchronize(t *testing.T, d *datadriven.TestData, out *strings.B
 	}
 }
 
-// state is who holds what.
+// state lists which pods hold which CPUs.
 func (s *story) state() string {
 	var out strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(s.machine.sandboxes)) {

@@ -7,13 +7,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// assignmentIntent is what a pod's annotations mean on this node.
+// assignmentIntent is the meaning of a pod's annotations on this node.
 type assignmentIntent struct {
-	// given is the assignment; nil when there is none, or none that counts here.
+	// given is the assignment; nil when there is none, or none that is valid here.
 	given *isolated.Assignment
-	// why is the reason that none counts.
+	// why is the reason that it is not valid.
 	why *Refusal
-	// names are the containers that are to run on isolated CPUs; all says that every one is, as far as anybody can tell.
+	// names are the containers that are to run on isolated CPUs; all is set when no names can be read, so that every
+	// container counts.
 	names map[string]bool
 	all   bool
 }
@@ -22,9 +23,8 @@ func (i *assignmentIntent) selectsContainer(container string) bool {
 	return i.all || i.names[container]
 }
 
-// intentOf reads the annotations of a pod. One without any is ordinary. What asks for isolated CPUs, or claims to have them, and
-// cannot be believed is never ordinary: which containers are meant is read as widely as it may be, and as all of them where no
-// name can be made out.
+// intentOf reads the annotations of a pod. One without any is ordinary. A pod that requests isolated CPUs, or has an invalid
+// assignment, is never ordinary: as many containers count as the annotations may name, and all where no name can be read.
 func intentOf(node string, pod *Pod) assignmentIntent {
 	asked, asks := pod.Annotations[isolated.RequestAnnotation]
 	text, assigned := pod.Annotations[isolated.AssignedAnnotation]
@@ -70,9 +70,9 @@ func intentOf(node string, pod *Pod) assignmentIntent {
 
 // Reasons of refusals, as the metric counts them.
 const (
-	// Unassigned is a pod that asks and was given nothing.
+	// Unassigned is a pod with a request and no assignment.
 	Unassigned = "unassigned"
-	// Malformed is an assignment that cannot be read, or that gives a container it names no CPUs.
+	// Malformed is an assignment that cannot be read, or that names a container without CPUs.
 	Malformed = "malformed"
 	// StaleUID is an assignment that was copied from another pod.
 	StaleUID = "stale-uid"
@@ -82,15 +82,15 @@ const (
 	Outside = "outside"
 	// Overlap is an assignment with CPUs that another pod holds.
 	Overlap = "overlap"
-	// Closed is a node that must not be offered.
+	// Closed is a node whose CPUs must not be offered.
 	Closed = "closed"
 )
 
-// Refusal is why a container may not run on isolated CPUs. It is the error that the runtime shows to the kubelet.
+// Refusal is why a container may not run on isolated CPUs. It is the error that the runtime returns to the kubelet.
 type Refusal struct {
 	// Reason is one of the constants.
 	Reason string
-	// Message says it in words and numbers.
+	// Message explains it, with numbers.
 	Message string
 }
 

@@ -7,11 +7,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Synchronize forgets everything and takes over what the runtime has now. It returns the containers that must move, in the order
-// of their ids, and the running ones that may not have what they were assigned. Those are put among the ordinary ones: they
-// cannot be refused any more, but must disturb nobody. Containers that have stopped are left out of both.
+// Synchronize drops all state and takes over the runtime's. It returns the containers that must move, in the order of their
+// ids, and the running ones that must not have the CPUs they were assigned. Those move to ordinary CPUs: it is too late to
+// refuse them, but they must not disturb others. Containers that have stopped are in neither.
 //
-// Where two pods run on the same CPU, which no agent allowed, the one that was there first has it.
+// Where two pods run on the same CPU, which no agent allowed, the container that was created first keeps it.
 func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []Conflict) {
 	m.forget()
 	byID := make(map[string]*Pod, len(pods))
@@ -35,7 +35,7 @@ func (m *Enforcer) Synchronize(pods []Pod, containers []Container) ([]Change, []
 		}
 		at, err := isolated.ParseSet(c.CPUs)
 		if known.applied = at; err != nil || c.Limited && !known.assigned.Empty() {
-			known.applied = isolated.CPUSet{} // moved, whatever it says
+			known.applied = isolated.CPUSet{} // to be moved, whatever the runtime reports
 		}
 	}
 	m.reserveForRestart(pods)
@@ -49,8 +49,8 @@ func (m *Enforcer) restoreSandbox(pod *Pod, c *Container) (*container, *Conflict
 	return m.restore(pod, c)
 }
 
-// restore takes over a running container. Unlike one to be, it keeps CPUs that are not isolated any more, and those on a closed
-// node: its process is there, and it holds them.
+// restore takes over a running container. Unlike a new one, it keeps CPUs that are no longer isolated, and those on a closed
+// node: its process runs there.
 func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
 	in := intentOf(m.node, pod)
 	s := m.sandbox(pod)
@@ -73,13 +73,13 @@ func (m *Enforcer) restore(pod *Pod, c *Container) (*container, *Conflict) {
 	return m.add(s, c, own, isolated.CPUSet{}), nil
 }
 
-// restoreOrphan takes over a container whose sandbox the runtime does not name. Nobody can say what it was assigned; the isolated
-// CPUs that it was put on are held for it, and it stays there.
+// restoreOrphan takes over a container whose sandbox the runtime does not report. Its assignment is unknown; the isolated
+// CPUs in its cpuset are held for it, and it stays there.
 func (m *Enforcer) restoreOrphan(c *Container) *container {
 	at, err := isolated.ParseSet(c.CPUs)
 	own := at.Intersect(m.view.Isolated)
 	if err != nil || own != at {
-		own = isolated.CPUSet{} // on ordinary CPUs as well: nobody's own
+		own = isolated.CPUSet{} // on ordinary CPUs as well: it has none of its own
 	}
 	s := m.sandbox(&Pod{Sandbox: c.Sandbox, UID: "unknown, of sandbox " + c.Sandbox})
 	if !own.Empty() && m.overlap(&s.pod, own) != nil {
@@ -89,8 +89,8 @@ func (m *Enforcer) restoreOrphan(c *Container) *container {
 	return m.add(s, c, own, isolated.CPUSet{})
 }
 
-// reserveForRestart holds the CPUs of sandboxes in which none of the containers that were assigned them runs: they will start again. Those
-// whose CPUs somebody runs on get nothing.
+// reserveForRestart holds the CPUs of sandboxes in which no container with assigned CPUs runs: it will start again. A sandbox
+// whose CPUs are in use by others gets none.
 func (m *Enforcer) reserveForRestart(pods []Pod) {
 	sorted := make([]*Pod, 0, len(pods))
 	for i := range pods {
@@ -108,8 +108,8 @@ func (m *Enforcer) reserveForRestart(pods []Pod) {
 	}
 }
 
-// Outdated returns the containers that the runtime was not told to put where they belong, or all of them: what to compare with
-// what the kernel says. They are in the order of their ids; a container that is to be left alone is not among them.
+// Outdated returns the containers whose CPUs the runtime was not yet asked to change, or all of them, to compare with the
+// kernel. They are in the order of their ids, without those that are to be left alone.
 func (m *Enforcer) Outdated(all bool) []Change {
 	var changes []Change
 	for _, c := range m.containers {

@@ -12,16 +12,17 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Updater is the runtime, as far as it takes changes that it did not ask for.
+// Updater is the part of the runtime that takes unsolicited changes.
 type Updater interface {
 	// UpdateContainers returns the changes that failed.
 	UpdateContainers([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 }
 
-// Check moves the containers that are not where they belong: those that the runtime was not told of yet, or failed to move, and
-// those that the kernel shows elsewhere, which is counted and reported. It returns how many it asked the runtime to move.
+// Check moves the containers that are on the wrong CPUs: those that the runtime was not yet asked to move, or failed to move,
+// and those that the kernel shows on other CPUs, which is counted and reported. It returns how many it asked the runtime to
+// move.
 //
-// It waits for the runtime and must not be called by a handler; the machine's lock is free meanwhile, since the runtime may be
+// It waits for the runtime and must not be called by a handler. It does not hold the lock meanwhile, since the runtime may be
 // waiting for a handler itself.
 func (h *Plugin) Check(runtime Updater) (int, error) {
 	h.mu.Lock()
@@ -53,7 +54,8 @@ func (h *Plugin) Check(runtime Updater) (int, error) {
 	return len(moves), nil
 }
 
-// driftedContainers returns the containers that the kernel shows on other CPUs than theirs, without those that are about to be moved.
+// driftedContainers returns the containers that the kernel shows on other CPUs than theirs, without those that are about to
+// be moved.
 func (h *Plugin) driftedContainers(all []enforce.Change, moving map[string]bool) []enforce.Change {
 	if h.options.Cgroups == nil {
 		return nil
@@ -76,8 +78,8 @@ func (h *Plugin) driftedContainers(all []enforce.Change, moving map[string]bool)
 	return strayed
 }
 
-// effective returns the CPUs that a control group may use. False means that nothing can be said: it is gone, or not there yet, or
-// the tree is not mounted. The path is the runtime's: a path, or SLICE:PREFIX:NAME where systemd keeps the groups.
+// effective returns the CPUs that a control group may use. False means that they are unknown: the group is gone, or not there
+// yet, or the tree is not mounted. The path is the runtime's: a path, or SLICE:PREFIX:NAME with systemd.
 func effective(root fs.FS, cgroup string) (isolated.CPUSet, bool) {
 	directory := directoryOf(cgroup)
 	if directory == "" {
@@ -95,8 +97,8 @@ func effective(root fs.FS, cgroup string) (isolated.CPUSet, bool) {
 	return isolated.CPUSet{}, false
 }
 
-// directoryOf turns what the runtime calls a container's group into a directory below the root. systemd's slices nest by their
-// name: a-b.slice lies in a.slice.
+// directoryOf returns the directory below the root of the runtime's name for a container's group. systemd's slices nest by
+// their name: a-b.slice lies in a.slice.
 func directoryOf(cgroup string) string {
 	parts := strings.Split(cgroup, ":")
 	if len(parts) != 3 {

@@ -14,25 +14,25 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrStuck is a runtime that accepted the connection and then said nothing. What waits for it cannot be called off; the process
-// had better end.
+// ErrStuck is a runtime that accepted the connection and then does not answer. The call that waits for it cannot be
+// cancelled; the process should end.
 var ErrStuck = errors.New("the container runtime does not answer")
 
 // Link is one connection to the runtime.
 type Link struct {
 	stub stub.Stub
-	// synchronized and lost are closed once, when they come true.
+	// synchronized and lost are each closed once, when that has happened.
 	synchronized, lost chan struct{}
 	heard, gone        sync.Once
 }
 
-// stubPlugin is the plugin as one connection sees it: the hooks, and whether the runtime has told of everything over it.
+// stubPlugin is the plugin on one connection: the hooks, and whether the runtime has synchronized over it.
 type stubPlugin struct {
 	*Plugin
 	link *Link
 }
 
-// Synchronize passes on what runs, and remembers that it was said.
+// Synchronize passes on the running containers, and records that it was called.
 func (s *stubPlugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, containers []*api.Container) (
 	[]*api.ContainerUpdate, error,
 ) {
@@ -43,12 +43,12 @@ func (s *stubPlugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, co
 	return updates, err
 }
 
-// Connect registers the plugin at the runtime's socket. The runtime then calls Synchronize, in its own time. An error that is not
+// Connect registers the plugin at the runtime's socket. The runtime then calls Synchronize, later. An error that is not
 // ErrStuck may be tried again.
 //
-// A request that the plugin does not answer, or that finds its connection broken, fails: a container does not start without its
-// CPUs. A plugin that was slow stays connected, so that the next request fails or succeeds by what it says. Runtimes older than
-// the policy ignore it; then the runtime's validator is what is left.
+// A request that the plugin does not answer, or that finds its connection broken, fails: a container does not start without
+// its CPUs. A plugin that was slow stays connected, so that its answer decides the next request. Runtimes older than the
+// policy ignore it; then only the runtime's validator protects.
 func (h *Plugin) Connect(ctx context.Context, socket string, timer clock.Clock, limit time.Duration) (*Link, error) {
 	conn, err := (&net.Dialer{Timeout: limit}).DialContext(ctx, "unix", socket)
 	if err != nil {
@@ -79,10 +79,10 @@ func (h *Plugin) Connect(ctx context.Context, socket string, timer clock.Clock, 
 	}
 }
 
-// Synchronized is closed when the runtime has told of all that runs.
+// Synchronized is closed when the runtime has reported all running containers.
 func (l *Link) Synchronized() <-chan struct{} { return l.synchronized }
 
-// Lost is closed when the connection is.
+// Lost is closed when the connection is lost.
 func (l *Link) Lost() <-chan struct{} { return l.lost }
 
 // Close ends the connection.
@@ -95,10 +95,10 @@ func (l *Link) UpdateContainers(updates []*api.ContainerUpdate) ([]*api.Containe
 
 func (l *Link) close() { l.gone.Do(func() { close(l.lost) }) }
 
-// logger writes what the stub says.
+// logger writes the stub's log lines.
 type logger struct{ to klog.Logger }
 
-// Debugf writes what only those who ask for much want to read.
+// Debugf writes at a high verbosity.
 func (l logger) Debugf(_ context.Context, format string, args ...any) {
 	l.to.V(4).Info("NRI", "said", fmt.Sprintf(format, args...))
 }
@@ -108,12 +108,12 @@ func (l logger) Infof(_ context.Context, format string, args ...any) {
 	l.to.V(2).Info("NRI", "said", fmt.Sprintf(format, args...))
 }
 
-// Warnf writes what may be wrong.
+// Warnf writes possible problems.
 func (l logger) Warnf(_ context.Context, format string, args ...any) {
 	l.to.Info("NRI warns", "said", fmt.Sprintf(format, args...))
 }
 
-// Errorf writes what is wrong; it is returned as well.
+// Errorf writes errors; they are returned as well.
 func (l logger) Errorf(_ context.Context, format string, args ...any) {
 	l.to.Info("NRI failed", "said", fmt.Sprintf(format, args...))
 }

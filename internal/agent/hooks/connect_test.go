@@ -14,7 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// TestConnectingTakesNoLongerThanItMay: nobody listens, and somebody who listens says nothing.
+// TestConnectingTakesNoLongerThanItMay: no listener, and a listener that does not answer.
 func TestConnectingTakesNoLongerThanItMay(t *testing.T) {
 	dir, err := os.MkdirTemp("", "nri")
 	if err != nil {

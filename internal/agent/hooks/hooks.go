@@ -1,11 +1,11 @@
-// Package hooks carries what the container runtime asks through NRI to internal/agent/enforce, and its answers back.
+// Package hooks passes the container runtime's NRI requests to internal/agent/enforce, and returns its answers.
 //
-// It decides nothing. A handler takes a lock, asks the machine and answers: no API server, no file, nothing that waits, because
-// the runtime holds all of the node's containers up meanwhile. Whom an answer concerns elsewhere is told through Options.Report,
-// which must not wait either.
+// It decides nothing. A handler takes a lock, calls the Enforcer and answers: no API server, no file, nothing that waits,
+// because the runtime delays all of the node's containers meanwhile. Reports about pods go to Options.Report, which must not
+// wait either.
 //
-// The runtime calls the handlers on goroutines of the stub; Configure and Check are called by the agent's own. All may run side by
-// side.
+// The runtime calls the handlers on goroutines of the stub; Enforce and Check are called by the agent's own. All may run
+// concurrently.
 package hooks
 
 import (
@@ -24,20 +24,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Name is the plugin's, as the scheduler writes it among those that a pod requires; Index is its place among the node's plugins.
+// Name is the plugin's name, as the scheduler writes it into the pod's required plugins; Index is its place among the node's
+// plugins.
 const (
 	Name  = "isolcpu"
 	Index = "10"
 )
 
-// What a container with isolated CPUs finds in its environment: their ids, to pin its threads to, and their NUMA nodes, both in
-// the kernel's list format.
+// The environment variables of a container with isolated CPUs: their ids, to pin its threads to, and their NUMA nodes, both
+// in the kernel's list format.
 const (
 	CPUsVariable = "ISOLATED_CPUS"
 	NUMAVariable = "ISOLATED_NUMA"
 )
 
-// PodProblem is something about a pod that people should read.
+// PodProblem is an event about a pod.
 type PodProblem struct {
 	Namespace, Pod, UID string
 	// Reason is an event's, one word; Message its text.
@@ -46,28 +47,29 @@ type PodProblem struct {
 
 // Reasons of reports.
 const (
-	// Refused is a container that was not started, or runs on ordinary CPUs though it was to have its own.
+	// Refused is a container that was not started, or runs on ordinary CPUs instead of its own.
 	Refused = "IsolatedCPUsRefused"
-	// Drifted is a container that was found on other CPUs than it was put on.
+	// Drifted is a container that was found on other CPUs than assigned.
 	Drifted = "IsolatedCPUsDrifted"
 )
 
-// Options are what the hooks are made with.
+// Options are what New needs.
 type Options struct {
 	// Node is the node's name.
 	Node string
-	// StrictMemory also binds the memory of containers with isolated CPUs to those CPUs' NUMA nodes. They die when it is full.
+	// StrictMemory also binds the memory of containers with isolated CPUs to those CPUs' NUMA nodes. They are OOM-killed when
+	// it is full.
 	StrictMemory bool
-	// Cgroups is the tree of control groups, to see where containers are; nil to believe the runtime.
+	// Cgroups is the tree of control groups, to read the CPUs of containers; nil to rely on the runtime.
 	Cgroups fs.FS
-	// Report is told of what people should read; it must not wait.
+	// Report receives the events; it must not wait.
 	Report  func(PodProblem)
 	Metrics *Metrics
 	Log     klog.Logger
 	Clock   clock.PassiveClock
 }
 
-// Plugin are the plugin. Make it with New.
+// Plugin is the NRI plugin. Make it with New.
 type Plugin struct {
 	options Options
 
@@ -87,12 +89,12 @@ var (
 	_ stub.RemovePodInterface       = (*Plugin)(nil)
 )
 
-// New returns hooks that start nothing isolated before Enforce was called.
+// New returns a plugin that starts nothing isolated before Enforce was called.
 func New(options Options) *Plugin {
 	return &Plugin{options: options, machine: enforce.New(options.Node)}
 }
 
-// Enforce sets what holds from now on. Containers that must move for it are moved by the next Check.
+// Enforce sets what is enforced from now on. The next Check moves the containers that must move.
 func (h *Plugin) Enforce(view enforce.View) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,14 +102,14 @@ func (h *Plugin) Enforce(view enforce.View) {
 	h.machine.Configure(view)
 }
 
-// Configure is the runtime's greeting. Its answer, zero, asks for all events that there is a handler for.
+// Configure is the runtime's first call. The answer, zero, subscribes to all events that have a handler.
 func (h *Plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	h.options.Log.Info("Connected to the container runtime", "runtime", runtime, "version", version)
 	return 0, nil
 }
 
-// Synchronize takes over all that runs, and answers with the containers that must move. Whether the runtime could, it does not
-// say: the next Check asks for the same once more, and hears what failed.
+// Synchronize takes over all running containers, and answers with those that must move. The runtime does not report whether
+// it moved them: the next Check asks for the same again, and gets the failures.
 func (h *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	defer h.observeLatency("Synchronize", h.options.Clock.Now())
 	known := make([]enforce.Pod, len(pods))
@@ -134,7 +136,7 @@ func (h *Plugin) synchronize(pods []enforce.Pod, containers []enforce.Container)
 	return h.machine.Synchronize(pods, containers)
 }
 
-// CreateContainer answers with the CPUs of a container to be, or with an error, which keeps it from being created.
+// CreateContainer answers with the CPUs of a new container, or with an error, which keeps it from being created.
 func (h *Plugin) CreateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container) (
 	*api.ContainerAdjustment, []*api.ContainerUpdate, error,
 ) {
@@ -168,7 +170,8 @@ func (h *Plugin) create(pod *enforce.Pod, c *enforce.Container) (enforce.Placeme
 	return h.machine.Create(pod, c)
 }
 
-// UpdateContainer answers what the kubelet wants of a running container with the CPUs that it keeps; all else is as it wants.
+// UpdateContainer answers the kubelet's change of a running container with the CPUs that it keeps; the rest is as the kubelet
+// wants.
 func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, container *api.Container, asked *api.LinuxResources) (
 	[]*api.ContainerUpdate, error,
 ) {
@@ -184,25 +187,25 @@ func (h *Plugin) UpdateContainer(_ context.Context, sandbox *api.PodSandbox, con
 	return h.updates([]enforce.Change{{Container: c.ID, Placement: placed}}), nil
 }
 
-// StopContainer hears that a container has ended.
+// StopContainer handles the end of a container.
 func (h *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) ([]*api.ContainerUpdate, error) {
 	h.containerEnded("StopContainer", func(m *enforce.Enforcer) { m.Stop(container.GetId()) })
 	return nil, nil
 }
 
-// RemoveContainer hears that a container is gone, whether or not its end was heard of.
+// RemoveContainer handles the removal of a container, whether or not its end was reported.
 func (h *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, container *api.Container) error {
 	h.containerEnded("RemoveContainer", func(m *enforce.Enforcer) { m.Stop(container.GetId()) })
 	return nil
 }
 
-// StopPodSandbox hears that a sandbox has ended.
+// StopPodSandbox handles the end of a sandbox.
 func (h *Plugin) StopPodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
 	h.containerEnded("StopPodSandbox", func(m *enforce.Enforcer) { m.StopSandbox(sandbox.GetId()) })
 	return nil
 }
 
-// RemovePodSandbox hears that a sandbox is gone.
+// RemovePodSandbox handles the removal of a sandbox.
 func (h *Plugin) RemovePodSandbox(_ context.Context, sandbox *api.PodSandbox) error {
 	h.containerEnded("RemovePodSandbox", func(m *enforce.Enforcer) { m.RemoveSandbox(sandbox.GetId()) })
 	return nil
@@ -216,8 +219,8 @@ func (h *Plugin) containerEnded(call string, tell func(*enforce.Enforcer)) {
 	h.count()
 }
 
-// updates are the changes as the runtime reads them. A change without its container's id would be applied to nothing. Ordinary
-// containers may fail to move; it is their own affair, and not worth failing others.
+// updates are the changes as the runtime reads them. A change without its container's id would be applied to nothing. A
+// failure to move an ordinary container is ignored, so that it does not fail the others.
 func (h *Plugin) updates(changes []enforce.Change) []*api.ContainerUpdate {
 	updates := make([]*api.ContainerUpdate, len(changes))
 	for i, change := range changes {
@@ -249,7 +252,7 @@ func (h *Plugin) observeLatency(call string, since time.Time) {
 	h.options.Metrics.handler.WithLabelValues(call).Observe(h.options.Clock.Since(since).Seconds())
 }
 
-// count shows what is known; the caller holds the lock.
+// count updates the gauges; the caller holds the lock.
 func (h *Plugin) count() {
 	containers, held := h.machine.Counts()
 	h.options.Metrics.containers.WithLabelValues().Set(float64(containers))
@@ -270,7 +273,7 @@ func containerOf(c *api.Container, resources *api.LinuxResources) enforce.Contai
 	}
 }
 
-// online returns what the machine had when it was last looked at.
+// online returns the machine's CPUs as last discovered.
 func (h *Plugin) online() isolated.CPUSet {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,8 +17,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// TestTheKernelKeepsThemThere carries out what the runtime is told on real processes, and reads from the kernel where they may
-// run: after creation, after a forged request of the kubelet, and after a restart of the agent that found everything astray.
+// TestTheKernelKeepsThemThere carries out the changes for the runtime on real processes, and reads from the kernel where they
+// may run: after creation, after a forged request of the kubelet, and after a restart of the agent with all processes on the
+// wrong CPUs.
 //
 // As root with control groups of either version, the processes are put in cpusets, as a runtime does; elsewhere their affinity is
 // set, which the kernel shows in the same place.
@@ -68,9 +69,9 @@ func TestTheKernelKeepsThemThere(t *testing.T) {
 	link = r.connect(again)
 	expect("after a restart")
 
-	// Led astray where nobody is told: the kernel's files show it, where there are any.
+	// Led astray without a message: the kernel's files show it.
 	if k.root == "" {
-		return
+		t.Skip("the rest needs control groups, which cannot be made here")
 	}
 	watching, _ := newHooks(t, func(o *Options) { o.Cgroups = os.DirFS(k.root) })
 	watching.Enforce(here)
@@ -208,7 +209,8 @@ func (k *kernel) spin(id string) {
 	k.run(id, true, "sh", "-c", "read go; while :; do :; done")
 }
 
-// run starts the process of a container, and lets it go when it is in its group. One that is not to be killed ends with its input.
+// run starts the process of a container, and lets it go when it is in its group. One that is not to be killed ends with its
+// input.
 func (k *kernel) run(id string, kill bool, command ...string) {
 	k.t.Helper()
 	process := exec.Command(command[0], command[1:]...)

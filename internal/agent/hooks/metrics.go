@@ -26,6 +26,6 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	for _, metric := range []prometheus.Collector{m.refused, m.drift, m.handler, m.containers, m.held} {
 		errs = append(errs, registry.Register(metric))
 	}
-	m.drift.WithLabelValues().Add(0) // it is there from the start, or nobody could alert on its first step
+	m.drift.WithLabelValues().Add(0) // it exists from the start, or an alert would miss its first increase
 	return m, errors.Join(errs...)
 }

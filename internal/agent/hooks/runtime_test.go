@@ -41,7 +41,7 @@ type runtime struct {
 	containers map[string]*api.Container
 	// moved are the containers that were moved without a request about themselves.
 	moved []string
-	// synchronizing is told when a plugin is about to hear of everything.
+	// synchronizing receives a value before a plugin is synchronized.
 	synchronizing chan struct{}
 	// put carries a container's CPUs out; nil does nothing.
 	put func(id, cpus string)
@@ -96,7 +96,7 @@ func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*
 	return r.apply(updates), nil
 }
 
-// apply does what it is told and returns what it cannot do; the caller holds the lock.
+// apply applies changes and returns those that fail; the caller holds the lock.
 func (r *runtime) apply(updates []*api.ContainerUpdate) []*api.ContainerUpdate {
 	var failed []*api.ContainerUpdate
 	for _, u := range updates {
@@ -215,7 +215,7 @@ func (r *runtime) connect(h *Plugin) *Link {
 	}
 	r.t.Cleanup(link.Close)
 	<-r.synchronizing
-	r.BlockPluginSync().Unblock() // only goes on when nobody is being synchronized
+	r.BlockPluginSync().Unblock() // only goes on while no plugin is being synchronized
 	return link
 }
 

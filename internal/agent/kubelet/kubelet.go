@@ -1,8 +1,8 @@
 // Package kubelet finds out what the node's kubelet does with CPUs: which CPU manager policy it runs, and whether the CPU that it
 // offers counts the isolated ones.
 //
-// It reads texts and numbers and asks nobody. The kubelet knows nothing of isolation: under policy none it pins nobody, which is
-// what enforcement needs; under any other it gives CPUs out itself.
+// It only parses what it is given, without I/O. The kubelet does not know about isolation: under policy none it pins no
+// container, which enforcement needs; under any other it assigns CPUs itself.
 package kubelet
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// PolicyNone is the one policy of the kubelet's CPU manager that goes together with isolated CPUs.
+// PolicyNone is the one policy of the kubelet's CPU manager that is compatible with isolated CPUs.
 const PolicyNone = "none"
 
 // Policy returns the CPU manager's policy from the text of the kubelet's cpu_manager_state, or of its configuration file. A
-// configuration without a word on it means none, the kubelet's default. The error says that it is neither.
+// configuration without the field means none, the kubelet's default. The error says that it is neither.
 func Policy(text []byte) (string, error) {
 	var file struct {
-		// PolicyName is of the state.
+		// PolicyName is a field of the state.
 		PolicyName string `json:"policyName"`
-		// Kind and CPUManagerPolicy are of the configuration.
+		// Kind and CPUManagerPolicy are fields of the configuration.
 		Kind             string `json:"kind"`
 		CPUManagerPolicy string `json:"cpuManagerPolicy"`
 	}
@@ -41,8 +41,8 @@ func Policy(text []byte) (string, error) {
 	return "", fmt.Errorf("neither the kubelet's CPU manager state nor a KubeletConfiguration")
 }
 
-// PolicyProblem returns why no isolated CPUs can be offered under the policy, or nothing. An empty policy is one that nobody was
-// told to look for.
+// PolicyProblem returns why no isolated CPUs can be offered under the policy, or nothing. An empty policy is one that was not
+// read.
 func PolicyProblem(policy string) string {
 	if policy == "" || policy == PolicyNone {
 		return ""
@@ -51,13 +51,13 @@ func PolicyProblem(policy string) string {
 		"remove its cpu_manager_state and restart it", policy)
 }
 
-// Mode tells how the node's allocatable CPU relates to its isolated CPUs, from capacity and allocatable CPU in thousandths, and a
-// problem when that cannot be known. The mode that was asked for, if any, is used and only checked. With a problem, too, the mode
-// counts: isolated CPUs are not offered then, and ordinary ones must not be offered that are not there.
+// Mode returns how the node's allocatable CPU relates to its isolated CPUs, from capacity and allocatable CPU in thousandths,
+// and a problem when that cannot be known. The requested mode, if any, is used and only checked. The mode counts also with a
+// problem: isolated CPUs are not offered then, and ordinary CPUs must not be offered in excess.
 //
-// Less reserved than is isolated means that at least some isolated CPU is counted, and nobody reserves a part of them. More may
-// be a reservation of the isolated ones, or a large one of others. Then the mode is Excluded: allocatable is no more than the
-// ordinary CPUs in either case.
+// Less reserved than is isolated means that at least some isolated CPU is counted as allocatable; a part of them is never
+// reserved. More may be a reservation of the isolated ones, or a large one of others. Then the mode is Excluded: allocatable
+// is no more than the ordinary CPUs in either case.
 func Mode(capacity, allocatable int64, cpus int, asked isolated.Mode) (isolated.Mode, string) {
 	reserved, needed := capacity-allocatable, int64(cpus)*1000
 	switch {

@@ -1,5 +1,5 @@
-// Package publish writes what the agent says to the API server: the node's topology as an annotation, a Lease as a sign of life,
-// and events for people. It reads the agent's own node and its own Lease, and nothing else; least of all pods.
+// Package publish writes to the API server for the agent: the node's topology as an annotation, a Lease as a heartbeat, and
+// events. It reads the agent's own node and its own Lease, and nothing else; no pods.
 //
 // Every method is one or two requests, waits for them, and is called by the agent's goroutine, never while the container runtime
 // waits.
@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// Expiry is how long a Lease is good for after it was renewed. A scheduler offers no isolated CPUs of a node whose Lease is
+	// Expiry is how long a Lease is valid after it was renewed. A scheduler offers no isolated CPUs of a node whose Lease is
 	// older.
 	Expiry = 40 * time.Second
 	// Period is how often it is renewed.
@@ -40,9 +40,9 @@ func LeaseName(node string) string { return isolated.LeasePrefix + node }
 type Publisher struct {
 	client                    kubernetes.Interface
 	node, namespace, instance string
-	// uid is the node's, as last read; the Lease goes with it.
+	// uid is the node's, as last read; it owns the Lease.
 	uid types.UID
-	// lease is as last written; nil when it is to be read first.
+	// lease is the Lease as last written; nil when it must be read first.
 	lease *coordination.Lease
 	// emitted are the events of this hour, by name.
 	emitted   map[string]bool
@@ -58,7 +58,7 @@ func New(client kubernetes.Interface, node, namespace, instance string) *Publish
 type Node struct {
 	// Capacity and Allocatable are CPU in thousandths.
 	Capacity, Allocatable int64
-	// Published is the annotation as it stands there; empty when there is none.
+	// Published is the annotation as it is on the node; empty when there is none.
 	Published string
 }
 
@@ -76,8 +76,7 @@ func (p *Publisher) Node(ctx context.Context) (*Node, error) {
 	}, nil
 }
 
-// Topology writes the annotation if it would say something else than what stands there, with the next generation. It returns the
-// text that stands there now.
+// Topology writes the annotation if its content changes, with the next generation. It returns the present text.
 func (p *Publisher) Topology(ctx context.Context, published string, topology *isolated.Topology) (string, error) {
 	text, err := next(published, topology)
 	if err != nil || text == published {
@@ -112,8 +111,8 @@ func next(published string, topology *isolated.Topology) (string, error) {
 	return t.Text()
 }
 
-// Renew writes the Lease as renewed at the time, and makes it if need be. It belongs to the node and goes with it. After an error
-// the Lease is read again the next time.
+// Renew writes the Lease as renewed at the time, and creates it if missing. The node owns it. After an error the Lease is
+// read again the next time.
 func (p *Publisher) Renew(ctx context.Context, now time.Time) error {
 	written, err := p.write(ctx, now)
 	if p.lease = written; err != nil {
@@ -152,7 +151,7 @@ func (p *Publisher) renew(lease *coordination.Lease, now time.Time) {
 	}
 }
 
-// PodEvent is something that people should read about a pod, or about the node where the pod's name is empty.
+// PodEvent is an event about a pod, or about the node where the pod's name is empty.
 type PodEvent struct {
 	Namespace, Pod string
 	UID            string
@@ -160,7 +159,7 @@ type PodEvent struct {
 	Reason, Message string
 }
 
-// Event writes a note as an event. The same note makes no second one within an hour, also after a restart.
+// Event writes a note as an event. The same note is not written again within an hour, also after a restart.
 func (p *Publisher) Event(ctx context.Context, note *PodEvent, now time.Time) error {
 	about := core.ObjectReference{APIVersion: "v1", Kind: "Node", Name: p.node, UID: types.UID(p.node)}
 	namespace := meta.NamespaceDefault

@@ -86,7 +86,7 @@ func TestTheAnnotationIsWrittenOnChange(t *testing.T) {
 	want(t, client, "get nodes")
 	write(topology(isolated.NewCPUSet(3)), 2)
 	want(t, client, "patch nodes", "get nodes")
-	published = "{}" // somebody else's
+	published = "{}" // another writer's
 	write(topology(isolated.NewCPUSet(3)), 1)
 	kept, err := client.CoreV1().Nodes().Get(t.Context(), "n1", meta.GetOptions{})
 	if err != nil || kept.Annotations["another"] != "stays" {

@@ -1,9 +1,9 @@
 // Package sysfs reads which CPUs a machine has, which of them its kernel isolated, and how they belong together: NUMA nodes,
 // cores, last-level caches.
 //
-// It reads files below a root that it is given, so that a tree in a test is as good as a machine's. What may be absent on a
-// machine in order (isolation, caches, NUMA, ids of dies) is absent in the answer; what cannot be read otherwise is an error. It
-// does not judge whether the node may be offered; that is for internal/agent to say.
+// It reads files below a given root, so that tests can use a tree of their own. What may be absent on a correct machine
+// (isolation, caches, NUMA, ids of dies) is absent in the result; any other unreadable file is an error. It does not decide
+// whether the node may be offered; internal/agent does.
 package sysfs
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Where isolated CPUs come from, as Topology.Source says it.
+// The sources of isolated CPUs, the values of Topology.Source.
 const (
 	FromKernel   = "isolcpus"
 	FromOverride = "override"
@@ -29,18 +29,18 @@ const (
 	nodeDirectory = "devices/system/node"
 )
 
-// Machine is what was found. All sets hold ids of CPUs that are online, but Named.
+// Machine is what was found. All sets but Named have only online CPUs.
 type Machine struct {
 	Online, Isolated, NoHzFull isolated.CPUSet
-	// Named are the ids that the kernel, or the override, calls isolated, online or not.
+	// Named are the ids that the kernel, or the override, reports as isolated, online or not.
 	Named isolated.CPUSet
 	// Source is FromKernel or FromOverride.
 	Source string
-	// Nodes are the NUMA nodes with CPUs, by id; a machine that names none has one, 0.
+	// Nodes are the NUMA nodes with CPUs, by id; a machine without any has one, 0.
 	Nodes []Node
 	// Cores are the threads of each physical core, by their lowest id.
 	Cores []isolated.CPUSet
-	// Caches are groups that share a last-level cache, by their lowest id; empty where the machine does not say.
+	// Caches are groups that share a last-level cache, by their lowest id; empty where the machine does not report them.
 	Caches []isolated.CPUSet
 }
 
@@ -50,8 +50,8 @@ type Node struct {
 	CPUs isolated.CPUSet
 }
 
-// Read looks at the tree below root, which is /sys on a machine. With an override, its ids are the isolated ones, whatever the
-// kernel says.
+// Read reads the tree below root, which is /sys on a machine. With an override, its ids are the isolated ones, whatever the
+// kernel reports.
 func Read(root fs.FS, override *isolated.CPUSet) (*Machine, error) {
 	m := &Machine{Source: FromKernel}
 	var err error
@@ -85,8 +85,8 @@ func Read(root fs.FS, override *isolated.CPUSet) (*Machine, error) {
 	return m, nil
 }
 
-// groups returns the sets of CPUs that belong together by what the first readable one of the files says for each online CPU; one
-// without any of the files is alone. Ids of cores, dies and clusters are not looked at: they are unique within their package only,
+// groups returns the sets of CPUs that belong together by the first readable one of the files for each online CPU; a CPU
+// without any of the files is alone. Ids of cores, dies and clusters are not used: they are unique within their package only,
 // and some kernels print 65535 or 0 for "none"; lists of siblings mean the same everywhere.
 func (m *Machine) groups(root fs.FS, files ...string) ([]isolated.CPUSet, error) {
 	var groups []isolated.CPUSet
@@ -112,8 +112,8 @@ func (m *Machine) groups(root fs.FS, files ...string) ([]isolated.CPUSet, error)
 	return groups, nil
 }
 
-// dropCaches forgets last-level caches that say nothing: on a machine without such files, every CPU is alone, and cores with
-// several threads are torn apart.
+// dropCaches drops last-level caches without meaning: on a machine without such files every CPU is alone, and cores with
+// several threads would be split.
 func (m *Machine) dropCaches() {
 	for _, core := range m.Cores {
 		if !slices.ContainsFunc(m.Caches, core.Within) {

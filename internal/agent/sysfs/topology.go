@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Topology returns what of the machine is published: everything but the generation, the boot, the mode, the kubelet and the
-// problems, which others know.
+// Topology returns the machine's part of what is published: everything but the generation, the boot, the mode, the kubelet
+// and the problems.
 func (m *Machine) Topology() *isolated.Topology {
 	t := &isolated.Topology{
 		Version: 1, Source: m.Source, Isolated: m.Isolated, Online: m.Online, NoHzFull: m.NoHzFull, ThreadsPerCore: 1,
@@ -44,8 +44,8 @@ func within(groups []isolated.CPUSet, set isolated.CPUSet) []isolated.CPUSet {
 	return in
 }
 
-// Warnings are what makes isolated CPUs less quiet than they could be, or is likely not meant, in plain words for the operator.
-// None of it keeps a node from being offered. The machine's processes' tree, /proc, tells about interrupts; nil leaves that out.
+// Warnings describe, for the operator, what disturbs isolated CPUs or is probably a mistake. None of it keeps a node from
+// being offered. proc is the machine's /proc, for interrupts; nil leaves them out.
 func (m *Machine) Warnings(proc fs.FS) []string {
 	var warnings []string
 	if gone := m.Named.Minus(m.Online); !gone.Empty() {
@@ -62,7 +62,7 @@ func (m *Machine) Warnings(proc fs.FS) []string {
 	}
 	text, err := fs.ReadFile(proc, "irq/default_smp_affinity")
 	if err != nil {
-		return warnings // not every kernel shows it to everybody
+		return warnings // not every kernel lets every user read it
 	}
 	affinity, err := parseMask(string(text))
 	if both := affinity.Intersect(m.Isolated); err == nil && !both.Empty() {

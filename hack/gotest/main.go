@@ -1,0 +1,132 @@
+// Gotest runs "go test" with its arguments and prints what that prints, each package's line as soon as it is there, and beside it the
+// tests that were skipped, each with its reason: go test says nothing of them. They are also appended to the file $SKIPS, so that one
+// list ends a run of several parts.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// event is a line of "go test -json"; see "go doc test2json".
+type event struct{ Action, Package, Test, Output string }
+
+// report is what is known of a run.
+type report struct {
+	out io.Writer
+	// output is what tests have printed that have not ended, by package and test, in the order of the first line.
+	output map[string][]string
+	skips  []string
+}
+
+func (r *report) take(line []byte) {
+	var e event
+	if json.Unmarshal(line, &e) != nil {
+		fmt.Fprintf(r.out, "%s\n", line) // of the go command itself
+		return
+	}
+	test := e.Package + " " + e.Test
+	switch {
+	case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
+		fmt.Fprint(r.out, e.Output)
+	case e.Action == "output" && e.Test != "":
+		r.output[test] = append(r.output[test], e.Output)
+	case e.Action == "skip" && e.Test != "":
+		r.skips = append(r.skips, fmt.Sprintf("skipped: %s: %s", test, reason(r.output[test])))
+		delete(r.output, test)
+	case e.Action == "fail" && e.Test != "":
+		r.show(test)
+	case e.Action == "pass" && e.Test != "":
+		delete(r.output, test)
+	case e.Action == "fail": // tests that never ended, as after a panic or a timeout
+		var left []string
+		for test := range r.output {
+			if strings.HasPrefix(test, e.Package+" ") {
+				left = append(left, test)
+			}
+		}
+		slices.Sort(left)
+		for _, test := range left {
+			r.show(test)
+		}
+	}
+}
+
+func (r *report) show(test string) {
+	fmt.Fprint(r.out, strings.Join(r.output[test], ""))
+	delete(r.output, test)
+}
+
+// reason is what a skipped test said, without the frame that go test puts around it.
+func reason(output []string) string {
+	var words []string
+	for _, line := range output {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			words = append(words, line)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// run runs go test, and returns its error.
+func (r *report) run(arguments []string) error {
+	command := exec.Command("go", append([]string{"test", "-json"}, arguments...)...)
+	command.Stderr = os.Stderr
+	lines, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	reader := bufio.NewReader(lines)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if len(line) > 0 {
+			r.take(line)
+		}
+		if err != nil {
+			break // the end, or what Wait says
+		}
+	}
+	return command.Wait()
+}
+
+// record prints the skipped tests and appends them to a file, if one is named.
+func (r *report) record(path string) error {
+	if len(r.skips) == 0 {
+		return nil
+	}
+	text := strings.Join(r.skips, "\n") + "\n"
+	fmt.Fprint(r.out, text)
+	if path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
+
+func main() {
+	r := &report{out: os.Stdout, output: map[string][]string{}}
+	err := errors.Join(r.run(os.Args[1:]), r.record(os.Getenv("SKIPS")))
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		os.Exit(max(1, exit.ExitCode()))
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestReport(t *testing.T) {
+	var out bytes.Buffer
+	r := &report{out: &out, output: map[string][]string{}}
+	for line := range strings.SplitSeq(`{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: no kernel accounts\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"--- SKIP: TestA (0.00s)\n"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"said in silence\n"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Output":"PASS\n"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p"}
+{"Action":"build-output","ImportPath":"q","Output":"q.go:1: syntax error\n"}
+{"Action":"output","Package":"r","Test":"TestC","Output":"wrong\n"}
+{"Action":"fail","Package":"r","Test":"TestC"}
+{"Action":"output","Package":"r","Test":"TestD","Output":"panic: no end\n"}
+{"Action":"output","Package":"r","Output":"FAIL\tr\t0.1s\n"}
+{"Action":"fail","Package":"r"}
+no JSON`, "\n") {
+		r.take([]byte(line))
+	}
+	if err := r.record(""); err != nil {
+		t.Fatal(err)
+	}
+	want := "ok  \tp\t0.1s\nq.go:1: syntax error\nwrong\nFAIL\tr\t0.1s\npanic: no end\nno JSON\nskipped: p TestA: a_test.go:7: no kernel accounts\n"
+	if out.String() != want {
+		t.Errorf("printed\n%s\nwant\n%s", &out, want)
+	}
+}

@@ -23,20 +23,20 @@ import (
 	"github.com/tutti-sched/tutti/pkg/generated/clientset/versioned"
 )
 
-// clientFlags is how the commands reach the cluster, and how they print: the flags that all of them have.
+// clientFlags are the common flags of all commands: how to reach the cluster, and how to print.
 type clientFlags struct {
 	rules     clientcmd.ClientConfigLoadingRules
 	overrides clientcmd.ConfigOverrides
 	output    string
 
-	// environment and now are the process's own, but for tests.
+	// environment and now are the process's own, except in tests.
 	environment func(string) string
 	now         func() time.Time
-	// config, when it is set, takes the place of the kubeconfig.
+	// config, when it is set, replaces the kubeconfig.
 	config *rest.Config
 }
 
-// The ways to print.
+// The output formats.
 const (
 	outputJSON = "json"
 	outputYAML = "yaml"
@@ -52,7 +52,7 @@ func (a *clientFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&a.output, "output", "o", "", "json or yaml; for the tables of status, nodes and cycle wide, too")
 }
 
-// checkOutput returns an error when the way to print is not one of those that the command has, which json and yaml are always.
+// checkOutput returns an error when the output format is not one of the command's; json and yaml always are.
 func (a *clientFlags) checkOutput(more ...string) error {
 	ways := append([]string{outputJSON, outputYAML}, more...)
 	if a.output == "" || slices.Contains(ways, a.output) {
@@ -61,7 +61,7 @@ func (a *clientFlags) checkOutput(more ...string) error {
 	return fmt.Errorf("--output %q: say one of %s", a.output, strings.Join(ways, ", "))
 }
 
-// structured prints an object when json or yaml was asked for, and tells whether it was.
+// structured prints an object if the format is json or yaml, and reports whether it did.
 func (a *clientFlags) structured(out io.Writer, object any) (printed bool, err error) {
 	if a.output != outputJSON && a.output != outputYAML {
 		return false, nil
@@ -77,7 +77,7 @@ func (a *clientFlags) structured(out io.Writer, object any) (printed bool, err e
 	return true, err
 }
 
-// load returns the access to the API server, and the namespace that is meant.
+// load returns the access to the API server, and the namespace.
 func (a *clientFlags) load() (*rest.Config, string, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&a.rules, &a.overrides)
 	if a.config != nil {
@@ -104,7 +104,7 @@ func (a *clientFlags) load() (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
-// reader reads what the commands need of the API server.
+// reader reads objects from the API server.
 type reader struct {
 	pods   kubernetes.Interface
 	groups versioned.Interface
@@ -126,10 +126,10 @@ func (a *clientFlags) reader() (*reader, string, error) {
 	return &reader{pods: pods, groups: groups}, namespace, nil
 }
 
-// page is how many objects are asked for at a time.
+// page is the page size of lists.
 const page = 500
 
-// listGroups returns the PodGroups of a namespace, of all when it is empty, sorted as the API server has them.
+// listGroups returns the PodGroups of a namespace, of all namespaces when it is empty, sorted as the API server has them.
 func (r *reader) listGroups(ctx context.Context, namespace string) ([]v1alpha1.PodGroup, error) {
 	var all []v1alpha1.PodGroup
 	for options := (metav1.ListOptions{Limit: page}); ; {
@@ -147,7 +147,8 @@ func (r *reader) listGroups(ctx context.Context, namespace string) ([]v1alpha1.P
 	}
 }
 
-// listPods returns the pods of a namespace, of all when it is empty, that the selectors select and keep, unless it is nil, wants.
+// listPods returns the pods of a namespace, of all namespaces when it is empty, that match the selectors and, unless it is
+// nil, keep.
 func (r *reader) listPods(
 	ctx context.Context, namespace string, selected metav1.ListOptions, keep func(*corev1.Pod) bool,
 ) ([]corev1.Pod, error) {
@@ -168,7 +169,7 @@ func (r *reader) listPods(
 	}
 }
 
-// listUnheld returns the pods that the status of no PodGroup tells about: those that name a group without an object, and those that
+// listUnheld returns the pods that no PodGroup's status covers: those that name a group without an object, and those that
 // wait and name none.
 func (r *reader) listUnheld(ctx context.Context, namespace string, groups []v1alpha1.PodGroup) ([]corev1.Pod, error) {
 	type key struct{ namespace, name string }

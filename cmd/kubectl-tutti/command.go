@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/version"
 )
 
-// newCommand returns the command with all that it can do.
+// newCommand returns the root command.
 func newCommand() *cobra.Command {
 	return newSubcommand(&clientFlags{environment: os.Getenv, now: time.Now})
 }
@@ -42,12 +42,12 @@ config show ask the scheduler itself, which wants the ClusterRole tutti-schedule
 	return command
 }
 
-// command returns what a command prints on.
+// command returns the printer of a command.
 func (a *clientFlags) command(command *cobra.Command) *printer.Printer {
 	return printer.New(command.OutOrStdout(), a.environment)
 }
 
-// oneOf wants exactly one argument, and says what it is.
+// oneOf requires exactly one argument, and names it in the error.
 func oneOf(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -57,7 +57,7 @@ func oneOf(what string) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne wants arguments, and says what the first one is.
+// atLeastOne requires arguments, and names the first one in the error.
 func atLeastOne(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) == 0 {

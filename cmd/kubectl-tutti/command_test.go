@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// server plays both the API server and the scheduler: it answers a path with what the story says, and takes down what is created.
+// server plays both the API server and the scheduler: it answers a path with the test's text, and records what is created.
 type server struct {
 	*httptest.Server
 	objects map[string]string
@@ -58,7 +58,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// selected is the answer to a request, of a list what its selectors select. known tells whether there is one.
+// selected is the answer to a request; of a list, the items that the request selects. known reports whether there is one.
 func (s *server) selected(t *testing.T, request *http.Request) (text string, known bool) {
 	text, known = s.objects[request.URL.Path]
 	query := request.URL.Query()
@@ -112,8 +112,8 @@ func (s *server) execute(t *testing.T, args ...string) string {
 	return strings.ReplaceAll(out.String(), s.URL, "$SERVER")
 }
 
-// TestCommands plays testdata: "serve PATH" says what is answered there, as YAML; "run" executes the words of its input, one a line
-// where there are blanks in them; "made" tells what was created since.
+// TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "run" executes the words of its input, one a
+// line where they contain blanks; "made" prints what was created since.
 func TestCommands(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -221,7 +221,7 @@ func TestLintReadsFiles(t *testing.T) {
 	}
 }
 
-// TestLintForPrograms: what is found has its line apart, and a configuration that would be refused fails the command all the same.
+// TestLintForPrograms: the output has the line numbers as fields, and an invalid configuration fails the command.
 func TestLintForPrograms(t *testing.T) {
 	for name, c := range map[string]struct{ text, want, fails string }{
 		"refused": {

@@ -68,18 +68,18 @@ when the scheduler would.`,
 	}
 }
 
-// linted is what lint finds, for programs.
+// linted is the result of lint as JSON or YAML.
 type linted struct {
 	// File is where the configuration was read from.
 	File string `json:"file"`
-	// Refused tells whether the scheduler would refuse it.
+	// Refused reports whether the scheduler would refuse it.
 	Refused bool `json:"refused"`
-	// Errors are why it would, Warnings what works and should be written differently.
+	// Errors are the reasons, Warnings what works and should be written differently.
 	Errors   []finding `json:"errors"`
 	Warnings []finding `json:"warnings"`
 }
 
-// finding is what is wrong in one place.
+// finding is one error or warning.
 type finding struct {
 	// Line counts from 1; without one, it is about the file as a whole.
 	Line int    `json:"line,omitempty"`
@@ -158,7 +158,7 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 	return command
 }
 
-// writeConfig prints the configuration as a file that could be used again: all else is in comments.
+// writeConfig prints the configuration as a file that could be used again: everything else is in comments.
 func writeConfig(p *printer.Printer, shown *debugapi.Config) {
 	comment := func(style printer.Style, text string) {
 		for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {

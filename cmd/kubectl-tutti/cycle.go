@@ -55,7 +55,7 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 	return command
 }
 
-// latest leaves the last so many cycles, of those that decided something if that is wanted.
+// latest keeps the last so many cycles, only those with decisions if deciding is set.
 func latest(cycles *debugapi.Cycles, last int, deciding bool) {
 	left := []*debugapi.Cycle{}
 	for _, cycle := range cycles.Cycles {
@@ -96,7 +96,7 @@ func writeCycles(p *printer.Printer, cycles *debugapi.Cycles, wide bool) {
 	p.Table(header, rows)
 }
 
-// parts writes the parts that took longest to say, in their order: "snapshot 1ms, allocate 3ms".
+// parts writes the slowest parts, in their order: "snapshot 1ms, allocate 3ms".
 func parts(cycle *debugapi.Cycle) string {
 	var texts []string
 	for _, part := range cycle.Parts {
@@ -107,7 +107,7 @@ func parts(cycle *debugapi.Cycle) string {
 	return strings.Join(texts, ", ")
 }
 
-// decisions are rows with what was decided for each job.
+// decisions are rows with the decisions for each job.
 func decisions(cycle *debugapi.Cycle) [][]printer.Cell {
 	var rows [][]printer.Cell
 	say := func(text string) {

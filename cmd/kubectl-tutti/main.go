@@ -1,8 +1,8 @@
-// Command kubectl-tutti is what users and operators of Tutti ask: why a job waits, how all jobs stand, what the scheduler sees and
-// does. Under this name on the PATH it is kubectl's: kubectl tutti.
+// Command kubectl-tutti answers users and operators of Tutti: why a job waits, the state of all jobs, what the scheduler sees
+// and does. Under this name on the PATH it is a kubectl plugin: kubectl tutti.
 //
-// This package holds the commands, their flags, and what they print. What they say about jobs is worked out in package answer, and
-// the way to the scheduler is found in package reach.
+// This package has the commands, their flags, and their output. Package diagnose explains jobs, and package connect connects
+// to the scheduler.
 package main
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// endpointFlags asks the scheduler itself.
+// endpointFlags connects to the scheduler itself.
 type endpointFlags struct {
 	*clientFlags
 	options connect.Options
@@ -86,7 +86,7 @@ It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 	return command
 }
 
-// selectNodes leaves the nodes of these names, all when there are none.
+// selectNodes keeps the nodes of these names, all when there are none.
 func selectNodes(nodes *debugapi.Nodes, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -142,7 +142,7 @@ func writeNodes(p *printer.Printer, nodes *debugapi.Nodes, wide bool) {
 	}
 }
 
-// columns returns the resources that are shown: the usual two, and those that not every node has.
+// columns returns the resources to show: the usual two, and those that not every node has.
 func columns(nodes *debugapi.Nodes, wide bool) (names []corev1.ResourceName, isolatedAny bool) {
 	names = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	hidden := []corev1.ResourceName{corev1.ResourcePods, isolated.Resource}
@@ -190,7 +190,7 @@ func roomCell(node *debugapi.Node, name corev1.ResourceName) printer.Cell {
 	return cell
 }
 
-// amount writes a quantity for people: memory in Gi with one digit, where it is not whole.
+// amount writes a quantity in short form: memory in Gi with one digit, where it is not whole.
 func amount(name corev1.ResourceName, quantity resource.Quantity) string {
 	const gi = 1 << 30
 	bytes := name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage
@@ -210,7 +210,7 @@ func isolatedCell(node *debugapi.Node) printer.Cell {
 	return printer.Cell{Text: fmt.Sprintf("%d/%d", node.Isolated.Free, node.Isolated.Total)}
 }
 
-// reservedText says for whom room is kept; how much of what only when there is space for it.
+// reservedText lists the jobs that capacity is held for, and the amounts if wide is set.
 func reservedText(kept []debugapi.Kept, wide bool) string {
 	if len(kept) == 0 {
 		return "-"

@@ -61,9 +61,9 @@ those that exist, of those that are needed; WAITS is since when a job has had al
 	return command
 }
 
-// statusView is how the overview is shown.
+// statusView is the options of the overview.
 type statusView struct {
-	// namespace is empty when all are shown.
+	// namespace is empty for all namespaces.
 	namespace string
 	wide      bool
 	now       time.Time
@@ -122,7 +122,7 @@ func (look statusView) row(job *diagnose.Job) []printer.Cell {
 	}
 	reason := cmp.Or(job.Reason, "-")
 	if !job.Waits() && reason == v1alpha1.ConditionScheduled {
-		reason = "-" // the phase says it
+		reason = "-" // the phase is enough
 	}
 	row := []printer.Cell{
 		{Text: name}, phase, {Text: fmt.Sprintf("%d/%s", job.Members, needs)}, {Text: strconv.Itoa(job.Bound)},

@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// submitOptions is a gang to try out.
+// submitOptions describes a gang for a trial.
 type submitOptions struct {
 	name, image      string
 	members, minimum int32
@@ -71,7 +71,7 @@ With --dry-run it prints what it would make, which is a good beginning for a fil
 	return command
 }
 
-// check returns everything that is wrong with the flags, and reads the requests.
+// check returns all errors in the flags, and reads the requests.
 func (s *submitOptions) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -121,7 +121,7 @@ func (s *submitOptions) group(namespace string) *v1alpha1.PodGroup {
 	}
 }
 
-// job returns the Job of the group. What a device plugin provides must be limited to what is requested.
+// job returns the Job of the group. A device plugin's resources need limits equal to the requests.
 func (s *submitOptions) job(namespace string) *batchv1.Job {
 	limits := corev1.ResourceList{}
 	if s.gpus > 0 {
@@ -155,7 +155,7 @@ func (a *clientFlags) submit(ctx context.Context, out io.Writer, s *submitOption
 	if err != nil {
 		return err
 	}
-	// The group first: pods whose group does not exist are told so, and wait.
+	// The group first: pods whose group does not exist get a condition about it, and wait.
 	group, err := read.groups.SchedulingV1alpha1().PodGroups(namespace).Create(ctx, s.group(namespace), metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("create PodGroup %s/%s: %w", namespace, s.name, err)
@@ -179,7 +179,7 @@ func (a *clientFlags) submit(ctx context.Context, out io.Writer, s *submitOption
 	return err
 }
 
-// print writes both objects as they would be made, without an owner: the group has no UID before it exists.
+// print writes both objects as they would be created, without an owner: the group has no UID before it exists.
 func (s *submitOptions) print(out io.Writer, a *clientFlags) error {
 	namespace := a.overrides.Context.Namespace
 	var objects []any
@@ -192,7 +192,7 @@ func (s *submitOptions) print(out io.Writer, a *clientFlags) error {
 		if err := json.Unmarshal(text, &fields); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
-		delete(fields, "status") // others write it
+		delete(fields, "status") // written by controllers
 		objects = append(objects, fields)
 	}
 	if a.output == outputJSON {

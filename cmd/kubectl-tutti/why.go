@@ -42,7 +42,7 @@ needs the right to list the PodGroups and the pods of the namespace.`,
 	}
 }
 
-// why reads the namespace and answers.
+// why reads the namespace and diagnoses the object.
 func (a *clientFlags) why(ctx context.Context, what string) (*diagnose.Diagnosis, error) {
 	kind, name, err := kindAndName(what)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *clientFlags) why(ctx context.Context, what string) (*diagnose.Diagnosis
 	return diagnose.Diagnose(known, kind, name)
 }
 
-// kindAndName takes "train", "podgroup/train" or "pod/train-0" apart; the first has no kind.
+// kindAndName splits "train", "podgroup/train" or "pod/train-0"; the first has no kind.
 func kindAndName(what string) (diagnose.Kind, string, error) {
 	kind, name, ok := strings.Cut(what, "/")
 	if !ok {

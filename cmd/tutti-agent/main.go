@@ -1,7 +1,7 @@
-// Command tutti-agent is the node agent for isolated CPUs: it publishes which a node has, and keeps containers on those that the
-// scheduler gave them.
+// Command tutti-agent is the node agent for isolated CPUs: it publishes the node's isolated CPUs, and keeps containers on
+// those that the scheduler assigned.
 //
-// This package holds the flags and the wiring; what it wires is under internal/agent.
+// This package has the flags and the wiring of internal/agent.
 package main
 
 import (

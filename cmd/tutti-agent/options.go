@@ -105,7 +105,7 @@ func envOr(name, otherwise string) string {
 	return otherwise
 }
 
-// validate returns everything that is wrong with the flags' values.
+// validate returns all errors in the values of the flags.
 func (o *options) validate() error {
 	var errs []error
 	if o.nodeName == "" {
@@ -164,7 +164,7 @@ tells, the mode, is there only if --mode says it.`,
 	}
 }
 
-// discover prints what a look finds.
+// discover prints the result of Look.
 func (o *options) discover(out io.Writer) error {
 	sources, err := o.sources()
 	if err != nil {
@@ -180,7 +180,7 @@ func (o *options) discover(out io.Writer) error {
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
 		Topology isolated.Topology `json:"topology"`
-		// Warnings are what is likely not meant, but keeps nobody from anything.
+		// Warnings are probable mistakes that have no effect on pods.
 		Warnings []string `json:"warnings,omitempty"`
 	}{topology, warnings})
 }

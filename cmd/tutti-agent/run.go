@@ -54,7 +54,7 @@ func (o *options) run(ctx context.Context) error {
 	return serveBeside(ctx, listener, handler(works, registry), works.Run)
 }
 
-// wire makes the agent; nothing runs yet.
+// wire creates the agent; nothing runs yet.
 func (o *options) wire(client kubernetes.Interface, registry *prometheus.Registry) (*agent.Agent, error) {
 	sources, err := o.sources()
 	if err != nil {
@@ -81,7 +81,7 @@ func (o *options) wire(client kubernetes.Interface, registry *prometheus.Registr
 	}, hooked), nil
 }
 
-// handler serves what others look at: numbers, whether the agent hangs, whether the node's isolated CPUs can be used.
+// handler serves metrics, liveness (whether the agent hangs), and readiness (whether the node's isolated CPUs can be used).
 func handler(works *agent.Agent, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

@@ -54,7 +54,10 @@ var rules = []rule{
 	{of: "internal/lease"},
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
+	{of: "internal/lifecycle", ours: []string{"internal/backoff", "internal/report", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},
 	{of: "internal/telemetry", ours: []string{"internal/debugapi", "internal/metrics", "internal/version", "pkg/framework", "internal/commit", "pkg/model"}},
+	// Who checks the scheduler's decisions takes no code from it.
+	{of: "test/invariants", ours: []string{"apis"}},
 	{of: "test", ours: []string{"*"}, client: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
 	{of: "internal/configuration", ours: []string{"pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "pkg/model", "pkg/argument",
@@ -193,6 +196,8 @@ func TestImportRules(t *testing.T) {
 		{"apis/config/v1alpha1", module + "pkg/model", false},
 		{"internal/lease", module + "internal/commit", false},
 		{"internal/lease", "k8s.io/client-go/kubernetes", false},
+		{"test/invariants", module + "pkg/model", false},
+		{"test/simulation", module + "test/invariants", true},
 		{"pkg/unheard/of", module + "pkg/model", false},
 	} {
 		if why := broken(c.importer, c.imported); (why == "") != c.allowed {

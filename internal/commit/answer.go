@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Reply takes the answer to a call and returns what became final with it. A reply to a call that is not in flight, such
-// as a second one, changes nothing.
+// Reply takes the answer to a call and returns the outcomes that became final with it. A reply to a call that is not in
+// flight, such as a second one, changes nothing.
 func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	e := m.sent[reply.ID]
 	if e == nil {
@@ -40,7 +40,7 @@ func (m *Machine) Reply(now time.Time, reply Reply) []Outcome {
 	return m.drainOutcomes()
 }
 
-// throttle pauses all sending while the server says it is busy. Replies to what was sent before the pause say nothing new.
+// throttle pauses all sending while the server says it is busy. Replies to calls sent before the pause do not extend it.
 func (m *Machine) throttle(now time.Time, v verdict) {
 	switch {
 	case v.class == done:
@@ -51,7 +51,7 @@ func (m *Machine) throttle(now time.Time, v verdict) {
 	}
 }
 
-// retry arranges the next attempt, or ends the entry where there must be none.
+// retry schedules the next attempt, or ends the entry if there is none.
 func (m *Machine) retry(now time.Time, e *entry, v verdict) {
 	if b := e.batch; b != nil {
 		switch {
@@ -74,7 +74,7 @@ func (m *Machine) retry(now time.Time, e *entry, v verdict) {
 	m.resting.add(e.notBefore, e)
 }
 
-// dropObsolete ends a write whose attempt failed, when there is no point in another; it reports whether it did.
+// dropObsolete ends a write whose attempt failed, if another one is useless; it reports whether it did.
 func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 	switch {
 	case e.cancelled:
@@ -90,7 +90,7 @@ func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 		case other.call.Kind.isDecision():
 			m.drop(now, e)
 			return true
-		default: // a newer write of the kind: it takes this one's place, and its rest
+		default: // a newer write of the kind replaces this one, and takes its back-off
 			e.call.Write = other.call.Write
 			m.drop(now, other)
 			return false
@@ -99,18 +99,18 @@ func (m *Machine) dropObsolete(now time.Time, e *entry) bool {
 	return false
 }
 
-// drop ends a write without a word: it has become pointless.
+// drop ends an obsolete write without an outcome.
 func (m *Machine) drop(now time.Time, e *entry) {
 	m.unlink(now, e)
 	m.counts.Replaced++
 }
 
-// late tells whether there is no further attempt because of the deadline.
+// late reports whether the deadline forbids a further attempt.
 func (b *callGroup) late(now time.Time) bool {
 	return !b.noDeadline && (b.expired || !now.Before(b.deadline))
 }
 
-// tooLate ends an entry whose batch has passed its deadline.
+// tooLate ends an entry whose call group has passed its deadline.
 func (m *Machine) tooLate(now time.Time, e *entry) {
 	message := "bind deadline exceeded"
 	switch kind := e.call.Kind; {
@@ -126,7 +126,7 @@ func (m *Machine) tooLate(now time.Time, e *entry) {
 	m.abandonEntry(now, e, message)
 }
 
-// expire ends what a batch has not in flight; what is in flight keeps its one chance.
+// expire ends the entries of a call group that are not in flight; those in flight keep their attempt.
 func (m *Machine) expire(now time.Time, b *callGroup) {
 	if b.stage == stagePreBind {
 		why := "not prepared within " + m.options.PrepareTimeout.String()
@@ -168,7 +168,7 @@ func (m *Machine) succeed(now time.Time, e *entry) {
 	}
 }
 
-// bound ends a confirmed bind, and what it has made pointless: other binds of the pod, conditions that say it waits.
+// bound ends a confirmed bind, and the calls that it makes obsolete: other binds of the pod, conditions that say it waits.
 func (m *Machine) bound(now time.Time, e *entry) {
 	others := slices.Clone(m.targetQueues[e.target()])[1:]
 	m.finalizeDecision(now, e, Outcome{Kind: Bound, Duration: now.Sub(e.batch.decided), Prepared: e.holds && e.call.Binder != ""})
@@ -182,11 +182,11 @@ func (m *Machine) bound(now time.Time, e *entry) {
 	}
 }
 
-// fail ends an entry whose last attempt did not take effect, or that has none any more. gone tells that the object does
-// not exist, as does e.cancelled; leaving that it is being deleted.
+// fail ends an entry whose last attempt did not take effect, or that has none left. gone reports whether the object does not
+// exist, as does e.cancelled; leaving whether it is terminating.
 //
 // Invariant: a bind of which an earlier attempt may have taken effect fails only when its pod does not exist, or was read
-// without a node, or on another one, after that attempt had come to its end.
+// without a node, or on another one, after the end of that attempt.
 func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message string) {
 	gone = gone || e.cancelled
 	outcome := Outcome{PodGone: gone || leaving, Message: message}
@@ -271,7 +271,7 @@ func (m *Machine) report(now time.Time, outcome Outcome) {
 	m.outcomes = append(m.outcomes, outcome)
 }
 
-// drainOutcomes hands the outcomes out.
+// drainOutcomes returns the outcomes and clears them.
 func (m *Machine) drainOutcomes() []Outcome {
 	outcomes := m.outcomes
 	m.outcomes = nil

@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// binder is a model.PodBinder that does as it is told and notes what it is asked.
+// binder is a model.PodBinder with preset answers that records its calls.
 type binder struct {
 	refusal   *model.Refusal
 	err       error

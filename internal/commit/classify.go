@@ -14,7 +14,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// ErrNotLeading is the reply to a call that was not sent, because the Lease did not hold any more when its turn came.
+// ErrNotLeading is the reply to a call that was not sent, because the Lease was no longer held.
 var ErrNotLeading = errors.New("not leading")
 
 // ErrNotBound and ErrElsewhere are replies to a CallGetPod: the pod has no node, or another one.
@@ -23,7 +23,7 @@ var (
 	ErrElsewhere = errors.New("the pod is on another node")
 )
 
-// class is what the answer to an attempt means for the next.
+// class is the meaning of an attempt's answer for the next.
 type class int8
 
 const (
@@ -33,22 +33,22 @@ const (
 	rejected
 	// unknown: it may have taken effect, and may be tried again.
 	unknown
-	// gone: it did not take effect and never will, the object is not there any more.
+	// gone: it did not take effect and never will, the object no longer exists.
 	gone
 	// refused: it did not take effect, and trying again would not help.
 	refused
 )
 
-// verdict is one attempt's answer, read.
+// verdict is one attempt's answer, classified.
 type verdict struct {
 	class class
-	// retryAfter is how long the server asks to wait at least; zero when it does not say.
+	// retryAfter is the server's minimal delay; zero when it gives none.
 	retryAfter time.Duration
-	// busy tells that the server has more to do than it can.
+	// busy reports whether the server is overloaded.
 	busy bool
-	// leaving tells of a refusal that the pod is being deleted.
+	// leaving reports, for a refusal, whether the pod is terminating.
 	leaving bool
-	// outdated tells of a refusal that the pod is not in the version any more that was to be bound.
+	// outdated reports, for a refusal, whether the pod has a newer version than the bind's.
 	outdated bool
 }
 
@@ -62,7 +62,7 @@ func classify(kind Kind, err error) verdict {
 	case errors.Is(err, ErrNotBound) || errors.Is(err, ErrElsewhere):
 		return verdict{class: done} // that is an answer, too
 	case errors.Is(err, errBinderRefused):
-		// As with kube-scheduler the pod is placed anew, and whoever filters nodes for its binder is asked again.
+		// As with kube-scheduler the pod is placed again, and the extender with the binder filters nodes again.
 		return verdict{class: refused}
 	case !errors.As(err, &status):
 		return verdict{class: unknown}
@@ -74,7 +74,7 @@ func classify(kind Kind, err error) verdict {
 	code := int(status.Status().Code)
 	switch {
 	case code == http.StatusTooManyRequests:
-		// The eviction subresource answers 429 also when a disruption budget says no: that is an answer, not a delay.
+		// The eviction subresource answers 429 also when a disruption budget refuses: that is an answer, not a delay.
 		if kind != CallEvict || !apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) {
 			v.class, v.busy = rejected, true
 		}
@@ -94,18 +94,19 @@ func classify(kind Kind, err error) verdict {
 	return v
 }
 
-// multiplePDBs is how the eviction subresource says, with a code that looks like a fault of its own, that it does not evict
-// pods which more than one disruption budget covers.
+// multiplePDBs is the message of the eviction subresource for pods that more than one disruption budget covers; its code is
+// that of an internal error.
 const multiplePDBs = "more than one PodDisruptionBudget"
 
-// conflict reads a 409. It is about the UID or, for a bind, about what the pod is by now; the server tells these apart by its words
-// alone, which for a deletion are others than for a bind. A bind is also answered so when the store behind the server has failed, as
-// etcd does that is killed or changes its leader: then it may have taken effect. So only words that are known are a refusal.
+// conflict classifies a 409. It is about the UID or, for a bind, about the pod's present state; only the server's message
+// distinguishes these, and it differs between a deletion and a bind. A bind also gets a 409 when the store behind the server
+// has failed, such as an etcd that is killed or changes its leader: then it may have taken effect. So only known messages are
+// a refusal.
 func conflict(kind Kind, err error) (c class, leaving bool) {
 	text := err.Error()
 	switch {
 	case kind == CallEvent && apierrors.IsAlreadyExists(err):
-		return done, false // a retry keeps its name, so an attempt before it has arrived
+		return done, false // a retry keeps its name, so an earlier attempt has arrived
 	case strings.Contains(text, "UID in precondition") || strings.Contains(text, "UID in the precondition"):
 		return gone, false
 	case kind != CallBind:
@@ -117,20 +118,20 @@ func conflict(kind Kind, err error) (c class, leaving bool) {
 	}
 }
 
-// terminatingMessages are those about a pod that is being deleted.
+// terminatingMessages are the messages about a terminating pod.
 const terminatingMessages = "is being deleted"
 
-// isBindConflict are the words of a 409 by which a server that has looked at the pod does not bind it.
+// isBindConflict returns the messages of a 409 by which a server that has read the pod refuses to bind it.
 func isBindConflict() []string {
 	return []string{"is already assigned to node", terminatingMessages, "has non-empty .spec.schedulingGates", "in precondition", "in the precondition"}
 }
 
-// isUIDMismatch tells of a patch that names another UID than the object has: the server takes it for an attempt to change it.
+// isUIDMismatch reports whether a patch has another UID than the object: the server treats it as an attempt to change it.
 func isUIDMismatch(details *metav1.StatusDetails) bool {
 	return details != nil && slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
 }
 
-// neverSent tells of errors that come before the first byte of the request is out.
+// neverSent reports whether the error occurred before the first byte of the request was sent.
 func neverSent(err error) bool {
 	var op *net.OpError
 	return utilnet.IsConnectionRefused(err) || errors.As(err, &op) && op.Op == "dial"

@@ -27,17 +27,17 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// noteLimit is the longest note, in bytes, that the API server takes in an event.
+// noteLimit is the API server's limit for an event's note, in bytes.
 const noteLimit = 1024
 
-// Reporter is who events say they come from.
+// Reporter is the reporter of events.
 type Reporter struct {
-	// Controller is the scheduler's name, such as "tutti"; Instance tells its replicas apart, such as the pod's name.
+	// Controller is the scheduler's name, such as "tutti"; Instance distinguishes its replicas, such as the pod's name.
 	Controller, Instance string
 }
 
-// Client carries calls to an API server, each as exactly one HTTP request: it never tries again by itself. A bind that has
-// a binder of its own is a call of that binder instead. It is safe for concurrent use.
+// Client carries calls to an API server, each as exactly one HTTP request: it never retries by itself. A bind that has a
+// binder of its own is a call of that binder instead. It is safe for concurrent use.
 type Client struct {
 	connection           *http.Client
 	core, events, groups rest.Interface
@@ -47,8 +47,8 @@ type Client struct {
 
 var _ API = (*Client)(nil)
 
-// ClientConfig returns a copy of the configuration for this package's own client: no throttle, since the server says
-// when it is busy and the machine listens; protobuf; no compression, which costs more than it saves on small requests.
+// ClientConfig returns a copy of the configuration for this package's own client: no throttle, since the machine reacts to
+// the server's overload replies; protobuf; no compression, which costs more than it saves on small requests.
 func ClientConfig(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -60,8 +60,8 @@ func ClientConfig(config *rest.Config) *rest.Config {
 	return config
 }
 
-// NewClient returns a client whose connections are its own. config is best what ClientConfig returned; it fails when the
-// configuration is no good, without asking the server.
+// NewClient returns a client with connections of its own. config should come from ClientConfig; it fails when the
+// configuration is invalid, without a request to the server.
 func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
 	connection, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -82,16 +82,16 @@ func NewClient(config *rest.Config, reporter Reporter) (*Client, error) {
 	}, nil
 }
 
-// Close gives back the connections that no request uses. Requests may still be made; they open new ones.
+// Close closes the idle connections. Later requests open new ones.
 func (c *Client) Close() { c.connection.CloseIdleConnections() }
 
-// UseBinders replaces who may be named as the binder of a bind; at first there is nobody. Binds under way are not concerned.
+// UseBinders replaces the binders that a bind may name; at first there are none. Binds in flight are not affected.
 func (c *Client) UseBinders(binders []model.PodBinder) {
 	binders = slices.Clone(binders)
 	c.binders.Store(&binders)
 }
 
-// errBinderRefused is what a bind ends in that its binder has refused: the pod is not bound.
+// errBinderRefused is the result of a bind that its binder has refused: the pod is not bound.
 var errBinderRefused = errors.New("refused")
 
 // Do implements API.
@@ -110,8 +110,9 @@ func (c *Client) Do(ctx context.Context, call Call) error {
 	return resolveBinderOutcome(err, c.send(ctx, call))
 }
 
-// resolveBinderOutcome reads what the API server said of a bind that its binder did not confirm. A binder that gave no answer may have
-// bound the pod, and to this very node, so a refusal by the API server then does not say that the pod is not bound.
+// resolveBinderOutcome combines the API server's answer with that of the bind's binder, which did not confirm it. A binder
+// that gave no answer may have bound the pod, and to this very node, so that a refusal by the API server then does not mean
+// that the pod is not bound.
 func resolveBinderOutcome(binder, server error) error {
 	said := classify(CallBind, server).class
 	if said == done || said == gone || classify(CallBind, binder).class != unknown {
@@ -132,7 +133,7 @@ func (c *Client) binder(name string) model.PodBinder {
 	return nil
 }
 
-// bindWith asks a binder. What it does not refuse in so many words it may have done.
+// bindWith calls a binder. Without an explicit refusal the bind may have taken effect.
 func bindWith(ctx context.Context, binder model.PodBinder, call Call) error {
 	if binder == nil {
 		return fmt.Errorf("%s: binder %s is not configured any more: %w", call.Kind, call.Binder, errBinderRefused)
@@ -161,15 +162,15 @@ func (c *Client) send(ctx context.Context, call Call) error {
 
 func do(ctx context.Context, request *rest.Request) rest.Result {
 	if deadline, ok := ctx.Deadline(); ok {
-		// The server then gives up when we do, so that a request rarely takes effect after nobody waits for it.
+		// The server then gives up when we do, so that a request rarely takes effect after its timeout.
 		request.Timeout(max(time.Until(deadline).Truncate(time.Millisecond), time.Millisecond))
 	}
-	// Without this, a Retry-After would be slept out here, on a worker, where the machine cannot see it.
+	// Without this the client would wait for a Retry-After here, on a worker, unknown to the machine.
 	return request.MaxRetries(0).Do(ctx)
 }
 
-// read asks where a pod is. Without a resourceVersion the server answers from a quorum of etcd, so that a bind which has taken
-// effect is seen.
+// read reads the node of a pod. Without a resourceVersion the server answers from a quorum of etcd, so that a bind which has
+// taken effect is seen.
 func (c *Client) read(ctx context.Context, call Call) error {
 	pod := &corev1.Pod{}
 	err := do(ctx, c.core.Get().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name)).Into(pod)
@@ -222,13 +223,12 @@ func (c *Client) bind(call Call) *rest.Request {
 	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").Body(binding)
 }
 
-// promise writes down where room is kept for a pod, as kube-scheduler does for whoever it has evicted others for: autoscalers
-// read it.
+// promise writes a pod's nominated node to its status, as kube-scheduler does for a preemptor: autoscalers read it.
 func (c *Client) promise(call Call) (*rest.Request, error) {
 	var patch struct {
 		Metadata uidPrecondition `json:"metadata"`
 		Status   struct {
-			Node *string `json:"nominatedNodeName"` // null takes it away
+			Node *string `json:"nominatedNodeName"` // null removes it
 		} `json:"status"`
 	}
 	patch.Metadata.UID = call.Pod.UID
@@ -238,7 +238,7 @@ func (c *Client) promise(call Call) (*rest.Request, error) {
 	return c.patchPodStatus(call.Pod, patch)
 }
 
-// uidPrecondition is what makes a patch fail on another pod of the same name.
+// uidPrecondition makes a patch fail on another pod of the same name.
 type uidPrecondition struct {
 	UID types.UID `json:"uid"`
 }
@@ -265,7 +265,7 @@ func (c *Client) evict(call Call) *rest.Request {
 		})
 }
 
-// delete leaves the grace to the pod.
+// delete uses the pod's own grace period.
 func (c *Client) delete(call Call) *rest.Request {
 	return c.core.Delete().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).
 		Body(metav1.NewPreconditionDeleteOptions(string(call.Pod.UID)))
@@ -278,8 +278,8 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// groupStatus replaces the whole status, so that a field that is empty now does not keep what it said before, as it would
-// with a merge patch; and without a resource version, so that a change of the spec does not get in the way.
+// groupStatus replaces the whole status, so that a field that is empty now loses its old value, unlike with a merge patch;
+// and without a resource version, so that a change of the spec causes no conflict.
 func (c *Client) groupStatus(status *GroupStatus) (*rest.Request, error) {
 	return withJSON(c.groups.Patch(types.JSONPatchType).
 		Namespace(status.Namespace).Resource("podgroups").Name(status.Name).SubResource("status"), []operation{
@@ -303,7 +303,7 @@ func (c *Client) podCondition(condition *PodCondition) (*rest.Request, error) {
 func (c *Client) event(event *Event) *rest.Request {
 	namespace := event.Regarding.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where events about objects without a namespace live
+		namespace = metav1.NamespaceDefault // where events about objects without a namespace are stored
 	}
 	return c.events.Post().Namespace(namespace).Resource("events").Body(&eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: eventName(event)},
@@ -325,7 +325,7 @@ func eventName(event *Event) string {
 	for _, part := range []string{string(event.Regarding.UID), event.Reason, event.At.UTC().Format(time.RFC3339Nano)} {
 		hash.Write([]byte(part)) // never fails
 	}
-	// A name has at most 253 bytes; what it is cut to must not end in a dot or dash.
+	// A name has at most 253 bytes; the prefix must not end in a dot or dash.
 	return fmt.Sprintf("%s.%016x", strings.TrimRight(cut(event.Regarding.Name, 253-17), ".-"), hash.Sum64())
 }
 

@@ -1,17 +1,17 @@
 package commit
 
-// Counts are totals since the machine was made, and what it holds now.
+// Counts are totals since the machine was created, and its present content.
 type Counts struct {
 	// Sent counts attempts by kind, Retried those of them that were not the first.
 	Sent, Retried [kinds]uint64
-	// Replaced counts writes never made because something newer made them pointless, DroppedEvents those given up.
+	// Replaced counts writes that were never made because a newer one made them obsolete, DroppedEvents those given up.
 	Replaced, DroppedEvents uint64
 	// Ready, InFlight and Resting are the calls to be sent, sent, and to be sent again; Waiting those behind another call
 	// for the same object.
 	Ready, InFlight, Resting, Waiting int
 }
 
-// Counts returns what the machine has done and holds.
+// Counts returns the machine's totals and content.
 func (m *Machine) Counts() Counts {
 	counts := m.counts
 	counts.Ready, counts.InFlight, counts.Resting = m.readyLength(), len(m.sent), len(m.resting.items)

@@ -10,28 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// API carries out calls. The driver's workers call it, many at once. Client is the one of production; a simulator
-// brings its own.
+// API carries out calls. The driver's workers call it concurrently. Client is the production implementation; a simulator has
+// its own.
 type API interface {
 	// Do sends the call, once, and returns nil when the server confirmed it; see Reply.Err for what errors mean. It
 	// returns soon after ctx is done.
 	Do(ctx context.Context, call Call) error
 }
 
-// Preparer tells the API server of what was set aside for pods, and gives it back. The driver calls it on goroutines of their
-// own, many at once, never two for one pod. Each call may take many requests and long waits.
+// Preparer writes what was reserved for pods to the API server, and releases it. The driver calls it on goroutines of their
+// own, concurrently, never two for one pod. Each call may take many requests and long waits.
 type Preparer interface {
-	// Prepare returns when everything set aside for the pod is its own and ready, so that it may be bound. When ctx is done it
-	// returns soon, with an error. After an error Release follows.
+	// Prepare returns when everything reserved for the pod is allocated to it and ready, so that it may be bound. When ctx is
+	// done it returns soon, with an error. After an error Release follows.
 	Prepare(ctx context.Context, pod types.UID) error
-	// Release gives back what is set aside for a pod that will not be bound; nothing may be. An error says that the API server
-	// could not be told.
+	// Release releases what is reserved for a pod that will not be bound; there may be nothing. An error says that a write to
+	// the API server failed.
 	Release(ctx context.Context, pod types.UID) error
 }
 
 // DriverOptions are the numbers of a Driver. A zero field has the default named with it.
 type DriverOptions struct {
-	// Workers is how many requests are under way at most; 64.
+	// Workers is how many requests are in flight at most; 64.
 	Workers int
 	// Backlog is how many calls beyond these Send takes without blocking, so that workers have something to do while the
 	// owner is busy deciding; 1,024. Options.Workers of the machine is at most the sum of both.
@@ -39,10 +39,10 @@ type DriverOptions struct {
 	// Timeout bounds one request, its answer included; 10 s. PrepareTimeout bounds one Prepare, 10 min; Release has a minute.
 	Timeout, PrepareTimeout time.Duration
 	// Preparer carries out CallPrepare and CallRelease; nil when there are none. Preparing is how many of them Send takes
-	// without blocking, as many as the machine's Options.Preparing; 4,096. All of them are under way at once.
+	// without blocking, as many as the machine's Options.Preparing; 4,096. All of them run concurrently.
 	Preparer  Preparer
 	Preparing int
-	// MayWrite is asked right before each request leaves, on the worker's goroutine; false makes the reply
+	// MayWrite is called immediately before each request is sent, on the worker's goroutine; false makes the reply
 	// ErrNotLeading. nil means always.
 	MayWrite func() bool
 }
@@ -50,8 +50,8 @@ type DriverOptions struct {
 // releaseTimeout bounds one Release.
 const releaseTimeout = time.Minute
 
-// Driver is a fixed pool of workers that carry calls to the API and bring the replies back, and beside it a goroutine for
-// each call to the Preparer, which mostly waits. It decides nothing.
+// Driver is a fixed pool of workers that carry calls to the API and return the replies, and beside it a goroutine for each
+// call to the Preparer, which mostly waits. It decides nothing.
 type Driver struct {
 	api      API
 	options  DriverOptions
@@ -60,8 +60,8 @@ type Driver struct {
 	prepares chan Call
 }
 
-// NewDriver returns a driver that is not running yet. deliver is called on the workers' goroutines, many at once, exactly
-// once per call sent, and must return at once.
+// NewDriver returns a driver that is not running yet. deliver is called on the workers' goroutines, concurrently, exactly
+// once per call sent, and must not block.
 func NewDriver(api API, options DriverOptions, deliver func(Reply)) *Driver {
 	orDefault(&options.Workers, 64)
 	orDefault(&options.Backlog, 1024)
@@ -78,8 +78,8 @@ func NewDriver(api API, options DriverOptions, deliver func(Reply)) *Driver {
 	}
 }
 
-// Send hands a call to the workers. It returns at once as long as no more calls are without reply than Workers and
-// Backlog together, or of those for the Preparer than Preparing; it is safe for concurrent use, also before Run and after it.
+// Send hands a call to the workers. It does not block as long as no more calls are without reply than Workers and Backlog
+// together, or of those for the Preparer than Preparing; it is safe for concurrent use, also before Run and after it.
 func (d *Driver) Send(call Call) {
 	if call.Kind.prepares() {
 		d.prepares <- call
@@ -88,9 +88,9 @@ func (d *Driver) Send(call Call) {
 	d.calls <- call
 }
 
-// Run works until ctx is done, and returns when every request under way has its reply: from then on nothing more is
-// written. Calls that no worker has begun by then stay without reply. What is being prepared is broken off: who starts next
-// finds it as it is.
+// Run works until ctx is done, and returns when every request in flight has its reply: from then on nothing more is written.
+// Calls that no worker has begun by then stay without reply. Preparations are cancelled: the next leader continues from their
+// state.
 func (d *Driver) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range d.options.Workers {
@@ -118,7 +118,7 @@ func (d *Driver) work(ctx context.Context) {
 	}
 }
 
-// do lets a request that has begun run to its end when ctx is done: broken off, nobody would know whether it took effect.
+// do lets a started request finish when ctx is done: a cancelled one would leave open whether it took effect.
 func (d *Driver) do(ctx context.Context, call Call) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.options.Timeout)
 	defer cancel()
@@ -128,8 +128,8 @@ func (d *Driver) do(ctx context.Context, call Call) error {
 	return answered(func() error { return d.api.Do(ctx, call) })
 }
 
-// answered makes a panic of an API or a Preparer an error: nobody knows then what took effect, as when a reply is lost, and it
-// costs the job whose call it was.
+// answered turns a panic of an API or a Preparer into an error: as with a lost reply, the effect is unknown, and only the job
+// of the call is affected.
 func answered(ask func() error) (err error) {
 	defer func() {
 		if what := recover(); what != nil {

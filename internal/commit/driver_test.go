@@ -36,7 +36,7 @@ func TestDriverBoundsRequestsUnderWay(t *testing.T) {
 	replies := make(chan Reply, 10)
 	driver := NewDriver(api, DriverOptions{Workers: 2}, func(r Reply) { replies <- r })
 	for id := range CallID(5) {
-		driver.Send(Call{ID: id + 1, Kind: CallBind}) // returns, though nobody works yet
+		driver.Send(Call{ID: id + 1, Kind: CallBind}) // does not block, though no worker runs yet
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -8,10 +8,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// state is where an entry is in its life. A bind's, whose call is CallBind from the start, or when all of its batch are
+// state is the state of an entry. That of a bind, whose call is CallBind from the start, or once all of its call group are
 // prepared:
 //
-//	Submit ──► (stagePreBind of its batch) ──┐
+//	Submit ──► (stagePreBind of its group) ──┐
 //	                                         ▼
 //	   another call of the pod is live ──► waiting
 //	                                         │ that one is final
@@ -19,92 +19,94 @@ import (
 //	               ┌─────────────────────► ready ──── Cancel, deadline ────┐
 //	               │                         │ Calls                       │
 //	               │ back-off over           ▼                             ▼
-//	            resting ◄── transient ──── sent ── nil, refused, gone ──► final: Bound, BindFailed or BindUncertain
+//	         backingOff ◄── transient ──── sent ── nil, refused, gone ──► final: Bound, BindFailed or BindUncertain
 //	               │                                                       ▲
 //	               └──────────────── Cancel, deadline ─────────────────────┘
 //
-// Other calls live the same life without stage and, writes, without deadline. In stagePreBind the same entry carries
-// CallPrepare, which has one attempt; and a bind that has failed and had something set aside carries CallRelease before it is
-// final:
+// Other calls have the same states without stagePreBind and, for writes, without deadline. In stagePreBind the same entry is
+// a CallPrepare, which has one attempt; and a bind that has failed and had something reserved becomes a CallRelease before it
+// is final:
 //
-//	waiting ──► ready ──► sent ──► parked ──────────────► (stageCalling) ready, as CallBind
+//	waiting ──► ready ──► sent ──► awaitingGroup ───────► (stageCalling) ready, as CallBind
 //	              │         │ failed  │ another one failed      │ failed, not uncertain
 //	              └─────────┴─────────┴──────────┬──────────────┘
 //	                                             ▼
 //	                         ready, as CallRelease ──► sent ──► final: BindFailed
 //
-// A bind with nothing set aside is parked at once. The entry of an eviction that deletes carries CallSetCondition and then CallDelete.
-// A bind that gets no further attempt, and of which one may have taken effect, carries CallGetPod until it is known; see read.go.
+// A bind with nothing reserved is awaitingGroup immediately. The entry of an eviction that deletes is a CallSetCondition and
+// then a CallDelete. A bind that gets no further attempt, and may have taken effect, becomes a CallGetPod until the result is
+// known; see read.go.
 type state int8
 
 const (
 	// waiting: another live call has the same target and goes first.
 	waiting state = iota
-	// ready: to be sent as soon as its turn comes.
+	// ready: to be sent when its turn comes.
 	ready
 	// sent: an attempt is in flight.
 	sent
-	// resting: the last attempt failed, the next one is for later.
+	// backingOff: the last attempt failed, the next one is later.
 	backingOff
-	// parked: first of its line, until all of its batch are prepared.
+	// awaitingGroup: first of its target, until all of its call group are prepared.
 	awaitingGroup
-	// final: the answer is known, the machine keeps nothing of it.
+	// final: the result is known, the machine has dropped it.
 	final
 )
 
-// entry is one call on its way to a final answer, over all its attempts.
+// entry is one call until its final answer, over all its attempts.
 //
-// Invariant: maybe is true once an attempt has ended in a way that leaves open whether it took effect, and stays true.
+// Invariant: mayHaveTakenEffect is true once an attempt has ended in a way that leaves open whether it took effect, and stays true.
 type entry struct {
 	call  Call
 	state state
-	// batch is the part of a decision the call belongs to; nil for writes.
+	// batch is the call group of the call; nil for writes.
 	batch *callGroup
 	// since is when the entry became ready for the first time.
 	since time.Time
-	// notBefore is when a resting entry becomes ready again.
+	// notBefore is when an entry that backs off becomes ready again.
 	notBefore          time.Time
 	mayHaveTakenEffect bool
 	// cancelled: the pod was deleted, there is no further attempt.
 	cancelled bool
-	// refused tells that there is no further attempt because the API server refused one, or, but for a bind, confirmed none in
-	// time.
+	// refused reports whether there is no further attempt because the API server refused one, or, except for a bind,
+	// confirmed none in time.
 	refused bool
-	// sentAt is when the last attempt was handed out; it may be later that a worker sends it. lostAt is when it was heard that the
-	// last of those attempts has no answer which may have taken effect.
+	// sentAt is when the last attempt was handed out; a worker may send it later. lostAt is when the last reply came that
+	// leaves open whether an attempt took effect.
 	sentAt, lostAt time.Time
-	// outdated tells of a bind that the pod is not in the version any more that it was decided on.
+	// outdated reports, for a bind, whether the pod has a newer version than in the decision.
 	outdated bool
-	// superseded tells of a promise that a newer decision about the pod has ended it.
+	// superseded reports, for a nomination, whether a newer decision about the pod has ended it.
 	superseded bool
-	// victimOf is what the calls of an eviction carry out; nil for other calls.
+	// victimOf is the eviction that the call is part of; nil for other calls.
 	victimOf *model.Eviction
 	// message is the error of the last attempt.
 	message string
-	// obsolete tells that it was said of a CallPrepare in flight that it serves nothing any more.
+	// obsolete reports whether Obsolete was reported for a CallPrepare in flight.
 	obsolete bool
-	// holds tells that something is set aside for the pod; outcome is what the bind ends in when that is given back.
+	// holds reports whether something is reserved for the pod; outcome is the bind's outcome once that is released.
 	holds   bool
 	outcome Outcome
 
 	next, previous *entry
 }
 
-// stage is where a batch is before and while its calls are live.
+// stage is whether a call group is being prepared or its calls are live.
 type stage int8
 
 const (
-	// stagePreBind: what must be ready before the first bind (volumes, claims) is being prepared; no bind of the batch goes
-	// out, no pod is touched.
+	// stagePreBind: what must be ready before the first bind (volumes, claims) is being prepared; no bind of the call group
+	// is sent, no pod is changed.
 	stagePreBind stage = iota
-	// stageCalling: the calls of the batch are live.
+	// stageCalling: the calls of the call group are live.
 	stageCalling
 )
 
-// callGroup is one part of a decision, its binds, its promises or its evictions: what shares one deadline and is counted together.
+// callGroup is one part of a decision, its binds, its nominations or its evictions: calls with a common deadline that are
+// counted together.
 //
-// Invariant: open is the number of entries without a final answer, unready that of those that are neither parked nor final
-// in stagePreBind.
+// Invariant: open is the number of entries without a final answer, unready that of those that are neither awaitingGroup nor
+// final in stagePreBind.
 type callGroup struct {
 	// kind is CallBind, CallNominate, CallEvict or CallDeleteStarted.
 	kind  Kind
@@ -113,20 +115,20 @@ type callGroup struct {
 	needs int
 	// decided is when the decision was submitted; zero but for binds.
 	decided time.Time
-	// entries are the batch's calls in the decision's order, the final ones included.
+	// entries are the calls in the decision's order, the final ones included.
 	entries []*entry
 	open    int
 	unready int
-	// nominations are those that evictions wait for, evictions those that wait for promises; nil when there are none.
+	// nominations are those that evictions wait for, evictions those that wait for nominations; nil when there are none.
 	nominations, evictions *callGroup
-	// aborted is why nothing more of the batch is to be sent; empty while all goes well.
+	// aborted is why nothing more of the call group is to be sent; empty otherwise.
 	aborted string
-	// deadline is when the batch must be prepared, in stagePreBind; after that, zero until the first call is sent. In either it is no
-	// later than until, zero for any.
+	// deadline is when the call group must be prepared, in stagePreBind; after that, zero until the first call is sent. In
+	// either it is no later than until, zero for any.
 	deadline, until time.Time
-	// expired: the deadline has passed, no further attempt is made. patient: there is none, as for writes.
+	// expired: the deadline has passed, no further attempt is made. noDeadline: there is none, as for writes.
 	expired, noDeadline bool
-	// ready are the binds to be sent, served counts those that went out in this turn; see turns, whose links the others are.
+	// ready are the binds to be sent, lastSent counts those sent in this turn; see fairQueue, which uses the links.
 	ready            fifo
 	lastSent         int
 	waitsFor, blocks *callGroup
@@ -136,10 +138,10 @@ type callGroup struct {
 	victims []model.Eviction
 }
 
-// target is what a call changes. Calls of one target go out one after another.
+// target is what a call changes. Calls of one target are sent one after another.
 type target struct {
 	uid types.UID
-	// event tells events apart from each other and from changes of the object itself; empty for the latter.
+	// event distinguishes events from each other and from changes of the object itself; empty for the latter.
 	event string
 }
 

@@ -165,7 +165,7 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 	}
 }
 
-// awaitRetry wants the next attempt after that time, and not at once.
+// awaitRetry expects the next attempt after that time, and not immediately.
 func (p *player) awaitRetry(wait time.Duration) {
 	p.t.Helper()
 	p.expectCalls("")
@@ -183,7 +183,7 @@ func (p *player) awaitRetry(wait time.Duration) {
 	p.t.Fatal("not tried again")
 }
 
-// follow answers what follows: what was set aside is given back, who was marked is deleted.
+// follow answers the calls that follow: what was reserved is released, a pod with the condition is deleted.
 func (p *player) follow() {
 	p.pass(time.Second)
 	if calls := p.calls(); calls == "Release a" || calls == "Delete a" {
@@ -191,8 +191,8 @@ func (p *player) follow() {
 	}
 }
 
-// TestEveryFaultAfterTheDeadline: what would be tried again ends when its time is over; of a bind that may have taken effect it is found
-// out. What has no deadline goes on.
+// TestEveryFaultAfterTheDeadline: a call that would be retried ends after its deadline; for a bind that may have taken effect
+// the pod is read. A call without deadline goes on.
 func TestEveryFaultAfterTheDeadline(t *testing.T) {
 	failed := map[string]string{
 		"Bind": "BindFailed a", "Promise": "PromiseFailed a refused", "Evict": "EvictFailed a refused", "Mark": "EvictFailed a refused",
@@ -230,8 +230,8 @@ func TestEveryFaultAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// TestEveryFaultAfterThePodIsGone: nothing is tried again for a pod that was deleted while a call about it was under way, and what was
-// decided about it has one outcome all the same.
+// TestEveryFaultAfterThePodIsGone: no call is retried for a pod that was deleted while the call was in flight, and each
+// decision about it still has one outcome.
 func TestEveryFaultAfterThePodIsGone(t *testing.T) {
 	for kind, s := range subjects() {
 		if kind == "GroupStatus" || kind == "Event" {

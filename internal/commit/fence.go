@@ -9,12 +9,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fenced returns a copy of the configuration whose connections send nothing while mayWrite says no: they are closed instead. It is
-// asked right before each write to the network, on any goroutine.
+// Fenced returns a copy of the configuration whose connections send nothing while mayWrite is false: they are closed instead.
+// It is called immediately before each write to the network, on any goroutine.
 //
-// The Driver asks before each request, too, but between that and the network a request waits for goroutines and for locks, and a
-// process that is frozen and thaws after its Lease has ended would send what waits there. Here nothing is between the question and
-// the system call.
+// The Driver checks before each request, too, but after that a request waits for goroutines and locks, and a process that is
+// suspended and resumes after its Lease has ended would send what waits there. Here nothing is between the check and the
+// system call.
 func Fenced(config *rest.Config, mayWrite func() bool) *rest.Config {
 	config = rest.CopyConfig(config)
 	dial := config.Dial
@@ -31,10 +31,10 @@ func Fenced(config *rest.Config, mayWrite func() bool) *rest.Config {
 	return config
 }
 
-// errFenced is why a connection was closed. It is not ErrNotLeading: of the requests that end with the connection some had been sent.
+// errFenced is why a connection was closed. It is not ErrNotLeading: some requests on the connection may have been sent.
 var errFenced = errors.New("connection closed, since the Lease does not hold any more")
 
-// fencedConnection is a connection that is given up rather than written to when mayWrite says no.
+// fencedConnection is a connection that is closed rather than written to when mayWrite is false.
 type fencedConnection struct {
 	net.Conn
 	mayWrite func() bool

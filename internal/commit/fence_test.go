@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestFencedConnections: what is asked for when nothing may be written never reaches the server, also on a connection that is open;
-// once it may be written again, it does, on another one.
+// TestFencedConnections: a request made while nothing may be written never reaches the server, also on an open connection;
+// once writing is allowed again, a request does, on another one.
 func TestFencedConnections(t *testing.T) {
 	var requests, asked, may atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,21 +10,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Machine decides which call goes out when, and what its answers amount to. One goroutine owns it; every method returns
-// at once. After Submit, Write, Reply, Cancel and Tick the owner asks for Calls, and it ticks at NextWake.
+// Machine decides which call is sent when, and the outcome of its answers. One goroutine owns it; no method blocks. After
+// Submit, Write, Reply, Cancel and Tick the owner calls Calls, and it calls Tick at NextWake.
 //
-// Invariant: at most Options.Workers calls are in flight, those that prepare aside, and at most one per target. No bind of a
-// decision is sent before all of it is prepared, no eviction before all of its promises are confirmed, and none after one of
-// its victims was refused. Of several binds of one pod held at the same time at most one is confirmed. What has its final
-// answer leaves no trace; that no bind of a pod is submitted after one was confirmed is the owner's to see to, and the API
-// server's to refuse.
+// Invariant: at most Options.Workers calls are in flight, without those that prepare, and at most one per target. No bind of
+// a decision is sent before all of it is prepared, no eviction before all of its nominations are confirmed, and none after
+// one of its victims was refused. Of several binds of one pod held at the same time at most one is confirmed. A call with its
+// final answer leaves no trace; the owner must not submit a bind of a pod after one was confirmed, and the API server refuses
+// it.
 type Machine struct {
 	options Options
 	lastID  CallID
-	// targetQueues are the live entries by target, in the order in which they go out: the first is ready, sent or resting, the
-	// others are waiting.
+	// targetQueues are the live entries by target, in the order in which they are sent: the first is ready, sent or backing
+	// off, the others are waiting.
 	targetQueues map[target][]*entry
-	queues       [kinds]fifo // but of those in turns
+	queues       [kinds]fifo // except those in turns
 	turns        fairQueue
 	sent         map[CallID]*entry
 	resting      timerQueue[*entry]
@@ -33,15 +33,15 @@ type Machine struct {
 	plans []*callGroup
 	// starts are the binds of decisions without a final answer, by job.
 	starts map[model.JobKey][]*callGroup
-	// outcomes are those not yet handed out; outcomesAt is when the first of them came.
+	// outcomes are those not yet returned; outcomesAt is when the first of them came.
 	outcomes   []Outcome
 	outcomesAt time.Time
-	// preparing counts the calls in flight that prepare or give back, others those that are not binds either; favoured is
-	// true from the moment one of them was let before binds until the next bind.
+	// preparing counts the calls in flight that prepare or release, others those that are not binds either; starvedSlot is
+	// true from the moment one of them was sent before binds until the next bind.
 	preparing   int
 	others      int
 	starvedSlot bool
-	// pausedUntil is when the next call may go out after the server said it is busy; pauses counts how often in a row.
+	// pausedUntil is when the next call may be sent after the server said it is busy; pauses counts how often in a row.
 	pausedUntil time.Time
 	pauses      int
 	counts      Counts
@@ -59,13 +59,13 @@ func New(options Options) *Machine {
 	}
 }
 
-// Submit takes a decision over, as one unit. Its effect must be assumed already.
+// Submit accepts a decision, as one unit. Its effect must be assumed already.
 func (m *Machine) Submit(now time.Time, decision model.Decision) {
 	m.SubmitUntil(now, decision, time.Time{})
 }
 
-// SubmitUntil is Submit of a decision that completes a start begun before: its binds get no further attempt after that moment, and
-// what is not prepared by then is given back. The zero time is none.
+// SubmitUntil is Submit of a decision that completes an earlier start: its binds get no further attempt after that time, and
+// what is not prepared by then is released. The zero time is none.
 func (m *Machine) SubmitUntil(now time.Time, decision model.Decision, until time.Time) {
 	m.supersedeEvictions(now, decision)
 	m.plan(now, decision)
@@ -88,7 +88,7 @@ func (b *callGroup) add(call Call) {
 	b.open++
 }
 
-// begin makes the calls of a batch live.
+// begin makes the calls of a call group live.
 func (m *Machine) begin(now time.Time, b *callGroup) {
 	b.stage = stageCalling
 	for _, e := range b.entries {
@@ -96,8 +96,8 @@ func (m *Machine) begin(now time.Time, b *callGroup) {
 	}
 }
 
-// add puts an entry of a decision into its line. What an earlier one promised the pod counts no more. What was to be said
-// about the pod is out of date, and would hold the decision up; beside a promise it stays true, and comes after it.
+// add puts an entry of a decision into the queue of its target. It ends an earlier nomination of the pod. Pending writes
+// about the pod are out of date, and would delay the decision; beside a nomination they stay true, and come after it.
 func (m *Machine) add(now time.Time, e *entry) {
 	for _, other := range slices.Clone(m.targetQueues[e.target()]) {
 		switch kind := other.call.Kind; {
@@ -115,8 +115,8 @@ func (m *Machine) add(now time.Time, e *entry) {
 	m.enqueueForTarget(now, e)
 }
 
-// Write takes a write over. It replaces one of the same kind for the same target that is not in flight; events have the
-// same target when they are about the same object for the same reason.
+// Write accepts a write. It replaces one of the same kind for the same target that is not in flight; events have the same
+// target when they are about the same object for the same reason.
 func (m *Machine) Write(now time.Time, write Write) {
 	e := &entry{call: Call{Kind: write.kind(), Write: write}}
 	if write.Condition != nil {
@@ -136,7 +136,7 @@ func (m *Machine) Write(now time.Time, write Write) {
 	m.enqueueForTarget(now, e)
 }
 
-// enqueueForTarget puts an entry at the end of its target's line, one that decides before a write that is not under way.
+// enqueueForTarget puts an entry at the end of its target's queue, a decision before a write that is not in flight.
 func (m *Machine) enqueueForTarget(now time.Time, e *entry) {
 	t := e.target()
 	line, at := m.targetQueues[t], -1
@@ -162,7 +162,7 @@ func (m *Machine) makeReady(now time.Time, e *entry) {
 	m.enqueue(e)
 }
 
-// removeFromState takes an entry out of what its state has put it into; it keeps its place in its line.
+// removeFromState removes an entry from the structures of its state; it keeps its place in its target's queue.
 func (m *Machine) removeFromState(e *entry) {
 	switch e.state {
 	case ready:
@@ -174,7 +174,7 @@ func (m *Machine) removeFromState(e *entry) {
 	}
 }
 
-// unlink takes an entry out of everything and lets the next of its target go.
+// unlink removes an entry from all structures and lets the next of its target go.
 func (m *Machine) unlink(now time.Time, e *entry) {
 	m.removeFromState(e)
 	e.state = final
@@ -182,7 +182,7 @@ func (m *Machine) unlink(now time.Time, e *entry) {
 	line := m.targetQueues[t]
 	i := slices.Index(line, e)
 	if i < 0 {
-		return // its batch has not begun
+		return // its call group has not begun
 	}
 	line = slices.Delete(line, i, i+1)
 	if len(line) == 0 {
@@ -195,7 +195,7 @@ func (m *Machine) unlink(now time.Time, e *entry) {
 	}
 }
 
-// completeFlight takes a sent entry out of flight.
+// completeFlight ends the flight of a sent entry.
 func (m *Machine) completeFlight(e *entry) {
 	delete(m.sent, e.call.ID)
 	switch kind := e.call.Kind; {
@@ -206,8 +206,8 @@ func (m *Machine) completeFlight(e *entry) {
 	}
 }
 
-// Calls returns the calls to be sent now, most urgent kind first, and counts them as in flight; the owner sends every one
-// and brings its Reply back.
+// Calls returns the calls to be sent now, most urgent kind first, and counts them as in flight; the owner sends every one and
+// returns its Reply.
 func (m *Machine) Calls(now time.Time) []Call {
 	m.advance(now)
 	if now.Before(m.pausedUntil) {
@@ -248,7 +248,8 @@ func (m *Machine) pick(now time.Time) *entry {
 	return nil
 }
 
-// starved returns the oldest entry that has let binds pass for too long, while no slot is used for such a one.
+// starved returns the oldest entry that has waited behind binds for longer than StarvationLimit, if no slot is used for such
+// an entry.
 func (m *Machine) starved(now time.Time) *entry {
 	if m.others > 0 || m.starvedSlot {
 		return nil
@@ -294,7 +295,7 @@ func (m *Machine) send(now time.Time, e *entry) Call {
 	return e.call
 }
 
-// advance lets time pass: deadlines first, so that nothing is sent after its own.
+// advance lets time pass: deadlines first, so that no call is sent after its deadline.
 func (m *Machine) advance(now time.Time) {
 	for _, b := range m.deadlines.due(now) {
 		m.expire(now, b)
@@ -306,14 +307,14 @@ func (m *Machine) advance(now time.Time) {
 	}
 }
 
-// Tick lets time pass and returns what became final with it.
+// Tick lets time pass and returns the outcomes that became final with it.
 func (m *Machine) Tick(now time.Time) []Outcome {
 	m.advance(now)
 	return m.drainOutcomes()
 }
 
-// Cancel drops what is not in flight for a pod that no longer exists, the evictions for its sake included, and returns what
-// became final with it. Whatever is in flight for it is not tried again.
+// Cancel drops what is not in flight for a pod that no longer exists, including the evictions for it, and returns the
+// outcomes that became final with it. Calls in flight for it are not retried.
 func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
 	m.dropEvictionsOf(now, uid)
 	for _, e := range slices.Backward(slices.Clone(m.targetQueues[target{uid: uid}])) {
@@ -333,8 +334,8 @@ func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
 	return m.drainOutcomes()
 }
 
-// NextWake returns when the owner has to tick, or to ask for calls, although nothing else happens; ok is false when
-// never.
+// NextWake returns when the owner has to tick, or to ask for calls, although nothing else happens; ok is false when it need
+// not.
 func (m *Machine) NextWake() (at time.Time, ok bool) {
 	earliest := func(candidate time.Time) {
 		if !ok || candidate.Before(at) {
@@ -358,10 +359,10 @@ func (m *Machine) NextWake() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Idle tells whether the machine holds nothing at all.
+// Idle reports whether the machine is empty.
 func (m *Machine) Idle() bool { return len(m.targetQueues) == 0 && len(m.outcomes) == 0 }
 
-// retryDelay returns how long to wait before the attempt after this many.
+// retryDelay returns the delay after this many attempts.
 func (m *Machine) retryDelay(uid types.UID, attempts int) time.Duration {
 	pause := m.options.Backoff
 	for range attempts - 1 {

@@ -426,7 +426,7 @@ func TestBindAnswers(t *testing.T) {
 				if lost {
 					want = test.afterLostAway
 				}
-				if p.calls() == "Read a" { // and if nobody lets us read what became of it, nobody knows
+				if p.calls() == "Read a" { // and if the pod cannot be read, the result is unknown
 					p.reply("a", errDenied)
 				}
 				if len(p.said) != 2 || p.said[0] != want {
@@ -439,7 +439,7 @@ func TestBindAnswers(t *testing.T) {
 	}
 }
 
-// TestBindOfAnOutdatedPodSaysSo: the version that was decided on is told, unless the bind may have caused the newer one.
+// TestBindOfAnOutdatedPodSaysSo: the outcome has the decision's version, unless the bind may have caused the newer one.
 func TestBindOfAnOutdatedPodSaysSo(t *testing.T) {
 	stale := apierrors.NewConflict(bindings, "a",
 		errors.New("Precondition failed: ResourceVersion in precondition: 7, ResourceVersion in object meta: 8"))

@@ -4,26 +4,27 @@ import "time"
 
 // Options are the numbers of a Machine. A zero field has the default named with it.
 type Options struct {
-	// Workers is how many calls are in flight at most, of all other kinds together; 64.
+	// Workers is how many calls are in flight at most, of all kinds but those below; 64.
 	Workers int
-	// Preparing is how many of CallPrepare and CallRelease are in flight at most, beside those of Workers: they mostly wait, and
-	// must not keep others from being bound; 4,096.
+	// Preparing is how many of CallPrepare and CallRelease are in flight at most, beside those of Workers: they mostly wait,
+	// and must not delay other binds; 4,096.
 	Preparing int
 	// PrepareTimeout is how long after its submission a decision may take to be prepared; 10 min.
 	PrepareTimeout time.Duration
 	// BindDeadline is how long after the first call of a decision another attempt may be made; 30 s, and more for many calls: see
 	// Deadline.
 	BindDeadline time.Duration
-	// RequestTimeout is how long after its answer was lost a call may still take effect: the server works at it for as long as the
-	// Driver's Timeout lets it, and a little more; 11 s. Only then does a CallGetPod that finds a pod without node show that it was
-	// not bound. It does not count from when the call was handed out, since that may have waited for a worker, and for a connection.
+	// RequestTimeout is how long after its answer was lost a call may still take effect: the server works on it for up to the
+	// Driver's Timeout, and a little more; 11 s. Only then does a CallGetPod that finds a pod without node show that it was
+	// not bound. It does not count from when the call was handed out, since that may have waited for a worker, and for a
+	// connection.
 	RequestTimeout time.Duration
-	// Backoff is the rest after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened
-	// by up to a quarter depending on the UID; 100 ms and 2 s.
+	// Backoff is the delay after the first failed attempt, doubled with each further one up to MaxBackoff, and shortened by
+	// up to a quarter depending on the UID; 100 ms and 2 s.
 	Backoff, MaxBackoff time.Duration
-	// StarvationLimit is how long anything but a bind lets binds pass before one slot is its own; 1 s.
+	// StarvationLimit is how long any call but a bind waits behind binds before it gets one slot; 1 s.
 	StarvationLimit time.Duration
-	// Burst is how many binds of one decision go out before another decision has its turn; 256.
+	// Burst is how many binds of one decision are sent before another decision has its turn; 256.
 	Burst int
 	// EventAttempts is how often an event is tried; 3. MaxEvents is how many are kept, newer ones are dropped; 10,000.
 	EventAttempts, MaxEvents int
@@ -44,8 +45,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Deadline returns how long so many binds of one decision may take, where few may take base: a second more for each hundred, so
-// that a large gang is not undone because the API server needs its time for it.
+// Deadline returns how long so many binds of one decision may take, with base for a few: a second more for each hundred, so
+// that a large gang is not undone because the API server is slow.
 func Deadline(base time.Duration, binds int) time.Duration {
 	return base + time.Duration(binds/100)*time.Second
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file carries out what a job is given at the expense of others. The promises go first: if the process ends before the
-// evictions, nobody was evicted; if it ends after them, the pods say for whom the room is. The evictions of a decision begin
-// when all of its promises are made, and there are none when one of them fails.
+// This file carries out preemption plans. The nominations come first: if the process ends before the evictions, no pod was
+// evicted; if it ends after them, the nominated pods have the capacity. The evictions of a decision begin when all of its
+// nominations are confirmed, and there are none when one of them fails.
 
-// plan begins with the promises of a decision, and with its evictions if there are no promises.
+// plan begins with the nominations of a decision, or with its evictions if there are no nominations.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
 	promises := &callGroup{kind: CallNominate, job: decision.Job}
-	// Nobody waits for room to be given back, but autoscalers believe what a pod says for as long as it says it.
+	// No call waits for a release, but autoscalers rely on a pod's nomination as long as it is there.
 	back := &callGroup{kind: CallNominate, job: decision.Job, noDeadline: true}
 	for _, promise := range decision.Nominations {
 		to := promises
@@ -55,27 +55,27 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 	return call
 }
 
-// supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made pointless: the room that they are for is
-// given back, or the job starts without it.
+// supersedeEvictions ends the evictions of earlier decisions about a job that a new one has made obsolete: the capacity that
+// they are for is released, or the job starts without it.
 func (m *Machine) supersedeEvictions(now time.Time, decision model.Decision) {
 	if len(decision.Binds) > 0 || releasesNominations(decision) {
 		m.cancelEvictions(now, "the room is not needed any more", func(plan *callGroup) bool { return plan.job == decision.Job })
 	}
 }
 
-// releasesNominations tells whether a decision gives room back.
+// releasesNominations reports whether a decision releases nominations.
 func releasesNominations(decision model.Decision) bool {
 	return slices.ContainsFunc(decision.Nominations, model.Nomination.Releases)
 }
 
-// dropEvictionsOf ends the evictions for the sake of a pod that no longer exists: a start that was planned with it is none.
+// dropEvictionsOf ends the evictions for a pod that no longer exists: the start that was planned with it is impossible.
 func (m *Machine) dropEvictionsOf(now time.Time, uid types.UID) {
 	m.cancelEvictions(now, "a pod that they are for was deleted", func(plan *callGroup) bool {
 		return slices.ContainsFunc(plan.nominations.entries, func(e *entry) bool { return e.call.Pod.UID == uid })
 	})
 }
 
-// cancelEvictions ends the evictions that are not under way of the plans that satisfy the condition.
+// cancelEvictions ends the evictions that are not in flight of the plans that satisfy the condition.
 func (m *Machine) cancelEvictions(now time.Time, why string, condition func(*callGroup) bool) {
 	for _, plan := range slices.Clone(m.plans) {
 		if plan.aborted == "" && condition(plan) {
@@ -84,7 +84,7 @@ func (m *Machine) cancelEvictions(now time.Time, why string, condition func(*cal
 	}
 }
 
-// nominationOutcome is what a promise that the API server has confirmed amounts to.
+// nominationOutcome is the outcome of a confirmed nomination.
 func nominationOutcome(e *entry) OutcomeKind {
 	if e.call.Node == "" {
 		return NominationReleased
@@ -92,15 +92,15 @@ func nominationOutcome(e *entry) OutcomeKind {
 	return Nominated
 }
 
-// promised lets the evictions begin that have waited for the promises of a batch, if all of these are made.
+// promised starts the evictions that wait for the nominations of a call group, if all of these are confirmed.
 func (m *Machine) promised(now time.Time, b *callGroup) {
 	if plan := b.evictions; plan != nil && b.failed == 0 && plan.aborted == "" {
 		m.begin(now, plan)
 	}
 }
 
-// failPromise ends a promise that is not made. The rest of its decision is pointless then. One that was to be taken back is
-// taken for that all the same: nobody relies on it any more.
+// failPromise ends a nomination that failed. The rest of its decision is obsolete then. A release counts as done even if it
+// failed: the capacity is no longer held.
 func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
 	if e.call.Node == "" {
 		outcome.Kind, outcome.Superseded = NominationReleased, e.superseded
@@ -117,8 +117,8 @@ func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
 	}
 }
 
-// marked goes on to delete a victim, unless there is no point in it any more. That a pod is about to be deleted, which it is
-// not, Kubernetes takes back by itself after two minutes.
+// marked goes on to delete a victim, unless it is obsolete. Kubernetes itself removes the condition of a pod that is not
+// deleted after two minutes.
 func (m *Machine) marked(now time.Time, e *entry) {
 	switch b := e.batch; {
 	case e.cancelled:
@@ -134,8 +134,8 @@ func (m *Machine) marked(now time.Time, e *entry) {
 	}
 }
 
-// failEviction ends an eviction that did not take effect. When its pod still is there, the other victims of the decision are
-// spared, but for those already on their way: they would go in vain.
+// failEviction ends an eviction that did not take effect. When its pod still exists, the other victims of the decision are
+// spared, except those in flight: their evictions would be useless.
 func (m *Machine) failEviction(now time.Time, e *entry, gone bool, outcome Outcome) {
 	if gone { // when an attempt was without answer, because of that one
 		m.finalizeDecision(now, e, Outcome{Kind: Evicted, PodGone: !e.mayHaveTakenEffect})
@@ -149,7 +149,7 @@ func (m *Machine) failEviction(now time.Time, e *entry, gone bool, outcome Outco
 	}
 }
 
-// finishPlan ends a plan of which every victim has gone or stays.
+// finishPlan ends a plan when every eviction has succeeded or failed.
 func (m *Machine) finishPlan(now time.Time, b *callGroup) {
 	i := slices.Index(m.plans, b)
 	m.plans = slices.Delete(m.plans, i, i+1)

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// planned is a decision to promise each member room on the node of its victim, and to evict all victims.
+// planned is a decision to nominate each member to the node of its victim, and to evict all victims.
 func planned(job string, members, victims []string) model.Decision {
 	decision := evictions(job, victims...)
 	for _, name := range members {
@@ -67,7 +67,7 @@ func TestPromiseThatCannotBeMadeSparesTheVictims(t *testing.T) {
 			p.reply("m1", test.err)
 			p.expect(test.said, "PromiseFailed m3", "EvictFailed v1", "EvictFailed v2", "Cleared j pods=0 members=3 failed=2")
 			p.expectCalls("")
-			p.reply("m2", nil) // it was on its way
+			p.reply("m2", nil) // it was in flight
 			p.expect("Promised m2")
 			p.end()
 		})
@@ -123,7 +123,7 @@ func TestDeletedMemberSparesTheVictims(t *testing.T) {
 	}
 }
 
-// TestEvictionsForRoomThatIsNotNeededAreCalledOff: those that are not on their way.
+// TestEvictionsForRoomThatIsNotNeededAreCalledOff: those that are not in flight.
 func TestEvictionsForRoomThatIsNotNeededAreCalledOff(t *testing.T) {
 	for name, decision := range map[string]model.Decision{"given back": givenBack("j", "m"), "started": binds("j", "m")} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestEvictionsForRoomThatIsNotNeededAreCalledOff(t *testing.T) {
 			p.pass(time.Second)
 			p.expect("EvictFailed v1", "EvictFailed v4")
 			p.calls()
-			p.reply("v3", errServer) // on its way, and not tried again
+			p.reply("v3", errServer) // in flight, and not retried
 			p.expect("EvictFailed v3", "Cleared j pods=1 members=1 failed=3")
 			p.replies(nil, "m", "w")
 			p.said = nil
@@ -161,7 +161,7 @@ func TestNewerDecisionTakesAPromisesPlace(t *testing.T) {
 	p.said = p.said[:len(p.said)-2]
 	p.expect("EvictFailed v", "Cleared j pods=0 members=1 failed=1", "PromiseFailed m overtaken", "Lapsed m overtaken")
 	p.expectCalls("Promise m")
-	p.submit(givenBack("j", "m")) // the one before is on its way: this one waits for it
+	p.submit(givenBack("j", "m")) // the one before is in flight: this one waits for it
 	p.expectCalls("")
 	p.reply("m", nil)
 	p.expectCalls("Promise m")
@@ -195,7 +195,7 @@ func TestPromiseTakenBackIsBestEffort(t *testing.T) {
 	p.end()
 }
 
-// TestRoomGivenBackBesideAPromiseHoldsNothingUp: a new plan promises room to one member and takes it from another.
+// TestRoomGivenBackBesideAPromiseHoldsNothingUp: a new plan nominates one member and releases the nomination of another.
 func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 	p := play(t, Options{})
 	decision := planned("j", list("m", "n"), list("v"))
@@ -222,7 +222,7 @@ func TestRoomGivenBackBesideAPromiseHoldsNothingUp(t *testing.T) {
 	p.pass(20 * time.Second)
 	p.expectCalls("Promise n #2, Promise deaf #2")
 	p.replies(busy, "n", "deaf")
-	p.pass(10 * time.Second) // the promises have their deadline all the same
+	p.pass(10 * time.Second) // the nominations have a deadline all the same
 	p.expect("Promised m", "PromiseFailed n refused", "EvictFailed v", "Cleared j pods=0 members=2 failed=1")
 }
 

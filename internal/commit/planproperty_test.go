@@ -9,16 +9,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// plans is what the model server and the judge of TestEveryBindHasOneTrueOutcome know about promises and evictions, by the name
-// of the job that they are for: each is planned for once.
+// plans is what the model server and the checks of TestEveryBindHasOneTrueOutcome know about nominations and evictions, by
+// the name of their job: there is one plan for each.
 type plans struct {
 	// nominated, marked and evicted is what the server has been told about pods.
 	nominated       map[types.UID]string
 	marked, evicted map[types.UID]bool
-	// members are the pods that were promised room, missing how many of these promises are not confirmed.
+	// members are the nominated pods, missing how many of these nominations are not confirmed.
 	members map[string][]model.PodRef
 	missing map[string]int
-	// over tells why nobody is to be evicted for a job any more; owed counts the evictions of which Cleared has not told.
+	// over is why no pod is to be evicted for a job any more; owed counts the evictions that VictimsGone has not reported.
 	over map[string]string
 	owed map[string]int
 }
@@ -30,7 +30,7 @@ func newPlans() plans {
 	}
 }
 
-// plan adds promises and evictions to a decision, of any pods whatever.
+// plan adds nominations and evictions to a decision, of random pods.
 func (w *world) plan(decision *model.Decision) {
 	job := decision.Job.Name
 	numbers := func(most int, what string) []int {
@@ -52,7 +52,7 @@ func (w *world) plan(decision *model.Decision) {
 	}
 }
 
-// giveBack takes back what an earlier decision has promised.
+// giveBack releases the nominations of an earlier decision.
 func (w *world) giveBack() {
 	if w.jobs == 0 {
 		return
@@ -68,7 +68,7 @@ func (w *world) giveBack() {
 	w.send()
 }
 
-// bereave takes down that a plan has lost a member.
+// bereave records that a plan has lost a member.
 func (p *plans) bereave(lost model.PodRef) {
 	for job, members := range p.members {
 		for _, member := range members {
@@ -79,7 +79,7 @@ func (p *plans) bereave(lost model.PodRef) {
 	}
 }
 
-// judgePlan wants evictions after all promises, and none when the plan has come to nothing.
+// judgePlan expects evictions after all nominations, and none when the plan has been cancelled.
 func (w *world) judgePlan(call Call) {
 	if !call.Kind.evicts() {
 		return

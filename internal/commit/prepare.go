@@ -7,10 +7,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is stagePreBind: everything set aside for a decision is prepared before its first bind, and given back
-// when there is none.
+// This file is stagePreBind: everything reserved for a decision is prepared before its first bind, and released when there is
+// none.
 
-// prepare begins with what must be ready before the first bind of a batch. It reports false when nothing must.
+// prepare begins with what must be ready before the first bind of a call group. It returns false when there is nothing.
 func (m *Machine) prepare(now time.Time, b *callGroup) bool {
 	if !slices.ContainsFunc(b.entries, func(e *entry) bool { return e.holds }) {
 		return false
@@ -32,14 +32,14 @@ func (m *Machine) prepare(now time.Time, b *callGroup) bool {
 	return true
 }
 
-// hasDeadline tells whether the start that the batch completes has to be complete before that moment: members of it are bound already,
-// and are deleted then.
+// hasDeadline reports whether the start that the call group completes must be complete before that time: members of it are
+// bound already, and are deleted then.
 func (b *callGroup) hasDeadline(before time.Time) bool {
 	return !b.until.IsZero() && b.until.Before(before)
 }
 
-// prepared takes the answer to a call that prepares or gives back. Neither is tried again: what is not prepared is placed
-// anew, since another node may do.
+// prepared takes the answer to a call that prepares or releases. Neither is retried: a pod that could not be prepared is
+// placed again, since another node may do.
 func (m *Machine) prepared(now time.Time, e *entry, err error) {
 	switch {
 	case e.call.Kind == CallRelease:
@@ -58,14 +58,14 @@ func (m *Machine) prepared(now time.Time, e *entry, err error) {
 	}
 }
 
-// awaitGroup lets an entry wait for the others of its batch.
+// awaitGroup lets an entry wait for the others of its call group.
 func (m *Machine) awaitGroup(now time.Time, e *entry) {
 	e.state = awaitingGroup
 	e.batch.unready--
 	m.startIfReady(now, e.batch)
 }
 
-// startIfReady begins with the binds when all of the batch that have not failed are prepared.
+// startIfReady begins with the binds when all of the call group that have not failed are prepared.
 func (m *Machine) startIfReady(now time.Time, b *callGroup) {
 	if b.unready > 0 || b.aborted != "" {
 		return
@@ -86,9 +86,9 @@ func (m *Machine) forgetDeadline(b *callGroup) {
 	}
 }
 
-// failBind ends a bind, once what was set aside for its pod is given back; of an uncertain one it is kept. While its batch is
-// being prepared, the others fail with it, unless the job can do without all of them; and as long as none of them was sent, when
-// too few are left.
+// failBind ends a bind, once what was reserved for its pod is released; for an uncertain one it is kept. While its call group
+// is being prepared, the others fail with it, unless the job can do without all of them; and as long as none of them was
+// sent, when too few are left.
 func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 	b, wasParked := e.batch, e.state == awaitingGroup
 	if outcome.Kind == BindFailed && e.holds {
@@ -112,8 +112,8 @@ func (m *Machine) failBind(now time.Time, e *entry, outcome Outcome) {
 	}
 }
 
-// abortIfHopeless ends a batch of which too many have failed before the first bind was sent, as when pods are deleted while their
-// binds wait for a worker: the rest would start the gang in part.
+// abortIfHopeless ends a call group of which too many have failed before the first bind was sent, as when pods are deleted
+// while their binds wait for a worker: the rest would start the gang in part.
 func (m *Machine) abortIfHopeless(now time.Time, b *callGroup, failed *entry, outcome Outcome) {
 	if b.needs == 0 || b.aborted != "" || !b.deadline.IsZero() {
 		return
@@ -129,8 +129,8 @@ func (m *Machine) abortIfHopeless(now time.Time, b *callGroup, failed *entry, ou
 	}
 }
 
-// abort ends a batch of which nothing is bound, or that evicts nobody any more: what is not in flight fails, what is in flight
-// gets no further attempt.
+// abort ends a call group of which nothing is bound, or no victim is evicted any more: what is not in flight fails, what is
+// in flight gets no further attempt.
 func (m *Machine) abort(now time.Time, b *callGroup, message string) {
 	b.aborted = message
 	m.forgetDeadline(b)
@@ -145,7 +145,7 @@ func (m *Machine) abort(now time.Time, b *callGroup, message string) {
 	}
 }
 
-// interrupt says of a CallPrepare in flight that it serves nothing any more.
+// interrupt reports Obsolete for a CallPrepare in flight.
 func (m *Machine) interrupt(now time.Time, e *entry) {
 	if !e.obsolete {
 		e.obsolete = true
@@ -156,7 +156,7 @@ func (m *Machine) interrupt(now time.Time, e *entry) {
 	}
 }
 
-// release makes an entry give back what is set aside; the outcome follows.
+// release makes an entry release what is reserved; the outcome follows.
 func (m *Machine) release(now time.Time, e *entry, outcome Outcome) {
 	m.removeFromState(e)
 	e.outcome = outcome
@@ -167,8 +167,8 @@ func (m *Machine) release(now time.Time, e *entry, outcome Outcome) {
 	}
 }
 
-// released takes the answer to a call that gives back. When that failed, what the API server has it keeps; the next attempt to
-// place the pod finds it so.
+// released takes the answer to a call that releases. When that failed, the API server keeps the reservation; the next attempt
+// to place the pod finds it.
 func (m *Machine) released(now time.Time, e *entry, err error) {
 	if e.batch == nil {
 		m.unlink(now, e)
@@ -181,7 +181,7 @@ func (m *Machine) released(now time.Time, e *entry, err error) {
 	m.finalizeDecision(now, e, e.outcome)
 }
 
-// ReleaseNominations gives back what is set aside for a pod whose bind was uncertain and turned out to have failed. The outcome Released
+// GiveBack releases what is reserved for a pod whose bind was uncertain and turned out to have failed. The outcome Released
 // follows.
 func (m *Machine) GiveBack(now time.Time, pod model.PodRef) {
 	m.enqueueForTarget(now, &entry{call: Call{Kind: CallRelease, Pod: pod}})

@@ -13,7 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// prepared is a decision that needs all of its binds; those with a star have something set aside.
+// prepared is a decision that needs all of its binds; those with a star have something reserved.
 func prepared(job string, pods ...string) model.Decision {
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: job}, MinBinds: len(pods)}
 	for _, name := range pods {
@@ -33,7 +33,7 @@ func TestAllIsPreparedBeforeTheFirstBind(t *testing.T) {
 	p.submit(prepared("j", "*a", "b", "*c"))
 	p.expectCalls("Prepare a, Prepare c") // although there is one worker
 	p.submit(binds("k", "x"))
-	p.expectCalls("Bind x") // nobody waits for what is being prepared
+	p.expectCalls("Bind x") // does not wait for the preparation
 	p.reply("c", nil)
 	p.expectCalls("")
 	p.replies(nil, "x")
@@ -182,7 +182,7 @@ func TestBindThatFailsGivesBack(t *testing.T) {
 	p.reply("a", errTaken)
 	p.expect()
 	p.expectCalls("Release a")
-	p.pass(time.Minute) // past the deadline: what is given back is not given up
+	p.pass(time.Minute) // past the deadline: a release goes on
 	p.replies(nil, "a", "b")
 	p.expect("BindFailed a refused", "Bound b", "Committed j needs=2 bound=1 failed=1 uncertain=0")
 	p.end()

@@ -29,7 +29,7 @@ type world struct {
 	// undoing counts the pods of undos without outcome, by pod.
 	undoing map[types.UID]int
 
-	// open counts the submitted binds, promises and evictions without outcome, by decision, kind and pod.
+	// open counts the submitted binds, nominations and evictions without outcome, by decision, kind and pod.
 	open  map[string]int
 	bound map[types.UID]int
 	// before counts, for a pod whose bind was confirmed, the jobs submitted until then.
@@ -37,8 +37,8 @@ type world struct {
 	// committed counts Committed outcomes owed, by job.
 	committed map[string]int
 	jobs      int
-	// aside is what became of what was set aside, by job and pod: "set", "prepared", "releasing" or "released". needs is the
-	// decision's, begun tells that one of its binds was sent.
+	// aside is the state of what was reserved, by job and pod: "set", "prepared", "releasing" or "released". needs is the
+	// decision's, begun reports whether one of its binds was sent.
 	aside     map[string]string
 	needs     map[string]int
 	begun     map[string]bool
@@ -121,7 +121,7 @@ func (w *world) send() {
 	}
 }
 
-// judgeOrder wants a decision's binds after all of its preparations, and nothing given back that is still to be bound.
+// judgeOrder expects a decision's binds after all of its preparations, and no release of a pod that is still to be bound.
 func (w *world) judgeOrder(call Call) {
 	k := key(call.Job, "bind", call.Pod)
 	aside := w.aside[k]
@@ -166,11 +166,11 @@ func (w *world) judgeFirstBind(job model.JobKey) {
 	}
 }
 
-// answerPreparer carries out a call that prepares or gives back, or fails to.
+// answerPreparer carries out a call that prepares or releases, or fails to.
 func (w *world) answerPreparer(call Call, err error) {
 	k := key(call.Job, "bind", call.Pod)
 	switch {
-	case call.Kind == CallRelease: // what is set aside is not any more, also when the server could not be told
+	case call.Kind == CallRelease: // it counts as released, also when the server got no request
 		w.aside[k] = "released"
 	case err == nil:
 		w.aside[k] = "prepared"
@@ -258,7 +258,7 @@ func (w *world) answer() {
 	w.send()
 }
 
-// thaw lets the server carry out a bind that nobody waits for any more, if it may still do so.
+// thaw lets the server carry out a bind that has timed out, if it may still do so.
 func (w *world) thaw() {
 	if len(w.frozen) == 0 {
 		return
@@ -271,7 +271,7 @@ func (w *world) thaw() {
 
 func (w *world) mayThaw(call Call) bool { return w.now.Before(w.sentAt[call.ID].Add(requestTimeout)) }
 
-// requestTimeout is for how long the server works at a request that nobody waits for.
+// requestTimeout is for how long the server works on a request after it timed out.
 const requestTimeout = 11 * time.Second
 
 // undo takes back what is bound of some pods.
@@ -374,7 +374,7 @@ func (w *world) judgeBind(o Outcome) {
 	}
 }
 
-// judgeAside wants everything given back for a bind that failed, before that is said, and nothing for one that did not.
+// judgeAside expects everything released for a bind that failed, before the outcome, and nothing for one that did not.
 func (w *world) judgeAside(o Outcome) {
 	aside := w.aside[key(o.Job, "bind", o.Pod)]
 	switch {

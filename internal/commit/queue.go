@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// fifo is a queue of entries that can be left from any position. The zero fifo is empty.
+// fifo is a queue that supports removal from any position. The zero fifo is empty.
 type fifo struct {
 	first, last *entry
 	length      int
@@ -35,7 +35,7 @@ func (q *fifo) pushFront(e *entry) {
 	q.length++
 }
 
-// remove takes out an entry that is in the queue.
+// remove removes an entry that is in the queue.
 func (q *fifo) remove(e *entry) {
 	if e.previous == nil {
 		q.first = e.next
@@ -51,7 +51,7 @@ func (q *fifo) remove(e *entry) {
 	q.length--
 }
 
-// timerQueue is things sorted by a time that does not change while they are in it; equal times keep the order of entry.
+// timerQueue is items sorted by a time that does not change while they are in it; equal times keep the order of entry.
 type timerQueue[T comparable] struct {
 	items []timerItem[T]
 }
@@ -68,7 +68,7 @@ func (s *timerQueue[T]) add(at time.Time, item T) {
 	s.items = slices.Insert(s.items, i, timerItem[T]{at, item})
 }
 
-// remove takes the item out; at is the time it was added with.
+// remove removes the item; at is the time it was added with.
 func (s *timerQueue[T]) remove(at time.Time, item T) {
 	i, _ := slices.BinarySearchFunc(s.items, at, func(t timerItem[T], at time.Time) int { return t.at.Compare(at) })
 	for ; i < len(s.items); i++ {
@@ -79,7 +79,7 @@ func (s *timerQueue[T]) remove(at time.Time, item T) {
 	}
 }
 
-// due takes out, in order, what is not later than now.
+// due removes and returns, in order, the items that are not later than now.
 func (s *timerQueue[T]) due(now time.Time) []T {
 	var items []T
 	for _, t := range s.items {

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// This file finds out what became of binds whose answer was lost. While there is time a bind is sent again, which does no harm:
+// This file finds out the result of binds whose answer was lost. While there is time a bind is sent again, which is harmless:
 // the API server binds a pod once. When there is no further attempt, because one was refused, the deadline has passed or the
-// decision is off, the pod is read, from a quorum of etcd and not from anybody's memory of it. What the server says then is the
-// outcome: nothing is guessed, and nothing is given back that may be in use.
+// decision is cancelled, the pod is read, from a quorum of etcd and not from a cache. The server's answer is the outcome:
+// nothing is guessed, and nothing is released that may be in use.
 
-// ask makes an entry of a bind that gets no further attempt read its pod; the outcome is what it ends in if the pod was not
-// bound.
+// ask makes an entry of a bind without further attempts read its pod; outcome is the result if the pod was not bound.
 func (m *Machine) ask(now time.Time, e *entry, outcome Outcome) {
 	m.removeFromState(e)
 	e.outcome = outcome
@@ -35,7 +34,7 @@ func (m *Machine) read(now time.Time, e *entry, err error, v verdict) {
 		m.failBind(now, e, e.outcome)
 	case errors.Is(err, ErrNotBound):
 		if settled := e.lostAt.Add(m.options.RequestTimeout); e.sentAt.Before(settled) {
-			m.readAgain(e, settled) // a bind may be on its way still
+			m.readAgain(e, settled) // a bind may be in flight still
 			return
 		}
 		m.failBind(now, e, e.outcome)
@@ -48,8 +47,8 @@ func (m *Machine) read(now time.Time, e *entry, err error, v verdict) {
 	}
 }
 
-// readAgain reads once more at that time. Nothing ends it but an answer: as long as there is none, nobody could bind the pod
-// anew either.
+// readAgain reads once more at that time. Only an answer ends it: as long as there is none, the pod could not be bound again
+// either.
 func (m *Machine) readAgain(e *entry, at time.Time) {
 	m.completeFlight(e)
 	e.state = backingOff

@@ -21,7 +21,7 @@ func doubted(t *testing.T, last error) *player {
 }
 
 func TestLostAnswerOfABindThatTookEffect(t *testing.T) {
-	p := doubted(t, errTaken) // by the first attempt, or by somebody else
+	p := doubted(t, errTaken) // by the first attempt, or by another client
 	p.reply("a", nil)
 	p.expect("Bound a", "Committed j needs=1 bound=1 failed=0 uncertain=0")
 	p.end()
@@ -48,8 +48,8 @@ func TestPodWithoutNodeIsReadAgain(t *testing.T) {
 	p.end()
 }
 
-// TestABindIsReadAgainUntilTheServerHasGivenItUp, which counts from when its answer was lost: it may have waited for a worker, and for
-// a connection, long after it was handed out.
+// TestABindIsReadAgainUntilTheServerHasGivenItUp, which counts from when its answer was lost: it may have waited for a
+// worker, and for a connection, long after it was handed out.
 func TestABindIsReadAgainUntilTheServerHasGivenItUp(t *testing.T) {
 	p := play(t, Options{})
 	p.submit(binds("j", "a"))

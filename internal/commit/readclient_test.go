@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestReadAsksWhatAQuorumKnows: no resource version, which would let the server answer from memory, and nobody else's pod.
+// TestReadAsksWhatAQuorumKnows: no resource version, which would let the server answer from its cache, and no other pod.
 func TestReadAsksWhatAQuorumKnows(t *testing.T) {
 	for name, c := range map[string]struct {
 		uid, node string

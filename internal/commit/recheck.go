@@ -7,12 +7,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what may change between a decision and its first bind, which minutes may lie between: how many members the job
-// needs. A minimum that was raised by then is never missed as far as the owner knows of it; one that is raised later finds a start
-// under way, which is completed as any other, or undone.
+// This file handles a change of the job's minimum between a decision and its first bind, which may be minutes later. A
+// minimum that was raised by then is respected as far as the owner knows it; one that is raised later does not affect the
+// start in progress, which is completed as any other, or undone.
 
-// Recheck says how many of a job's members that are bound, or about to be, it could do without by now. With fewer than none,
-// decisions of which no bind was sent are ended, for they would start it in part; why says so. It returns what became final.
+// Recheck sets how many of a job's bound or assumed members it can now do without. With a negative number, decisions of which
+// no bind was sent are ended, since they would start it in part; why is the reason. It returns the outcomes that became
+// final.
 func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string) []Outcome {
 	for _, b := range slices.Clone(m.starts[job]) {
 		b.needs = min(len(b.entries), max(0, len(b.entries)-spare))
@@ -23,10 +24,10 @@ func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string
 	return m.drainOutcomes()
 }
 
-// Starting tells whether binds of the job have no final answer yet.
+// Starting reports whether binds of the job have no final answer yet.
 func (m *Machine) Starting(job model.JobKey) bool { return len(m.starts[job]) > 0 }
 
-// StartingOf returns the jobs with binds that have no final answer yet, as far as they are asked for, sorted.
+// StartingOf returns the jobs with binds that have no final answer yet, those that satisfy asked, sorted.
 func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
 	var keys []model.JobKey
 	for key := range m.starts {
@@ -38,10 +39,10 @@ func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
 	return keys
 }
 
-// unsent tells whether no bind of the batch was sent.
+// unsent reports whether no bind of the call group was sent.
 func (b *callGroup) unsent() bool { return b.stage == stagePreBind || b.deadline.IsZero() }
 
-// addStart takes note of the binds of a decision until all of them have an answer.
+// addStart records the binds of a decision until all of them have an answer.
 func (m *Machine) addStart(b *callGroup) {
 	if len(b.entries) > 0 {
 		m.starts[b.job] = append(m.starts[b.job], b)

@@ -1,14 +1,14 @@
 package commit
 
-// fairQueue are the ready binds, and what takes binds back. Decisions have their turns in the order in which they came, and in a turn
-// a helping of their calls goes out: a gang of ten thousand does not keep one of eight waiting for all of its binds, but for a
-// helping.
+// fairQueue has the ready binds, and the deletions that undo binds. Decisions have their turns in the order in which they
+// came, and in a turn up to burst of their calls are sent: a gang of ten thousand delays one of eight by one burst, not by
+// all of its binds.
 //
-// A gang that fits into a helping is bound without a break, so that the time between its first bind and its minimum, in which a
-// crash would leave it interrupted, is as short as it can be. Larger ones share: with so many of them at a time, each takes so many
-// times as long. Turns of single binds would be fairer still, and have every gang in part bound all the time.
+// A gang that fits into a burst is bound without a break, so that the time between its first bind and its minimum, in which a
+// crash would leave it interrupted, is as short as possible. Larger ones share: with n of them, each takes n times as long.
+// Turns of single binds would be fairer still, but would leave every gang partly bound for longer.
 //
-// The zero value is empty; helping must be set.
+// The zero value is empty; burst must be set.
 type fairQueue struct {
 	burst       int
 	first, last *callGroup
@@ -40,7 +40,7 @@ func (t *fairQueue) pushFront(e *entry) {
 	}
 }
 
-// remove takes a bind out that is in there; served tells that it goes out now.
+// remove removes a bind from the queue; served reports whether it is sent now.
 func (t *fairQueue) remove(e *entry, served bool) {
 	b := e.batch
 	b.ready.remove(e)
@@ -93,10 +93,10 @@ func (t *fairQueue) drop(b *callGroup) {
 	b.waitsFor, b.blocks = nil, nil
 }
 
-// isFair tells whether calls of this kind go out in turns.
+// isFair reports whether calls of this kind are sent in turns.
 func (k Kind) isFair() bool { return k == CallBind || k == CallDeleteStarted }
 
-// enqueue puts a ready entry where it waits for a worker, enqueueFirst before others of its kind or decision.
+// enqueue puts a ready entry into its queue, enqueueFirst before others of its kind or decision.
 func (m *Machine) enqueue(e *entry) {
 	if e.call.Kind.isFair() {
 		m.turns.push(e)
@@ -113,7 +113,7 @@ func (m *Machine) enqueueFirst(e *entry) {
 	}
 }
 
-// dequeue takes a ready entry out; sent tells that it goes out now.
+// dequeue removes a ready entry from its queue; sent reports whether it is sent now.
 func (m *Machine) dequeue(e *entry, sent bool) {
 	if e.call.Kind.isFair() {
 		m.turns.remove(e, sent)

@@ -18,7 +18,7 @@ func gangOf(job string, members int) []string {
 	return names
 }
 
-// jobs returns the job of each bind, without digits.
+// jobsOf returns the job of each bind, without digits.
 func jobsOf(calls []Call) string {
 	var b strings.Builder
 	for _, call := range calls {
@@ -70,8 +70,8 @@ func TestWhatIsSentAgainGoesFirst(t *testing.T) {
 	p.end()
 }
 
-// TestTurnsHoldWhatWasPut: whatever is pushed and taken out, everything has its turn once, and a decision that has something to send
-// waits for no other longer than a helping of the other's.
+// TestTurnsHoldWhatWasPut: whatever is pushed and removed, every entry has its turn once, and a decision with something to
+// send waits for at most one burst of another.
 func TestTurnsHoldWhatWasPut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		waiting := fairQueue{burst: rapid.IntRange(1, 4).Draw(t, "helping")}

@@ -7,10 +7,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file takes binds back. Kubernetes cannot unbind a pod, so it is deleted, the very incarnation that was bound; who
-// created it may create it anew.
+// This file undoes binds. Kubernetes cannot unbind a pod, so it is deleted, the very incarnation that was bound; its owner
+// may create it again.
 
-// Undo deletes the pods of a job that were bound, each of them until the API server has answered for good. The outcomes Undone
+// Undo deletes the pods of a job that were bound, each of them until the API server's answer is final. The outcomes Undone
 // and UndoFailed follow. Pods that are being deleted by an earlier Undo are left out.
 func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Bind) {
 	undo := &callGroup{kind: CallDeleteStarted, job: job, noDeadline: true}
@@ -23,7 +23,7 @@ func (m *Machine) Undo(now time.Time, job model.JobKey, bound []model.Bind) {
 	m.begin(now, undo)
 }
 
-// failUndo ends the undo of a pod that was not deleted by it.
+// failUndo ends an undo that did not delete its pod.
 func (m *Machine) failUndo(now time.Time, e *entry, gone bool, outcome Outcome) {
 	outcome.Kind = UndoFailed
 	if gone {

@@ -39,7 +39,7 @@ func TestUndoIsTriedUntilItIsAnswered(t *testing.T) {
 		p.pass(time.Minute)
 	}
 	p.expect()
-	p.undo("j", "a") // is on its way already
+	p.undo("j", "a") // is in flight already
 	p.calls()
 	p.reply("a", nil)
 	p.reply("b", errDenied)
@@ -97,7 +97,8 @@ func TestLargeGangHasMoreTime(t *testing.T) {
 	p.end()
 }
 
-// TestWhatCompletesAStartIsPreparedInItsTime, or given back: members of it are bound already, and hold their room in vain.
+// TestWhatCompletesAStartIsPreparedInItsTime, or released: members of it are bound already, and hold their capacity without
+// effect.
 func TestWhatCompletesAStartIsPreparedInItsTime(t *testing.T) {
 	p := play(t, Options{})
 	p.SubmitUntil(p.now, prepared("j", "*a", "b"), p.now.Add(20*time.Second))

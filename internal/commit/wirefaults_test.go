@@ -33,8 +33,8 @@ func wireCalls() map[Kind]Call {
 	return calls
 }
 
-// TestEveryFaultOnTheWire: each answer means the same to the machine, for each kind of call, whether it is made in memory, as the rest of
-// the matrix does, or has come by HTTP; and each call is one request.
+// TestEveryFaultOnTheWire: each answer has the same class for each kind of call, whether it is made in memory, as in the rest
+// of the matrix, or comes by HTTP; and each call is one request.
 func TestEveryFaultOnTheWire(t *testing.T) {
 	for kind, call := range wireCalls() {
 		for _, f := range faults {
@@ -100,8 +100,8 @@ func (b backend) Do(ctx context.Context, _ Call) error                 { return 
 func (b backend) Prepare(ctx context.Context, _ types.UID) error       { return b.answer(ctx) }
 func (b backend) Release(ctx context.Context, _ types.UID) (err error) { return b.answer(ctx) }
 
-// TestEveryFaultOfTheDriver: whatever becomes of a call, of whatever kind, exactly one reply comes back, with what the machine needs to
-// know.
+// TestEveryFaultOfTheDriver: for every kind of call and every fault exactly one reply comes back, with what the machine
+// needs.
 func TestEveryFaultOfTheDriver(t *testing.T) {
 	no := errors.New("no")
 	for name, c := range map[string]struct {

@@ -1,7 +1,7 @@
 // Package configuration is the scheduler's configuration: it explains actions, plugins and arguments, checks a file without a
 // cluster, and, in a running scheduler, watches the ConfigMap or file that it comes from.
 //
-//	ConfigMap or file ──text──► Live ──profile──► loop, between two cycles
+//	ConfigMap or file ──text──► Watcher ──profile──► loop, between two cycles
 //	                              ├── refused: event, log line, metric; the last good one is kept
 //	                              └── Report: which version is active, since when, and what was refused
 //

@@ -33,7 +33,7 @@ const (
 	broken      = "actions: \"alocate\"\ntiers:\n- plugins:\n  - name: gnag\n  - name: predicates\n"
 )
 
-// stand is a Live on a ConfigMap or a file, and the test in place of the loop.
+// stand is a Watcher on a ConfigMap or a file, and the test in place of the loop.
 type stand struct {
 	t      *testing.T
 	live   *Watcher
@@ -74,7 +74,7 @@ func newStand(t *testing.T, source Source, timer clock.WithTicker, catalogue *fr
 	return s
 }
 
-// run runs the Live until the test ends.
+// run runs the Watcher until the test ends.
 func (s *stand) run() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan struct{})

@@ -53,7 +53,7 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 				s.delays.BindSucceeded(backoff.Of(job))
 			}
 		}
-		s.onCommitted(outcome, now)
+		s.onCommitted(&outcome, now)
 	case commit.UndoFailed:
 		s.state.ForgetEviction(outcome.Pod.UID)
 		klog.FromContext(ctx).Info("Undo failed", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)

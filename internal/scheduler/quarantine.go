@@ -116,6 +116,6 @@ func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 		return false
 	}
 	s.cycle.at(s.mishaps.until)
-	s.undoExpiredDuringPanics(ctx, now)
+	s.checkOverdue(ctx, now)
 	return true
 }

@@ -180,11 +180,11 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	broken := snapshot.Job(jobKey("bad"))
 	whole := broken.Tasks
 	broken.Tasks = append(whole[:len(whole):len(whole)], nil) // whoever looks at all of them falls over the last
-	over, _ := w.loop.undoExpired(t.Context(), snapshot, now)
+	over, _ := w.loop.checkGangs(t.Context(), snapshot, now)
 	if why := over[jobKey("bad")]; why == nil || why.Code != model.Quarantined || !strings.HasPrefix(why.Detail, "starts panicked: ") {
 		t.Errorf("the bad gang is refused: %v", why)
 	}
-	if over, _ := w.loop.undoExpired(t.Context(), snapshot, now); len(over) != 0 || sum("tutti_quarantined_total") != 1 {
+	if over, _ := w.loop.checkGangs(t.Context(), snapshot, now); len(over) != 0 || sum("tutti_quarantined_total") != 1 {
 		t.Errorf("looked at again: %v", over)
 	}
 	broken.Tasks = whole

@@ -24,6 +24,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -69,7 +70,7 @@ type Scheduler struct {
 	reporter *report.Reporter
 	delays   *backoff.Delays
 	doubts   uncertainBinds
-	starts   *gangStarts
+	gangs    *lifecycle.Gangs
 	mishaps  panicBackoff
 	refusals map[model.JobKey]*model.Refusal
 	advisor  *suggester
@@ -116,12 +117,13 @@ func New(
 	if options.Decided == nil {
 		options.Decided = func(model.Decision) {}
 	}
-	starts := newStarts(options.BindDeadline)
+	delays := backoff.NewDelays()
+	gangs := lifecycle.New(options.BindDeadline, delays)
 	advisor := newAdvisor()
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: report.NewReporter(report.Source{Whole: starts.known, Suggestion: advisor.message}), delays: backoff.NewDelays(), doubts: uncertainBinds{}, starts: starts,
+		reporter: report.NewReporter(report.Source{Whole: gangs.Observed, Suggestion: advisor.message}), delays: delays, doubts: uncertainBinds{}, gangs: gangs,
 		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -182,7 +184,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		s.leading = true
 		s.options.Metrics.Lead()
 		s.history.SetLeading()
-		s.starts.lead(s.state.Snapshot(now), now)
+		s.gangs.Lead(s.state.Snapshot(now), now)
 		s.cycle.at(now)
 		klog.FromContext(ctx).Info("Leading: scheduling starts")
 	}
@@ -209,7 +211,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	regrouped := false
-	expires, heard := now.Add(resyncPeriod), map[model.JobKey]bool{}
+	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
@@ -227,8 +229,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
-			s.machine.SubmitUntil(now, decision, s.starts.until(decision.Job))
-			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, heard, now)
+			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
+			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, changed, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -259,10 +261,10 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
-	over, pass := s.undoExpired(ctx, s.state.Snapshot(now), now)
+	held, pass := s.checkGangs(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
 	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, now)
-	maps.Copy(snapshot.JobBackoff, over)
+	maps.Copy(snapshot.JobBackoff, held)
 	return snapshot, backoff.Sooner(pass, until)
 }
 
@@ -315,7 +317,7 @@ func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	again := s.advise(ctx, now)
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
 	wake = backoff.Sooner(wake, again)
-	s.starts.statusReset(writes)
+	s.gangs.StatusSent(writes)
 	s.write(now, writes)
 	if !wake.IsZero() {
 		s.reports.at(wake)

@@ -7,5 +7,5 @@ type sizes struct {
 }
 
 func (s *Scheduler) sizes() sizes {
-	return sizes{starts: len(s.starts.begun) + len(s.starts.seen), uncertain: len(s.doubts), delays: s.delays.Len()}
+	return sizes{starts: s.gangs.Len(), uncertain: len(s.doubts), delays: s.delays.Len()}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -244,7 +245,7 @@ func TestInterruptedStartAfterARestart(t *testing.T) {
 		"completed":             {5 * time.Second, 0, true},
 		"completed late":        {time.Hour, 0, true},
 		"undone in its time":    {5 * time.Second, 24 * time.Second, false},
-		"undone after its time": {time.Hour, maxRepair, false},
+		"undone after its time": {time.Hour, lifecycle.MaxRepair, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -374,7 +375,7 @@ func TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting(t *testing.T) {
 		w.gone(name)
 		w.anew(name)
 	}
-	if got := sent(w.play(t.Context(), maxStatusWait-time.Second), commit.CallBind); len(got) != 0 {
+	if got := sent(w.play(t.Context(), lifecycle.MaxStatusWait-time.Second), commit.CallBind); len(got) != 0 {
 		t.Errorf("bound %q before its status says that it starts anew", got)
 	}
 	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallBind); len(got) != 2 {

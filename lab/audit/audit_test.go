@@ -210,54 +210,6 @@ func TestRolesHaveMinimaOfTheirOwn(t *testing.T) {
 	check(t, Audit(c, "tutti"), Overlooked)
 }
 
-func TestRequestCountsTheLargestMoment(t *testing.T) {
-	always := corev1.ContainerRestartPolicyAlways
-	ask := func(cpu string) corev1.ResourceRequirements {
-		return corev1.ResourceRequirements{Requests: quantities(map[string]string{"cpu": cpu})}
-	}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Resources: ask("1")}, {Resources: ask("2")}},
-		InitContainers: []corev1.Container{
-			{Resources: ask("500m"), RestartPolicy: &always}, {Resources: ask("3")},
-		},
-		Overhead: quantities(map[string]string{"cpu": "100m"}),
-	}}
-	if got := requestOf(pod)[corev1.ResourceCPU]; got != 3600 {
-		t.Errorf("with a sidecar of 500m and a first step of 3: %dm, want 3600m", got)
-	}
-	pod.Spec.InitContainers[1].Resources = ask("4")
-	if got := requestOf(pod)[corev1.ResourceCPU]; got != 4600 {
-		t.Errorf("with a first step of 4: %dm, want 4600m", got)
-	}
-}
-
-func TestRequirements(t *testing.T) {
-	n := node("a", nil, func(n *corev1.Node) { n.Labels = map[string]string{"model": "T4", "count": "4"} })
-	for text, c := range map[string]struct {
-		key    string
-		op     corev1.NodeSelectorOperator
-		values []string
-		want   bool
-	}{
-		"in":             {"model", corev1.NodeSelectorOpIn, []string{"P100", "T4"}, true},
-		"not in":         {"model", corev1.NodeSelectorOpNotIn, []string{"T4"}, false},
-		"not in, absent": {"zone", corev1.NodeSelectorOpNotIn, []string{"x"}, true},
-		"exists":         {"zone", corev1.NodeSelectorOpExists, nil, false},
-		"does not exist": {"zone", corev1.NodeSelectorOpDoesNotExist, nil, true},
-		"more":           {"count", corev1.NodeSelectorOpGt, []string{"3"}, true},
-		"less":           {"count", corev1.NodeSelectorOpLt, []string{"4"}, false},
-		"no number":      {"model", corev1.NodeSelectorOpGt, []string{"3"}, false},
-	} {
-		requirement := corev1.NodeSelectorRequirement{Key: c.key, Operator: c.op, Values: c.values}
-		if got := matches(corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{requirement}}, &n); got != c.want {
-			t.Errorf("%s: %t, want %t", text, got, c.want)
-		}
-	}
-	if matches(corev1.NodeSelectorTerm{}, &n) {
-		t.Error("an empty term matches a node")
-	}
-}
-
 func TestWhatIsNotUnderstoodIsNotJudged(t *testing.T) {
 	apart := with(members("g", 2, "1"), func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}

@@ -18,6 +18,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // History follows every change of pods in the order in which the API server made them, and judges each moment in between:
@@ -46,7 +47,7 @@ type History struct {
 // podOnNode is a pod on a node.
 type podOnNode struct {
 	name, node, gang string
-	request          amounts
+	request          invariants.Amounts
 	over             bool
 }
 
@@ -68,7 +69,7 @@ func NewChronicle(nodes ...*corev1.Node) *History {
 		awaited: map[int]chan struct{}{}, over: map[string]types.UID{},
 	}
 	for _, node := range nodes {
-		c.nodes[node.Name] = &occupied{idle: amountsOf(node.Status.Allocatable), last: map[string]arrival{}}
+		c.nodes[node.Name] = &occupied{idle: invariants.AmountsOf(node.Status.Allocatable), last: map[string]arrival{}}
 	}
 	return c
 }
@@ -173,7 +174,7 @@ func (c *History) see(pod *corev1.Pod) {
 
 // podArrived takes in a pod that has been given a node.
 func (c *History) podArrived(pod *corev1.Pod) {
-	l := &podOnNode{name: pod.Namespace + "/" + pod.Name, node: pod.Spec.NodeName, request: requestOf(pod)}
+	l := &podOnNode{name: pod.Namespace + "/" + pod.Name, node: pod.Spec.NodeName, request: invariants.RequestOf(pod)}
 	c.pods[pod.UID] = l
 	c.binds++
 	c.last = time.Now()
@@ -186,7 +187,7 @@ func (c *History) podArrived(pod *corev1.Pod) {
 	if node == nil {
 		c.report("pod %s was bound to %s, which does not exist", l.name, l.node)
 	} else {
-		node.idle.add(l.request, -1)
+		node.idle.Add(l.request, -1)
 		if short := node.short(); short != "" {
 			c.over[l.node] = pod.UID
 			over := Overcommitment{Node: l.node, Resource: short, Pod: l.name, Scheduler: pod.Spec.SchedulerName}
@@ -228,7 +229,7 @@ func (c *History) podRemoved(l *podOnNode, uid types.UID) {
 // release gives back what a pod held.
 func (c *History) release(l *podOnNode) {
 	if node := c.nodes[l.node]; node != nil {
-		node.idle.add(l.request, 1)
+		node.idle.Add(l.request, 1)
 		if node.short() == "" {
 			delete(c.over, l.node)
 		}

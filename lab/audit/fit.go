@@ -8,31 +8,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // room is the idle room of a cluster, and what kinds of pods were asked about so far.
 type room struct {
 	nodes  []*corev1.Node
-	idle   []amounts // by node
+	idle   []invariants.Amounts // by node
 	shapes map[string]*shape
 }
 
 // shape is a kind of pod: the same request, the same eligible nodes.
 type shape struct {
 	key     string
-	request amounts
+	request invariants.Amounts
 	slots   []int64 // by node: how many fit there; 0 where none may be
 	total   int64
 }
 
-func newRoom(nodes []*corev1.Node, idle []amounts) *room {
+func newRoom(nodes []*corev1.Node, idle []invariants.Amounts) *room {
 	return &room{nodes: nodes, idle: idle, shapes: map[string]*shape{}}
 }
 
 func (r *room) shapeOf(pod *corev1.Pod) *shape {
-	request := requestOf(pod)
+	request := invariants.RequestOf(pod)
 	question := struct {
-		Request     amounts
+		Request     invariants.Amounts
 		Selector    map[string]string
 		Affinity    *corev1.Affinity
 		Tolerations []corev1.Toleration
@@ -43,8 +44,8 @@ func (r *room) shapeOf(pod *corev1.Pod) *shape {
 	}
 	s := &shape{key: string(text), request: request, slots: make([]int64, len(r.nodes))}
 	for i, node := range r.nodes {
-		if eligible(pod, node) {
-			s.slots[i] = r.idle[i].slots(request)
+		if invariants.Eligible(pod, node) {
+			s.slots[i] = r.idle[i].Slots(request)
 			s.total += s.slots[i]
 		}
 	}
@@ -57,7 +58,7 @@ func (r *room) shapeOf(pod *corev1.Pod) *shape {
 // is true and a no may be wrong.
 func (r *room) fits(g *gang) bool {
 	members := r.choose(g)
-	left := map[int]amounts{} // nodes that members were put on
+	left := map[int]invariants.Amounts{} // nodes that members were put on
 	for from := 0; from < len(members); {
 		s := members[from]
 		same := from
@@ -104,7 +105,7 @@ func (r *room) choose(g *gang) []*shape {
 }
 
 // place puts count pods of a shape where the fewest of them fit, and notes what is left of those nodes.
-func (r *room) place(s *shape, count int64, left map[int]amounts) bool {
+func (r *room) place(s *shape, count int64, left map[int]invariants.Amounts) bool {
 	if len(left) == 0 && s.total < count {
 		return false
 	}
@@ -115,7 +116,7 @@ func (r *room) place(s *shape, count int64, left map[int]amounts) bool {
 	var places []place
 	for i, slots := range s.slots {
 		if after := left[i]; after != nil && slots > 0 {
-			slots = after.slots(s.request)
+			slots = after.Slots(s.request)
 		}
 		if slots > 0 {
 			places = append(places, place{i, slots})
@@ -126,11 +127,11 @@ func (r *room) place(s *shape, count int64, left map[int]amounts) bool {
 		here := min(count, p.slots)
 		after := left[p.node]
 		if after == nil {
-			after = amounts{}
-			after.add(r.idle[p.node], 1)
+			after = invariants.Amounts{}
+			after.Add(r.idle[p.node], 1)
 			left[p.node] = after
 		}
-		after.add(s.request, -here)
+		after.Add(s.request, -here)
 		if count -= here; count == 0 {
 			return true
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // Overcommitment is a moment from which on a node held more than it offers.
@@ -29,7 +31,7 @@ func (o Overcommitment) String() string {
 
 // occupied is a node with what its pods leave of it, and who came last, by scheduler.
 type occupied struct {
-	idle amounts
+	idle invariants.Amounts
 	last map[string]arrival
 }
 

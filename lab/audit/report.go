@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // Check is something that must not be found.
@@ -53,7 +55,7 @@ type Report struct {
 func Audit(c *Cluster, schedulerName string) *Report {
 	r := &Report{
 		Nodes: len(c.Nodes), Reasons: map[string]int{}, Found: map[Check][]string{},
-		Idle: amounts{}, Offered: amounts{},
+		Idle: invariants.Amounts{}, Offered: invariants.Amounts{},
 	}
 	space := r.rooms(c)
 	for _, g := range gangs(c, schedulerName) {
@@ -82,11 +84,11 @@ func (r *Report) found(check Check, format string, args ...any) {
 // rooms works out what is idle on each node, and checks what is there.
 func (r *Report) rooms(c *Cluster) *room {
 	byName := map[string]int{}
-	nodes, idle := make([]*corev1.Node, len(c.Nodes)), make([]amounts, len(c.Nodes))
+	nodes, idle := make([]*corev1.Node, len(c.Nodes)), make([]invariants.Amounts, len(c.Nodes))
 	for i := range c.Nodes {
 		nodes[i] = &c.Nodes[i]
-		idle[i] = amountsOf(nodes[i].Status.Allocatable)
-		amounts(r.Offered).add(idle[i], 1)
+		idle[i] = invariants.AmountsOf(nodes[i].Status.Allocatable)
+		invariants.Amounts(r.Offered).Add(idle[i], 1)
 		byName[nodes[i].Name] = i
 	}
 	for i := range c.Pods {
@@ -99,10 +101,10 @@ func (r *Report) rooms(c *Cluster) *room {
 		case !ok:
 			r.found(Misplaced, "%s/%s: its node %s does not exist", pod.Namespace, pod.Name, pod.Spec.NodeName)
 			continue
-		case !selected(pod, nodes[n]) || !tolerated(pod, nodes[n]):
+		case !invariants.Takes(nodes[n], pod):
 			r.found(Misplaced, "%s/%s: may not be on %s", pod.Namespace, pod.Name, pod.Spec.NodeName)
 		}
-		idle[n].add(requestOf(pod), -1)
+		idle[n].Add(invariants.RequestOf(pod), -1)
 	}
 	for i, left := range idle {
 		for _, name := range slices.Sorted(maps.Keys(left)) {
@@ -110,7 +112,7 @@ func (r *Report) rooms(c *Cluster) *room {
 				r.found(Overcommitted, "%s: %d of %s too much", nodes[i].Name, -left[name], name)
 			}
 		}
-		amounts(r.Idle).add(left, 1)
+		invariants.Amounts(r.Idle).Add(left, 1)
 	}
 	return newRoom(nodes, idle)
 }
@@ -133,7 +135,7 @@ func (r *Report) overlooked(g *gang, space *room) {
 	switch {
 	case !g.complete():
 		r.Incomplete++
-	case slices.ContainsFunc(g.waiting, func(pod *corev1.Pod) bool { return !judged(pod) }):
+	case slices.ContainsFunc(g.waiting, func(pod *corev1.Pod) bool { return !invariants.Judged(pod) }):
 		r.Unjudged++
 	case space.fits(g):
 		r.found(Overlooked, "%s: waits (%s), although its %d members would fit", g.name, g.reason, g.minimum)

@@ -228,6 +228,20 @@ type SessionCloser interface {
 	CloseSession(session *Session)
 }
 
+// Preemptor is an action that evicts pods for jobs that were refused.
+type Preemptor interface {
+	Action
+	// MayPreempt reports whether there is anybody to evict for a job that was refused. It is called by actions that come before.
+	MayPreempt(session *Session, job *model.Job) bool
+}
+
+// Resumer is an action that takes part when the pipeline runs once more for deferred jobs; see Session.Defer.
+type Resumer interface {
+	Action
+	// Resume does for the deferred jobs, and for what follows from them, what Execute does for all.
+	Resume(session *Session, deferred []*model.Job)
+}
+
 // CacheResetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change
 // that has seen.
 type CacheResetter interface {

@@ -75,6 +75,7 @@ func (s *Session) resumeAfterPanic(caught *RecoveredPanic) *Session {
 	}
 	next := newSession(s.Snapshot, s.profile, s.options)
 	next.currentPart, next.panics, next.quarantined = s.currentPart, s.panics, s.quarantined
+	next.deferred, next.resumed = s.deferred, s.resumed
 	next.refusals, next.decided, next.wake = s.refusals, s.decided, s.wake
 	next.lapsed, next.renewed, next.returned, next.promised = s.lapsed, s.renewed, s.returned, s.promised
 	return next

@@ -84,6 +84,8 @@ type Session struct {
 	// that has happened in this cycle.
 	quarantined map[model.JobKey]*model.Refusal
 	panics      int
+	// deferred are the jobs that were deferred since the pipeline ran last, resumed those it runs for now, nil the first time.
+	deferred, resumed []*model.Job
 	// currentPart is the position of the action that is executed. turn is the job that somebody was asked about last, compared are two of
 	// them while they are compared, reserving is whom something is set aside for at the moment: whoever panics does so over them.
 	currentPart  int
@@ -184,11 +186,7 @@ func (s *Session) run() {
 	s.began(PartOpen)
 	s.open()
 	s.releaseUnowned(s.profile.Actions)
-	for ; s.currentPart < len(s.profile.Actions); s.currentPart++ {
-		s.currentJob = model.JobKey{}
-		s.began(s.profile.Actions[s.currentPart].Name())
-		s.profile.Actions[s.currentPart].Execute(s)
-	}
+	s.execute()
 	s.began(PartClose)
 	s.Close()
 	s.memory.rest = s.recordIdle()

@@ -6,16 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Budget is what a PodDisruptionBudget allows at the moment.
+// Budget is what a PodDisruptionBudget allows now.
 type Budget struct {
 	Namespace, Name string
-	// Selector finds the pods of the namespace that the budget protects; never nil.
+	// Selector selects the pods of the namespace that the budget protects; never nil.
 	Selector labels.Selector
-	// Allowed is how many of them may be evicted now, as the disruption controller last said.
+	// Allowed is how many of them may be evicted now, as last written by the disruption controller.
 	Allowed int32
 }
 
-// Covers tells whether evicting the task counts against the budget.
+// Covers reports whether evicting the task counts against the budget.
 func (b *Budget) Covers(task *Task) bool {
 	return task.Namespace == b.Namespace && b.Selector.Matches(labels.Set(task.Pod.Labels))
 }

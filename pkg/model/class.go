@@ -6,24 +6,24 @@ import (
 	"unique"
 )
 
-// Class is what decides where and when a job may start, whatever its name: the equivalence class of jobs that wait as a whole.
-// Two jobs of one class get the same answer as long as their members ask for nothing but nodes and room on them. It is
-// compared in full. The zero Class is that of jobs which are compared with no other.
+// Class is what decides where and when a job may start, whatever its name: the equivalence class of jobs of which no member
+// has a node. Two jobs of one class get the same answer as long as their members depend only on nodes and the capacity on
+// them. It is compared in full. The zero Class is that of jobs without a class.
 type Class struct {
 	// Members are the shapes of the members and, unless Uniform, their number, roles and minima.
 	Members unique.Handle[string]
-	// Uniform reports that the members are interchangeable: all of one shape, without roles. Members is the shape then.
+	// Uniform reports whether the members are interchangeable: all of one shape, without roles. Members is the shape then.
 	Uniform bool
 	// MinMember is how many members must start together.
 	MinMember int32
-	// Priority is the job's; NeverPreempts reports that nothing is evicted for it. A queue will stand here too.
+	// Priority is the job's; NeverPreempts reports whether the job may evict nothing.
 	Priority      int32
 	NeverPreempts bool
 }
 
-// ClassOf returns the class of a job whose members have been filled in, the zero Class when one of them does not simply wait.
-// Members that differ, and of which one has terms about other pods or objects, are in no class: what holds for them depends on
-// names and labels.
+// ClassOf returns the class of a job with its members, the zero Class when a member is not simply pending. A job whose
+// members differ, and of which one has terms about other pods or objects, has no class: its placement depends on names and
+// labels.
 func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 	if len(job.Tasks) == 0 {
 		return class
@@ -49,12 +49,12 @@ func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 	return class
 }
 
-// Placement returns the part of the class that decides where members may be placed, if at all.
+// Placement returns the part of the class that decides where members may be placed, and whether at all.
 func (c Class) Placement() Class {
 	return Class{Members: c.Members, Uniform: c.Uniform, MinMember: c.MinMember}
 }
 
-// describeMembers writes the minima of roles and the members in their order, equal neighbours together.
+// describeMembers writes the minima of roles and the members in their order, runs of equal members together.
 func describeMembers(job *Job) string {
 	var b strings.Builder
 	number := func(n int64) { b.WriteString(strconv.FormatInt(n, 10)) }

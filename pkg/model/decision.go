@@ -10,56 +10,56 @@ import (
 type Bind struct {
 	Pod  PodRef
 	Node string
-	// NeedsPreBind tells that something was set aside for the pod that the API server must be told of before any pod of the
-	// decision is bound, such as a volume.
+	// NeedsPreBind reports whether something was reserved for the pod, such as a volume, that must be written to the API
+	// server before any pod of the decision is bound.
 	NeedsPreBind bool
-	// Binder names who binds the pod; empty is the API server.
+	// Binder names the binder of the pod; empty is the API server.
 	Binder string
-	// Isolated is what it means to give the pod isolated CPUs; nil when it is given none.
+	// Isolated is the assignment of isolated CPUs; nil when the pod gets none.
 	Isolated *Isolation
 }
 
-// Isolation is what goes out with a bind that gives a pod isolated CPUs.
+// Isolation is written with a bind that assigns isolated CPUs.
 type Isolation struct {
 	Assignment *isolated.Assignment
 	// Annotations are written to the pod in one transaction with its node.
 	Annotations map[string]string
-	// ResourceVersion is the version of the pod that was read, and the only one that may be bound.
+	// ResourceVersion is the version of the pod that was read; no other may be bound.
 	ResourceVersion string
 }
 
-// String says which CPUs, and which version of the pod.
+// String returns the CPUs, and the version of the pod.
 func (i *Isolation) String() string {
 	return fmt.Sprintf("%v of version %s with %v", *i.Assignment, i.ResourceVersion, i.Annotations)
 }
 
-// Eviction is the decision to end a pod for the sake of a job.
+// Eviction is the decision to end a pod for a job.
 type Eviction struct {
 	Pod PodRef
-	// Job is the job it is a member of; zero when it has none.
+	// Job is the job that the pod is a member of; zero when it has none.
 	Job JobKey
-	// Node is where it runs.
+	// Node is the pod's node.
 	Node string
-	// DeletePod tells that the pod is deleted whatever its budgets say, rather than evicted as far as they allow.
+	// DeletePod is set to delete the pod whatever its budgets, rather than to evict it as far as they allow.
 	DeletePod bool
-	// Message is the reason of an eviction for nobody's sake, in plain words: the pod could never run where it is. Then the decision is
-	// of no job, and makes no promise. Empty when it is for the decision's job.
+	// Message is the reason of an eviction that is for no job: the pod could never run where it is. Then the decision has no
+	// job and no nominations. Empty when the eviction is for the decision's job.
 	Message string
 }
 
-// Nomination is the decision to keep room on a node for a pod until those evicted for it are gone. An empty node takes an
-// earlier promise back.
+// Nomination is the decision to hold capacity on a node for a pod until those evicted for it are gone. An empty node releases
+// an earlier nomination.
 type Nomination struct {
 	Pod  PodRef
 	Node string
 }
 
-// Releases reports whether the promise ends an earlier one.
+// Releases reports whether it releases an earlier nomination.
 func (p Nomination) Releases() bool { return p.Node == "" }
 
-// Decision is what one statement decided for one job, committed as one unit: its effect is assumed in the live state before
-// the first call leaves; or, of no job, that a pod ends for nobody's sake. Evictions come with Promises: others end so that the job can start where it was promised to. Promises
-// alone move to other room what others have ended for before.
+// Decision is the result of one statement for one job, committed as one unit: its effect is assumed in the cluster state
+// before the first call is made. Without a job, it is an eviction for no job. Evictions come with Nominations: pods are
+// evicted so that the job can start where it is nominated. Nominations alone move an earlier nomination to other capacity.
 type Decision struct {
 	Job JobKey
 	// MinBinds is how many of Binds must succeed for the job to keep its minimum.
@@ -67,6 +67,6 @@ type Decision struct {
 	Binds       []Bind
 	Evictions   []Eviction
 	Nominations []Nomination
-	// Reservation takes the place of what is reserved for the job; one without rooms ends it, nil leaves it as it is.
+	// Reservation replaces the job's reservation; one without nodes ends it, nil leaves it as it is.
 	Reservation *Reservation
 }

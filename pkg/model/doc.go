@@ -1,6 +1,6 @@
-// Package model holds the nouns of the scheduler: tasks, jobs, nodes, resources, the snapshot that gathers them, the
-// decisions a session takes about them and the refusals it gives instead.
+// Package model holds the data types of the scheduler: tasks, jobs, nodes, resources, the snapshot that contains them, and
+// the decisions and refusals of a session.
 //
-// It is not the place for policy (see pkg/framework and the plugins), nor for clients and informers (see internal/cluster and
+// It contains no policy (see pkg/framework and the plugins), and no clients or informers (see internal/cluster and
 // internal/commit). Everything here is plain data that one goroutine owns at a time; nothing here does I/O or reads a clock.
 package model

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// HeldCapacity is room on a node that is kept for a job although nobody of it is there yet: promised to a member for whom others
+// HeldCapacity is capacity on a node that is held for a job before its members use it: nominated to a member for which others
 // were evicted, or reserved for a gang that has waited too long.
 type HeldCapacity struct {
 	Job JobKey
-	// Priority is the job's. Whoever has a higher one takes no notice of the hold.
+	// Priority is the job's. Jobs of higher priority ignore the hold.
 	Priority int32
 	Node     string
-	// Pod is the member that the room was promised to; zero when the room is reserved.
+	// Pod is the member that the capacity is nominated to; zero when it is reserved.
 	Pod     PodRef
 	Request Resources
-	// LentUntil is up to when reserved room is lent, in seconds since 1970: its owner is not expected to start before. Zero lends
-	// nothing.
+	// LentUntil is until when reserved capacity may be used by other jobs, in seconds since 1970: the job is not expected to
+	// start before. Zero is not at all.
 	LentUntil int64
 }
 
-// CompareHeld orders holds by node, job and pod.
+// CompareHeld orders held capacity by node, job and pod.
 func CompareHeld(a, b *HeldCapacity) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), a.Job.Compare(b.Job), cmp.Compare(a.Pod.UID, b.Pod.UID))
 }
@@ -30,22 +30,25 @@ func equalHeld(a, b HeldCapacity) bool {
 		a.Request.Equal(b.Request)
 }
 
-// Viewpoint is who looks for room. The zero Viewer stands for a job of priority zero without holds of its own.
+// Viewpoint is the job for which free capacity is computed. The zero Viewpoint is a job of priority zero without held
+// capacity.
 type Viewpoint struct {
 	Job      JobKey
 	Priority int32
-	// EndsBefore is when the viewer will be gone again, in seconds since 1970, if it may borrow reserved room; zero if it may not.
-	// Onlooker is for who wants to know whether reserved room would do, and takes none, and for gangs that complete themselves.
+	// EndsBefore is when the job will have ended, in seconds since 1970, if it may use reserved capacity until then; zero if
+	// it may not. UnrestrictedViewpoint is for a check whether reserved capacity would suffice, which uses none, and for
+	// gangs that complete themselves.
 	EndsBefore int64
 }
 
-// UnrestrictedViewpoint is gone before it comes, as Viewer.Gone: no reserved room is kept from it.
+// UnrestrictedViewpoint, as Viewpoint.EndsBefore, makes all reserved capacity visible: the job ends before any reservation
+// starts.
 const UnrestrictedViewpoint int64 = -1
 
-// ViewpointOf is who looks for room when the job does.
+// ViewpointOf is the viewpoint of the job.
 func ViewpointOf(job *Job) Viewpoint { return Viewpoint{Job: job.Key, Priority: job.Priority} }
 
-// appliesTo tells whether the viewer must take the hold's room as taken.
+// appliesTo reports whether the held capacity counts as used for the viewpoint.
 func (h *HeldCapacity) appliesTo(from Viewpoint) bool {
 	return h.Job != from.Job && h.Priority >= from.Priority && !h.isLentTo(from)
 }
@@ -54,13 +57,13 @@ func (h *HeldCapacity) isLentTo(to Viewpoint) bool {
 	return h.Reserved() && to.EndsBefore != 0 && to.EndsBefore <= h.LentUntil
 }
 
-// Reserved tells that the room is reserved, not promised to somebody for whom others were evicted.
+// Reserved reports whether the capacity is reserved, not nominated.
 func (h *HeldCapacity) Reserved() bool { return h.Pod == PodRef{} }
 
-// SetHeld replaces the holds, which must be in CompareHeld order and of the snapshot's nodes.
+// SetHeld replaces the held capacity, which must be in CompareHeld order and of the snapshot's nodes.
 func (s *Snapshot) SetHeld(holds []HeldCapacity) {
 	if s.holdsOf == s.Journal.layout && slices.EqualFunc(s.holds, holds, equalHeld) {
-		return // so that the journal does not tell of changes that are none
+		return // so that the journal records no change
 	}
 	s.holdsOf = s.Journal.layout
 	for i := range s.holds {
@@ -71,13 +74,13 @@ func (s *Snapshot) SetHeld(holds []HeldCapacity) {
 	s.Journal.renew(true)
 }
 
-// Viewpoint is for whom the books are shown.
+// Viewpoint is the viewpoint of the accounting.
 func (s *Snapshot) Viewpoint() Viewpoint { return s.viewer }
 
-// Held returns the holds in CompareHeld order, never to be changed.
+// Held returns all held capacity in CompareHeld order. It must not be changed.
 func (s *Snapshot) Held() []HeldCapacity { return s.holds }
 
-// HeldOn returns the holds that stand on the node's books for the viewer, in CompareHeld order.
+// HeldOn returns the held capacity that counts as used on the node for the viewpoint, in CompareHeld order.
 func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 	if len(s.holds) == 0 {
 		return nil
@@ -91,19 +94,19 @@ func (s *Snapshot) HeldOn(node *Node) []*HeldCapacity {
 	return kept
 }
 
-// SetViewpoint makes the books show what the viewer may use: holds of others of the same or higher priority count as taken. It is no
-// change that a statement makes or undoes; it costs what differs from the viewer before.
+// SetViewpoint makes the accounting show what the viewpoint may use: capacity held for others of the same or higher priority
+// counts as used. It is no change that a statement makes or undoes; the cost is the difference to the previous viewpoint.
 func (s *Snapshot) SetViewpoint(viewer Viewpoint) {
 	if viewer != s.viewer {
 		content, fixed := s.Journal.content, s.Journal.fixed
 		s.viewer = viewer
 		s.recompute(viewer)
-		s.Journal.content, s.Journal.fixed = content, fixed // what there is has not changed
+		s.Journal.content, s.Journal.fixed = content, fixed // the content has not changed
 	}
 }
 
-// EffectiveViewpoint returns what of the viewer decides about the room that it sees: with one Viewpoint, on one revision of the snapshot,
-// everything looks the same.
+// EffectiveViewpoint returns the part of the viewpoint that decides which capacity is visible: with equal results, on one
+// revision of the snapshot, the accounting is the same.
 func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 	if len(s.holds) == 0 {
 		return Viewpoint{}
@@ -120,7 +123,7 @@ func (s *Snapshot) EffectiveViewpoint(viewer Viewpoint) Viewpoint {
 		viewer.Job = JobKey{}
 	}
 	if viewer.EndsBefore != UnrestrictedViewpoint {
-		viewer.EndsBefore = until // that is when the first of the rooms is needed which it may use; the others are needed later
+		viewer.EndsBefore = until // when the first of the reservations starts that it may use; the others start later
 	}
 	return viewer
 }
@@ -135,17 +138,17 @@ func (s *Snapshot) recompute(viewer Viewpoint) {
 	}
 }
 
-// ReleaseHeld ends the holds of a job, because it has its room or does without.
+// ReleaseHeld releases what is held for a job, because it has its capacity or no longer needs it.
 func (s *Snapshot) ReleaseHeld(job JobKey) {
 	s.drop(func(h *HeldCapacity) bool { return h.Job == job })
 }
 
-// ReleaseNominated ends those of a job that were promised to its members.
+// ReleaseNominated releases the capacity that is nominated to members of a job.
 func (s *Snapshot) ReleaseNominated(job JobKey) {
 	s.drop(func(h *HeldCapacity) bool { return h.Job == job && !h.Reserved() })
 }
 
-// Reserve puts a reservation in the place of what is reserved for the job.
+// Reserve replaces the job's reservation.
 func (s *Snapshot) Reserve(job *Job, reservation *Reservation) {
 	holds := slices.DeleteFunc(slices.Clone(s.holds), func(h HeldCapacity) bool { return h.Job == job.Key && h.Reserved() })
 	holds = append(holds, reservation.Holds(job)...)

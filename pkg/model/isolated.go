@@ -6,8 +6,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// HeldCPUs returns the isolated CPUs that tasks on the node hold; ahead leaves out those who are about to leave. There are no
-// books of them: they are few, and what is added up anew cannot be wrong.
+// HeldCPUs returns the isolated CPUs that tasks on the node hold; ahead leaves out terminating tasks. It is not kept as a
+// field: the tasks are few, and a sum that is computed each time cannot be stale.
 func (n *Node) HeldCPUs(ahead bool) isolated.CPUSet {
 	var held isolated.CPUSet
 	for _, task := range n.Tasks {
@@ -18,15 +18,16 @@ func (n *Node) HeldCPUs(ahead bool) isolated.CPUSet {
 	return held
 }
 
-// checkIsolated returns an error when a task was given CPUs that the node does not isolate or another task holds, or is charged
-// for another number than it holds. What others have bound may contradict itself; what this session has placed may not.
+// checkIsolated returns an error when a task has CPUs that the node does not isolate or that another task holds, or is
+// charged for another number than it holds. Tasks bound by other schedulers may overlap; those placed in this session must
+// not.
 func (n *Node) checkIsolated(dimensions *ResourceIndex) error {
 	if n.Isolated == nil || dimensions == nil {
 		return nil
 	}
 	charged, known := dimensions.Find(isolated.Resource)
 	if !known {
-		return nil // nobody is charged
+		return nil // no task is charged
 	}
 	for i, task := range n.Tasks {
 		switch {

@@ -13,15 +13,15 @@ import (
 type JobKey struct {
 	Namespace string
 	Name      string
-	// IsPod tells that the job is one plain pod and Name is the pod's.
+	// IsPod reports whether the job is one plain pod; Name is the pod's.
 	IsPod bool
-	// WithoutPodGroup tells that the job is a group which no PodGroup stands for: Name is what its pods call it, Owner the UID of their
-	// controller, empty when they have none.
+	// WithoutPodGroup reports whether the job is an implicit group: Name is its name in the pods' annotations, Owner the UID
+	// of their controller, empty when they have none.
 	WithoutPodGroup bool
 	Owner           types.UID
 }
 
-// String returns namespace/name, and of an implicit group with a controller namespace/name/UID of that.
+// String returns namespace/name, for an implicit group with a controller namespace/name/UID of the controller.
 func (k JobKey) String() string {
 	if k.Owner != "" {
 		return k.Namespace + "/" + k.Name + "/" + string(k.Owner)
@@ -29,7 +29,7 @@ func (k JobKey) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
-// Describe returns what the key names, and its name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
+// Describe returns the kind and name: "PodGroup ns/name", "implicit group ns/name" or "pod ns/name".
 func (k JobKey) Describe() string {
 	name := k.Namespace + "/" + k.Name
 	switch {
@@ -41,7 +41,7 @@ func (k JobKey) Describe() string {
 	return "PodGroup " + name
 }
 
-// PodGroup returns the key that the PodGroup has, or would have, which the members of a group name.
+// PodGroup returns the key of the PodGroup with the name of an implicit group, whether it exists or not.
 func (k JobKey) PodGroup() JobKey { return JobKey{Namespace: k.Namespace, Name: k.Name} }
 
 // Compare orders keys by namespace, name, kind and owner.
@@ -72,45 +72,45 @@ type Job struct {
 	// UID is the group's, the single pod's, or that of the controller of an implicit group; empty while the group does not exist,
 	// and of an implicit group without a controller.
 	UID types.UID
-	// Priority decides the job's turn; see the priority plugin for what it comes from.
+	// Priority decides the job's turn; the priority plugin documents its source.
 	Priority int32
 	// MinMember is how many members must start together.
 	MinMember int32
 	// Roles are the minima of the job's parts, by name; nil when it has none.
 	Roles []Role
-	// Whole reports whether the gang has had its minimum bound, as far as the API says; members may have been lost since.
+	// Whole reports whether the gang has had its minimum bound, according to the API; members may have been lost since.
 	Whole bool
-	// Lowered reports whether MinMember and Roles are below what the group states, since a gang that was whole lacks members.
+	// Lowered reports whether MinMember and Roles are below the group's spec, since a gang that was whole lacks members.
 	Lowered bool
 	Created time.Time
-	// NeverPreempts tells that nobody is evicted for the job: its group or one of its pods says preemptionPolicy: Never.
+	// NeverPreempts reports whether no pod may be evicted for the job: its group or one of its pods has preemptionPolicy:
+	// Never.
 	NeverPreempts bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
 	// Group is the PodGroup, never changed; nil for a single pod, for an implicit group, and for a group that does not exist.
 	Group *v1alpha1.PodGroup
-	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
+	// ClassPriority is the value of the group's priority class; nil when it names none, or one that does not exist.
 	ClassPriority *int32
-	// Warning is what the user should know about the job besides why it waits, such as a priority class that does not count;
-	// empty when there is nothing.
+	// Warning is a note to the user besides the refusal, such as a priority class that is ignored; empty when there is none.
 	Warning string
 	// Invalid says why the job as a whole cannot be scheduled, whatever the cluster; nil when it can.
 	Invalid *Refusal
-	// Reservation is the room that is kept for the job; nil when none is.
+	// Reservation is the capacity reserved for the job; nil when none is.
 	Reservation *Reservation
 
-	// NothingPending tells that there was nothing to decide when the snapshot was taken: nobody of the job waits for a node, and it
-	// has its minimum or has ended. False is always safe.
+	// NothingPending reports whether there was nothing to decide when the snapshot was taken: no pod of the job waits for a
+	// node, and the job has its minimum or has ended. False is always safe.
 	NothingPending bool
-	// BelowMinimum tells that the gang held room and was below its minimum when the snapshot was taken.
+	// BelowMinimum reports whether the gang held capacity and was below its minimum when the snapshot was taken.
 	BelowMinimum bool
-	// Class is what decides about the job while all of its members wait; zero when one of them does not.
+	// Class is the job's class while none of its members has a node; zero otherwise.
 	Class Class
-	// Version differs from one state of the job to the next; what a session does to its tasks aside. Zero is unknown.
+	// Version differs between two states of the job, apart from a session's changes to its tasks. Zero is unknown.
 	Version uint64
 }
 
-// IsSchedulableGroup tells whether the job is a group that can start: its PodGroup exists, or it needs none.
+// IsSchedulableGroup reports whether the job is a group that can start: its PodGroup exists, or it needs none.
 func (j *Job) IsSchedulableGroup() bool { return j.Group != nil || j.Key.WithoutPodGroup }
 
 // Count returns how many tasks satisfy the condition.
@@ -124,8 +124,8 @@ func (j *Job) Count(condition func(*Task) bool) int {
 	return n
 }
 
-// Finished tells whether the job has done its work or failed at it: it has had members, and none of them lives. New members
-// make it wait again.
+// Finished reports whether the job has succeeded or failed: it has had members, and all of them have ended. New members make
+// it pending again.
 func (j *Job) Finished() bool {
 	done := j.Count(func(t *Task) bool { return t.Status == Succeeded || t.Status == Failed })
 	if len(j.Tasks) > 0 {
@@ -135,14 +135,14 @@ func (j *Job) Finished() bool {
 		j.Group.Status.Phase == v1alpha1.PodGroupFailed)
 }
 
-// UnmetMinimum is a minimum that is not reached.
+// UnmetMinimum is a minimum that is not met.
 type UnmetMinimum struct {
 	Needs, Has int64
-	// Role is whose minimum it is; empty for the job's own.
+	// Role is the role with the minimum; empty for the job's own.
 	Role string
 }
 
-// What returns "role worker", or nothing when it is the job's own minimum.
+// What returns "role worker", or nothing for the job's own minimum.
 func (s *UnmetMinimum) What() string {
 	if s.Role == "" {
 		return ""
@@ -150,8 +150,8 @@ func (s *UnmetMinimum) What() string {
 	return "role " + s.Role
 }
 
-// FirstUnmetMinimum returns the first minimum that the tasks which count do not reach, the job's own before those of its roles; nil
-// when all are reached.
+// FirstUnmetMinimum returns the first minimum that the counted tasks do not meet, the job's own before those of its roles;
+// nil when all are met.
 func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 	if has := j.Count(counts); has < int(j.MinMember) {
 		return &UnmetMinimum{Needs: int64(j.MinMember), Has: int64(has)}
@@ -165,7 +165,7 @@ func (j *Job) FirstUnmetMinimum(counts func(*Task) bool) *UnmetMinimum {
 	return nil
 }
 
-// Pending returns the tasks that want a node: pending, not gated, in CompareTasks order.
+// Pending returns the tasks that need a node: pending, not gated, in CompareTasks order.
 func (j *Job) Pending() []*Task {
 	var waiting []*Task
 	for _, task := range j.Tasks {
@@ -176,19 +176,19 @@ func (j *Job) Pending() []*Task {
 	return waiting
 }
 
-// CompareJobs orders jobs by creation and then by UID and key: the tail of every job order, total over distinct jobs.
+// CompareJobs orders jobs by creation and then by UID and key: the last criterion of every job order, so that it is total.
 func CompareJobs(a, b *Job) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
 }
 
-// Queue is where jobs wait for their turn. Until queues are objects of their own there is exactly one.
+// Queue is a queue of jobs. There is exactly one, as long as queues are not objects.
 type Queue struct {
 	Name    string
 	UID     types.UID
 	Created time.Time
 }
 
-// CompareQueues orders queues by creation, UID and name: the tail of every queue order.
+// CompareQueues orders queues by creation, UID and name: the last criterion of every queue order.
 func CompareQueues(a, b *Queue) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }

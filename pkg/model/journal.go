@@ -4,53 +4,53 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Change is one entry of a snapshot's journal: a pod came to a node or left it, or the node itself is not what it was.
+// Change is one entry of a snapshot's journal: a pod was added to a node or removed, or the node itself changed.
 type Change struct {
 	Node *Node
-	// Pod is the pod that came or left; nil when the node changed: its object, what it offers, or whether it is refused, or
-	// Room.
+	// Pod is the pod that was added or removed; nil when the node changed: its object, its capacity, or whether it is
+	// refused, or Room.
 	Pod *corev1.Pod
-	// Added tells whether the pod came or left.
+	// Added reports whether the pod was added or removed.
 	Added bool
-	// Room tells that neither has changed, but how much of the node's room the snapshot's viewer may use.
+	// Room reports that none of these changed, but how much of the node's capacity the snapshot's viewpoint may use.
 	Room bool
-	// Terminating tells that the pod is about to go: who looks ahead has never seen it there.
+	// Terminating reports whether the pod is terminating: a reader that excludes terminating pods never saw it on the node.
 	Terminating bool
-	// OfJob reports that the pod belongs to a job, and is no other scheduler's.
+	// OfJob reports whether the pod belongs to a job of this scheduler.
 	OfJob bool
 }
 
-// Cursor is a place in a journal. The zero Mark is before its beginning: whoever holds it has seen nothing.
+// Cursor is a position in a journal. The zero Cursor is before its beginning.
 type Cursor struct{ layout, labels, serial uint64 }
 
-// ChangeLog is the last changes of a snapshot, in their order, back and forth ones too. Who keeps answers about nodes
-// remembers how far it has read, and brings its answers up to date at the cost of what changed since.
+// ChangeLog holds the last changes of a snapshot, in their order, including those that were undone. A cache about nodes keeps
+// the position up to which it has read, and updates itself at the cost of the changes since.
 //
 // The goroutine that owns the snapshot owns it.
 type ChangeLog struct {
-	// layout counts how often nodes were added or removed, labels how often those of a namespace changed; serial is the number of
-	// the last change, altered that of the last one of a node itself.
+	// layout counts how often nodes were added or removed, labels how often the labels of a namespace changed; serial is the
+	// number of the last change, altered that of the last change of a node itself.
 	layout, labels, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
-	// content is the revision of everything, fixed that of what stays when all pods of jobs are gone. revisions counts them.
+	// content is the revision of everything, fixed that of everything but the pods of jobs. revisions counts them.
 	content, fixed, revisions uint64
 }
 
-// Revision identifies what nodes, the pods on them, the room that is held and the labels of namespaces are at one moment: while
-// it is the same, so are they. Whose view the accounting shows, and jobs that wait, are not in it.
+// Revision identifies one state of the nodes, the pods on them, the held capacity and the labels of namespaces: equal
+// revisions mean equal states. The viewpoint of the accounting, and pending jobs, are not part of it.
 type Revision uint64
 
-// Revision returns the one of this moment.
+// Revision returns the present one.
 func (j *ChangeLog) Revision() Revision { return Revision(j.content) }
 
-// FixedRevision returns the revision of what does not leave with the pods of jobs: nodes, other pods, held room and labels.
+// FixedRevision returns the revision of all but the pods of jobs: nodes, other pods, held capacity and labels.
 func (j *ChangeLog) FixedRevision() Revision { return Revision(j.fixed) }
 
-// Rewind reports that every change since the revision has been taken back.
+// Rewind records that every change since the revision has been undone.
 func (j *ChangeLog) Rewind(to Revision) { j.content = uint64(to) }
 
-// renew makes a revision that was never there before.
+// renew makes a new revision.
 func (j *ChangeLog) renew(fixed bool) {
 	j.revisions++
 	j.content = j.revisions
@@ -59,11 +59,11 @@ func (j *ChangeLog) renew(fixed bool) {
 	}
 }
 
-// maxChanges is how many changes are kept at least. Who has fallen behind by more looks at everything anew, which costs
-// about as much.
+// maxChanges is how many changes are kept at least. A reader that is further behind reads everything again, which costs about
+// as much.
 const maxChanges = 1 << 15
 
-// Number returns the number of the mark's last change, to compare with Node.Changed and Node.Altered.
+// Number returns the number of the cursor's last change, to compare with Node.Changed and Node.ObjectChanged.
 func (m Cursor) Number() uint64 { return m.serial }
 
 // Cursor returns the end of the journal.
@@ -71,8 +71,8 @@ func (j *ChangeLog) Cursor() Cursor {
 	return Cursor{layout: j.layout, labels: j.labels, serial: j.serial}
 }
 
-// Since returns the changes after the mark. ok is false when they are not known any more, or when nodes came or went since:
-// everything may be different then. The slice is valid until the next change.
+// Since returns the changes after the cursor. ok is false when they are no longer kept, or when nodes were added or removed
+// since: then everything may have changed. The slice is valid until the next change.
 func (j *ChangeLog) Since(mark Cursor) (changes []Change, ok bool) {
 	behind := j.serial - mark.serial
 	if mark.layout != j.layout || mark.layout == 0 || behind > uint64(len(j.changes)) {
@@ -81,25 +81,25 @@ func (j *ChangeLog) Since(mark Cursor) (changes []Change, ok bool) {
 	return j.changes[uint64(len(j.changes))-behind:], true
 }
 
-// SameNodes tells whether no node was added, removed or changed itself since the mark; pods may have come and gone.
+// SameNodes reports whether no node was added, removed or changed itself since the cursor; pods may have changed.
 func (j *ChangeLog) SameNodes(mark Cursor) bool {
 	return mark.layout == j.layout && mark.layout != 0 && j.altered <= mark.serial
 }
 
-// NamespaceRelabelled takes down that the labels of a namespace have changed, or that one came or went. The live state calls it, never
-// within a session.
+// NamespaceRelabelled records that the labels of a namespace have changed, or that one was added or removed. The cluster
+// state calls it, never within a session.
 func (j *ChangeLog) NamespaceRelabelled() {
 	j.labels++
 	j.renew(true)
 }
 
-// SameLabels tells whether every namespace has the labels that it had at the mark.
+// SameLabels reports whether every namespace has the labels that it had at the cursor.
 func (j *ChangeLog) SameLabels(mark Cursor) bool { return mark.layout != 0 && mark.labels == j.labels }
 
 func (j *ChangeLog) add(change Change) {
 	if len(j.changes) >= 2*maxChanges {
 		kept := copy(j.changes, j.changes[len(j.changes)-maxChanges:])
-		clear(j.changes[kept:]) // so that it holds on to nothing
+		clear(j.changes[kept:]) // drops the references
 		j.changes = j.changes[:kept]
 	}
 	j.serial++

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestJournal: a reader sees what happened since its mark, in order, and is told when that is not known any more.
+// TestJournal: a reader gets the changes since its cursor, in order, and an error when they are no longer kept.
 func TestJournal(t *testing.T) {
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions()}
 	if _, ok := snapshot.Journal.Since(model.Cursor{}); ok {
@@ -60,7 +60,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestRevision_isThatOfTheContent: what is taken back leaves the revision that was, whatever else changes gives one that never was.
+// TestRevision_isThatOfTheContent: undoing a change restores the revision, any other change gives a new one.
 func TestRevision_isThatOfTheContent(t *testing.T) {
 	node := &model.Node{Name: "n"}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}
@@ -111,7 +111,7 @@ func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
 	}
 }
 
-// TestViewpoint_isWhatDecides: viewers with one viewpoint see the same room, and whose view is shown changes no revision.
+// TestViewpoint_isWhatDecides: equal effective viewpoints see the same capacity, and setting a viewpoint changes no revision.
 func TestViewpoint_isWhatDecides(t *testing.T) {
 	key := func(name string) model.JobKey { return model.JobKey{Namespace: "d", Name: name} }
 	node := &model.Node{Name: "n", Allocatable: model.Resources{9}, Idle: model.Resources{9}, Reserved: make(model.Resources, 1)}

@@ -8,19 +8,19 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Node is one node and the room on it.
+// Node is one node and its accounting.
 //
-// Invariant: Idle = Allocatable − Σ requests of Tasks that hold room; Releasing = Σ requests of the Releasing tasks that
-// are not stuck; Promised = Σ requests of the Promised tasks; Kept = Σ requests of the holds that the snapshot's viewer must
-// not touch. Idle is negative where more runs than the node now offers.
+// Invariant: Idle = Allocatable − Σ requests of Tasks that hold capacity; Releasing = Σ requests of the Releasing tasks that
+// are not overdue; Pipelined = Σ requests of the Pipelined tasks; Reserved = Σ requests of the held capacity that the
+// snapshot's viewpoint must not use. Idle is negative where more runs than the node now offers.
 type Node struct {
-	// The books; what is read most often stands first, close together.
+	// The accounting. Fields that are read most often come first, for locality.
 	Idle        Resources
 	Allocatable Resources
-	// NonZeroRequested is the sum over the tasks that hold room.
+	// NonZeroRequested is the sum over the tasks that hold capacity.
 	NonZeroRequested NonZeroDefaults
-	// Index is the node's place in Snapshot.Nodes. Changed is the number of its last change in the journal, Altered that of
-	// the last one of the node itself.
+	// Index is the node's place in Snapshot.Nodes. Changed is the number of its last change in the journal, ObjectChanged
+	// that of the last one of the node itself.
 	Index                  int
 	Changed, ObjectChanged uint64
 	Releasing              Resources
@@ -28,21 +28,21 @@ type Node struct {
 	Reserved               Resources
 
 	Name string
-	// Object is the node as the API server knows it, never changed.
+	// Object is the node's API object, never changed.
 	Object *corev1.Node
 
-	// Isolated are the node's isolated CPUs, never changed; nil when it has none. Stale tells that its agent is not heard of,
-	// without which no pod may be given any.
+	// Isolated are the node's isolated CPUs, never changed; nil when it has none. Stale reports whether its agent's heartbeat
+	// is missing, so that no pod may be assigned any.
 	Isolated     *isolated.Topology
 	AgentExpired bool
 
 	// Tasks are the tasks on the node, of all schedulers, by UID.
 	Tasks []*Task
-	// Invalid says why the node takes no task at all, such as an unreadable allocatable; nil when it may.
+	// Invalid says why no task may be placed on the node, such as an unreadable allocatable; nil when tasks may.
 	Invalid *Refusal
 }
 
-// GrowVectors makes room for so many dimensions in all books, next to each other.
+// GrowVectors allocates so many dimensions for all vectors, next to each other.
 func (n *Node) GrowVectors(width int) {
 	all := make(Resources, 5*width)
 	for i, book := range []*Resources{&n.Idle, &n.Allocatable, &n.Releasing, &n.Pipelined, &n.Reserved} {
@@ -52,31 +52,31 @@ func (n *Node) GrowVectors(width int) {
 	}
 }
 
-// CapacityKind says which room on a node is meant.
+// CapacityKind is idle or future idle capacity.
 type CapacityKind int8
 
 const (
-	// Idle is free now, counted on by no promise, and kept from the snapshot's viewer by no hold.
+	// Idle is free now, not nominated, and not held from the snapshot's viewpoint.
 	Idle CapacityKind = iota
-	// FutureIdle also has what is being released.
+	// FutureIdle adds what is being released.
 	FutureIdle
 )
 
-// InsufficientResource returns a dimension in which the node's room does not hold the request, or -1 when it does. A dimension that is
-// not asked for is never lacking, so that a node overdrawn in memory still takes pods that want none. Which of several it
-// is, is for Dimensions.Lacking to say.
+// InsufficientResource returns a dimension in which the node's capacity is below the request, or -1 when none is. A dimension
+// that is not requested is never insufficient, so that a node overcommitted in memory still takes pods without memory.
+// ResourceIndex.InsufficientResource chooses among several for messages.
 //
-// Invariant: nobody is placed on idle room that a promise or a hold counts on.
+// Invariant: no task is placed on idle capacity that is nominated or held for others.
 func (n *Node) InsufficientResource(request Resources, room CapacityKind) int {
 	width := len(request)
-	if width > min(len(n.Idle), len(n.Releasing), len(n.Pipelined), len(n.Reserved)) { // nobody has widened the books
+	if width > min(len(n.Idle), len(n.Releasing), len(n.Pipelined), len(n.Reserved)) { // a vector is shorter than the request
 		if lack := n.Shortage(request, room); len(lack) > 0 {
 			return lack[0].Index
 		}
 		return -1
 	}
 	idle, releasing, promised, kept := n.Idle[:width], n.Releasing[:width], n.Pipelined[:width], n.Reserved[:width]
-	for i, amount := range request { // as free does, without a call for each dimension: this is the innermost loop
+	for i, amount := range request { // like free, without a call for each dimension: this is the innermost loop
 		if amount <= 0 {
 			continue
 		}
@@ -93,10 +93,11 @@ func (n *Node) insufficient(request Resources, position int, room CapacityKind) 
 	return amount > 0 && amount > n.free(position, room)
 }
 
-// Place takes a task onto the node's books, in its current position. It reports false when the task is there already.
+// Place adds a task to the node and its accounting, in its current placement. It returns false when the task is there
+// already.
 func (n *Node) Place(task *Task) bool {
 	i, found := len(n.Tasks), false
-	if i > 0 && compareUID(n.Tasks[i-1], task) >= 0 { // else it is the last, and nobody else need be looked at
+	if i > 0 && compareUID(n.Tasks[i-1], task) >= 0 { // else it is the last, and no search is needed
 		i, found = slices.BinarySearchFunc(n.Tasks, task, compareUID)
 	}
 	if found {
@@ -108,8 +109,8 @@ func (n *Node) Place(task *Task) bool {
 	return true
 }
 
-// Remove takes a task off the node's books; its position must be the one it was placed in. It reports false when the
-// task is not there.
+// Remove removes a task from the node and its accounting; its placement must be the one it was placed in. It returns false
+// when the task is not there.
 func (n *Node) Remove(task *Task) bool {
 	i, found := slices.BinarySearchFunc(n.Tasks, task, compareUID)
 	if !found {
@@ -162,7 +163,7 @@ func compareUID(a, b *Task) int {
 	}
 }
 
-// CopiesThatFit returns how many such requests the node's room holds; a request for nothing fits any number of times.
+// CopiesThatFit returns how many such requests fit into the node's capacity; an empty request fits any number of times.
 func (n *Node) CopiesThatFit(request Resources, room CapacityKind) int64 {
 	fits := MaxAmount
 	for i, amount := range request {
@@ -173,7 +174,7 @@ func (n *Node) CopiesThatFit(request Resources, room CapacityKind) int64 {
 	return fits
 }
 
-// FreeAmount returns how much of a resource the node's room has left; negative where it is overdrawn.
+// FreeAmount returns the node's free amount of a resource; negative when overcommitted.
 func (n *Node) FreeAmount(position int, room CapacityKind) int64 { return n.free(position, room) }
 
 func (n *Node) free(position int, room CapacityKind) int64 {
@@ -185,13 +186,13 @@ func (n *Node) free(position int, room CapacityKind) int64 {
 	return free
 }
 
-// Shortage is so much of a resource that is lacking for a request.
+// Shortage is the missing amount of a resource.
 type Shortage struct {
 	Index  int
 	Amount int64
 }
 
-// Shortage returns what the node's room lacks to hold the request, by position; none when it holds it.
+// Shortage returns the amounts that the node's capacity lacks for the request, by position; none when it fits.
 func (n *Node) Shortage(request Resources, room CapacityKind) []Shortage {
 	var lack []Shortage
 	for i, amount := range request {

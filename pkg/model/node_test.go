@@ -60,7 +60,7 @@ func TestLackingNamesTheSame(t *testing.T) {
 	}
 }
 
-// TestIdleIsFuture: whatever fits idle room fits future room.
+// TestIdleIsFuture: whatever fits idle capacity fits future capacity.
 func TestIdleIsFuture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.SliceOfN(rapid.Int64Range(-3, 6), 0, 4)
@@ -73,7 +73,7 @@ func TestIdleIsFuture(t *testing.T) {
 	})
 }
 
-// crowd draws nodes and tasks, some on nodes already, as a snapshot without jobs.
+// crowd draws nodes and tasks, some of them on nodes, as a snapshot without jobs.
 func crowd(t *rapid.T) (*Snapshot, []*Task) {
 	snapshot := &Snapshot{Dimensions: NewDimensions()}
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
@@ -120,8 +120,8 @@ func books(snapshot *Snapshot, tasks []*Task) []string {
 	return lines
 }
 
-// TestMoveIsItsOwnInverse: moves in any order, taken back in reverse, leave every book as it was; in between the books
-// always add up.
+// TestMoveIsItsOwnInverse: moves in any order, undone in reverse, leave the accounting as it was; in between it always adds
+// up.
 func TestMoveIsItsOwnInverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		snapshot, tasks := crowd(t)
@@ -147,7 +147,7 @@ func TestMoveIsItsOwnInverse(t *testing.T) {
 	})
 }
 
-// TestCheckFindsWrongBooks plants one error in each book in turn.
+// TestCheckFindsWrongBooks plants one error in each amount in turn.
 func TestCheckFindsWrongBooks(t *testing.T) {
 	for name, spoil := range map[string]func(*Node){
 		"idle":         func(n *Node) { n.Idle.Set(Memory, 7) },
@@ -173,7 +173,7 @@ func TestCheckFindsWrongBooks(t *testing.T) {
 	}
 }
 
-// TestBooks says for each status what a task of it does to its node.
+// TestBooks gives for each status the change of the node's accounting by a task.
 func TestBooks(t *testing.T) {
 	for _, c := range []struct {
 		status                    Status

@@ -38,7 +38,7 @@ func someJob(t *rapid.T) *Job {
 	return &Job{Key: key, UID: types.UID(rapid.SampledFrom([]string{"", "u", "v"}).Draw(t, "uid")), Created: soon(t)}
 }
 
-// TestJobOrderIsTotal includes groups that do not exist, which have no UID to tell them apart.
+// TestJobOrderIsTotal includes groups that do not exist, which have no UID to distinguish them.
 func TestJobOrderIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total(t, CompareJobs, func(a, b *Job) bool { return a.Key == b.Key && a.UID == b.UID && a.Created.Equal(b.Created) },

@@ -7,82 +7,82 @@ import (
 	"strings"
 )
 
-// Code is the stable, machine-readable reason of a refusal. It is what the condition, the event and the metric show.
+// Code is the stable, machine-readable reason of a refusal. The condition, the event and the metric show it.
 type Code string
 
 // The codes. A code, once released, keeps its meaning.
 const (
-	// NotEnoughMembers: fewer live or finished members exist than the minimum asks for.
+	// NotEnoughMembers: fewer running, pending or finished members exist than the minimum requires.
 	NotEnoughMembers Code = "NotEnoughMembers"
-	// InsufficientResources: the nodes that may run a member lack room for it.
+	// InsufficientResources: the nodes that may run a member lack capacity for it.
 	InsufficientResources Code = "InsufficientResources"
 	// NodesFiltered: selectors, taints, affinity, volumes or the like leave no node for a member.
 	NodesFiltered Code = "NodesFiltered"
-	// WaitingForVictims: the whole start is promised on room that is being released.
+	// WaitingForVictims: the whole start is nominated to capacity that is being released.
 	WaitingForVictims Code = "WaitingForVictims"
 	// GroupNotFound: the pod names a PodGroup that does not exist in its namespace.
 	GroupNotFound Code = "GroupNotFound"
 	// SchedulingGated: members carry scheduling gates.
 	SchedulingGated Code = "SchedulingGated"
-	// InvalidRequest: a member's resource request cannot be counted.
+	// InvalidRequest: a member's resource request is invalid.
 	InvalidRequest Code = "InvalidRequest"
 	// InvalidGroup: the PodGroup contradicts itself, or a member of an implicit group does not say how many it needs.
 	InvalidGroup Code = "InvalidGroup"
-	// QueueLimit: the job's queue may use no more.
+	// QueueLimit: the job's queue is at its limit.
 	QueueLimit Code = "QueueLimit"
-	// Reserved: there is room, and it is reserved for another job.
+	// Reserved: there is capacity, but it is reserved for another job.
 	Reserved Code = "Reserved"
 	// EvictionRefused: the API server has lately refused to evict the pod.
 	EvictionRefused Code = "EvictionRefused"
 	// BindFailed: the API server refused a member, or did not answer before the deadline.
 	BindFailed Code = "BindFailed"
-	// MembersLost: the group has lost members, could not be completed in time, and starts anew, as it wants; or it has lost all of them
-	// a moment ago.
+	// MembersLost: the group has lost members and could not be completed in time, so that it starts again, by its policy; or
+	// it has just lost all of them.
 	MembersLost Code = "MembersLost"
-	// Quarantined: a plugin or an action has panicked over the job, which is left alone for a while.
+	// Quarantined: a plugin or an action panicked for the job, which is skipped for some time.
 	Quarantined Code = "Quarantined"
-	// CycleFailed: a cycle ended before the job had its turn, since somebody has panicked.
+	// CycleFailed: a cycle ended before the job's turn, because of a panic.
 	CycleFailed Code = "CycleFailed"
 	// Malformed: an object of the job could not be read.
 	Malformed Code = "Malformed"
 )
 
-// Refusal says why a question was answered with no. It is a value, not an error: nothing went wrong. A nil *Refusal means
-// yes. Whoever receives one must not change it, since many nodes may share it.
+// Refusal says why a request is refused. It is a value, not an error: nothing went wrong. A nil *Refusal means accepted. The
+// receiver must not change it, since many nodes may share it.
 type Refusal struct {
-	// Plugin is who refused; empty when the engine itself did.
+	// Plugin is the plugin that refused; empty for the engine itself.
 	Plugin string
 	// Code is the stable reason.
 	Code Code
-	// Detail is what the reason is about, in the user's words: a resource, a taint, a role, a group.
+	// Detail is the object of the reason, in the user's terms: a resource, a taint, a role, a group.
 	Detail string
 	// Needs and Has are the numbers behind the reason, in the unit of Detail; both are zero when there are none.
 	Needs, Has int64
-	// Evictable tells whether taking pods away could turn the answer.
+	// Evictable reports whether an eviction could change the result.
 	Evictable bool
-	// Transient tells that the answer may be another one in a few seconds although nothing in the cluster has changed: it came
-	// from outside, or did not come.
+	// Transient reports whether the result may change within seconds although nothing in the cluster changes: it came from
+	// outside, or a reply is missing.
 	Transient bool
-	// NodeReasons counts, for the refusal of a whole job, what kept its first member without a place from each node; most
-	// frequent first.
+	// NodeReasons counts, for the refusal of a whole job, the nodes by the reason that refused its first member without a
+	// place; most frequent first.
 	NodeReasons []NodeReason
-	// Unmet is what each of those without a place asks for of what the most nodes lack, such as "8 nvidia.com/gpu"; empty when they
-	// differ, or when it is not room that is lacking. Nearest is where the least is lacking, and how much: "n7: 3 nvidia.com/gpu";
-	// empty when that is not known.
+	// Unmet is the request, such as "8 nvidia.com/gpu", of each member without a place for the resource that most nodes lack;
+	// empty when the requests differ, or when the reason is not capacity. ClosestNode is the node with the smallest shortage,
+	// and the amount: "n7: 3 nvidia.com/gpu"; empty when unknown.
 	Unmet, ClosestNode string
-	// Note is what the user should know besides the reason, such as that room is reserved; empty when there is nothing.
+	// Note is additional information for the user, such as that capacity is reserved; empty when there is none.
 	Note string
 }
 
-// NodeReason is one line of a refusal's tally: so many nodes said no for this reason.
+// NodeReason is one count of a refusal: so many nodes refused for this reason.
 type NodeReason struct {
 	Code   Code
 	Detail string
 	Nodes  int
 }
 
-// String returns the one sentence that the user sees everywhere: "needs 12, 9 placed (worker); 31 nodes lack nvidia.com/gpu, 4 nodes:
-// had untolerated taint gpu=true:NoSchedule; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
+// String returns the one sentence that is shown everywhere: "needs 12, 9 placed (worker); 31 nodes lack nvidia.com/gpu, 4
+// nodes: had untolerated taint gpu=true:NoSchedule; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
 func (r *Refusal) String() string {
 	if r == nil {
 		return ""
@@ -119,10 +119,10 @@ func (r *Refusal) Summary() string {
 	return b.String()
 }
 
-// maxCauses is how many causes are written out.
+// maxCauses is how many reasons String contains.
 const maxCauses = 6
 
-// short says how much is lacking: "short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
+// short returns the shortage: "short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
 func (r *Refusal) short() string {
 	var words string
 	switch missing := r.Needs - r.Has; {
@@ -178,20 +178,20 @@ func (c NodeReason) String() string {
 	case 1:
 		nodes, lack = "node", "lacks"
 	}
-	if c.Code == InsufficientResources && !strings.Contains(c.Detail, " ") { // else it is more than the name of a resource
+	if c.Code == InsufficientResources && !strings.Contains(c.Detail, " ") { // else it is not only a resource name
 		return fmt.Sprintf("%d %s %s %s", c.Nodes, nodes, lack, c.Detail)
 	}
 	return fmt.Sprintf("%d %s: %s", c.Nodes, nodes, c.Detail)
 }
 
-// NodeDiagnosis counts refusals of nodes. The zero Tally is empty and ready.
+// NodeDiagnosis counts refusals of nodes. The zero NodeDiagnosis is empty and ready.
 type NodeDiagnosis struct {
 	counts map[diagnosisKey]int
-	// evictable is true once a counted refusal says that eviction could turn it.
+	// evictable is true once a counted refusal is evictable.
 	evictable bool
-	// expires is true once a counted refusal does.
+	// expires is true once a counted refusal is transient.
 	expires bool
-	// asks and nearest are those of the refusal.
+	// asks and nearest are Refusal.Unmet and Refusal.ClosestNode.
 	asks, nearest string
 }
 
@@ -203,7 +203,7 @@ type diagnosisKey struct {
 // Add adds one node's refusal; nil counts nothing.
 func (t *NodeDiagnosis) Add(r *Refusal) { t.AddN(r, 1) }
 
-// AddN adds the same refusal of so many nodes; with none of them it still is a cause. Nil counts nothing.
+// AddN adds the same refusal of so many nodes; with zero nodes it still is a reason. Nil counts nothing.
 func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 	if r == nil {
 		return
@@ -216,7 +216,7 @@ func (t *NodeDiagnosis) AddN(r *Refusal, nodes int) {
 	t.expires = t.expires || r.Transient
 }
 
-// Merge adds what another tally counted.
+// Merge adds the counts of another diagnosis.
 func (t *NodeDiagnosis) Merge(other *NodeDiagnosis) {
 	for key, n := range other.counts {
 		if t.counts == nil {
@@ -228,10 +228,10 @@ func (t *NodeDiagnosis) Merge(other *NodeDiagnosis) {
 	t.expires = t.expires || other.expires
 }
 
-// SetShortage says what those without a place ask for and where the least of it is lacking; see Refusal.Asks and Refusal.Nearest.
+// SetShortage sets Refusal.Unmet and Refusal.ClosestNode.
 func (t *NodeDiagnosis) SetShortage(asks, nearest string) { t.asks, t.nearest = asks, nearest }
 
-// Evictable tells whether a counted refusal could be turned by eviction.
+// Evictable reports whether an eviction could change a counted refusal.
 func (t *NodeDiagnosis) Evictable() bool { return t.evictable }
 
 // Causes returns the counts, most frequent first, ties by code and detail.
@@ -246,8 +246,8 @@ func (t *NodeDiagnosis) Causes() []NodeReason {
 	return causes
 }
 
-// Refusal sums the tally up for a job that needs so many members and has placed so many: InsufficientResources when room
-// was lacking anywhere, NodesFiltered otherwise. detail names the member without a place.
+// Refusal returns the refusal of a job that needs so many members and has placed so many: InsufficientResources when capacity
+// was lacking on any node, NodesFiltered otherwise. detail names the member without a place.
 func (t *NodeDiagnosis) Refusal(needs, has int64, detail string) *Refusal {
 	r := &Refusal{
 		Code: NodesFiltered, Detail: detail, Needs: needs, Has: has, Evictable: t.evictable, Transient: t.expires, NodeReasons: t.Causes(),

@@ -104,7 +104,7 @@ func before(a, b NodeReason) bool {
 	return a.Code < b.Code || a.Code == b.Code && a.Detail < b.Detail
 }
 
-// TestTallyRefusal: a lack of room anywhere makes the job's refusal one about room; only then does a bigger cluster help.
+// TestTallyRefusal: a lack of capacity anywhere makes the job's refusal one about capacity; only then does a bigger cluster help.
 func TestTallyRefusal(t *testing.T) {
 	var tally NodeDiagnosis
 	tally.AddN(&Refusal{Code: NodesFiltered, Detail: "taint"}, 5)

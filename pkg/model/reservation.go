@@ -9,28 +9,28 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// Reservation is room on nodes that is kept for a gang which has waited for long.
+// Reservation is capacity on nodes that is reserved for a gang that has waited too long.
 type Reservation struct {
-	// Nodes are by name of the node.
+	// Nodes are sorted by name.
 	Nodes []ReservedNode
 	// Since is when they were chosen, in whole seconds.
 	Since time.Time
-	// ExpectedStart is when the last of those who use the room is expected to end, in whole seconds; zero when that is not
+	// ExpectedStart is when the last of the pods on the capacity is expected to end, in whole seconds; zero when that is not
 	// known of all of them.
 	ExpectedStart time.Time
-	// Object is the same in the status of the PodGroup, never changed; nil in a decision.
+	// Object is the reservation in the status of the PodGroup, never changed; nil in a decision.
 	Object *v1alpha1.Reservation
 }
 
 // ReservedNode is what is reserved on one node.
 type ReservedNode struct {
 	Node string
-	// Members is how many members the room is for, Request what they request together.
+	// Members is how many members the capacity is for, Request their total request.
 	Members int32
 	Request Resources
 }
 
-// Until returns up to when the room is lent; see Hold.Until.
+// Until returns until when the capacity may be used by other jobs; see HeldCapacity.LentUntil.
 func (r *Reservation) Until() int64 {
 	if r.ExpectedStart.IsZero() {
 		return 0
@@ -38,7 +38,7 @@ func (r *Reservation) Until() int64 {
 	return r.ExpectedStart.Unix()
 }
 
-// Holds returns what is kept for the job by the reservation.
+// Holds returns the held capacity of the reservation.
 func (r *Reservation) Holds(job *Job) []HeldCapacity {
 	var holds []HeldCapacity
 	for _, room := range r.Nodes {
@@ -62,8 +62,8 @@ func (r *Reservation) NodeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Describe returns since when the room is reserved and what is expected: "since 2026-01-05T08:10:00Z, expected start
-// 2026-01-05T08:30:00Z".
+// Describe returns the start of the reservation and the expected start of the job: "since 2026-01-05T08:10:00Z, expected
+// start 2026-01-05T08:30:00Z".
 func (r *Reservation) Describe() string {
 	expected := "expected start unknown"
 	if !r.ExpectedStart.IsZero() {
@@ -72,7 +72,7 @@ func (r *Reservation) Describe() string {
 	return "since " + r.Since.UTC().Format(time.RFC3339) + ", " + expected
 }
 
-// Equal tells whether both keep the same room, for as long; either may be nil.
+// Equal reports whether both reserve the same capacity for the same time; either may be nil.
 func (r *Reservation) Equal(other *Reservation) bool {
 	if r == nil || other == nil {
 		return r == other
@@ -80,7 +80,7 @@ func (r *Reservation) Equal(other *Reservation) bool {
 	return r.Since.Equal(other.Since) && r.ExpectedStart.Equal(other.ExpectedStart) && SameNodes(r.Nodes, other.Nodes)
 }
 
-// SameNodes tells whether two lists keep the same room for as many members.
+// SameNodes reports whether two lists reserve the same capacity for as many members.
 func SameNodes(a, b []ReservedNode) bool {
 	return slices.EqualFunc(a, b, func(a, b ReservedNode) bool {
 		return a.Node == b.Node && a.Members == b.Members && a.Request.Equal(b.Request)

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestWhoMayUseReservedRoom: its owner, those above it, and those who are gone before it is expected to be needed. Promised
-// room is lent to nobody.
+// TestWhoMayUseReservedRoom: the job itself, jobs of higher priority, and jobs that end before its expected start. Nominated
+// capacity may be used by no other job.
 func TestWhoMayUseReservedRoom(t *testing.T) {
 	owner := &Job{Key: JobKey{Name: "owner"}, Priority: 5}
 	at := time.Unix(100, 0)
@@ -48,7 +48,7 @@ func TestWhoMayUseReservedRoom(t *testing.T) {
 	}
 }
 
-// TestEndsOfHolds: what is promised to a job's members, and what is reserved for it, end apart from each other.
+// TestEndsOfHolds: nominated and reserved capacity of a job are released separately.
 func TestEndsOfHolds(t *testing.T) {
 	owner := &Job{Key: JobKey{Name: "owner"}}
 	fresh := func() *Snapshot {

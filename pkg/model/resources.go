@@ -9,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// MaxAmount is the largest amount of one resource that a request or a node may name, in the unit of its dimension: one
-// PiB, or 10¹² cores. It leaves room to add up 8,192 such amounts in an int64.
+// MaxAmount is the largest amount of one resource that a request or a node may name, in the unit of its dimension: one PiB,
+// or 10¹² cores. The sum of 8,192 such amounts fits in an int64.
 const MaxAmount int64 = 1 << 50
 
-// ProvidedByDRA is the allocatable of a resource that the node does not report and that is counted elsewhere, device by device,
-// since a DeviceClass provides it: there is always room, as far as the books are concerned. No node can report so much.
+// ProvidedByDRA is the allocatable of a resource that the node does not report because a DeviceClass provides it; DRA
+// accounts for it, device by device. In the accounting of nodes it is unlimited. No node can report so much.
 const ProvidedByDRA int64 = MaxAmount + 1
 
 // The dimensions that every vector has, at these positions.
@@ -25,10 +25,10 @@ const (
 	Pods                    // count
 )
 
-// ResourceIndex gives every resource name a position in the Resources vectors of one scheduler. Positions are only ever
-// added, so a vector made earlier stays valid: what it lacks at the end is zero.
+// ResourceIndex gives every resource name a position in the Resources vectors of one scheduler. Positions are only added, so
+// that an older vector stays valid: missing positions are zero.
 //
-// It is not safe for concurrent use: the goroutine that owns the live state owns it.
+// It is not safe for concurrent use: the goroutine that owns the cluster state owns it.
 type ResourceIndex struct {
 	names []corev1.ResourceName
 	index map[corev1.ResourceName]int
@@ -70,8 +70,9 @@ func (d *ResourceIndex) Name(position int) corev1.ResourceName {
 	return d.names[position]
 }
 
-// InsufficientResource is Node.Lacking for people: of several dimensions it names a device, by name, before the last of those that every
-// node has, since a missing device says more than a missing core. It does not depend on which resource was seen first.
+// InsufficientResource is Node.InsufficientResource for messages: of several dimensions it returns a device, by name, before
+// the last of those that every node has, since a missing device is more informative than a missing core. It does not depend
+// on which resource was seen first.
 func (d *ResourceIndex) InsufficientResource(node *Node, request Resources, room CapacityKind) int {
 	named := -1
 	for i := Pods + 1; i < len(request); i++ {
@@ -95,9 +96,9 @@ func (d *ResourceIndex) Clone() *ResourceIndex {
 // Len returns the number of dimensions known by now.
 func (d *ResourceIndex) Len() int { return len(d.names) }
 
-// Vector reads a resource list: CPU in thousandths of a core, everything else in whole units, rounded up. ok is false,
-// and bad names a resource, when an amount is negative or above MaxAmount; the vector then holds the amount cut to that
-// range, so that a pod that runs all the same fills its node instead of vanishing from the books.
+// Vector reads a resource list: CPU in thousandths of a core, everything else in whole units, rounded up. ok is false, and
+// bad names a resource, when an amount is negative or above MaxAmount; the vector then holds the amount cut to that range, so
+// that such a pod, if it runs, fills its node in the accounting.
 func (d *ResourceIndex) Vector(list corev1.ResourceList) (vector Resources, bad corev1.ResourceName, ok bool) {
 	names := make([]corev1.ResourceName, 0, len(list))
 	for name := range list {
@@ -115,7 +116,7 @@ func (d *ResourceIndex) Vector(list corev1.ResourceList) (vector Resources, bad 
 	return vector, bad, ok
 }
 
-// List writes a vector down as Vector reads it; what is zero is left out.
+// List converts a vector to a resource list, the inverse of Vector; zeros are left out.
 func (d *ResourceIndex) List(vector Resources) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for i, amount := range vector {
@@ -133,7 +134,7 @@ func (d *ResourceIndex) List(vector Resources) corev1.ResourceList {
 	return list
 }
 
-// amountOf compares before it converts: a quantity that no int64 holds converts to some number or other.
+// amountOf compares before it converts: a quantity beyond int64 converts to an arbitrary number.
 func amountOf(name corev1.ResourceName, quantity resource.Quantity) (amount int64, ok bool) {
 	most, convert := resource.NewQuantity(MaxAmount, resource.DecimalSI), quantity.Value
 	if name == corev1.ResourceCPU {
@@ -148,8 +149,8 @@ func amountOf(name corev1.ResourceName, quantity resource.Quantity) (amount int6
 	return convert(), true
 }
 
-// Resources is a vector of amounts, one per dimension. A position beyond its end is zero, so that nil is the empty
-// request and vectors of different age compare.
+// Resources is a vector of amounts, one per dimension. A position beyond its end is zero, so that nil is the empty request
+// and vectors of different lengths compare.
 type Resources []int64
 
 // At returns the amount at a position.
@@ -174,7 +175,7 @@ func (r *Resources) Add(other Resources) {
 	}
 }
 
-// Sub takes other from r in place; the result may be negative.
+// Sub subtracts other from r in place; the result may be negative.
 func (r *Resources) Sub(other Resources) {
 	r.grow(len(other))
 	for i, amount := range other {
@@ -191,7 +192,7 @@ func (r *Resources) grow(n int) {
 // Clone returns a copy that shares nothing with r.
 func (r Resources) Clone() Resources { return slices.Clone(r) }
 
-// Equal tells whether both vectors hold the same amounts, whatever their lengths.
+// Equal reports whether both vectors hold the same amounts, whatever their lengths.
 func (r Resources) Equal(other Resources) bool {
 	for i := range max(len(r), len(other)) {
 		if r.At(i) != other.At(i) {

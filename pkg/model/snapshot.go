@@ -10,49 +10,49 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Snapshot is the cluster at one moment, on which one session works.
+// Snapshot is the cluster at one moment, as one session sees it.
 //
-// Invariant: it is the same, byte for byte, whatever order the events that led to it came in.
+// Invariant: its bytes do not depend on the order of the events that led to it.
 type Snapshot struct {
 	// Now is when the snapshot was taken, the only clock of a cycle.
 	Now time.Time
-	// Version differs between two snapshots of one live state if anything does but the time, Held, Avoided, Faulty and
-	// Spared. Zero is unknown.
+	// Version differs between two snapshots of one cluster state if anything differs but Now, JobBackoff,
+	// NodeBackoff, BindBackoff and EvictionBackoff. Zero is unknown.
 	Version    uint64
 	Dimensions *ResourceIndex
 	// Nodes are sorted by name; SetNodes replaces them.
 	Nodes []*Node
 	// Jobs are sorted by key.
 	Jobs []*Job
-	// JobBackoff says which jobs are left alone for now, and why: their binds have failed. Nil holds none.
+	// JobBackoff has the jobs in back-off, and why: their binds have failed. Nil has none.
 	JobBackoff map[JobKey]*Refusal
-	// NodeBackoff says on which nodes, by name, members of a job are not placed for now if there are others, and why: a bind to them
-	// has failed. Nil avoids none.
+	// NodeBackoff has by job the nodes, by name, that are used last, and why: a bind of a member to them has failed. Nil has
+	// none.
 	NodeBackoff map[JobKey]map[string]*Refusal
-	// BindBackoff are pods to which the API server has lately refused a bind, and why: of a job that can do without them, others are
-	// placed first. Nil is none.
+	// BindBackoff has the pods for which the API server has lately refused a bind, and why: other members of the job are
+	// placed first. Nil has none.
 	BindBackoff map[types.UID]*Refusal
-	// EvictionBackoff are pods that the API server has lately refused to evict, and why. Nil spares none.
+	// EvictionBackoff has the pods that the API server has lately refused to evict, and why. Nil has none.
 	EvictionBackoff map[types.UID]*Refusal
 	// Budgets are the PodDisruptionBudgets, sorted by namespace and name.
 	Budgets []Budget
-	// Journal tells what has changed.
+	// Journal has the changes.
 	Journal ChangeLog
 
-	// holds are sorted; kept has the node on whose books each of them stands for the viewer, nil when it does not. They were
-	// set for that layout of nodes.
+	// holds are sorted; kept has the node on which each of them counts as used for the viewpoint, nil when it does not. They
+	// were set for that layout of nodes.
 	holds   []HeldCapacity
 	kept    []*Node
 	viewer  Viewpoint
 	holdsOf uint64
-	// ahead tells that pods which are about to leave are not to be seen.
+	// ahead reports whether terminating pods are excluded.
 	ahead bool
 
-	// moved are the tasks that Move was called for, until somebody takes note.
+	// moved are the tasks that Move was called for since the last TakeTouched.
 	moved map[*Task]struct{}
 }
 
-// HasBackoff tells whether jobs are held, nodes avoided, or pods put last or spared, which time alone will end.
+// HasBackoff reports whether any job, node or pod is in back-off, which ends by time alone.
 func (s *Snapshot) HasBackoff() bool {
 	return len(s.JobBackoff)+len(s.NodeBackoff)+len(s.BindBackoff)+len(s.EvictionBackoff) > 0
 }
@@ -75,7 +75,7 @@ func (s *Snapshot) Job(key JobKey) *Job {
 	return s.Jobs[i]
 }
 
-// SetNodes replaces the list of nodes, sorted by name, and numbers them. The live state calls it, never within a session.
+// SetNodes replaces the list of nodes, sorted by name, and numbers them. The cluster state calls it, never within a session.
 func (s *Snapshot) SetNodes(nodes []*Node) {
 	s.Nodes = nodes
 	for i, node := range nodes {
@@ -85,8 +85,8 @@ func (s *Snapshot) SetNodes(nodes []*Node) {
 	s.Journal.renew(true)
 }
 
-// Reset empties the snapshot of nodes and jobs, for the live state to fill it anew; never within a session. Who follows the journal looks
-// at everything anew.
+// Reset removes all nodes and jobs, so that the cluster state can fill the snapshot again; never within a session. Readers of
+// the journal read everything again.
 func (s *Snapshot) Reset() {
 	journal := ChangeLog{
 		layout: s.Journal.layout + 1, labels: s.Journal.labels + 1, serial: s.Journal.serial, altered: s.Journal.serial,
@@ -96,20 +96,18 @@ func (s *Snapshot) Reset() {
 	*s = Snapshot{Now: s.Now, Version: s.Version + 1, Dimensions: s.Dimensions, Journal: journal}
 }
 
-// AssignIndexes makes sure that the nodes are numbered, also those of a snapshot that was put together by hand.
+// AssignIndexes makes sure that the nodes are numbered, also those of a snapshot that a test built.
 func (s *Snapshot) AssignIndexes() {
 	if s.Journal.layout == 0 {
 		s.SetNodes(s.Nodes)
 	}
 }
 
-// NodeChanged takes down that something about the node itself has changed. The live state calls it, never within a session.
+// NodeChanged records that the node itself has changed. The cluster state calls it, never within a session.
 func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 
-// Move brings a task into a position and returns the one it came from: the only change a session makes to a snapshot, and
-// its own inverse. Books and journal follow.
-//
-// Invariant: Move(t, Move(t, p)) leaves every byte as it was.
+// Move sets a task's placement and returns the previous one: the only change a session makes to a snapshot, and its own
+// inverse. It updates accounting and journal.
 func (s *Snapshot) Move(task *Task, to Placement) (from Placement) {
 	from = task.Placement
 	last := s.detach(task)
@@ -122,34 +120,34 @@ func (s *Snapshot) Move(task *Task, to Placement) (from Placement) {
 	return from
 }
 
-// AddCapacity makes a node offer so much more, or less where an amount is negative, as if its idle room were larger. It is for who
-// supposes something within a session, and takes it back before anything is decided.
+// AddCapacity adds to a node's idle capacity, or subtracts where an amount is negative. It is for a hypothesis within a
+// session, and is undone before any decision.
 func (s *Snapshot) AddCapacity(node *Node, by Resources) {
 	node.Allocatable.Add(by)
 	node.Idle.Add(by)
 	s.Journal.add(Change{Node: node, Room: true})
 }
 
-// TakeTouched returns the tasks that were moved since the last call, back or not, in no order. The live state asks for
-// them, to overwrite what a session left.
+// TakeTouched returns the tasks that were moved since the last call, back or not, in no order. The cluster state restores
+// them after a session.
 func (s *Snapshot) TakeTouched() []*Task {
 	if len(s.moved) == 0 {
 		return nil
 	}
 	tasks := slices.Collect(maps.Keys(s.moved))
-	s.moved = nil // a map that was large is slow to walk for ever
+	s.moved = nil // iterating a map that was large stays slow
 	return tasks
 }
 
-// Update changes any field of a task, for the live state when it brings the snapshot up to date; never within a session.
-// Books and journal follow.
+// Update changes any field of a task when the cluster state updates the snapshot; never within a session. It updates
+// accounting and journal.
 func (s *Snapshot) Update(task *Task, change func(*Task)) {
 	last := s.detach(task)
 	change(task)
 	s.attach(task, last)
 }
 
-// detach takes a task off its node, which it returns; nil when it is on none.
+// detach removes a task from its node, which it returns; nil when it has none.
 func (s *Snapshot) detach(task *Task) *Node {
 	if !task.Status.HasNode() {
 		return nil
@@ -161,8 +159,8 @@ func (s *Snapshot) detach(task *Task) *Node {
 	return node
 }
 
-// attach takes a task onto its node. last is the one it was on, nil for none: most tasks stay where they are, and looking for a node by
-// name costs more than to compare one.
+// attach adds a task to its node. last is the one it was on, nil for none: most tasks stay where they are, and a comparison
+// is cheaper than finding a node by name.
 func (s *Snapshot) attach(task *Task, last *Node) {
 	if !task.Status.HasNode() {
 		return
@@ -177,14 +175,15 @@ func (s *Snapshot) attach(task *Task, last *Node) {
 	s.Journal.add(Change{Node: node, Pod: task.Pod, Added: true, Terminating: task.ReleasesResources(), OfJob: task.Job != JobKey{}})
 }
 
-// ExcludeTerminating says whether those who ask what runs on nodes see it without the pods that are about to leave, as it will be when
-// promises on future room are kept, or as it is. Books show both at any time. It costs nothing to say.
+// ExcludeTerminating sets whether queries about pods on nodes exclude terminating pods, as when nominated capacity has become
+// free. The accounting has both at any time. The call costs nothing.
 func (s *Snapshot) ExcludeTerminating(ahead bool) { s.ahead = ahead }
 
-// ExcludesTerminating tells what ExcludeTerminating last said.
+// ExcludesTerminating returns the last value of ExcludeTerminating.
 func (s *Snapshot) ExcludesTerminating() bool { return s.ahead }
 
-// Check returns an error when the books of a node do not add up to its tasks. Verify mode calls it after every statement.
+// Check returns an error when the accounting of a node differs from the sum of its tasks. Verify mode calls it after every
+// statement.
 func (s *Snapshot) Check() error {
 	kept := map[*Node]Resources{}
 	for i := range s.holds {

@@ -12,14 +12,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// Status is where a task is in its life. The state holds all of them but Placed and Promised, which a session adds.
+// Status is the phase of a task. The cluster state has all of them but Allocated and Pipelined, which a session adds.
 //
-//	            ┌── Promised             session only: holds room that is being released
+//	            ┌── Pipelined            session only: holds capacity that is being released
 //	            │
-//	Pending ────┼── Placed               session only: holds idle room
+//	Pending ────┼── Allocated            session only: holds idle capacity
 //	   ▲        │      │ decision
 //	   │ forget │      ▼
-//	   └────────┼── Binding              assumed: the call is on its way
+//	   └────────┼── Binding              assumed: the call is in flight
 //	            │      │ watch
 //	            │      ▼
 //	            └─► Bound ──► Running ──┬──► Succeeded
@@ -54,13 +54,14 @@ func (s Status) String() string {
 	return statusNames[s]
 }
 
-// Occupies tells whether a task of this status takes room on its node now.
+// Occupies reports whether a task of this status uses capacity on its node now.
 func (s Status) Occupies() bool { return s >= Allocated && s <= Releasing }
 
-// HasNode tells whether a task of this status belongs to a node, now or soon.
+// HasNode reports whether a task of this status has a node, now or soon.
 func (s Status) HasNode() bool { return s >= Pipelined && s <= Releasing }
 
-// CountsTowardMinimum tells whether a task of this status counts towards its gang's minimum: it has room, or it has done its work.
+// CountsTowardMinimum reports whether a task of this status counts towards its gang's minimum: it has capacity, or has
+// succeeded.
 func (s Status) CountsTowardMinimum() bool {
 	return s == Allocated || s == Binding || s == Bound || s == Running || s == Succeeded
 }
@@ -75,16 +76,15 @@ type PodRef struct {
 // String returns namespace/name.
 func (r PodRef) String() string { return r.Namespace + "/" + r.Name }
 
-// Shape stands for everything about a pod that decides which nodes may run it whatever else runs there: its request,
-// selectors, tolerations, images. Two tasks have equal shapes exactly when that is equal: the key is compared in full.
+// Shape identifies everything about a pod that decides which nodes may run it, apart from other pods: its request, selectors,
+// tolerations, images. Two tasks have equal shapes exactly when these are equal: the key is compared in full.
 type Shape = unique.Handle[string]
 
-// NonZeroDefaults is what scores count on top of a request, at the positions CPU and Memory: kube-scheduler takes a container that
-// does not say how much of one it wants to use a little all the same, so that such pods do not pile up on one node. It takes
-// no room.
+// NonZeroDefaults is what scores count in addition to a request, at the positions CPU and Memory: kube-scheduler assumes a
+// small request of containers without one, so that such pods do not accumulate on one node. It uses no capacity.
 type NonZeroDefaults [Memory + 1]int64
 
-// Placement is where a task is: its status and, when the status has one, its node.
+// Placement is a task's status and, when the status has one, its node.
 type Placement struct {
 	Status Status
 	// Node is the node's name; empty when the status has none.
@@ -93,37 +93,39 @@ type Placement struct {
 
 // Task is one pod as the scheduler sees it.
 //
-// Invariant: within a session only Snapshot.Move changes a task, and only its Position; but that a statement says which isolated
-// CPUs a task holds before it places it, and takes them back after it has undone that.
+// Invariant: within a session only Snapshot.Move changes a task, and only its Placement; except that a statement sets a
+// task's isolated CPUs before it places it, and clears them after it has undone that.
 type Task struct {
 	PodRef
 	Placement
 
 	// Job is the key of the job the task belongs to; the zero key for a pod of another scheduler.
 	Job JobKey
-	// Role is the part the task plays in its job; empty when it names none.
+	// Role is the task's role in its job; empty when it names none.
 	Role     string
 	Priority int32
-	// MinMember is how many members its group needs, as far as this one says, while no PodGroup says so; zero when it says nothing.
+	// MinMember is the group's minimum by this pod's annotation, used while no PodGroup exists; zero when it has none.
 	MinMember int32
-	// Started tells that a container of the pod runs, or has done its work.
+	// Started reports whether a container of the pod runs, or has ended.
 	Started bool
 	Created time.Time
-	// Request is what the task takes on a node.
+	// Request is the task's request.
 	Request Resources
-	// MayUseDeviceClass tells that some of it may be devices that a DeviceClass provides, where a node does not report them itself.
+	// MayUseDeviceClass reports whether a part of it may be devices of a DeviceClass, where a node does not report them
+	// itself.
 	MayUseDeviceClass bool
-	// NonZeroDefaults is what scores count on top of it.
+	// NonZeroDefaults is what scores count in addition to Request.
 	NonZeroDefaults NonZeroDefaults
-	// Shape is the placement question of the task.
+	// Shape is the task's shape.
 	Shape Shape
 	// Pod is the stripped pod, never changed; terminal pods keep only their metadata and phase.
 	Pod *corev1.Pod
-	// SchedulingGated tells that the pod carries scheduling gates.
+	// SchedulingGated reports whether the pod has scheduling gates.
 	SchedulingGated bool
-	// TerminationOverdue tells that a Releasing task has outlived its grace: its room is neither idle nor about to be.
+	// TerminationOverdue reports whether a Releasing task has exceeded its grace period: its capacity is not idle, nor
+	// expected to be.
 	TerminationOverdue bool
-	// Nominated is the node on which room was promised to the task in an earlier cycle, for which others were evicted; empty
+	// Nominated is the node with capacity nominated to the task in an earlier cycle, for which others were evicted; empty
 	// when there is none.
 	Nominated string
 	// Isolated are the isolated CPUs that the task holds on its node, never changed; nil when it holds none.
@@ -132,7 +134,7 @@ type Task struct {
 	Invalid *Refusal
 }
 
-// IsBound reports whether the API server has the task on a node, or done: an assumed bind does not count.
+// IsBound reports whether the API server has bound the task, or it has ended: an assumed bind does not count.
 func (t *Task) IsBound() bool {
 	return t.Status == Bound || t.Status == Running || t.Status == Succeeded
 }
@@ -142,19 +144,20 @@ func (t *Task) Exists() bool {
 	return t.Status.CountsTowardMinimum() || t.Status == Pending && !t.SchedulingGated
 }
 
-// ReleasesResources tells whether the task's room is being released and can be counted on.
+// ReleasesResources reports whether the task's capacity is being released and can be counted on.
 func (t *Task) ReleasesResources() bool { return t.Status == Releasing && !t.TerminationOverdue }
 
 // systemCritical is the lowest priority of Kubernetes' own classes, system-cluster-critical and system-node-critical
 // (scheduling.SystemCriticalPriority in k8s.io/kubernetes).
 const systemCritical = 2_000_000_000
 
-// IsSystemCritical tells whether nobody may ever end the task, whatever for: it is in the system's own namespace, or critical to it.
+// IsSystemCritical reports whether the task must never be evicted: it is in the system's namespace, or critical by its
+// priority.
 func (t *Task) IsSystemCritical() bool {
 	return t.Namespace == metav1.NamespaceSystem || t.Priority >= systemCritical
 }
 
-// CompareTasks orders tasks by creation and then by UID: the tail of every task order, total over distinct tasks.
+// CompareTasks orders tasks by creation and then by UID: the last criterion of every task order, so that it is total.
 func CompareTasks(a, b *Task) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID))
 }

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Format writes a vector for people, devices first: "8 nvidia.com/gpu, 4 cpu and 2Gi memory". What is zero is left out.
+// Format writes a vector for messages, devices first: "8 nvidia.com/gpu, 4 cpu and 2Gi memory". Zeros are left out.
 func (d *ResourceIndex) Format(vector Resources) string {
 	var devices, words []string
 	for name, amount := range d.List(vector) {
@@ -42,10 +42,10 @@ func nativeResource(name corev1.ResourceName) bool {
 	return false
 }
 
-// NameList lists objects of one kind for users of a namespace, up to a few: those of theirs by name, and how many others there are, since
-// names of other namespaces are not theirs to know. The zero Names is empty and ready.
+// NameList lists objects of one kind for users of a namespace, up to a few: names of their own namespace, and the number of
+// others, since those names are not disclosed to them. The zero NameList is empty and ready.
 type NameList struct {
-	// Noun is what is listed, in the singular: "pod". Reader is the namespace of whoever reads it.
+	// Noun is the kind in the singular: "pod". Reader is the reader's namespace.
 	Noun, Reader string
 
 	own     []string
@@ -61,7 +61,7 @@ func (n *NameList) Add(namespace, text string) {
 	}
 }
 
-// String returns "ns/a, ns/b, ns/c, 4 more and 1 pod of another namespace", and nothing when nothing was added.
+// String returns "ns/a, ns/b, ns/c, 4 more and 1 pod of another namespace", and an empty text when nothing was added.
 func (n *NameList) String() string {
 	const few = 3
 	words := n.own

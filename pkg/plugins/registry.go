@@ -1,4 +1,4 @@
-// Package plugins lists the built-in plugins. It is not a place for code: each plugin is a package of its own.
+// Package plugins lists the built-in plugins. It contains no logic: each plugin is a package of its own.
 package plugins
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
 
-// Kube is what the plugins together need of kube-scheduler's own.
+// Kube is what all plugins together need of kube-scheduler's.
 type Kube interface {
 	predicates.Kube
 	nodeorder.Kube
 	topology.Namespaces
 }
 
-// BuiltIn returns every plugin a configuration may name. A nil factory stands for arguments that are no good. What is counted
-// by topology is counted once for all of them, also for those of a later configuration.
+// BuiltIn returns every plugin a configuration may name. A nil factory stands for invalid arguments. All of them share one
+// topology index, also those of a later configuration.
 func BuiltIn(kube Kube) []framework.PluginRegistration {
 	index := topology.New(kube)
 	return []framework.PluginRegistration{

@@ -3,6 +3,7 @@ package scenario
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // check holds the outcome of a cycle to the invariants that can be seen from outside, counted from the objects alone and
@@ -73,22 +75,14 @@ func (s *environment) checkMinimum(decision model.Decision) error {
 	if s.lacksMembers(decision.Job, group) {
 		return nil
 	}
-	all, roles := 0, map[string]int{}
+	var placed invariants.Members
 	for _, pod := range s.world.pods {
-		if s.jobOf(pod) != decision.Job || !s.hasPlace(pod) {
-			continue
+		if s.jobOf(pod) == decision.Job {
+			placed.Add(pod, s.nodeOf(pod) != "")
 		}
-		all++
-		roles[pod.Labels[v1alpha1.LabelRole]]++
 	}
-	if all < int(group.Spec.MinMember) {
-		return fmt.Errorf("invariant I1: %s needs %d, and %d have a place", decision.Job, group.Spec.MinMember, all)
-	}
-	for _, role := range group.Spec.Roles {
-		if roles[role.Name] < int(role.MinMember) {
-			return fmt.Errorf("invariant I1: %s needs %d of role %s, and %d have a place",
-				decision.Job, role.MinMember, role.Name, roles[role.Name])
-		}
+	if unmet := placed.Unmet(group); unmet != "" {
+		return fmt.Errorf("invariant I1: %s %s", decision.Job, unmet)
 	}
 	return nil
 }
@@ -135,38 +129,21 @@ func (s *environment) nodeOf(pod *corev1.Pod) string {
 	return s.coming[pod.UID]
 }
 
-// checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for, container by
-// container, is no more than it offers, if it offers any or no device class does in its place. A resource that the new pods do not ask for may have been overdrawn before.
+// checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for is no more than it offers, if it
+// offers any or no device class does in its place.
 func (s *environment) checkRoom(name string, fresh map[types.UID]bool) error {
-	asked, wanted := corev1.ResourceList{}, corev1.ResourceList{}
-	pods := int64(0)
-	for _, pod := range s.world.pods {
-		if s.nodeOf(pod) != name || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	node, pods := s.world.nodes[name], slices.Collect(maps.Values(s.world.pods))
+	free, offered := invariants.Free(node, pods, func(pod *corev1.Pod) bool { return s.nodeOf(pod) == name }), node.Status.Allocatable
+	for _, pod := range pods {
+		if !fresh[pod.UID] {
 			continue
 		}
-		pods++
-		for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
-			sum := asked[resource]
-			sum.Add(amount)
-			asked[resource] = sum
-			if fresh[pod.UID] && !amount.IsZero() {
-				wanted[resource] = amount
+		for _, resource := range free.Lacks(pod) {
+			if amount := offered[resource]; amount.IsZero() && s.byClass(resource) {
+				continue
 			}
+			return fmt.Errorf("invariant I3: node %s has %d too little of %s", name, -free[resource], resource)
 		}
-	}
-	allocatable := s.world.nodes[name].Status.Allocatable
-	for resource := range wanted {
-		offered, sum := allocatable[resource], asked[resource]
-		if offered.IsZero() && s.byClass(resource) {
-			continue
-		}
-		if sum.Cmp(offered) > 0 {
-			return fmt.Errorf("invariant I3: node %s offers %s of %s, and %s are asked for",
-				name, offered.String(), resource, sum.String())
-		}
-	}
-	if offered := allocatable[corev1.ResourcePods]; pods > offered.Value() {
-		return fmt.Errorf("invariant I3: node %s takes %s pods, and has %d", name, offered.String(), pods)
 	}
 	return nil
 }

@@ -91,3 +91,33 @@ func TestEqualsGiveWay(t *testing.T) {
 		t.Error("this tests nothing")
 	}
 }
+
+// TestANominationMovedToASiblingIsNotReleased: a gang of three keeps the node that was promised to one member for another one.
+// An equal that is planned before it cannot have that node, and evicts one pod, not none. Seed 1783633545272424478 draws it.
+func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
+	s := openLens(t)()
+	if err := s.world.apply(`
+		node n0 cpu=1
+		node n1 cpu=1
+		node n4 cpu=1
+		node n5 cpu=1
+		pod low0 cpu=1 node=n0 phase=Running
+		pod low1 cpu=1 node=n1 phase=Running
+		pod leaving4 cpu=1 node=n4 phase=Running
+		pod leaving5 cpu=1 node=n5 phase=Running
+		group g001 min=2
+		pod g001-0 group=g001 cpu=1 priority=5
+		pod g001-1 group=g001 cpu=1 priority=5 nominated=n4
+		group g003 min=2
+		pods g003-{0..1} group=g003 cpu=1 priority=5
+		pod g003-2 group=g003 cpu=1 priority=5 nominated=n5`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.applyEvents("terminate", []string{"leaving4", "leaving5"}, map[string]string{"grace": "60s"}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.sight()
+	if evicted := before.follow(t, s.goOn(t)); evicted != 2 {
+		t.Errorf("%d pods are evicted; four members need four nodes, of which two are being released", evicted)
+	}
+}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // grace is how long pods that are evicted may take to end.
@@ -99,23 +99,14 @@ func (s *environment) checkRemains(decision model.Decision) error {
 		if eviction.Job.IsPod || group == nil {
 			continue
 		}
-		left, running, roles := 0, 0, map[string]int{}
+		var left invariants.Members
 		for _, pod := range s.world.pods {
-			if s.jobOf(pod) != eviction.Job || !s.hasPlace(pod) || s.ending[pod.UID] {
-				continue
-			}
-			left++
-			roles[pod.Labels[v1alpha1.LabelRole]]++
-			if pod.Status.Phase != corev1.PodSucceeded {
-				running++
+			if s.jobOf(pod) == eviction.Job && !s.ending[pod.UID] {
+				left.Add(pod, s.nodeOf(pod) != "")
 			}
 		}
-		short := left < int(group.Spec.MinMember)
-		for _, role := range group.Spec.Roles {
-			short = short || roles[role.Name] < int(role.MinMember)
-		}
-		if running > 0 && short {
-			return fmt.Errorf("invariant I12: part of %s is evicted for %s, and %d are left", eviction.Job, decision.Job, running)
+		if left.Live > 0 && left.Unmet(group) != "" {
+			return fmt.Errorf("invariant I12: part of %s is evicted for %s, and %d are left", eviction.Job, decision.Job, left.Live)
 		}
 	}
 	return nil

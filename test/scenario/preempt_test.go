@@ -320,12 +320,12 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	for _, d := range o.decisions {
 		for _, p := range d.Nominations {
 			if p.Pod.UID == pod.UID {
-				back = p.Node == ""
+				back = p.Node == "" && !moved(d, pod.Status.NominatedNodeName)
 			}
 		}
 	}
-	node, moved := v.kept[key(pod.Namespace, pod.Name)]
-	if !moved {
+	node, again := v.kept[key(pod.Namespace, pod.Name)]
+	if !again {
 		node = pod.Status.NominatedNodeName
 	}
 	if node != "" && !back {
@@ -337,6 +337,11 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 		}
 	}
 	return ""
+}
+
+// moved reports whether a decision promises a node to some member: what another member gives back there stays with the job.
+func moved(d model.Decision, node string) bool {
+	return slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node == node })
 }
 
 // decided tells whether the job got its room by a decision, which follow goes through in its turn.

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -13,31 +12,18 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// members counts those of a gang that count: they have a place, or have done their work. live are those that have not.
-type members struct {
-	all, live int
-	roles     map[string]int
-}
-
 // countMembers counts the members of a group among pods, in its namespace only.
-func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*corev1.Pod) string) members {
-	m := members{roles: map[string]int{}}
+func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*corev1.Pod) string) *invariants.Members {
+	var m invariants.Members
 	for _, pod := range pods {
-		switch {
-		case pod.Namespace != group.Namespace || groupOf(pod) != group.Name || !ours(pod):
-			continue
-		case pod.Status.Phase == corev1.PodSucceeded:
-		case pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil || place(pod) == "":
-			continue
-		default:
-			m.live++
+		if pod.Namespace == group.Namespace && groupOf(pod) == group.Name && ours(pod) {
+			m.Add(pod, place(pod) != "")
 		}
-		m.all++
-		m.roles[pod.Labels[v1alpha1.LabelRole]]++
 	}
-	return m
+	return &m
 }
 
 // groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil when
@@ -75,19 +61,6 @@ func (s *server) implicitGroups() (groups []*v1alpha1.PodGroup) {
 	return groups
 }
 
-// unmetMinimum says what a group lacks, empty when it lacks nothing.
-func (m members) unmetMinimum(group *v1alpha1.PodGroup) string {
-	if m.all < int(group.Spec.MinMember) {
-		return fmt.Sprintf("needs %d, and %d have a place", group.Spec.MinMember, m.all)
-	}
-	for _, role := range group.Spec.Roles {
-		if m.roles[role.Name] < int(role.MinMember) {
-			return fmt.Sprintf("needs %d of role %s, and %d have a place", role.MinMember, role.Name, m.roles[role.Name])
-		}
-	}
-	return ""
-}
-
 // checkMinimum is I1: with the decision's binds, enough members have a place.
 func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 	if decision.Job.IsPod || len(decision.Binds) == 0 {
@@ -98,7 +71,7 @@ func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
 	}
-	if lacks := countMembers(p.pods(), group, p.place).unmetMinimum(group); lacks != "" && !replaces(decision.Job, group, p.pods(), p.place, decision.Binds) {
+	if lacks := countMembers(p.pods(), group, p.place).Unmet(group); lacks != "" && !replaces(decision.Job, group, p.pods(), p.place, decision.Binds) {
 		j.violated("I1", "%s is started and %s", decision.Job, lacks)
 	}
 }
@@ -122,7 +95,7 @@ func replaces(
 			whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 		}
 	}
-	return whole && left && countMembers(pods, group, exists).unmetMinimum(group) != ""
+	return whole && left && countMembers(pods, group, exists).Unmet(group) != ""
 }
 
 // staysInItsNamespace is I26: a job is made of pods of its own namespace.
@@ -144,8 +117,8 @@ func (j *invariantChecker) startedWholeOrNotAtAll() {
 	}
 	for _, group := range groups {
 		m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-		if m.live > 0 && m.unmetMinimum(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
-			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.unmetMinimum(group))
+		if m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
+			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.Unmet(group))
 		}
 	}
 }

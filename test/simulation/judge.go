@@ -113,7 +113,7 @@ func (j *invariantChecker) changed(before object, now change) {
 	case *v1alpha1.PodGroup:
 		was, _ := before.(*v1alpha1.PodGroup)
 		m := countMembers(j.server.pods(), o, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-		if m.all > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // nobody of ours has asked for more
+		if m.All > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // nobody of ours has asked for more
 			delete(j.started, o.UID)
 			j.hurt[o.UID] = true
 		}
@@ -148,7 +148,7 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 // noteStart takes down that a group has its minimum.
 func (j *invariantChecker) noteStart(group *v1alpha1.PodGroup) {
 	placed := func(pod *corev1.Pod) string { return pod.Spec.NodeName }
-	if count := countMembers(j.server.pods(), group, placed); count.unmetMinimum(group) == "" {
+	if count := countMembers(j.server.pods(), group, placed); count.Unmet(group) == "" {
 		j.started[group.UID] = true
 	}
 }

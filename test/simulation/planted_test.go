@@ -17,6 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // without is the built-in configuration without a plugin.
@@ -114,15 +115,15 @@ func plantedBugs() []planted {
 		}}}},
 		{"somebody is evicted for who needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.group(jobKeyOf(b).String())
-			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).all == 0
+			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).All == 0
 		})}},
 		{"somebody is evicted who is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			node := p.node(a.Spec.NodeName)
-			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !eligible(b, node) || len(p.snapshot.Held()) > 0 {
+			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !invariants.Takes(node, b) || len(p.snapshot.Held()) > 0 {
 				return false
 			}
-			free := freeOn(node, p.pods(), func(other *corev1.Pod) bool { return other.UID == b.UID || p.place(other) == node.Name })
-			return free.lacking(b) == ""
+			free := invariants.Free(node, p.pods(), func(other *corev1.Pod) bool { return other.UID == b.UID || p.place(other) == node.Name })
+			return len(free.Lacks(b)) == 0
 		})}},
 		{"an equal is evicted", "I11", Config{Sabotage: evictPair(func(_ *process, a, b *corev1.Pod) bool {
 			return *a.Spec.Priority == *b.Spec.Priority && jobKeyOf(a) != jobKeyOf(b)
@@ -130,7 +131,7 @@ func plantedBugs() []planted {
 		{"one member of a gang is evicted", "I12", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.group(jobKeyOf(a).String())
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 &&
-				countMembers(p.pods(), group, p.place).all == int(group.Spec.MinMember)
+				countMembers(p.pods(), group, p.place).All == int(group.Spec.MinMember)
 		})}},
 		{"jobs evict each other", "I13", Config{Sabotage: feudal()}},
 		{"budgets are not read", "I14", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // evictionLoop is that members of one job were evicted for another.
@@ -46,7 +47,7 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 	}
 	if group := groupFor(decision.Job, p.pods(), p.group); group != nil {
 		place := func(pod *corev1.Pod) string { return promised[pod.UID] + p.place(pod) }
-		if lacks := countMembers(p.pods(), group, place).unmetMinimum(group); lacks != "" {
+		if lacks := countMembers(p.pods(), group, place).Unmet(group); lacks != "" {
 			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
 		}
 	}
@@ -56,15 +57,15 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 		if promised[pod.UID] == "" {
 			continue
 		}
-		if node == nil || !eligible(pod, node) {
+		if node == nil || !invariants.Takes(node, pod) {
 			j.violated("I4", "pod %s is promised %s, which is not for it", keyOf(pod), promised[pod.UID])
 			continue
 		}
-		free := freeOn(node, p.pods(), func(other *corev1.Pod) bool {
+		free := invariants.Free(node, p.pods(), func(other *corev1.Pod) bool {
 			return promised[other.UID] == node.Name || p.stays(other, node.Name, victims)
 		})
-		if lacks := free.lacking(pod); lacks != "" {
-			j.violated("I10", "pods are evicted for %s, and %s still has %d too little of %s", decision.Job, node.Name, -free[lacks], lacks)
+		if lacks := free.Lacks(pod); len(lacks) > 0 {
+			j.violated("I10", "pods are evicted for %s, and %s still has %d too little of %s", decision.Job, node.Name, -free[lacks[0]], lacks[0])
 		}
 	}
 	for _, eviction := range decision.Evictions {
@@ -110,8 +111,8 @@ func (j *invariantChecker) lacksRoom(p *process, promised map[types.UID]string, 
 		if promised[pod.UID] == "" || node == nil {
 			return false
 		}
-		free := freeOn(node, pods, func(other *corev1.Pod) bool { return there(other, node.Name) })
-		return free.lacking(pod) != ""
+		free := invariants.Free(node, pods, func(other *corev1.Pod) bool { return there(other, node.Name) })
+		return len(free.Lacks(pod)) != 0
 	})
 }
 
@@ -158,7 +159,7 @@ func (j *invariantChecker) leavesWholeGangs(p *process, decision model.Decision)
 			}
 			return ""
 		})
-		if lacks := m.unmetMinimum(group); lacks != "" && m.live > 0 {
+		if lacks := m.Unmet(group); lacks != "" && m.Live > 0 {
 			j.violated("I12", "part of %s is evicted for %s: it %s", eviction.Job, decision.Job, lacks)
 		}
 	}
@@ -210,8 +211,8 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 		if len(kept) == 0 {
 			continue
 		}
-		free := freeOn(node, p.pods(), func(other *corev1.Pod) bool { return kept[other.UID] || p.stays(other, node.Name, nil) })
-		if lacks := free.lacking(pod); lacks != "" {
+		free := invariants.Free(node, p.pods(), func(other *corev1.Pod) bool { return kept[other.UID] || p.stays(other, node.Name, nil) })
+		if lacks := free.Lacks(pod); len(lacks) > 0 {
 			j.violated("I15", "pod %s is bound to %s, where %s is kept for %v", bind.Pod, bind.Node, lacks, slices.Sorted(maps.Keys(kept)))
 		}
 	}

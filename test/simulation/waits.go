@@ -12,6 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/lease"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/test/invariants"
 )
 
 // expectation is the cluster as somebody sees it: all there is, or what one process has been told.
@@ -64,7 +65,7 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 			if group == nil || group.Spec.MinMember < 1 || len(group.Spec.Roles) > 0 {
 				continue
 			}
-			if needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).all); replaces(job, group, o.pods, o.place, nil) {
+			if needs = max(1, int(group.Spec.MinMember)-countMembers(o.pods, group, o.place).All); replaces(job, group, o.pods, o.place, nil) {
 				needs = len(pods)
 			}
 		}
@@ -79,19 +80,11 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 func (o *expectation) roomFor(pod *corev1.Pod) int {
 	sum := int64(0)
 	for _, node := range o.nodes {
-		if !eligible(pod, node) {
+		if !invariants.Takes(node, pod) {
 			continue
 		}
-		free := freeOn(node, o.pods, func(other *corev1.Pod) bool { return o.place(other) == node.Name })
-		asks := room{}
-		asks.add(requestsOf(pod), 1)
-		fits := int64(1000)
-		for resource, amount := range asks {
-			if amount > 0 {
-				fits = min(fits, max(0, free[resource]/amount))
-			}
-		}
-		sum += fits
+		free := invariants.Free(node, o.pods, func(other *corev1.Pod) bool { return o.place(other) == node.Name })
+		sum += min(1000, free.Slots(invariants.RequestOf(pod)))
 	}
 	return int(sum)
 }
@@ -154,7 +147,7 @@ func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 // notePart takes down since when a group has been bound in part, if it never was whole, and nobody else had a hand in it.
 func (j *invariantChecker) notePart(group *v1alpha1.PodGroup) {
 	m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-	inPart := m.live > 0 && m.unmetMinimum(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
+	inPart := m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
 	since, known := j.inPart[group.UID]
 	switch {
 	case inPart && !known:

@@ -20,20 +20,20 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// portName is what the chart calls the port of the endpoint, and portNumber what it is without another word.
+// portName is the chart's name for the port of the endpoint, and portNumber its default.
 const (
 	portName   = "metrics"
 	portNumber = 8443
 )
 
-// forwarded is a port of this machine that leads to a pod.
+// forwarded is a local port that is forwarded to a pod.
 type forwarded struct {
 	pod     string
 	address string
 	close   func()
 }
 
-// forward opens a port that leads to the endpoint of the scheduler that leads.
+// forward opens a local port to the endpoint of the leading scheduler.
 func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (*forwarded, error) {
 	pod, err := leader(ctx, client, options)
 	if err != nil {
@@ -44,7 +44,7 @@ func forward(ctx context.Context, client kubernetes.Interface, config *rest.Conf
 	if err != nil {
 		return nil, fmt.Errorf("port-forward: %w", err)
 	}
-	// As kubectl does: proxies between here and the API server often let only one of the two pass.
+	// As kubectl does: proxies in front of the API server often support only one of the two protocols.
 	newer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, config)
 	if err != nil {
 		return nil, fmt.Errorf("port-forward: %w", err)
@@ -110,7 +110,7 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 	return pod, nil
 }
 
-// rights says who gives the right that was lacking; nothing when none was.
+// rights says which role has the missing permission; empty when none is missing.
 func rights(err error) string {
 	if !apierrors.IsForbidden(err) {
 		return ""
@@ -118,7 +118,7 @@ func rights(err error) string {
 	return "; the Role tutti-scheduler-inspect there gives that right (rbac.operators of the chart)"
 }
 
-// port is where the pod serves its endpoint.
+// port is the port of the pod's endpoint.
 func port(pod *corev1.Pod) int32 {
 	for i := range pod.Spec.Containers {
 		for _, port := range pod.Spec.Containers[i].Ports {

@@ -1,5 +1,5 @@
-// Package connect finds a way to the scheduler's own endpoint and gets its documents: by an address that is given, or by a
-// port-forward through the API server to the pod that leads. It knows nothing of what the documents say.
+// Package connect connects to the scheduler's own endpoint and gets its documents: by a given address, or by a port-forward
+// through the API server to the leading pod. It does not interpret the documents.
 package connect
 
 import (
@@ -18,26 +18,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options say how to get there.
+// Options are the connection settings.
 type Options struct {
 	// Server is the address of the scheduler's endpoint, such as https://10.0.0.7:8443; empty makes a port-forward.
 	Server string
-	// Authority is a file with the certificates that may have signed that of Server; Insecure checks none.
+	// Authority is a file with the CA certificates for Server; Insecure skips the check.
 	Authority string
 	Insecure  bool
-	// Token is what is sent; empty means what the kubeconfig has.
+	// Token is the bearer token; empty means the kubeconfig's.
 	Token string
-	// Account is a ServiceAccount, namespace/name, to ask the API server for a token of; empty asks for none.
+	// Account is a ServiceAccount, namespace/name, for which a token is requested from the API server; empty for none.
 	Account string
 	// Namespace is the scheduler's, and Lease the name of its Lease, for the port-forward.
 	Namespace string
 	Lease     string
 }
 
-// tokenSeconds is for how long a token is asked for: the least that the API server gives.
+// tokenSeconds is the lifetime of a requested token: the API server's minimum.
 const tokenSeconds = 600
 
-// Client is a way to the scheduler that is open. Close ends it.
+// Client is an open connection to the scheduler. Close ends it.
 type Client struct {
 	url    string
 	what   string
@@ -45,13 +45,13 @@ type Client struct {
 	close  func()
 }
 
-// Connect finds the way. config is the user's access to the API server, and is not changed.
+// Connect opens the connection. config is the user's access to the API server, and is not changed.
 func Connect(ctx context.Context, config *rest.Config, options Options) (*Client, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	if options.Server != "" && !strings.HasPrefix(options.Server, "https://") { // else a token would go there for everybody to read
+	if options.Server != "" && !strings.HasPrefix(options.Server, "https://") { // else the token would be sent in plain text
 		return nil, fmt.Errorf("--server %q: begin with https://", options.Server)
 	}
 	access, err := credentials(ctx, client, config, options)
@@ -60,7 +60,7 @@ func Connect(ctx context.Context, config *rest.Config, options Options) (*Client
 	}
 	e := &Client{url: strings.TrimRight(options.Server, "/"), what: options.Server, close: func() {}}
 	if options.Server == "" {
-		// The way goes through the API server to the pod that the Lease names, whose certificate nobody has signed.
+		// The connection goes through the API server to the pod that the Lease names, whose certificate is self-signed.
 		access.TLSClientConfig = rest.TLSClientConfig{Insecure: true}
 		forwarded, err := forward(ctx, client, config, options)
 		if err != nil {
@@ -82,7 +82,7 @@ func (e *Client) Close() {
 	e.close()
 }
 
-// credentials returns how to say who asks, and whose certificates to trust.
+// credentials returns the credentials and the trusted certificates.
 func credentials(ctx context.Context, client kubernetes.Interface, config *rest.Config, options Options) (*rest.Config, error) {
 	access := &rest.Config{
 		TLSClientConfig: rest.TLSClientConfig{CAFile: options.Authority, Insecure: options.Insecure}, Timeout: 30 * time.Second,
@@ -156,7 +156,7 @@ func (e *Client) Get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-// connectHint says what helps against an error of TLS.
+// connectHint returns a hint for a TLS error.
 func connectHint(err error) string {
 	if strings.Contains(err.Error(), "x509:") {
 		return "; its certificate is not signed by anybody known: say --certificate-authority, or --insecure-skip-tls-verify"

@@ -9,8 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// queuePosition names the jobs of the namespace that wait too and that the order prefers as far as their pods show it: for their priority,
-// else for their age. Room that gets free is offered to them first. Single pods are left out, and jobs that lack members.
+// queuePosition names the waiting jobs of the namespace that come first in the order, as far as their pods show it: by
+// priority, then by age. Capacity that becomes free is offered to them first. Single pods are left out, and jobs that lack
+// members.
 func queuePosition(namespace *Namespace, g *gang) []string {
 	mine := g.priority()
 	var higher, older []string
@@ -39,11 +40,11 @@ func queuePosition(namespace *Namespace, g *gang) []string {
 	return notes
 }
 
-// notEnough is the code of a group that the scheduler counts too few members of, whoever else may be counted here: those that are left
-// to another scheduler, say.
+// notEnough is the code of a group for which the scheduler counts too few members. This program may count more, such as those
+// left to another scheduler.
 const notEnough = "NotEnoughMembers"
 
-// waits tells whether it has the members it needs, and has not started.
+// waits reports whether it has the members it needs, and has not started.
 func (g *gang) waits() bool {
 	m := countMembers(g)
 	if g.group == nil {

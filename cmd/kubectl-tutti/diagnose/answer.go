@@ -1,5 +1,5 @@
-// Package diagnose says why a job waits: from its PodGroup and its pods alone, as the API server has them, so that whoever may read
-// these gets the answer. It repeats what the scheduler has written down and adds what can be counted; it never guesses what the
+// Package diagnose explains why a job waits, only from its PodGroup and its pods in the API server, so that read permission
+// for these is enough. It repeats what the scheduler has written and adds what can be counted; it never guesses what the
 // scheduler would do.
 package diagnose
 
@@ -9,7 +9,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// State is where something stands, in one word.
+// State is the state of a job, in one word.
 type State string
 
 // The states.
@@ -20,62 +20,62 @@ const (
 	Degraded State = "Degraded"
 	// Started: its minimum is bound, or the pod is.
 	Started State = "Started"
-	// Ended: no member lives any more.
+	// Ended: all members have ended.
 	Ended State = "Ended"
-	// Unheard: the scheduler has not said anything yet.
+	// Unprocessed: the scheduler has not reported anything yet.
 	Unprocessed State = "Unheard"
-	// Foreign: another scheduler's affair.
+	// OtherScheduler: the pods are for another scheduler.
 	OtherScheduler State = "Foreign"
 )
 
-// What is answered for, and shown.
+// The kinds in a Diagnosis and an Overview.
 const (
 	kindPodGroup = "PodGroup"
 	kindImplicit = "ImplicitGroup"
 	kindPod      = "Pod"
 )
 
-// Diagnosis is what there is to say about a PodGroup or a pod.
+// Diagnosis is the diagnosis of a PodGroup or a pod.
 type Diagnosis struct {
 	// Kind is PodGroup, ImplicitGroup or Pod.
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Owner is the controller of an implicit group's pods, such as Job/train; empty when they have none, and for all else.
+	// Owner is the controller of an implicit group's pods, such as Job/train; empty when they have none, and for other kinds.
 	Owner string `json:"owner,omitempty"`
 	State State  `json:"state"`
-	// Reason is the scheduler's stable code; empty when it has said nothing.
+	// Reason is the scheduler's stable code; empty when it has reported nothing.
 	Reason string `json:"reason,omitempty"`
-	// Details are what the scheduler says, finding by finding.
+	// Details are the scheduler's message, finding by finding.
 	Details []string `json:"details,omitempty"`
-	// SmallestChange is the least that would let it start, empty when nothing small is known.
+	// SmallestChange is the smallest change that would let it start, empty when none is known.
 	SmallestChange string `json:"smallestChange,omitempty"`
-	// Notes are what this program has found besides.
+	// Notes are findings of this program.
 	Notes []string `json:"notes,omitempty"`
 	// Members are counted from the pods; nil for a pod without a group.
 	Members *Members `json:"members,omitempty"`
 	// WaitingSince and DegradedSince are nil when they do not apply.
 	WaitingSince  *time.Time `json:"waitingSince,omitempty"`
 	DegradedSince *time.Time `json:"degradedSince,omitempty"`
-	// Reservation is the room that is kept for it; nil when there is none.
+	// Reservation is the capacity reserved for it; nil when there is none.
 	Reservation *v1alpha1.Reservation `json:"reservation,omitempty"`
-	// Group is the answer for the PodGroup of a pod, nil when it has none.
+	// Group is the diagnosis of a pod's group, nil when it has none.
 	Group *Diagnosis `json:"group,omitempty"`
 }
 
 // Members are the members of a group.
 type Members struct {
-	// Needs is the minimum; zero when it is not known, since there is no PodGroup.
+	// Needs is the minimum; zero when it is unknown, since there is no PodGroup.
 	Needs int `json:"needs"`
-	// Exist is how many there are that count towards it: bound, done well, or waiting for a node.
+	// Exist is the number of members that count towards it: bound, succeeded, or waiting for a node.
 	Exist     int `json:"exist"`
 	Bound     int `json:"bound"`
 	Running   int `json:"running"`
 	Succeeded int `json:"succeeded"`
 	// Roles are in the order of the PodGroup.
 	Roles []Role `json:"roles,omitempty"`
-	// The others are names of pods, sorted: those that wait, that carry scheduling gates, that have failed, that are being
-	// deleted, and those with the group's label that another scheduler is asked to place.
+	// The others are names of pods, sorted: those that wait, that have scheduling gates, that have failed, that are
+	// terminating, and those with the group's label for another scheduler.
 	Waiting  []string `json:"waiting,omitempty"`
 	Gated    []string `json:"gated,omitempty"`
 	Failed   []string `json:"failed,omitempty"`

@@ -15,7 +15,8 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
-// TestAnswers plays testdata: "cluster" names objects of one namespace, as YAML; "why NAME" and "why kind=pod NAME" print the answer.
+// TestAnswers plays testdata: "cluster" has the objects of one namespace, as YAML; "why NAME" and "why kind=pod NAME" print
+// the diagnosis.
 func TestAnswers(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {

@@ -14,23 +14,24 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Namespace is what is known of a namespace.
+// Namespace is the objects of a namespace.
 type Namespace struct {
 	Name   string
 	Groups []v1alpha1.PodGroup
 	Pods   []corev1.Pod
 
-	// members are the pods by the name of the group that they name, oldest first, once somebody has asked.
+	// members are the pods by the name of their group, oldest first, computed on first use.
 	members map[string][]*corev1.Pod
 }
 
-// gang is what the name of a group stands for: a PodGroup; the pods of one controller that are a group without an object; or, with
-// neither, pods that wait for a PodGroup which does not exist.
+// gang is the pods of one group name: of a PodGroup; of one controller, as an implicit group; or, with neither, pods that
+// wait for a PodGroup which does not exist.
 type gang struct {
 	name string
 	// group is nil when there is no such object.
 	group *v1alpha1.PodGroup
-	// implicit tells that the pods are a group all the same. owner is their controller, as Kind/name, empty when they have none.
+	// implicit reports whether the pods are an implicit group. owner is their controller, as Kind/name, empty when they have
+	// none.
 	implicit bool
 	owner    string
 	// pods are in the order in which the scheduler takes them.
@@ -81,8 +82,8 @@ func (n *Namespace) podNames() []string {
 	return names
 }
 
-// gangs returns what a name stands for: one that has an object, else one for each controller of pods that are a group without an
-// object, by the age of their oldest pods, and last the pods that wait for the object.
+// gangs returns the gangs of a name: the one with a PodGroup, else one for each controller of the pods of implicit groups, by
+// the age of their oldest pods, and last the pods that wait for a PodGroup.
 func (n *Namespace) gangs(name string) []gang {
 	named := n.membersByName()[name]
 	if group := n.group(name); group != nil {
@@ -117,7 +118,7 @@ func (n *Namespace) named() []string {
 	return slices.Compact(names)
 }
 
-// withoutObject parts the pods that name a group without an object by the gangs that they are.
+// withoutObject groups the pods that name a group without an object into gangs.
 func withoutObject(name string, pods []*corev1.Pod) []gang {
 	var found []gang
 	lost := gang{name: name}
@@ -149,7 +150,7 @@ func ownerOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// gangOf returns the gang that a pod is of. The pod names a group.
+// gangOf returns the pod's gang. The pod names a group.
 func (n *Namespace) gangOf(pod *corev1.Pod) gang {
 	gangs := n.gangs(GroupName(pod))
 	i := slices.IndexFunc(gangs, func(g gang) bool { return slices.Contains(g.pods, pod) })
@@ -175,7 +176,7 @@ func (g *gang) needs() int {
 	return int(needs)
 }
 
-// created is when the object was made, or the oldest pod.
+// created is when the object was created, or the oldest pod.
 func (g *gang) created() time.Time {
 	if g.group != nil {
 		return g.group.CreationTimestamp.Time

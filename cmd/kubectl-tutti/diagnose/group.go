@@ -15,14 +15,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// The scheduler's codes and reasons that this package treats in their own way.
+// The scheduler's codes and reasons that this package handles specially.
 const (
 	groupNotFound = "GroupNotFound"
 	degraded      = "Degraded"
 )
 
-// DiagnoseGroup answers for the PodGroup of that name; without one, for the pods that are a group of that name all the same, those that wait
-// first; else for the pods that wait for such a PodGroup. It returns nil when there is none of all that.
+// DiagnoseGroup diagnoses the PodGroup of that name; without one, the implicit groups of that name, those that wait first;
+// else the pods that wait for such a PodGroup. It returns nil when there are none.
 func DiagnoseGroup(namespace *Namespace, name string) *Diagnosis {
 	gangs := namespace.gangs(name)
 	if len(gangs) == 0 {
@@ -48,7 +48,7 @@ func DiagnoseGroup(namespace *Namespace, name string) *Diagnosis {
 	return first
 }
 
-// label tells gangs of one name apart.
+// label distinguishes gangs of one name.
 func (a *Diagnosis) label() string {
 	switch {
 	case a.Kind == kindPodGroup:
@@ -59,7 +59,7 @@ func (a *Diagnosis) label() string {
 	return "the pods of " + a.Owner
 }
 
-// newDiagnosis answers for one gang.
+// newDiagnosis diagnoses one gang.
 func newDiagnosis(namespace *Namespace, g *gang) *Diagnosis {
 	a := &Diagnosis{Kind: kindPodGroup, Namespace: namespace.Name, Name: g.name, Members: countMembers(g)}
 	switch {
@@ -115,7 +115,7 @@ func (a *Diagnosis) diagnose(group *v1alpha1.PodGroup) {
 	}
 }
 
-// conditions takes the scheduler's sentence apart, since a line each is easier to read.
+// conditions splits the scheduler's message, since one line for each part is easier to read.
 func conditions(message string) []string {
 	var lines []string
 	for line := range strings.SplitSeq(message, "; ") {
@@ -126,7 +126,7 @@ func conditions(message string) []string {
 	return lines
 }
 
-// diagnoseDegraded answers for pods that name a PodGroup which does not exist.
+// diagnoseDegraded diagnoses pods that name a PodGroup which does not exist.
 func (a *Diagnosis) diagnoseDegraded(namespace *Namespace, g *gang) {
 	if len(a.Members.Waiting) == 0 && a.Members.Bound > 0 {
 		a.State, a.Details = Started, []string{fmt.Sprintf("%d pods are bound", a.Members.Bound)}
@@ -143,7 +143,7 @@ func (a *Diagnosis) diagnoseDegraded(namespace *Namespace, g *gang) {
 	}
 }
 
-// waits returns the condition by which the scheduler tells a pod why it waits, nil when it has not.
+// waits returns the condition with the reason why a pod waits, nil when it has none.
 func waits(pod *corev1.Pod) *corev1.PodCondition {
 	if pod.Spec.NodeName != "" {
 		return nil
@@ -157,7 +157,7 @@ func waits(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// ownReasons are what single members are told beside what the group is told.
+// ownReasons are reasons of single members that differ from the group's.
 func ownReasons(g *gang) []string {
 	byText := map[string][]string{}
 	speaker := g.reportingPod()
@@ -179,8 +179,8 @@ func ownReasons(g *gang) []string {
 	return notes
 }
 
-// mislabelledPods are pods that were probably meant for the group: those that another scheduler is asked to place, and those that name a
-// group which is written much like this one and does not exist.
+// mislabelledPods are pods that were probably meant for the group: those for another scheduler, and those that name a group
+// with a similar name which does not exist.
 func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	var notes []string
 	if names := a.Members.Foreign; len(names) > 0 {
@@ -210,11 +210,11 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	return notes
 }
 
-// usualReasons is the name that the scheduler serves unless it is told otherwise.
+// usualReasons is the scheduler's default name.
 const usualReasons = "tutti"
 
-// explainUnprocessed are pods of the group that nobody has said anything about, by the name of the scheduler that they are left to: it may be
-// misspelt. Nothing is known here of the names that are served.
+// explainUnprocessed lists pods of the group without any report, by the name of their scheduler: it may be misspelt. The
+// names that are served are not known here.
 func (a *Diagnosis) explainUnprocessed(namespace *Namespace) []string {
 	byScheduler := map[string][]string{}
 	for i := range namespace.Pods {
@@ -235,12 +235,12 @@ func (a *Diagnosis) explainUnprocessed(namespace *Namespace) []string {
 	return notes
 }
 
-// mentioned tells whether a scheduler has said anything about a pod.
+// mentioned reports whether a scheduler has reported anything about a pod.
 func mentioned(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 }
 
-// few names pods, up to a few of them.
+// few lists up to a few names.
 func few(names []string) string {
 	const most = 4
 	if len(names) > most+1 {

@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 )
 
-// reportingPod is the pod on which the scheduler tells why an implicit group waits, with all its numbers: the oldest that waits and has no
-// reason of its own. It is nil when there is none, or it has been told nothing yet; a PodGroup speaks for itself.
+// reportingPod is the pod with the scheduler's full message of an implicit group: the oldest that waits without a reason of
+// its own. It is nil when there is none, or it has no message yet; a PodGroup has its own status.
 func (g *gang) reportingPod() *corev1.Pod {
 	if !g.implicit {
 		return nil
@@ -26,13 +26,13 @@ func (g *gang) reportingPod() *corev1.Pod {
 	return nil
 }
 
-// isRepeated tells whether a pod is only told that it waits with its group.
+// isRepeated reports whether a pod's condition only says that it waits with its group.
 func isRepeated(g *gang, condition *corev1.PodCondition) bool {
 	return strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its PodGroup %q", g.name)) ||
 		g.implicit && strings.HasPrefix(condition.Message, fmt.Sprintf("waits with its group %q", g.name))
 }
 
-// diagnoseImplicit reads from its pods how a group without an object stands.
+// diagnoseImplicit diagnoses an implicit group from its pods.
 func (a *Diagnosis) diagnoseImplicit(g *gang) {
 	m := a.Members
 	var said []string

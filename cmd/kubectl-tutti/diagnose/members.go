@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// foreign tells whether the pod is surely another scheduler's.
+// foreign reports whether the pod certainly belongs to another scheduler.
 func foreign(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == "" || pod.Spec.SchedulerName == corev1.DefaultSchedulerName
 }

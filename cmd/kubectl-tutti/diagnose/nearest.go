@@ -2,7 +2,7 @@ package diagnose
 
 import "strings"
 
-// Nearest returns the name that is written most like the given one, empty when none is much like it. Of several, the first.
+// Nearest returns the most similar name, empty when none is similar. Of several, the first.
 func Nearest(name string, names []string) string {
 	best, least := "", 1+max(1, len(name)/3)
 	for _, candidate := range names {
@@ -16,7 +16,7 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// distance is how many letters must be put in, left out, changed, or swapped with their neighbour to make one word of the other.
+// distance is the number of characters to insert, delete, change, or swap with the next one to turn a into b.
 func distance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {

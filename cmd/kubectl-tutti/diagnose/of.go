@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Kind is what a name is the name of.
+// Kind is the kind of the named object.
 type Kind string
 
 // The kinds; Any is a PodGroup, else a pod.
@@ -15,7 +15,8 @@ const (
 	Pod      Kind = "pod"
 )
 
-// Diagnose answers for what has that name in the namespace. The error says that there is no such thing, and what is written most like it.
+// Diagnose diagnoses the object of that name in the namespace. The error says that there is none, and gives the most similar
+// name.
 func Diagnose(namespace *Namespace, kind Kind, name string) (*Diagnosis, error) {
 	if kind != Pod {
 		if a := DiagnoseGroup(namespace, name); a != nil && (a.Reason != groupNotFound || kind == PodGroup || namespace.pod(name) == nil) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// Overview is how all jobs stand.
+// Overview is the state of all jobs.
 type Overview struct {
 	Namespaces []Totals `json:"namespaces"`
 	// Jobs are by namespace and name.
@@ -35,15 +35,15 @@ type Job struct {
 	Name      string `json:"name"`
 	// Kind is PodGroup, ImplicitGroup or Pod.
 	Kind string `json:"kind"`
-	// Owner is the controller of an implicit group's pods, such as Job/train; empty for all else.
+	// Owner is the controller of an implicit group's pods, such as Job/train; empty for other kinds.
 	Owner string `json:"owner,omitempty"`
-	// Phase is the PodGroup's; empty for one that does not exist. Pods that are shown are pending.
+	// Phase is the PodGroup's; empty for one that does not exist. Pods in the overview are pending.
 	Phase   string `json:"phase"`
 	Needs   int    `json:"needs"`
 	Members int    `json:"members"`
 	Bound   int    `json:"bound"`
 	Running int    `json:"running"`
-	// Reason and Message are the scheduler's; both are empty when it has said nothing.
+	// Reason and Message are the scheduler's; both are empty when it has reported nothing.
 	Reason         string     `json:"reason,omitempty"`
 	Message        string     `json:"message,omitempty"`
 	SmallestChange string     `json:"smallestChange,omitempty"`
@@ -51,8 +51,8 @@ type Job struct {
 	Created        time.Time  `json:"created"`
 }
 
-// Collect counts PodGroups; groups without an object; and the pods without a node that have none: those of schedulers of the given names.
-// Of pods it needs those that wait and those that name a group without an object; more do no harm.
+// Collect counts PodGroups; groups without an object; and the pods without a node and without a group, of the given
+// schedulers. It needs the pods that wait and those that name a group without an object; more do no harm.
 func Collect(podGroups []v1alpha1.PodGroup, pods []corev1.Pod, schedulers []string) *Overview {
 	o := &Overview{Namespaces: []Totals{}, Jobs: []Job{}}
 	for i := range podGroups {
@@ -122,7 +122,7 @@ func jobOfGang(namespace *Namespace, g *gang) Job {
 		}
 	}
 	switch {
-	case !g.implicit: // it shall have one, and has none yet
+	case !g.implicit: // its PodGroup does not exist yet
 	case a.State == Degraded:
 		job.Phase = string(v1alpha1.PodGroupDegraded)
 	case a.State == Started && a.Members.Running+a.Members.Succeeded < a.Members.Needs:
@@ -167,7 +167,7 @@ func jobOfPod(pod *corev1.Pod) Job {
 	return job
 }
 
-// Waits tells whether the job has not started.
+// Waits reports whether the job has not started.
 func (j *Job) Waits() bool { return j.Phase == "" || j.Phase == string(v1alpha1.PodGroupPending) }
 
 func (o *Overview) count(job *Job) {

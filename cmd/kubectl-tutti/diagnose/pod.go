@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DiagnosePod answers for the pod of that name, and for its group when it has one. It returns nil when there is no such pod.
+// DiagnosePod diagnoses the pod of that name, and its group when it has one. It returns nil when there is no such pod.
 func DiagnosePod(namespace *Namespace, name string) *Diagnosis {
 	pod := namespace.pod(name)
 	if pod == nil {
@@ -19,7 +19,7 @@ func DiagnosePod(namespace *Namespace, name string) *Diagnosis {
 		g := namespace.gangOf(pod)
 		a.Group = newDiagnosis(namespace, &g)
 		if condition := waits(pod); a.Reason == groupNotFound || pod == g.reportingPod() || condition != nil && isRepeated(&g, condition) {
-			a.Details = nil // the group says it better
+			a.Details = nil // the group has more detail
 		}
 	}
 	return a

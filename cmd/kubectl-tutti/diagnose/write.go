@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
 )
 
-// Write prints the answer for people. now is what ages are counted up to.
+// Write prints the diagnosis as text. now is the time that ages are relative to.
 func (a *Diagnosis) Write(p *printer.Printer, now time.Time) {
 	if a.Group != nil && (a.State == Waiting || a.State == Unprocessed) && len(a.Details) == 0 {
 		p.Printf("Pod %s/%s is of %s %s.\n", a.Namespace, a.Name, a.Group.noun(), a.Group.Name)
@@ -33,7 +33,7 @@ func (a *Diagnosis) Write(p *printer.Printer, now time.Time) {
 	}
 }
 
-// noun is what the answer is about, within a sentence.
+// noun is the diagnosed object, within a sentence.
 func (a *Diagnosis) noun() string {
 	if a.Kind == kindImplicit {
 		return "implicit group"
@@ -81,7 +81,7 @@ func (a *Diagnosis) reason(p *printer.Printer) string {
 	return ": " + p.Colorize(printer.Bold, a.Reason)
 }
 
-// rows are names and what they are.
+// rows are names and values.
 func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
 	var rows [][]printer.Cell
 	add := func(name, text string) { rows = append(rows, printer.Cells(name, text)) }
@@ -110,7 +110,7 @@ func (a *Diagnosis) rows(now time.Time) [][]printer.Cell {
 	return rows
 }
 
-// rows are what there is to say of the members; alive tells that some of them may be missing.
+// rows are the rows about the members; alive reports whether some of them may be missing.
 func (m *Members) rows(alive bool) [][]printer.Cell {
 	needs := ""
 	if m.Needs > 0 {
@@ -140,7 +140,7 @@ func (m *Members) rows(alive bool) [][]printer.Cell {
 	return rows
 }
 
-// tally counts the members by what they do: "2 bound (1 runs), 3 wait".
+// tally counts the members by state: "2 bound (1 runs), 3 wait".
 func (m *Members) tally() string {
 	counts := []string{fmt.Sprintf("%d bound", m.Bound)}
 	for _, count := range []struct {
@@ -169,7 +169,7 @@ func reservation(r *v1alpha1.Reservation, now time.Time) string {
 	return fmt.Sprintf("%s; since %s, %s", few(rooms), since(r.Since.Time, now), expected)
 }
 
-// since writes a moment and how long ago it was.
+// since writes a time and its age.
 func since(when, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", when.UTC().Format(time.RFC3339), duration.HumanDuration(now.Sub(when)))
 }

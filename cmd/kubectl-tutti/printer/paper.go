@@ -1,5 +1,4 @@
-// Package printer is what kubectl tutti prints on: tables, and colours where a terminal shows them. It knows nothing of what is
-// printed.
+// Package printer prints the output of kubectl tutti: tables, and colours on a terminal. It does not interpret the content.
 package printer
 
 import (
@@ -12,10 +11,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is how a piece of text stands out.
+// Style is a text style.
 type Style string
 
-// The styles, as a terminal is told of them.
+// The styles, as terminal codes.
 const (
 	Plain   Style = ""
 	Bold    Style = "1"
@@ -25,21 +24,21 @@ const (
 	Red     Style = "31"
 )
 
-// Printer is where text goes. It is not safe for concurrent use. What cannot be written, since a pipe is closed, is lost.
+// Printer writes text. It is not safe for concurrent use. Write errors, such as of a closed pipe, are ignored.
 type Printer struct {
 	out     io.Writer
 	colours bool
 }
 
-// New returns paper in front of a writer. There are colours on a terminal only, and none when the environment says NO_COLOR, or
-// that the terminal is dumb.
+// New returns a Printer for a writer. It uses colours on a terminal only, and none when the environment has NO_COLOR or a
+// dumb terminal.
 func New(out io.Writer, environment func(string) string) *Printer {
 	file, isFile := out.(*os.File)
 	return &Printer{out: out, colours: isFile && term.IsTerminal(int(file.Fd())) &&
 		environment("NO_COLOR") == "" && environment("TERM") != "dumb"}
 }
 
-// InColour returns paper with colours, whatever it goes to.
+// InColour returns a Printer with colours, whatever the writer.
 func InColour(out io.Writer) *Printer { return &Printer{out: out, colours: true} }
 
 // Colorize returns the text in a style.
@@ -70,7 +69,7 @@ func Cells(texts ...string) []Cell {
 	return cells
 }
 
-// gap is between two columns, as kubectl has it.
+// gap is the width between two columns, as in kubectl.
 const gap = 3
 
 // Table prints rows below a header, each column as wide as its widest cell. Rows may be shorter than the header.
@@ -78,7 +77,7 @@ func (p *Printer) Table(header []string, rows [][]Cell) {
 	p.lines("", append([][]Cell{Cells(header...)}, rows...))
 }
 
-// Pairs prints names and what they are, with an indent. A row has two cells; an empty name goes on with the one above.
+// Pairs prints names and values, with an indent. A row has two cells; one with an empty name continues the one above.
 func (p *Printer) Pairs(rows [][]Cell) { p.lines("  ", rows) }
 
 func (p *Printer) lines(indent string, rows [][]Cell) {

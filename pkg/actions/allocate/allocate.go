@@ -29,9 +29,19 @@ func (*action) Name() string { return Name }
 
 // Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
 // evicted for and whoever is above them, and then hands out what is left.
-func (a *action) Execute(session *framework.Session) {
+func (a *action) Execute(session *framework.Session) { a.serve(session, pendingJobs(session)) }
+
+// Resume does that for the deferred jobs: by now there are plans for the jobs above them, or it is known that there are none.
+func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
+	for _, job := range deferred {
+		session.Refuse(job, nil)
+	}
+	a.serve(session, deferred)
+}
+
+func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	var begun, promised, waiting []*model.Job
-	for _, job := range pendingJobs(session) {
+	for _, job := range jobs {
 		switch {
 		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
@@ -44,7 +54,7 @@ func (a *action) Execute(session *framework.Session) {
 		}
 	}
 	run := &cycle{
-		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget,
+		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget, outranking: newOutranking(),
 		releasing: slices.ContainsFunc(session.Snapshot.Nodes, hasReleasing),
 	}
 	for job := range jobsInOrder(session, begun) {
@@ -63,7 +73,7 @@ func (a *action) Execute(session *framework.Session) {
 	for job := range jobsInOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	allocateBeyondMinimum(session, slices.Concat(begun, promised, waiting))
+	run.allocateBeyondMinimum(slices.Concat(begun, promised, waiting))
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
@@ -128,7 +138,8 @@ type cycle struct {
 	// releasing tells whether any node has room that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
-	budget int
+	budget     int
+	outranking *outranking
 }
 
 // tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
@@ -146,15 +157,19 @@ func (r *cycle) tryMinimum(job *model.Job) {
 	refusal := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) { return r.start(job) })
 	if refusal != nil {
 		session.Refuse(job, explainReserved(session, job, refusal))
+		r.outranking.add(job, refusal)
 	}
 }
 
 // start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who else.
 func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	trial := placement.New(r.session, job, r.largest, &r.budget)
-	refusal := trial.Place(model.Idle)
+	refusal := r.place(job, trial)
 	if refusal == nil {
 		return nil, framework.ForNow
+	}
+	if refusal == deferred {
+		return refusal, framework.ForNow
 	}
 	if r.releasing && trial.Place(model.FutureIdle) == nil {
 		return &model.Refusal{

@@ -25,8 +25,12 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 		session.Refuse(job, refusal)
 		return true
 	}
-	refusal := trial.Place(model.Idle)
+	refusal := r.place(job, trial)
 	if refusal == nil {
+		return true
+	}
+	if refusal == deferred {
+		session.Refuse(job, refusal)
 		return true
 	}
 	if trial.NominationsSuffice() {

@@ -21,7 +21,8 @@ type extraMembers struct {
 }
 
 // allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
-func allocateBeyondMinimum(session *framework.Session, candidates []*model.Job) {
+func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
+	session := r.session
 	surpluses := map[model.JobKey]*extraMembers{}
 	var jobs []*model.Job
 	for _, job := range candidates {
@@ -42,7 +43,7 @@ func allocateBeyondMinimum(session *framework.Session, candidates []*model.Job) 
 	for len(jobs) > 0 {
 		var again []*model.Job
 		for job := range jobsInOrder(session, jobs) {
-			if surpluses[job.Key].placeNext(session) {
+			if surpluses[job.Key].placeNext(r) {
 				again = append(again, job)
 			}
 		}
@@ -64,7 +65,8 @@ func selectNode(session *framework.Session, job *model.Job, task *model.Task) (n
 
 // placeNext places the next member that finds room. When there is none any more it records why the others wait and
 // returns false.
-func (s *extraMembers) placeNext(session *framework.Session) bool {
+func (s *extraMembers) placeNext(r *cycle) bool {
+	session := r.session
 	for len(s.waiting) > 0 {
 		task := s.waiting[0]
 		s.waiting = s.waiting[1:]
@@ -75,7 +77,10 @@ func (s *extraMembers) placeNext(session *framework.Session) bool {
 				if node == nil {
 					return tally.Refusal(0, 0, "")
 				}
-				return statement.Allocate(task, node)
+				if refusal := statement.Allocate(task, node); refusal != nil {
+					return refusal
+				}
+				return r.admit(s.job, []*model.Task{task})
 			})
 			if refusal == nil {
 				return true

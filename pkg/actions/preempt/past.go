@@ -59,6 +59,9 @@ func (p *failureCache) fingerprint(snapshot *model.Snapshot) uint64 {
 		h.WriteByte('\n')
 	}
 	for _, job := range snapshot.Jobs {
+		if !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() }) {
+			continue // it has nobody to give, and what is kept for it comes below
+		}
 		maphash.WriteComparable(&h, job.Version)
 		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
 			h.WriteByte('!') // nobody evicts whom nobody may be asked about

@@ -30,37 +30,60 @@ type action struct {
 	// tiny is up to how many pods that may be evicted every set of them is looked at.
 	tiny int
 	past failureCache
+	// run is that of the session at hand.
+	run *run
 }
 
 // Name returns "preempt".
 func (*action) Name() string { return Name }
 
 // ResetCache drops what earlier plans have shown.
-func (a *action) ResetCache() { a.past = failureCache{} }
+func (a *action) ResetCache() { a.past, a.run = failureCache{}, nil }
 
 // Execute makes a plan for each job that was refused and that eviction could help, the highest priority first.
 func (a *action) Execute(session *framework.Session) {
-	jobs := refused(session)
 	a.past.beginCycle(session)
-	if len(jobs) == 0 {
-		return
+	a.plan(session, session.Snapshot.Jobs)
+}
+
+// Resume makes plans for those of the deferred jobs that were refused in the end.
+func (a *action) Resume(session *framework.Session, deferred []*model.Job) { a.plan(session, deferred) }
+
+// MayPreempt reports whether there are possible victims for the job.
+func (a *action) MayPreempt(session *framework.Session, job *model.Job) bool {
+	return !job.NeverPreempts && a.runOf(session).pool(job).pods > 0
+}
+
+func (a *action) plan(session *framework.Session, candidates []*model.Job) {
+	if jobs := refused(session, candidates); len(jobs) > 0 {
+		if a.past.invalidate(session.Snapshot); session.Uncached() {
+			a.past.known, a.past.drafts = map[model.JobKey]cachedFailure{}, map[model.JobKey]*savedSearch{} // nothing may be remembered
+		}
+		run, stuck := a.runOf(session), terminationOverdue(session.Snapshot)
+		run.drafts, run.tieBreakSeed, run.seen, run.failed = a.past.drafts, a.past.seed, false, nil
+		releaseUnplanned(session, jobs)
+		for _, round := range a.roundsByHolders(jobs) {
+			a.planAll(run, round)
+		}
+		run.explain()
+		a.recordFailures(run, stuck)
 	}
-	if a.past.invalidate(session.Snapshot); session.Uncached() {
-		a.past.known, a.past.drafts = map[model.JobKey]cachedFailure{}, map[model.JobKey]*savedSearch{} // nothing may be remembered
+	if !session.Deferring() {
+		a.run = nil
 	}
-	stuck := terminationOverdue(session.Snapshot)
-	run := &run{
-		session: session, options: a.options, exhaustiveLimit: a.tiny, tieBreakSeed: a.past.seed, largest: placement.MaxAllocatable(session.Snapshot),
-		exhaustiveBudget: placement.Budget, budget: a.options.Budget, guard: newPDBBudget(session.Snapshot, !a.options.Delete),
-		reviews: reviewsPerCycle, drafts: a.past.drafts, pools: map[int32]*candidateVictims{}, boards: map[heapKey]*nodeCostHeap{},
-		hopeless: map[infeasibleKey]*unplanned{}, evicted: map[model.JobKey]bool{},
+}
+
+// runOf returns the run of the session, a new one the first time.
+func (a *action) runOf(session *framework.Session) *run {
+	if a.run == nil || a.run.session != session {
+		a.run = &run{
+			session: session, options: a.options, exhaustiveLimit: a.tiny, largest: placement.MaxAllocatable(session.Snapshot),
+			exhaustiveBudget: placement.Budget, budget: a.options.Budget, guard: newPDBBudget(session.Snapshot, !a.options.Delete),
+			reviews: reviewsPerCycle, pools: map[int32]*candidateVictims{}, boards: map[heapKey]*nodeCostHeap{},
+			hopeless: map[infeasibleKey]*unplanned{}, evicted: map[model.JobKey]bool{},
+		}
 	}
-	releaseUnplanned(session, jobs)
-	for _, round := range a.roundsByHolders(jobs) {
-		a.planAll(run, round)
-	}
-	run.explain()
-	a.recordFailures(run, stuck)
+	return a.run
 }
 
 // releaseUnplanned ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be evicted for the
@@ -201,11 +224,11 @@ func stuckFor(job *model.Job, stuck []*model.Task) string {
 	return "; stuck, being deleted for too long: " + names.String()
 }
 
-// refused returns the jobs that wait for room although their members exist: those that are not waiting for victims already,
+// refused returns those of the jobs that wait for room although their members exist: those that are not waiting for victims already,
 // and that eviction could help.
-func refused(session *framework.Session) []*model.Job {
+func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 	var jobs []*model.Job
-	for _, job := range session.Snapshot.Jobs {
+	for _, job := range candidates {
 		refusal := session.Refusal(job)
 		if refusal == nil || !refusal.Evictable || refusal.Code == model.WaitingForVictims ||
 			session.JobReady(job, framework.Ready) == nil || session.ValidateJob(job) != nil {

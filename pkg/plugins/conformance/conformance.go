@@ -1,7 +1,7 @@
-// Package conformance keeps the cluster itself alive: pods of the system are nobody's victims.
+// Package conformance protects the cluster itself: pods of the system are never evicted.
 //
-// The engine has the same rule for namespace and priority, and no configuration switches it off; this package also heeds the
-// names of Kubernetes' own classes, and is where an administrator expects the rule to stand.
+// The engine has the same rule for namespace and priority, and no configuration switches it off; this package also protects
+// Kubernetes' own priority classes by name, and is where an administrator expects the rule.
 package conformance
 
 import (
@@ -16,10 +16,10 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "conformance"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "that pods of the system are not evicted"
 
-// New returns the plugin. It keeps nothing and takes no arguments.
+// New returns the plugin. It has no state and no arguments.
 func New() framework.Plugin { return plugin{} }
 
 type plugin struct{}
@@ -29,8 +29,8 @@ var _ framework.VictimFilter = plugin{}
 // Name returns "conformance".
 func (plugin) Name() string { return Name }
 
-// FilterVictims leaves units without pods of the system: those in kube-system, and those of the two classes that Kubernetes
-// reserves for what a cluster or a node cannot do without.
+// FilterVictims keeps the units without pods of the system: those in kube-system, and those of the two priority classes that
+// Kubernetes reserves for critical pods.
 func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return slices.ContainsFunc(unit.Tasks, ofSystem) }), true
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// excludeTerminating is the check for a task when those who are leaving have left.
+// excludeTerminating is the filter for a task when terminating pods are gone.
 func (p *plugin) excludeTerminating(known *extenderResult, task *model.Task) framework.NodeFilterFunc {
 	return func(node *model.Node) *model.Refusal {
 		if known.transient[node.Index] && (slices.ContainsFunc(node.Tasks, leaving) ||
@@ -26,26 +26,25 @@ func leaving(task *model.Task) bool {
 	return task.Status == model.Releasing && !task.TerminationOverdue
 }
 
-// stalePods is since when extenders have been in the way of members for whom others have left: who has just left may still stand in
-// their books, and others would be evicted elsewhere for nothing. It lives as long as the configuration.
-//
-// Invariant: only the session's goroutine touches it.
+// stalePods is since when extenders have refused nodes to members for which pods were evicted: an extender's accounting may
+// still contain a pod that is just gone, and other pods would be evicted on another node without need. It lives as long as
+// the configuration.
 type stalePods struct{ since map[podOnNode]time.Time }
 
-// podOnNode is a pod and the node that was promised to it.
+// podOnNode is a pod and the node that it is nominated to.
 type podOnNode struct {
 	pod  types.UID
 	node string
 }
 
 const (
-	// staleWindow is for how long an extender's books may be behind.
+	// staleWindow is for how long an extender's accounting may be stale.
 	staleWindow = 10 * time.Second
-	// forgotten is after how long it is a new visit.
+	// forgotten is after how long a refusal counts as a new one.
 	forgotten = 10 * time.Minute
 )
 
-// mayRefuse tells whether the extender may still be in the way.
+// mayRefuse reports whether the refusal may come from a stale accounting.
 func (b *stalePods) mayRefuse(v podOnNode, now time.Time) bool {
 	since, known := b.since[v]
 	if !known || now.Sub(since) >= forgotten {

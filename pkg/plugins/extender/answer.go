@@ -14,21 +14,21 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// extenderResult is what the extenders have said in this session about pods that are the same to them.
+// extenderResult is the extenders' answers in this session about pods that are equal to them.
 type extenderResult struct {
 	kind requestKey
-	// remotes are those that are asked about such pods.
+	// remotes are those that are called for such pods.
 	remotes []*extenderClient
 
 	filtered bool
-	// refused says that no node can do, because an extender did not answer; nil when it did.
+	// refused says that no node fits, because an extender did not answer; nil when it did.
 	refused *model.Refusal
-	// passed are the nodes that all let pass; out says of every other why not, by its place in the snapshot, and is nil when
-	// there is none.
+	// passed are the nodes that pass all extenders; rejected has for every other node the refusal, by its place in the
+	// snapshot, and is nil when there is none.
 	passed   []*model.Node
 	rejected map[int]*model.Refusal
-	// transient are those out that may pass when somebody leaves them: no extender has said never, and all that have not agreed will
-	// be asked again about the plan.
+	// transient are rejected nodes that may pass once pods on them end: no extender has refused permanently, and all that
+	// have refused will review the plan.
 	transient map[int]bool
 
 	scored bool
@@ -37,14 +37,14 @@ type extenderResult struct {
 
 func (a *extenderResult) check(node *model.Node) *model.Refusal { return a.rejected[node.Index] }
 
-// reviewed tells whether all extenders from the i-th on that filter have a say in victims, too.
+// reviewed reports whether all extenders from the i-th on that filter also process preemption.
 func (a *extenderResult) reviewed(i int) bool {
 	return !slices.ContainsFunc(a.remotes[i:], func(r *extenderClient) bool {
 		return r.options.FilterVerb != "" && r.options.PreemptVerb == ""
 	})
 }
 
-// filter asks one extender after another. One that fails and must not keeps the pods waiting, on every node.
+// filter calls one extender after another. One that fails and is not ignorable refuses the pods every node.
 func (a *extenderResult) filter(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
 	a.filtered, a.passed = true, slices.Clone(candidates)
 	for i, r := range a.remotes {
@@ -78,7 +78,7 @@ func (a *extenderResult) applyManaged(node *model.Node, refusal *model.Refusal, 
 	}
 }
 
-// filter returns the nodes that the extender lets pass, by name, and rules the others out.
+// filter returns the nodes that pass the extender, by name, and rejects the others.
 func (r *extenderClient) filter(
 	now time.Time, kind requestKey, pod *corev1.Pod, candidates []*model.Node, rule func(*model.Node, *model.Refusal),
 ) ([]*model.Node, error) {
@@ -105,8 +105,8 @@ func (r *extenderClient) filter(
 	return left, nil
 }
 
-// passed reads the names of the nodes that are left: of an extender that knows the nodes the list of names, if it gives
-// one, else the list of nodes.
+// passed reads the names of the nodes that are left: for a node-cache-capable extender the list of names, if present, else
+// the list of nodes.
 func (r *extenderClient) passed(result *extenderv1.ExtenderFilterResult, candidates []*model.Node) (map[string]bool, error) {
 	var names []string
 	switch {
@@ -130,8 +130,8 @@ func (r *extenderClient) passed(result *extenderv1.ExtenderFilterResult, candida
 	return passed, nil
 }
 
-// score asks all extenders about the same nodes. Who fails has no say, must it be ignored or not: a preference is no reason
-// to wait.
+// score calls all extenders for the same nodes. One that fails is ignored, whether it is ignorable or not: a preference is no
+// reason to wait.
 func (a *extenderResult) score(now time.Time, pod *corev1.Pod, candidates []*model.Node) {
 	a.scored = true
 	if a.filtered {
@@ -153,14 +153,14 @@ func (a *extenderResult) score(now time.Time, pod *corev1.Pod, candidates []*mod
 }
 
 const (
-	// normalizeScore brings a score of 0 to 10 to 0 to 100.
+	// normalizeScore is the factor from 0…10 to 0…100.
 	normalizeScore = 100 / extenderv1.MaxExtenderPriority
-	// maxExtenderScore bounds what an extender answers, far beyond the 10 that it should: like kube-scheduler we take a bigger score
-	// for what it is, but sums of scores must not overflow.
+	// maxExtenderScore bounds a score in an answer, far beyond the allowed 10: as in kube-scheduler a greater score counts,
+	// but sums of scores must not overflow.
 	maxExtenderScore = 1_000_000
 )
 
-// nodeScore adds up what is said of a node; of which nothing is said has zero.
+// nodeScore adds up the scores of each node; a node without one has zero.
 func (r *extenderClient) nodeScore(list extenderv1.HostPriorityList) framework.NodeScore {
 	scores := make(map[string]int64, len(list))
 	for _, entry := range list {
@@ -173,7 +173,7 @@ func (r *extenderClient) nodeScore(list extenderv1.HostPriorityList) framework.N
 	}
 }
 
-// question is what both verbs are sent: the pod, and either the nodes or, to an extender that knows them, their names.
+// question is the request of both verbs: the pod, and either the nodes or, to a node-cache-capable extender, their names.
 func (r *extenderClient) question(pod *corev1.Pod, candidates []*model.Node) *extenderv1.ExtenderArgs {
 	if r.options.NodeCacheCapable {
 		names := make([]string, len(candidates))
@@ -200,12 +200,12 @@ type reason struct {
 	evictable bool
 }
 
-// mostReasons is how many different ones are told of one answer: an extender that names the node in each would fill a
+// mostReasons is how many different reasons of one answer are kept: an extender that names the node in each would fill a
 // status with thousands.
 const mostReasons = 8
 
-// of reads why a node is out. Eviction helps where the extender says no for now, not where it says never, nor where it
-// says nothing.
+// of returns the refusal of a node. Eviction helps where the extender refuses for now, not where it refuses permanently or
+// gives no reason.
 func (s *reasons) of(result *extenderv1.ExtenderFilterResult, node string) *model.Refusal {
 	why := reason{text: "refused"}
 	if text, ok := result.FailedAndUnresolvableNodes[node]; ok {
@@ -228,7 +228,7 @@ func (s *reasons) of(result *extenderv1.ExtenderFilterResult, node string) *mode
 	return s.made[why]
 }
 
-// refusal names the extender.
+// refusal returns a refusal with the extender's name.
 func (r *extenderClient) refusal(why string, evictable bool) *model.Refusal {
 	return &model.Refusal{
 		Plugin: Name, Code: model.NodesFiltered, Detail: "extender " + r.name + ": " + why,
@@ -239,7 +239,7 @@ func (r *extenderClient) refusal(why string, evictable bool) *model.Refusal {
 // longestReason is how many bytes of a text from outside are shown.
 const longestReason = 200
 
-// plain makes a text from outside fit to be shown: one line, and not too long.
+// plain makes an external text printable: one line, and not too long.
 func plain(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {

@@ -9,18 +9,18 @@ import (
 const (
 	defaultTimeout  = 5 * time.Second
 	defaultResponse = 32 << 20
-	// mostWeight keeps sums of scores far from where an int64 ends; see mostScore.
+	// mostWeight keeps sums of scores far below the int64 limit; see maxExtenderScore.
 	mostWeight = 1_000_000
 )
 
-// Arguments are all that a configuration may say to the plugin: a list of extenders, each under kube-scheduler's names.
+// Arguments are the plugin's arguments: a list of extenders, each under kube-scheduler's names.
 func Arguments() argument.List {
 	return argument.List{
 		argument.Mappings("extenders", fields()...).MarkRequired().WithHelp("the extenders, in the order in which they are asked"),
 	}
 }
 
-// fields are what may be said of one extender.
+// fields are the arguments of one extender.
 func fields() argument.List {
 	return argument.List{
 		argument.Text("urlPrefix", "").MarkRequired().WithFormat("a URL").WithHelp("where the extender is; a call goes to the prefix, a slash and " +
@@ -62,8 +62,8 @@ func resourceFields() argument.List {
 	}
 }
 
-// Reader is what ReadArguments needs of a reader of arguments. R is the type of the reader itself: what stands inside a
-// list or mapping is read by one of its own.
+// Reader is what ReadArguments needs of a reader of arguments. R is the type of the reader itself: the content of a list or
+// mapping has a reader of its own.
 type Reader[R any] interface {
 	argument.Reader
 	Items(name string) []R

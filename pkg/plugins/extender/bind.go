@@ -16,10 +16,10 @@ var _ model.PodBinder = podBinder{}
 // BinderName returns the extender's URL, without credentials.
 func (b podBinder) BinderName() string { return b.remote.name }
 
-// Ignorable tells whether the API server is to bind what the extender does not.
+// Ignorable reports whether the API server is to bind what the extender does not.
 func (b podBinder) Ignorable() bool { return b.remote.options.Ignorable }
 
-// BindPod asks the extender, which answers when the pod is bound or says why it is not.
+// BindPod calls the extender, which answers when the pod is bound or why it is not.
 func (b podBinder) BindPod(ctx context.Context, pod model.PodRef, node string) (*model.Refusal, error) {
 	result, err := call[extenderv1.ExtenderBindingResult](ctx, b.remote, b.remote.options.BindVerb,
 		&extenderv1.ExtenderBindingArgs{PodName: pod.Name, PodNamespace: pod.Namespace, PodUID: pod.UID, Node: node})

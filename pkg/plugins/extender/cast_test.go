@@ -21,7 +21,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is the cast of the other tests: an extender that does as it is told, and a small cluster.
+// This file has what the other tests use: an extender with preset answers, and a small cluster.
 
 // server answers each call as told and keeps what it was sent, "verb body" by "verb body".
 type server struct {

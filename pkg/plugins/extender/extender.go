@@ -1,23 +1,23 @@
-// Package extender asks HTTP extenders, the webhooks of kube-scheduler, which nodes will do, which are best, whom to evict, and to
-// bind pods. What goes over the wire, and what the answers mean, is as with kube-scheduler 1.37.
+// Package extender calls HTTP extenders, the webhooks of kube-scheduler, to filter and score nodes, to review victims, and to
+// bind pods. The protocol and its semantics are those of kube-scheduler 1.37.
 //
-// It is the only plugin that does I/O inside a cycle, and only where it is configured. So that a gang of thousands does
-// not become thousands of calls, an extender is asked once per cycle and verb about all pods that are the same to it: same
-// shape, same requests and limits, same namespace, same values under what `distinguishBy` names. One of them stands for
-// all in the call. What it answers may depend on anything and is forgotten with the session; a job that an extender
-// refuses is tried again after a few seconds even if nothing has changed.
+// It is the only plugin that does I/O inside a cycle, and only where it is configured. So that a gang of thousands does not
+// cause thousands of calls, an extender is called once per cycle and verb for all pods that are equal to it: same shape, same
+// requests and limits, same namespace, same values under the labels that `distinguishBy` names. One of them represents all in
+// the call. The answer may depend on anything and is dropped with the session; a job that an extender refuses is tried again
+// after a few seconds even if nothing has changed.
 //
-// Two differences from kube-scheduler follow. The nodes that an extender is asked about are those that pass the filters which depend on
-// the node object alone, not only those with room at the moment. And it does not see in its books the pods that the same
-// cycle has placed before.
+// Two differences from kube-scheduler follow. The nodes in a call are those that pass the filters which depend on the node
+// object alone, not only those with enough capacity now. And the extender's accounting does not contain the pods that the
+// same cycle has placed before.
 //
-// About victims an extender is asked once for each plan and kind of members, with all the nodes on which members of the kind would
-// take the room of victims. To kube-scheduler these are choices, of which one is taken; to a gang they are needed together, and
-// what an extender leaves out is planned anew. A node that it refuses for now, by its filter, passes while somebody is leaving it,
-// since it has its say again when the plan is made; and for some seconds more for whom they have left, since its books may be
-// behind.
+// For preemption an extender is called once for each plan and kind of members, with all the nodes on which members of the
+// kind would use the capacity of victims. In kube-scheduler these are alternatives, of which one is chosen; a gang needs all
+// of them, and a node that an extender leaves out is planned again. A node that its filter refuses for now passes while pods
+// on it are terminating, since the extender reviews the plan; and for some seconds more for the members they were evicted
+// for, since its accounting may be stale.
 //
-// It is not the place to carry out binds (see internal/commit, which asks the PodBinder of this package).
+// It does not carry out binds (see internal/commit, which calls the PodBinder of this package).
 package extender
 
 import (
@@ -34,11 +34,11 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "extender"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "what webhooks say about nodes, about victims, and who binds. Not in the default"
 
-// New returns what makes the plugin for a session. It connects to nobody; an error says that a file of the TLS settings
-// cannot be used.
+// New returns the factory of the plugin. It makes no connection; an error says that a file of the TLS settings cannot be
+// used.
 func New(options []Options) (framework.Factory, error) {
 	remotes := make([]*extenderClient, len(options))
 	for i := range options {
@@ -53,7 +53,7 @@ func New(options []Options) (framework.Factory, error) {
 	}, nil
 }
 
-// plugin is one session's. An answer is asked for when somebody needs it, and kept until the session ends.
+// plugin is one session's. A call is made when its answer is first needed; the answer is kept until the session ends.
 type plugin struct {
 	remotes []*extenderClient
 	behind  *stalePods
@@ -61,7 +61,7 @@ type plugin struct {
 	sight   snapshotView
 	now     time.Time
 	answers map[requestKey]*extenderResult
-	// byPod finds the answer again without another look at what the pod needs.
+	// byPod finds the result without computing the key again.
 	byPod map[*corev1.Pod]*extenderResult
 }
 
@@ -73,7 +73,7 @@ type nodeSource interface {
 
 // snapshotView is what the plugin needs of a snapshot.
 type snapshotView interface {
-	// ExcludesTerminating tells whether pods that are about to leave are not to be seen.
+	// ExcludesTerminating reports whether terminating pods are excluded.
 	ExcludesTerminating() bool
 }
 
@@ -91,20 +91,20 @@ var (
 // Name returns "extender".
 func (p *plugin) Name() string { return Name }
 
-// OpenSession keeps what the plugin asks of the session.
+// OpenSession keeps what the plugin needs of the session.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.nodes, p.sight, p.now = session, session.Snapshot, session.Snapshot.Now
 }
 
-// requestKey is what pods have in common that are the same to every extender.
+// requestKey is what pods that are equal to every extender have in common.
 type requestKey struct {
 	shape model.Shape
-	// spec is what a shape does not hold.
+	// spec is what the shape does not contain.
 	spec string
 }
 
-// requestKeyOf reads it off a task. Resources stand in it in full because a shape has neither limits nor what the extenders alone
-// count.
+// requestKeyOf returns the key of a task. It contains all resources because a shape has no limits and none of the resources
+// that only the extenders count.
 func (p *plugin) requestKeyOf(task *model.Task) requestKey {
 	var b strings.Builder
 	b.WriteString(task.Namespace)
@@ -145,7 +145,7 @@ func writeAmounts(b *strings.Builder, list corev1.ResourceList) {
 	}
 }
 
-// resultFor returns what is known of the task's kind; nothing was asked yet when it is new.
+// resultFor returns the result of the task's kind; it is empty when it is new.
 func (p *plugin) resultFor(task *model.Task) *extenderResult {
 	if known := p.byPod[task.Pod]; known != nil {
 		return known
@@ -165,7 +165,7 @@ func (p *plugin) resultFor(task *model.Task) *extenderResult {
 	return known
 }
 
-// PreFilter asks the extenders, in their order, each about the nodes that those before it have left.
+// PreFilter calls the extenders, in their order, each with the nodes that passed those before it.
 func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	if scope != framework.ClusterWide {
 		return nil, nil
@@ -180,20 +180,20 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 	return []framework.NodeFilterFunc{known.check}, nil
 }
 
-// DependsOnSnapshotOnly tells whether no extender had a part in what the session has found out about the pod: none was asked, or none
-// keeps it from a node. Nobody is asked for it.
+// DependsOnSnapshotOnly reports whether no extender affected the session's results for the pod: none was called, or none
+// rejects a node. It makes no call.
 func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	known := p.byPod[task.Pod]
 	return known == nil || known.refused == nil && known.rejected == nil
 }
 
-// IsTransient tells whether an extender keeps such a pod from a node.
+// IsTransient reports whether an extender rejects a node for the pod.
 func (p *plugin) IsTransient(task *model.Task) bool {
 	known := p.filtered(task)
 	return known.refused != nil || known.rejected != nil
 }
 
-// filtered returns what is known of the task's kind, what the filters say included.
+// filtered returns the result of the task's kind after filtering.
 func (p *plugin) filtered(task *model.Task) *extenderResult {
 	known := p.resultFor(task)
 	if !known.filtered {
@@ -202,7 +202,7 @@ func (p *plugin) filtered(task *model.Task) *extenderResult {
 	return known
 }
 
-// PreScore asks the extenders, each about the nodes that all have left.
+// PreScore calls the extenders, each with the nodes that passed all filters.
 func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
 	if scope != framework.ClusterWide {
 		return nil
@@ -224,7 +224,7 @@ func (p *plugin) BinderOf(task *model.Task) string {
 	return ""
 }
 
-// PodBinderProvider returns the extenders that bind.
+// PodBinders returns the extenders that bind.
 func (p *plugin) PodBinders() []model.PodBinder {
 	var all []model.PodBinder
 	for _, r := range p.remotes {
@@ -235,7 +235,7 @@ func (p *plugin) PodBinders() []model.PodBinder {
 	return all
 }
 
-// TranslateRequest takes out what the extenders alone count. It reads nothing of the session.
+// TranslateRequest removes the resources that only the extenders count. It reads nothing of the session.
 func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, _ *corev1.Pod, request *model.Resources) *model.Refusal {
 	for _, r := range p.remotes {
 		for _, managed := range r.options.ManagedResources {
@@ -247,7 +247,7 @@ func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, _ *corev1.Pod
 	return nil
 }
 
-// TranslateCapacity leaves what nodes offer as it is.
+// TranslateCapacity changes nothing.
 func (p *plugin) TranslateCapacity(*model.ResourceIndex, *corev1.Node, *model.Resources) *model.Refusal {
 	return nil
 }

@@ -315,7 +315,8 @@ func TestBinder(t *testing.T) {
 	}
 }
 
-// What an extender has kept nobody from is not its doing, and need not be asked about anew; nobody is asked to find that out.
+// An extender that has rejected no node has not affected the result, which need not be computed again; finding that out makes
+// no call.
 func TestWhoHadAPartIsAskedAgain(t *testing.T) {
 	for answer, contained := range map[string]bool{
 		allPass: true, `{"NodeNames":["a"],"FailedNodes":{"b":"busy","c":"busy"}}`: false, `{"Error":"no idea"}`: false,

@@ -14,9 +14,9 @@ import (
 
 // Options are one extender, under the names of kube-scheduler's configuration.
 type Options struct {
-	// URLPrefix is where the extender is; a call goes to the prefix, a slash and the verb.
+	// URLPrefix is the extender's address; a call goes to the prefix, a slash and the verb.
 	URLPrefix string
-	// FilterVerb, PrioritizeVerb, PreemptVerb and BindVerb are what it is asked for; empty is not asked.
+	// FilterVerb, PrioritizeVerb, PreemptVerb and BindVerb are its verbs; an empty one is not called.
 	FilterVerb, PrioritizeVerb, PreemptVerb, BindVerb string
 	// Weight multiplies the scores of prioritize.
 	Weight int64
@@ -25,17 +25,17 @@ type Options struct {
 	Timeout time.Duration
 	// MaxResponseBytes bounds one answer; zero is 32 MiB.
 	MaxResponseBytes int64
-	// NodeCacheCapable: the extender knows the nodes, names are enough.
+	// NodeCacheCapable: the extender caches the nodes, names are enough.
 	NodeCacheCapable bool
-	// ManagedResources are the resources of whose pods it is asked; none is all pods.
+	// ManagedResources limits calls to pods with these resources; none is all pods.
 	ManagedResources []ManagedResource
-	// Ignorable: its errors keep nobody waiting.
+	// Ignorable: its errors do not delay pods.
 	Ignorable bool
-	// DistinguishBy names labels and annotations by which it tells pods apart whose needs are the same.
+	// DistinguishBy names labels and annotations by which it distinguishes pods with equal requests.
 	DistinguishBy []string
 }
 
-// ManagedResource is an extended resource that an extender looks after.
+// ManagedResource is an extended resource that an extender manages.
 type ManagedResource struct {
 	Name corev1.ResourceName
 	// IgnoredByScheduler: the extender alone counts it.
@@ -44,15 +44,16 @@ type ManagedResource struct {
 
 // TLS is what secures the connection, by the names of files.
 type TLS struct {
-	// Insecure: whoever answers is believed to be the extender.
+	// Insecure: the server's certificate is not verified.
 	Insecure bool
-	// ServerName is whom the certificate must be for; empty is the host of the URL.
+	// ServerName is the name in the server's certificate; empty is the host of the URL.
 	ServerName string
-	// CertFile and KeyFile are who we are, CAFile who vouches for the extender; empty is nobody, and the system's authorities.
+	// CertFile and KeyFile are the client certificate, CAFile the authorities of the server's; empty is none, and the
+	// system's authorities.
 	CertFile, KeyFile, CAFile string
 }
 
-// ReadArguments reads the extenders in their order. What is wrong is the reader's to report.
+// ReadArguments reads the extenders in their order. The reader reports errors.
 func ReadArguments[R Reader[R]](arguments R) []Options {
 	Arguments().Read(arguments)
 	var all []Options
@@ -147,14 +148,14 @@ func readManaged[R Reader[R]](item R) []ManagedResource {
 	return all
 }
 
-// extended tells whether a resource is none of Kubernetes' own.
+// extended reports whether a resource is an extended resource, not one of Kubernetes' own.
 func extended(resource corev1.ResourceName) bool {
 	text := string(resource)
 	return len(validation.IsQualifiedName(text)) == 0 && strings.Contains(text, "/") &&
 		!strings.Contains(text, corev1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(text, corev1.DefaultResourceRequestsPrefix)
 }
 
-// readTLS reads what secures the connection; secure tells that enableHTTPS asks for it.
+// readTLS reads the TLS settings; secure is the value of enableHTTPS.
 func readTLS[R Reader[R]](item R, secure bool, o *Options) {
 	section, _ := item.Section("tlsConfig")
 	given := tlsFields().Read(section)
@@ -180,7 +181,7 @@ func (o *Options) manages(resource corev1.ResourceName) bool {
 	return slices.ContainsFunc(o.ManagedResources, func(m ManagedResource) bool { return m.Name == resource })
 }
 
-// name is what an extender is called in messages and decisions: its URL prefix without who we say we are.
+// name is the extender's name in messages and decisions: its URL prefix without credentials.
 func name(prefix string) string {
 	parsed, err := url.Parse(prefix)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ProcessPreemption asks the extenders that have a preempt verb, one after another, each once for every kind of members that would
-// take the room of victims, about the nodes where members of that kind would. The first that does not agree is heard. An error of
-// one that is not ignorable leaves the job without a plan for now.
+// ProcessPreemption calls the extenders that have a preempt verb, one after another, once for every kind of members that
+// would use the capacity of victims, with the nodes where members of that kind would. It returns the rejections of the first
+// that does not agree. An error of one that is not ignorable leaves the job without a plan for now.
 //
-// A node that an extender leaves out is one on which nobody shall be evicted. If it names other pods there, these are whom it
-// would have leave. What it counts of violated budgets is not read: the engine counts itself.
+// On a node that an extender leaves out no pod may be evicted. If it names other pods there, these are the victims it wants.
+// Its count of violated budgets is not read: the engine counts itself.
 func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVictims) ([]framework.VictimRejection, *model.Refusal) {
 	if !slices.ContainsFunc(p.remotes, func(r *extenderClient) bool { return r.options.PreemptVerb != "" }) {
 		return nil, nil
@@ -49,16 +49,16 @@ func (p *plugin) ProcessPreemption(_ *model.Job, proposals []framework.NodeVicti
 	return nil, nil
 }
 
-// preemptionRequest is what a plan does for members of one kind.
+// preemptionRequest is the part of a plan for members of one kind.
 type preemptionRequest struct {
 	of *extenderResult
-	// pod is that of the member that stands for all.
+	// pod is the pod of the member that represents all.
 	pod *corev1.Pod
-	// proposals are for the nodes where members of the kind get room, by name.
+	// proposals are for the nodes where members of the kind get capacity, by name.
 	proposals []framework.NodeVictims
 }
 
-// splitRequests returns the parts in the order in which their kinds are met first.
+// splitRequests returns the parts in the order in which their kinds first occur.
 func (p *plugin) splitRequests(proposals []framework.NodeVictims) []preemptionRequest {
 	var parts []preemptionRequest
 	for _, proposal := range proposals {
@@ -80,8 +80,8 @@ func (p *plugin) splitRequests(proposals []framework.NodeVictims) []preemptionRe
 	return parts
 }
 
-// onePerNode makes one of the objections to a node that are about members of several kinds: if these would have different pods
-// leave, nobody shall.
+// onePerNode merges the rejections of a node for members of several kinds: if they name different pods, no pod of it may be
+// evicted.
 func onePerNode(all []framework.VictimRejection) []framework.VictimRejection {
 	slices.SortStableFunc(all, func(a, b framework.VictimRejection) int { return cmp.Compare(a.Node.Name, b.Node.Name) })
 	var one []framework.VictimRejection
@@ -97,12 +97,12 @@ func onePerNode(all []framework.VictimRejection) []framework.VictimRejection {
 	return one
 }
 
-// equalPods tells whether both hold the same pods, each once.
+// equalPods reports whether both have the same pods, each once.
 func equalPods(a, b []*model.Task) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(task *model.Task) bool { return !slices.Contains(b, task) })
 }
 
-// review sends the question and reads the answer.
+// review sends one request and reads the answer.
 func (r *extenderClient) review(now time.Time, asked *preemptionRequest) ([]framework.VictimRejection, error) {
 	verb := r.options.PreemptVerb
 	result, err := ask[extenderv1.ExtenderPreemptionResult](r, now, asked.of.kind, verb, r.preemption(asked))
@@ -131,8 +131,8 @@ func (r *extenderClient) review(now time.Time, asked *preemptionRequest) ([]fram
 	return objections, nil
 }
 
-// preemption is what the verb is sent: the pod, and by node either the pods that would leave or, to an extender that knows them,
-// their UIDs.
+// preemption is the body of the request: the pod, and by node either the victims or, to a node-cache-capable extender, their
+// UIDs.
 func (r *extenderClient) preemption(asked *preemptionRequest) *extenderv1.ExtenderPreemptionArgs {
 	args := &extenderv1.ExtenderPreemptionArgs{Pod: asked.pod}
 	if r.options.NodeCacheCapable {
@@ -159,8 +159,8 @@ func (r *extenderClient) preemption(asked *preemptionRequest) *extenderv1.Extend
 	return args
 }
 
-// victims returns the pods that the answer names for a node, each once; those that are leaving anyway count for nothing. None at
-// all is an error, unless the extender is ignorable: then the node is as good as left out.
+// victims returns the pods that the answer names for a node, each once; terminating ones are ignored. None at all is an
+// error, unless the extender is ignorable: then the node counts as left out.
 func (r *extenderClient) victims(proposal *framework.NodeVictims, answer *extenderv1.MetaVictims) ([]*model.Task, error) {
 	verb, name := r.options.PreemptVerb, proposal.Node.Name
 	if answer == nil || len(answer.Pods) == 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// plan is what a plan would do on nodes a and b: v1 and v2 leave a, v3 leaves b, v0 is leaving a anyway, and bystanders stay.
+// plan is a plan on nodes a and b: v1 and v2 are evicted from a, v3 from b, v0 is terminating on a anyway, and bystanders
+// stay.
 func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.NodeVictims {
 	on := func(node *model.Node, status model.Status, names ...string) (tasks []*model.Task) {
 		for _, name := range names {
@@ -33,7 +34,7 @@ func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.NodeVict
 	}
 }
 
-// review asks the plugin with these extenders; the answer names who objects to what, or is the refusal.
+// review asks the plugin with these extenders; the result has the rejections, or is the refusal.
 func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	t.Helper()
 	snapshot := cluster("a", "b", "c")
@@ -144,8 +145,8 @@ func TestAnswersAboutVictims(t *testing.T) {
 	}
 }
 
-// TestVictimsAreAskedAboutByKind: one question for all members that are the same, with the nodes where such get room; who manages
-// nothing that they want, or has no verb, is not asked.
+// TestVictimsAreAskedAboutByKind: one call for all equal members, with the nodes where such get capacity; an extender that
+// manages none of their resources, or has no verb, is not called.
 func TestVictimsAreAskedAboutByKind(t *testing.T) {
 	none := says(t, nil)
 	shares := serve(t, func(_, body string) (int, string) {
@@ -187,7 +188,7 @@ func TestVictimsAreAskedAboutByKind(t *testing.T) {
 	}
 }
 
-// TestKindsThatDifferAboutANode: both would have somebody else leave, so nobody shall.
+// TestKindsThatDifferAboutANode: each names another victim, so no pod of the node may be evicted.
 func TestKindsThatDifferAboutANode(t *testing.T) {
 	s := serve(t, func(_, body string) (int, string) {
 		victim := "uid-v1"
@@ -221,8 +222,8 @@ func TestTheFirstThatDoesNotAgreeIsHeard(t *testing.T) {
 	}
 }
 
-// TestANodeThatSomebodyLeaves passes the filter of an extender that has a say in victims, if it was refused for now; not where
-// another one, that has none, was not asked about it.
+// TestANodeThatSomebodyLeaves passes the filter of an extender that also processes preemption, if it was refused for now; not
+// where another one, which does not, was not called for it.
 func TestANodeThatSomebodyLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name, preempt, second string

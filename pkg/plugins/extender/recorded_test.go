@@ -30,7 +30,7 @@ type said struct {
 	Passed     []string
 	Resolvable map[string]bool
 	Scores     map[string]int64
-	// Failed tells that the filter call came to nothing, Bound that the bind came to something.
+	// Failed reports whether the filter call failed, Bound whether the bind succeeded.
 	Failed, Bound bool
 	// Calls are what the extender was sent.
 	Calls []string

@@ -24,25 +24,25 @@ import (
 
 // extenderClient is one extender and the connection to it. It lives as long as the configuration.
 //
-// Invariant: what changes is touched by the session's goroutine alone. Binds, which run on others, read options and client.
+// Invariant: only the session's goroutine uses the fields that change. Binds, which run on others, read options and client.
 type extenderClient struct {
 	options Options
 	name    string
 	client  *http.Client
 
-	// failures counts its errors in a row, so that the log has the first and the last.
+	// failures counts its consecutive errors, so that only the first and the last are logged.
 	failures int
-	// backoffUntil is until when it is not asked, because it let us wait in vain about the pods of one kind; silence is what
-	// the others get to hear.
+	// backoffUntil is until when it is not called, because a call about pods of one kind timed out; the other pods get
+	// backoff as the error.
 	backoffUntil time.Time
 	backoff      error
 	currentPod   requestKey
-	// suspectPods are the kinds it was silent about while others waited to be asked about, and until when those go first: a
-	// pod that an extender never answers about must not keep all others waiting.
+	// suspectPods are the kinds of calls that timed out while others were pending, and until when the others go first: a pod
+	// that an extender never answers about must not delay all others.
 	suspectPods map[requestKey]time.Time
 }
 
-// backoffPeriod is for how long an extender that let us wait in vain is not asked: the session waits with it, and every job behind.
+// backoffPeriod is for how long an extender is not called after a timeout: a call blocks the session, and all jobs.
 const backoffPeriod = 5 * time.Second
 
 func newRemote(options Options) (*extenderClient, error) {
@@ -66,7 +66,7 @@ func newRemote(options Options) (*extenderClient, error) {
 	return r, nil
 }
 
-// noRedirect keeps pods, nodes and credentials from whoever a redirect names.
+// noRedirect refuses redirects, which would send pods, nodes and credentials to another server.
 func noRedirect(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
@@ -99,7 +99,7 @@ func (t TLS) config() (*tls.Config, error) {
 		if _, err := read(); err != nil {
 			return nil, fmt.Errorf("certFile and keyFile: %w", err)
 		}
-		// Read again for each connection: certificates are renewed while we run.
+		// Read again for each connection: certificates are renewed at run time.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			certificate, err := read()
 			return &certificate, err
@@ -108,8 +108,8 @@ func (t TLS) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// isInterested tells whether the extender is asked about a pod at all: it manages something that a container requests or is
-// limited in, or it manages nothing in particular.
+// isInterested reports whether the extender is called for a pod at all: it manages a resource in the requests or limits of a
+// container, or has no managed resources.
 func (r *extenderClient) isInterested(pod *corev1.Pod) bool {
 	if len(r.options.ManagedResources) == 0 {
 		return true
@@ -128,7 +128,7 @@ func (r *extenderClient) isInterested(pod *corev1.Pod) bool {
 	return false
 }
 
-// ask is a call about pods of one kind within a session that began at now: it remembers how the extender fares.
+// ask is a call about pods of one kind within a session that began at now. It records failures and timeouts.
 func ask[Answer any](r *extenderClient, now time.Time, kind requestKey, verb string, question any) (Answer, error) {
 	var none Answer
 	if err := r.resting(now, kind); err != nil {
@@ -139,7 +139,7 @@ func ask[Answer any](r *extenderClient, now time.Time, kind requestKey, verb str
 	return answer, err
 }
 
-// resting returns why the extender is not asked about such pods now, nil when it is.
+// resting returns why the extender is not called for such pods now, nil when it is.
 func (r *extenderClient) resting(now time.Time, kind requestKey) error {
 	if now.Before(r.backoffUntil) {
 		if kind != r.currentPod {
@@ -172,7 +172,7 @@ func (r *extenderClient) observe(now time.Time, kind requestKey, verb string, er
 	}
 }
 
-// call sends one request and reads one answer. An error never holds the URL, which may say who we are.
+// call sends one request and reads one answer. An error never contains the URL, which may contain credentials.
 func call[Answer any](ctx context.Context, r *extenderClient, verb string, question any) (Answer, error) {
 	var answer Answer
 	body, err := json.Marshal(question)
@@ -205,17 +205,17 @@ func call[Answer any](ctx context.Context, r *extenderClient, verb string, quest
 	return answer, nil
 }
 
-// failure is an error in words that stay the same while the reason does, since conditions show them: no port of ours in
-// them, and no URL. What it comes from tells whether the extender has heard of the call.
+// failure is an error with a text that stays the same while the reason does, since conditions show it: without our port and
+// the URL. The cause shows whether the extender received the call.
 type failure struct {
 	text  string
 	cause error
 }
 
-// Error returns the words.
+// Error returns the text.
 func (f *failure) Error() string { return f.text }
 
-// Unwrap returns what it comes from.
+// Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.cause }
 
 func (r *extenderClient) failed(ctx context.Context, verb string, err error) error {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// silent is a server that answers nobody before the test ends or the caller goes.
+// silent is a server that never answers before the test ends or the client closes the connection.
 func silent(t *testing.T) *server {
 	t.Helper()
 	s := &server{}
@@ -30,7 +30,7 @@ func silent(t *testing.T) *server {
 		s.mu.Lock()
 		s.calls = append(s.calls, strings.TrimPrefix(r.URL.Path, "/ext/")+" ")
 		s.mu.Unlock()
-		_, _ = http.MaxBytesReader(nil, r.Body, 1<<20).Read(make([]byte, 1<<20)) // who does not read does not see the caller go
+		_, _ = http.MaxBytesReader(nil, r.Body, 1<<20).Read(make([]byte, 1<<20)) // without reading, no close is seen
 		<-r.Context().Done()
 	}))
 	t.Cleanup(s.Close)

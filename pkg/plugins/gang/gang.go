@@ -1,7 +1,7 @@
-// Package gang holds a job back until enough of its members can run: all or nothing.
+// Package gang refuses to start a job until enough of its members can run: all or nothing.
 //
-// It counts members against the job's minimum and against the minimum of every role, when a job starts and when others are to
-// be evicted. It does not look for nodes, and it does not decide the order of jobs.
+// It counts members against the job's minimum and against the minimum of every role, when a job starts and when pods are to
+// be evicted. It does not choose nodes, and it does not order jobs.
 package gang
 
 import (
@@ -15,11 +15,11 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "gang"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "that a job starts with its minimum, and that of each of its roles, or not at all; that nobody is " +
 	"evicted whom a gang needs, but whole gangs"
 
-// New returns the plugin. It keeps nothing and takes no arguments.
+// New returns the plugin. It has no state and no arguments.
 func New() framework.Plugin { return plugin{} }
 
 type plugin struct{}
@@ -33,7 +33,7 @@ var (
 // Name returns "gang".
 func (plugin) Name() string { return Name }
 
-// ValidateJob refuses a job of which not even enough members exist, live or finished.
+// ValidateJob refuses a job with fewer members, running, pending or finished, than its minimum.
 func (plugin) ValidateJob(job *model.Job) *model.Refusal {
 	short := job.FirstUnmetMinimum(exists)
 	if short == nil {
@@ -49,7 +49,7 @@ func (plugin) ValidateJob(job *model.Job) *model.Refusal {
 	return refusal
 }
 
-// JobReady refuses a job that, counting what the standing counts, is below its minimum or that of a role.
+// JobReady refuses a job that is below its minimum or that of a role, by the tasks that the readiness counts.
 func (plugin) JobReady(job *model.Job, standing framework.Readiness) *model.Refusal {
 	short := job.FirstUnmetMinimum(standing.Counts)
 	if short == nil {
@@ -61,8 +61,8 @@ func (plugin) JobReady(job *model.Job, standing framework.Readiness) *model.Refu
 	}
 }
 
-// FilterVictims leaves whole jobs, and single members that their job has beyond its minimum and that of their role: never part
-// of a gang that needs it.
+// FilterVictims keeps whole jobs, and single members beyond the minimum of their job and of their role: never a part of a
+// gang that needs it.
 func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
 		return !unit.WholeGang && unit.Job != nil && unit.Job.FirstUnmetMinimum(func(task *model.Task) bool {
@@ -71,7 +71,7 @@ func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []f
 	}), true
 }
 
-// exists tells whether a task can still count towards the minimum, or does already.
+// exists reports whether a task can count towards the minimum, now or later.
 func exists(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() || task.Status == model.Pipelined || task.Status == model.Pending && !task.SchedulingGated
 }

@@ -31,11 +31,11 @@ type house struct {
 	version int
 	now     time.Time
 	pods    map[types.UID]*corev1.Pod
-	// coming are binds on their way.
+	// coming are binds in flight.
 	coming map[types.UID]model.Bind
 	// memoryOf is how much memory the node has; none when empty.
 	memoryOf string
-	// lost tells that nobody carries out what is decided.
+	// lost reports whether decisions are not carried out.
 	lost bool
 }
 
@@ -51,7 +51,7 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-// anyVictim lets the engine's rules alone decide who may be evicted.
+// anyVictim leaves the choice of victims to the engine's rules.
 func anyVictim() framework.Plugin { return everybody{} }
 
 type everybody struct{}
@@ -62,7 +62,7 @@ func (everybody) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units 
 	return units, true
 }
 
-// node writes the node anew, with two NUMA nodes of isolated CPUs, cores of two neighbours.
+// node draws the node again, with two NUMA nodes of isolated CPUs, cores of two threads.
 func (h *house) node(allocatable, first, second string, mode isolated.Mode) {
 	h.version++
 	topology := &isolated.Topology{
@@ -107,7 +107,7 @@ func (h *house) set(list string) isolated.CPUSet {
 func newPod(name, cpu string, annotations ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID(name), Generation: 1, Annotations: map[string]string{}, // a bind keeps it
+			Namespace: "default", Name: name, UID: types.UID(name), Generation: 1, Annotations: map[string]string{}, // for all binds
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "tutti",
@@ -158,7 +158,7 @@ func (h *house) session(body func(*framework.Session)) {
 	s.Close()
 }
 
-// place places all pending pods that find room.
+// place places all pending pods that fit.
 func (h *house) place() {
 	h.session(func(s *framework.Session) {
 		for _, job := range s.Snapshot.Jobs {
@@ -224,8 +224,8 @@ func TestTwoPools(t *testing.T) {
 	}
 }
 
-// TestClaimedBeforeItIsBound: what stands on a pod that has no node means nothing, and counts once it has one, whether or not it was
-// seen before.
+// TestClaimedBeforeItIsBound: an assignment on a pod without a node is ignored, and counts once it has one, whether or not it
+// was seen before.
 func TestClaimedBeforeItIsBound(t *testing.T) {
 	pod := newPod("p", "2", isolated.AssignedAnnotation, `{"v":1,"node":"a","uid":"p","cpus":"8-9","containers":{"main":"8-9"}}`)
 	bound := pod.DeepCopy()
@@ -243,7 +243,7 @@ func TestClaimedBeforeItIsBound(t *testing.T) {
 	}
 }
 
-// TestBoundByAnotherMeanwhile: what a pod was to be given is charged while the bind is on its way, and no longer.
+// TestBoundByAnotherMeanwhile: an assignment is charged while the bind is in flight, and no longer.
 func TestBoundByAnotherMeanwhile(t *testing.T) {
 	h := newHouse(t)
 	h.tell(newPod("p", "2", isolated.RequestAnnotation, "true"))
@@ -264,8 +264,8 @@ func TestBoundByAnotherMeanwhile(t *testing.T) {
 // steps is how many random steps TestNothingLeaks takes.
 const steps = 100_000
 
-// TestNothingLeaks adds, places, evicts, undoes, confirms, forgets, edits, finishes and removes at random, with a node that changes,
-// and looks after each step who holds what. When all is gone both pools are what they were.
+// TestNothingLeaks adds, places, evicts, undoes, confirms, forgets, edits, finishes and removes at random, with a node that
+// changes, and compares after each step the ids that pods hold. When all pods are gone both pools are as at the start.
 func TestNothingLeaks(t *testing.T) {
 	h := newHouse(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -301,7 +301,7 @@ func (h *house) any(random *rand.Rand, condition func(*corev1.Pod) bool) *corev1
 	return h.pods[names[random.IntN(len(names))]]
 }
 
-// anyComing returns one of the binds on their way.
+// anyComing returns one of the binds in flight.
 func (h *house) anyComing(random *rand.Rand) (uid types.UID, on bool) {
 	pod := h.any(random, func(pod *corev1.Pod) bool { _, on := h.coming[pod.UID]; return on })
 	if pod == nil {
@@ -368,7 +368,7 @@ func (h *house) randomPod(random *rand.Rand, name string) *corev1.Pod {
 	return pod
 }
 
-// try makes statements that end in nothing, or in evictions for a promise.
+// try makes statements that are discarded, or evict for a nomination.
 func (h *house) try(random *rand.Rand) {
 	h.session(func(s *framework.Session) {
 		node := s.Snapshot.Nodes[0]
@@ -413,7 +413,7 @@ func (h *house) resize(random *rand.Rand) {
 // befall changes one pod.
 func (h *house) befall(random *rand.Rand, pod *corev1.Pod) {
 	switch random.IntN(9) {
-	case 0: // somebody else has bound it, before or instead of us
+	case 0: // another scheduler has bound it, before us or instead
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
 			delete(h.coming, pod.UID)
 			pod.Spec.NodeName = "a"
@@ -421,7 +421,7 @@ func (h *house) befall(random *rand.Rand, pod *corev1.Pod) {
 		}
 	case 5, 6:
 		h.remove(pod)
-	case 1, 7: // what nobody should do
+	case 1, 7: // invalid changes
 		if pod.Annotations[isolated.RequestAnnotation] == "" {
 			pod.Annotations[isolated.RequestAnnotation] = "true"
 		} else {
@@ -440,7 +440,7 @@ func (h *house) befall(random *rand.Rand, pod *corev1.Pod) {
 	}
 }
 
-// check sees that the books add up, that no two pods hold the same CPU, and that what is charged is what is held.
+// check checks that the accounting adds up, that no two pods hold the same CPU, and that pods are charged for what they hold.
 func (h *house) check(step int) {
 	snapshot := h.state.Snapshot(h.now)
 	if err := snapshot.Check(); err != nil {

@@ -60,7 +60,7 @@ func TestKubeletAdmitsWhatIsBound(t *testing.T) {
 	}
 }
 
-// admitAll plays the kubelet of the node, and returns whom it admits.
+// admitAll plays the kubelet of the node, and returns the pods it admits.
 func (h *house) admitAll(allocatable string) (admitted []*corev1.Pod) {
 	h.t.Helper()
 	var names []types.UID
@@ -79,9 +79,9 @@ func (h *house) admitAll(allocatable string) (admitted []*corev1.Pod) {
 	return admitted
 }
 
-// TestWhatAKubeletCounts is the table for which all this is done: the kubelet adds up the requests of all pods and compares them with
-// allocatable CPU, which CPUs they run on being nothing to it. So a scheduler that told two pools apart where allocatable does not
-// count both would have pods refused.
+// TestWhatAKubeletCounts is the reason for the two modes: the kubelet adds up the requests of all pods and compares them with
+// allocatable CPU, whatever CPUs they run on. A scheduler that distinguished two pools where allocatable does not count both
+// would have pods refused.
 func TestWhatAKubeletCounts(t *testing.T) {
 	for _, c := range []struct {
 		allocatable        string
@@ -173,7 +173,8 @@ func (h *house) roomy() {
 	h.node("14", "8-11", "12-15", isolated.Included)
 }
 
-// TestQualityOfServiceOfAnyShape binds pods of all kinds, one after the other, and compares each with its twin without annotations.
+// TestQualityOfServiceOfAnyShape binds pods of all kinds, one after the other, and compares each with a copy without
+// annotations.
 func TestQualityOfServiceOfAnyShape(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 9))
 	classes := map[corev1.PodQOSClass]int{}
@@ -199,7 +200,7 @@ func TestQualityOfServiceOfAnyShape(t *testing.T) {
 		}
 		classes[qos.ComputePodQOS(bound)]++
 	}
-	if len(classes) != 2 || classes[corev1.PodQOSGuaranteed] == 0 { // who asks for CPU is no best effort
+	if len(classes) != 2 || classes[corev1.PodQOSGuaranteed] == 0 { // a pod with a CPU request is never best effort
 		t.Errorf("they are %v, want some of both classes", classes)
 	}
 }
@@ -240,7 +241,8 @@ func anyShape(random *rand.Rand, name string) *corev1.Pod {
 	return pod
 }
 
-// TestDiscardRestoresTheIDs: a statement that evicts, promises and places, and is then discarded, leaves every pod what it held.
+// TestDiscardRestoresTheIDs: a statement that evicts, nominates and places, and is then discarded, restores the ids of every
+// pod.
 func TestDiscardRestoresTheIDs(t *testing.T) {
 	h := newHouse(t)
 	low, high := int32(0), int32(100)

@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// AllocateCPUs chooses the ids that a task is given, and which of its containers runs on which; see framework.Assigner.
+// AllocateCPUs chooses the task's ids, and which of its containers runs on which; see framework.CPUAllocator.
 func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal) {
 	q, asks := p.ask(task)
 	if !asks {
@@ -33,8 +33,8 @@ func (p *plugin) AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Ass
 // utilization is the best score.
 const utilization = 100
 
-// PreScore returns the best fit for a task that asks for isolated CPUs, and for others that a node has none; nothing when no node
-// has any.
+// PreScore returns the best-fit score for a task with isolated CPUs, and for others a score for nodes without any; nothing
+// when no node has any.
 func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*model.Node) []framework.NodeScore {
 	if !p.seen.isolated || scope == framework.ClusterWide {
 		return nil
@@ -49,8 +49,8 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*mo
 	return nil
 }
 
-// bestFit is the higher, the fewer ids are left over on the NUMA nodes that the task's would be of, more than half where that is
-// one, less than half where it is several.
+// bestFit is the higher, the fewer ids are left over on the NUMA nodes of the task's ids: above half for one NUMA node, below
+// half for several.
 func (q *question) bestFit(node *model.Node) int64 {
 	if node.Isolated == nil {
 		return 0

@@ -14,9 +14,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestFreedCPUsGoToWhoPaid promises room on one node to a few pods that are particular about their CPUs, and lets others that are so,
-// too, come while the victims leave one by one: in the end all who were promised room are placed. The first histories are ones in
-// which none was, when nobody looked what taking ids does to what the others are given.
+// TestFreedCPUsGoToWhoPaid nominates a few pods with strict policies to one node, and adds others with strict policies while
+// the victims end one by one: in the end all nominated pods are placed. In the first histories one was not, when ids were
+// chosen without regard to the nominations.
 func TestFreedCPUsGoToWhoPaid(t *testing.T) {
 	seeds := []uint64{1447, 4858, 9583}
 	for seed := range uint64(150) {
@@ -85,8 +85,8 @@ func task(snapshot *model.Snapshot, name string) *model.Task {
 	return snapshot.Job(model.JobKey{Namespace: "default", Name: name, IsPod: true}).Tasks[0]
 }
 
-// promise fills the node, and promises room that some of its pods are evicted for to up to three others. It returns them; nobody when
-// one of them has paid nothing.
+// promise fills the node, and nominates up to three other pods to the capacity of evicted ones. It returns them; none when
+// one of them needed no eviction.
 func (y *yard) promise() (holders []string) {
 	for i := range 8 {
 		y.tell(y.particular(fmt.Sprintf("v-%d", i), 3, 0))
@@ -123,7 +123,7 @@ func (y *yard) promise() (holders []string) {
 	return holders
 }
 
-// leaving returns those who were evicted, in any order.
+// leaving returns the evicted pods, in any order.
 func (y *yard) leaving() []*corev1.Pod {
 	var leaving []*corev1.Pod
 	for _, victim := range y.state.Snapshot(y.now).Node("a").Tasks {
@@ -135,7 +135,7 @@ func (y *yard) leaving() []*corev1.Pod {
 	return leaving
 }
 
-// disturb lets a few pods come that start on idle room, if they may.
+// disturb adds a few pods that start on idle capacity, if they may.
 func (y *yard) disturb(round int) {
 	for i := range y.random.IntN(3) {
 		y.tell(y.particular(fmt.Sprintf("s-%d-%d-%d", round, i, len(y.pods)), 3, 1))
@@ -144,7 +144,7 @@ func (y *yard) disturb(round int) {
 	y.confirmAll()
 }
 
-// placeOnly places those of the pending pods that find room, and returns whom it has placed.
+// placeOnly places those of the pending pods that fit, and returns them.
 func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
 	placed := map[string]bool{}
 	y.session(func(s *framework.Session) {
@@ -169,7 +169,7 @@ func (y *yard) placeOnly(which func(*model.Task) bool) map[string]bool {
 	return placed
 }
 
-// redeem places those who were promised room; whoever finds none before the others have theirs has another turn.
+// redeem places the nominated pods; one that does not fit before the others are placed is tried again.
 func (y *yard) redeem(holders []string) map[string]bool {
 	ours := func(t *model.Task) bool { return slices.Contains(holders, t.Name) }
 	placed := y.placeOnly(ours)

@@ -11,30 +11,30 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// question is what a task asks of isolated CPUs.
+// question is a task's request of isolated CPUs.
 type question struct {
 	plugin *plugin
 	task   *model.Task
 	isolated.Policies
-	// count is on how many the pod runs, charge how many it holds.
+	// count is the number of CPUs that the pod runs on, charge the number that it holds.
 	count, charge int
 }
 
-// ask returns the task's question; ok is false when it asks for none.
+// ask returns the task's request; ok is false when it has none.
 func (p *plugin) ask(task *model.Task) (q question, ok bool) {
 	if p.chargedResource < 0 || task.Request.At(p.chargedResource) == 0 {
 		return question{}, false
 	}
 	policies, err := isolated.PoliciesOf(task.Pod.Annotations)
 	if err != nil {
-		return question{}, false // the task is refused
+		return question{}, false // the task is refused elsewhere
 	}
 	charge := int(task.Request.At(p.chargedResource))
 	return question{plugin: p, task: task, Policies: policies, count: charge / policies.ThreadsPerCPU(), charge: charge}, true
 }
 
-// PreFilter returns, for a task that asks for isolated CPUs, whether nodes have any to give and whether they are the right ones;
-// for every task, where a kubelet may count isolated ones against ordinary CPU, whether it admits the pod.
+// PreFilter returns, for a task with isolated CPUs, whether nodes have enough of them and whether the policies can be met;
+// for every task, where a kubelet may count isolated CPUs as ordinary ones, whether it admits the pod.
 func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	if p.chargedResource < 0 {
 		return nil, nil
@@ -52,7 +52,7 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 	return nil, nil
 }
 
-// allocatable tells whether a node could ever give the task what it asks for.
+// allocatable reports whether a node could ever have the CPUs for the task.
 func (q *question) allocatable(node *model.Node) *model.Refusal {
 	topology := node.Isolated
 	say := q.plugin.refusals.never
@@ -71,7 +71,7 @@ func (q *question) allocatable(node *model.Node) *model.Refusal {
 	return nil
 }
 
-// fits tells whether a node has the right ids for the task, as far as they are free, or about to be where that counts.
+// fits reports whether a node has ids for the task that are free, or will be where terminating pods are excluded.
 func (q *question) fits(node *model.Node) *model.Refusal {
 	if refusal := q.isAllowed(node); refusal != nil || node.Isolated == nil {
 		return refusal
@@ -87,7 +87,7 @@ func (q *question) fits(node *model.Node) *model.Refusal {
 	if claimed.Empty() || q.plugin.reservedForJob(node) {
 		return nil
 	}
-	// What the others are given may be other ids without these, and then not be enough for the last of them.
+	// Without these ids the remaining nominations may get other ids, and then not enough.
 	ids, _ := isolated.Pick(node.Isolated, free, q.count, q.Policies)
 	if _, then := q.plugin.heldByNominations(node, ids); then > unmet {
 		return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d that leave others what they are promised)", q.count), true)
@@ -95,7 +95,7 @@ func (q *question) fits(node *model.Node) *model.Refusal {
 	return nil
 }
 
-// isFragmented says what keeps ids that are enough from being the right ones.
+// isFragmented returns the refusal when there are enough ids but none that meet the policies.
 func (q *question) isFragmented(node *model.Node, most int) *model.Refusal {
 	where := "free of what others are promised"
 	switch {
@@ -108,9 +108,9 @@ func (q *question) isFragmented(node *model.Node, most int) *model.Refusal {
 	return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d %s, max %d)", q.count, where, most), ever)
 }
 
-// isAllowed tells whether the kubelet of a node will admit the pod: it adds up the CPU requests of all pods, isolated or not. Where
-// allocatable CPU counts the isolated ones that follows from the two pools, but where one of them is overdrawn, such as by pods on
-// CPUs that are not isolated any more.
+// isAllowed reports whether the kubelet of a node will admit the pod: it adds up the CPU requests of all pods, isolated or
+// not. Where allocatable CPU counts the isolated ones this follows from the two pools, except where one is overcommitted,
+// such as by pods on CPUs that are no longer isolated.
 func (q *question) isAllowed(node *model.Node) *model.Refusal {
 	p := q.plugin
 	excluded := node.Isolated != nil && node.Isolated.Mode == isolated.Excluded
@@ -119,7 +119,7 @@ func (q *question) isAllowed(node *model.Node) *model.Refusal {
 	}
 	asked := q.task.Request.At(model.CPU) + 1000*q.task.Request.At(p.chargedResource)
 	left := node.FreeAmount(model.CPU, model.FutureIdle) + 1000*node.FreeAmount(p.chargedResource, model.FutureIdle)
-	if !p.snapshot.ExcludesTerminating() { // it is one room for both, so that what one pool has promised the other may release
+	if !p.snapshot.ExcludesTerminating() { // idle capacity is shared, so that one pool may release what is nominated in the other
 		left = min(left, node.Idle.At(model.CPU)+1000*node.Idle.At(p.chargedResource))
 	}
 	if excluded {
@@ -131,7 +131,7 @@ func (q *question) isAllowed(node *model.Node) *model.Refusal {
 	return nil
 }
 
-// freeCPUs returns what pods that stay on the node are charged for and the kubelet does not count, in thousandths of a core.
+// freeCPUs returns what the pods that stay on the node are charged beyond the kubelet's count, in thousandths of a core.
 func (p *plugin) freeCPUs(node *model.Node) (sum int64) {
 	for _, task := range node.Tasks {
 		if task.Status.Occupies() && !task.ReleasesResources() {
@@ -141,8 +141,8 @@ func (p *plugin) freeCPUs(node *model.Node) (sum int64) {
 	return sum
 }
 
-// freeCPUsExcluding returns that of a task: the siblings of the threads that it runs on. Of a pod that others have bound not even the
-// annotation is believed, but what it requests.
+// freeCPUsExcluding returns the same for one task: the siblings of the threads that it runs on. For a pod that another
+// scheduler bound it uses the request, not the annotation.
 func (p *plugin) freeCPUsExcluding(task *model.Task) int64 {
 	q, asks := p.ask(task)
 	if !asks || q.SMT != isolated.OnePerCore {
@@ -153,18 +153,18 @@ func (p *plugin) freeCPUsExcluding(task *model.Task) int64 {
 	return max(0, min(1000*int64(q.charge-q.count), charged-counted.Cpu().MilliValue()))
 }
 
-// available returns the ids on a node that nobody holds, nor is promised.
+// available returns the ids on a node that are neither held nor nominated.
 func (p *plugin) available(node *model.Node) isolated.CPUSet {
 	claimed, _ := p.heldByNominations(node, isolated.CPUSet{})
 	return p.free(node).Minus(claimed)
 }
 
-// free returns the ids on a node that nobody holds.
+// free returns the ids on a node that no pod holds.
 func (p *plugin) free(node *model.Node) isolated.CPUSet {
 	return node.Isolated.Isolated.Minus(node.HeldCPUs(p.snapshot.ExcludesTerminating()))
 }
 
-// reservedForJob tells whether whoever looks is promised room on the node: they take it as they can.
+// reservedForJob reports whether the present job has nominated capacity on the node: it needs no protection from itself.
 func (p *plugin) reservedForJob(node *model.Node) bool {
 	viewer := p.snapshot.Viewpoint().Job
 	return slices.ContainsFunc(p.snapshot.Held(), func(h model.HeldCapacity) bool {
@@ -172,9 +172,9 @@ func (p *plugin) reservedForJob(node *model.Node) bool {
 	})
 }
 
-// heldByNominations returns ids for those who are promised some on a node and for whom not any will do: the others must leave them as many of
-// the right ones. It is what they would be given, in a fixed order, if all who are about to leave were gone and these ids were taken;
-// unmet is how many of them there is nothing for.
+// heldByNominations returns ids for tasks that are nominated to the node and whose policies need particular ids, which others
+// must leave. They are the ids these tasks would get, in a fixed order, if all terminating pods were gone and the taken ids
+// in use; unmet is the number of tasks without ids.
 func (p *plugin) heldByNominations(node *model.Node, taken isolated.CPUSet) (claimed isolated.CPUSet, unmet int) {
 	left := node.Isolated.Isolated
 	first := true
@@ -207,7 +207,7 @@ func (p *plugin) heldByNominations(node *model.Node, taken isolated.CPUSet) (cla
 	return claimed, unmet
 }
 
-// member returns whom a hold is for; nil when it is reserved, or for nobody any more.
+// member returns the task that capacity is held for; nil when it is reserved, or the task is gone.
 func (p *plugin) member(hold *model.HeldCapacity) *model.Task {
 	job := p.snapshot.Job(hold.Job)
 	if job == nil || hold.Reserved() || hold.Request.At(p.chargedResource) == 0 {
@@ -221,7 +221,7 @@ func (p *plugin) member(hold *model.HeldCapacity) *model.Task {
 	return nil
 }
 
-// ExplainShortage says how many isolated CPUs a node has left, where it has too few; see framework.Assigner.
+// ExplainShortage says how many isolated CPUs a node has left, where it has too few; see framework.CPUAllocator.
 func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal {
 	if position != p.chargedResource {
 		return nil
@@ -230,7 +230,7 @@ func (p *plugin) ExplainShortage(task *model.Task, node *model.Node, position in
 	return p.refusals.room(fmt.Sprintf("insufficient isolated cpu (need %d, free %d)", task.Request.At(position), free), true)
 }
 
-// refusals are those of one session, made once for each text and shared between nodes. The zero refusals are ready.
+// refusals are those of one session, created once for each text and shared between nodes. The zero refusals are ready.
 type refusals struct {
 	made map[refusalKey]*model.Refusal
 }
@@ -241,7 +241,7 @@ type refusalKey struct {
 	evictable bool
 }
 
-// never is of a node that will not do whoever leaves it, room of one that has too little.
+// never is the refusal of a node that no eviction helps, room the refusal of one with too few ids.
 func (r *refusals) never(detail string) *model.Refusal {
 	return r.get(refusalKey{model.NodesFiltered, detail, false})
 }

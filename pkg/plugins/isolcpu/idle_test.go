@@ -17,7 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
 )
 
-// plain is a cluster in which nobody has or wants isolated CPUs: so many nodes of 16 CPUs, and as many pods of one.
+// plain is a cluster without isolated CPUs and without pods that want any: so many nodes of 16 CPUs, and as many pods of one.
 func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
 	state := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}, Translators: translators})
 	for i := range nodes {
@@ -35,8 +35,8 @@ func plain(nodes int, translators []model.RequestTranslator) *cluster.State {
 	return state
 }
 
-// TestCostsNothingWhereNothingIsIsolated: no node is ever looked at for it, and a session that finds the same nodes as the one before
-// needs no memory for it.
+// TestCostsNothingWhereNothingIsIsolated: no node is read for it, and a session with unchanged nodes allocates nothing for
+// it.
 func TestCostsNothingWhereNothingIsIsolated(t *testing.T) {
 	factory := isolcpu.New(isolcpu.Options{BestFit: 10, Avoid: 1})
 	profile := &framework.Profile{Tiers: []framework.Tier{{{Factory: factory}}}}

@@ -1,11 +1,11 @@
-// Package isolcpu gives pods CPUs that the kernel keeps its own work off, and charges them for those and not for ordinary ones.
+// Package isolcpu assigns isolated CPUs to pods, and charges pods for these instead of ordinary CPU.
 //
-// A pod asks by annotation (see pkg/isolated); how many is its CPU request. Isolated CPUs are one more dimension of requests and of
-// what nodes offer, so whatever counts resources counts them. Which ids a pod is given is chosen when it is placed, and written
-// together with its node; a node's free ids are those that no pod on it holds.
+// A pod requests them by annotation (see pkg/isolated); the number is its CPU request. Isolated CPUs are one more dimension
+// of requests and of allocatable, so that every resource check includes them. The ids are chosen when a pod is placed, and
+// written together with its node; a node's free ids are those that no pod on it holds.
 //
-// The package keeps no books. It does not enforce anything on a node, which is the agent's part, and does not report pods that
-// hold what they should not, which is the live state's.
+// The package has no accounting of its own. It enforces nothing on a node, which the agent does, and does not report pods
+// with conflicting ids, which the cluster state does.
 package isolcpu
 
 import (
@@ -22,20 +22,20 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "isolcpu"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "which CPUs pods get that ask for isolated ones, and that they are not charged for ordinary ones"
 
-// Options are the plugin's arguments. A score of weight 0 is not asked for.
+// Options are the plugin's arguments. A score of weight 0 is not computed.
 type Options struct {
-	// BestFit prefers, for pods with isolated CPUs, nodes on which fewer are left over beside them, of one NUMA node first.
+	// BestFit prefers, for pods with isolated CPUs, nodes where fewer of them are left over, on one NUMA node first.
 	BestFit int64
 	// Avoid prefers, for all others, nodes without isolated CPUs.
 	Avoid int64
-	// Report only reports a pod that can never run since another one was given its CPUs before; else it is evicted.
+	// Report only reports a pod that can never run since its CPUs were assigned to another pod before; else it is evicted.
 	Report bool
 }
 
-// Arguments are all that a configuration may say to the plugin.
+// Arguments are the plugin's arguments.
 func Arguments() argument.List {
 	const most = 10_000
 	return argument.List{
@@ -48,13 +48,13 @@ func Arguments() argument.List {
 	}
 }
 
-// What becomes of a pod of Tutti's that was bound to CPUs of one bound before it.
+// The policies for a pod of this scheduler that was bound to CPUs of a pod bound before it.
 const (
 	conflictEvict  = "evict"
 	conflictReport = "report"
 )
 
-// ReadOptions reads the plugin's arguments. What is no good is said by the reader.
+// ReadOptions reads the plugin's arguments. The reader reports errors.
 func ReadOptions(r argument.Reader) Options {
 	given := Arguments().Read(r)
 	return Options{
@@ -62,7 +62,7 @@ func ReadOptions(r argument.Reader) Options {
 	}
 }
 
-// New returns the maker of the plugin for each session.
+// New returns the factory of the plugin.
 func New(options Options) framework.Factory {
 	seen := &nodeCPUState{}
 	return func() framework.Plugin { return &plugin{options: options, seen: seen, chargedResource: -1} }
@@ -72,20 +72,20 @@ func New(options Options) framework.Factory {
 type plugin struct {
 	options  Options
 	snapshot *model.Snapshot
-	// chargedResource is the dimension of isolated CPUs; -1 while nobody has asked for any.
+	// chargedResource is the dimension of isolated CPUs; -1 while no pod or node has any.
 	chargedResource int
-	// overcommitted tells that on some node pods hold more isolated CPUs than it has.
+	// overcommitted reports whether pods on some node hold more isolated CPUs than it has.
 	overcommitted bool
-	// seen is known from session to session.
+	// seen is kept from session to session.
 	seen     *nodeCPUState
 	refusals refusals
 }
 
-// nodeCPUState is what there is among the nodes, looked for when these have changed.
+// nodeCPUState is a summary of the nodes, computed when these have changed.
 type nodeCPUState struct {
 	snapshot *model.Snapshot
 	mark     model.Cursor
-	// isolated tells that a node has isolated CPUs, excluded that such a node's allocatable CPU does not count them.
+	// isolated reports whether a node has isolated CPUs, excluded whether such a node's allocatable CPU does not count them.
 	isolated, excluded bool
 }
 
@@ -101,10 +101,10 @@ var (
 // Name returns "isolcpu".
 func (p *plugin) Name() string { return Name }
 
-// EvictsOnConflict tells whether a pod that can never run is evicted; see framework.CPUConflictPolicy.
+// EvictsOnConflict reports whether a pod that can never run is evicted; see framework.CPUConflictPolicy.
 func (p *plugin) EvictsOnConflict() bool { return !p.options.Report }
 
-// OpenSession finds the dimension, and what there is among the nodes.
+// OpenSession finds the dimension, and summarises the nodes.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.snapshot = session.Snapshot
 	if position, known := p.snapshot.Dimensions.Find(isolated.Resource); known {
@@ -127,8 +127,8 @@ func (s *nodeCPUState) refresh(snapshot *model.Snapshot) {
 	}
 }
 
-// TranslateRequest divides what a pod asks for between the two pools; see model.RequestTranslator. A bound pod is charged for the
-// ids that stand on it, or, without any, for ordinary CPU alone.
+// TranslateRequest divides a pod's request between the two pools; see model.RequestTranslator. A bound pod is charged for its
+// assigned ids, or, without any, only for ordinary CPU.
 func (p *plugin) TranslateRequest(dimensions *model.ResourceIndex, pod *corev1.Pod, request *model.Resources) *model.Refusal {
 	if pod.Spec.NodeName != "" {
 		if held, err := isolated.AssignedTo(pod); err == nil && held != nil {
@@ -151,8 +151,8 @@ func charge(dimensions *model.ResourceIndex, request *model.Resources, ids int, 
 	request.Set(dimensions.Index(isolated.Resource), int64(ids))
 }
 
-// TranslateCapacity divides what a node offers; see model.RequestTranslator. Where allocatable CPU counts the isolated ones,
-// ordinary CPU is what is left without them. A node whose isolated CPUs cannot be read takes no pods: it would be given too many.
+// TranslateCapacity divides a node's allocatable; see model.RequestTranslator. Where allocatable CPU counts the isolated
+// ones, ordinary CPU is the rest. A node whose isolated CPUs cannot be read takes no pods: it would be given too many.
 func (p *plugin) TranslateCapacity(dimensions *model.ResourceIndex, node *corev1.Node, allocatable *model.Resources) *model.Refusal {
 	text, there := node.Annotations[isolated.TopologyAnnotation]
 	if !there {

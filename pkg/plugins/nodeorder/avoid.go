@@ -11,16 +11,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// controllerRef is who owns pods, as nodes name it in kube-scheduler's annotation preferAvoidPods.
+// controllerRef is the controller of pods, as nodes name it in kube-scheduler's annotation preferAvoidPods.
 type controllerRef struct {
 	kind string
 	uid  types.UID
 }
 
-// preferAvoidNodes are, by controller, the names of the nodes that would rather not run its pods.
+// preferAvoidNodes are, by controller, the names of the nodes that avoid its pods.
 type preferAvoidNodes map[controllerRef]map[string]bool
 
-// preferAvoidNodesOf reads the annotations of the nodes. One that is no good counts as none, as it did for kube-scheduler.
+// preferAvoidNodesOf reads the annotations of the nodes. An invalid one is ignored, as in kube-scheduler.
 func preferAvoidNodesOf(nodes []*model.Node) preferAvoidNodes {
 	all := preferAvoidNodes{}
 	for _, node := range nodes {
@@ -47,10 +47,10 @@ func preferAvoidNodesOf(nodes []*model.Node) preferAvoidNodes {
 	return all
 }
 
-// preferAvoidPodsScore returns the score of nodes that would rather not run the pod, by its controller; ok is false when there is no
-// such node, since all are equal then.
+// preferAvoidPodsScore returns the score of nodes that avoid the pod, by its controller; ok is false when no node does, since
+// all are equal then.
 //
-// The score is global although it reads node objects alone: a pod's controller is not part of its shape.
+// The scope is global although it reads only node objects: a pod's controller is not part of its shape.
 func (p *plugin) preferAvoidPodsScore(pod *corev1.Pod) (score framework.NodeScore, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if p.weights.NodePreferAvoidPods == 0 || owner == nil {

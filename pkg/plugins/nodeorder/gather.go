@@ -4,5 +4,5 @@ import "github.com/tutti-sched/tutti/pkg/framework"
 
 var _ framework.Colocation = (*plugin)(nil)
 
-// PrefersColocation tells whether preferred affinity between pods has a weight.
+// PrefersColocation reports whether preferred affinity between pods has a weight.
 func (p *plugin) PrefersColocation() bool { return p.weights.PodAffinity > 0 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// neighbourScores adds what the pods on all nodes say: inter-pod affinity and topology spread. Spread brings its numbers to
-// 0…100 in a way of its own, which none of the engine's is.
+// neighbourScores adds the scores that depend on the pods on all nodes: inter-pod affinity and topology spread. Spread
+// normalises to 0…100 by its own rule.
 func (p *plugin) neighbourScores(
 	scores []framework.NodeScore, pod *corev1.Pod, candidates []*model.Node,
 ) []framework.NodeScore {

@@ -1,21 +1,20 @@
 // Package nodeorder prefers nodes as kube-scheduler does, by weighted scores: how full a node would be, how evenly its
-// resources would be used, what taints, affinities, spread and images say, which volumes and devices there are, and whom a node
-// would rather avoid.
+// resources would be used, taints, affinities, spread, images, volumes, devices, and the pods that a node avoids.
 //
-// Scores of resources are its own arithmetic, because requests are translated before anything is compared, and because they
-// are the hot loop; they come as one score, the weighted sum. Inter-pod affinity and topology spread are asked of the
-// topology.Index that predicates asks too, the others of kube-scheduler's own plugins. It rules no node out. A placed sibling
-// counts at once. Which volumes and devices a pod would get, filters find out: without predicates these scores say nothing. A
-// score that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
+// Scores of resources are computed here, because requests are translated before they are compared, and because they are the
+// hot loop; they are one score, the weighted sum. Inter-pod affinity and topology spread come from the topology.Index that
+// predicates uses too, the others from kube-scheduler's own plugins. It rules no node out. A placed sibling counts
+// immediately. Filters find out which volumes and devices a pod would get: without predicates these scores are 0. A score
+// that fails counts 0. When no score has a weight all nodes are equal, and the lower name wins.
 //
-// Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes that
-// have room; a pod with resources as a whole counts with those, where kube-scheduler's scores by requested share (not by
+// Known differences from kube-scheduler: bounds of normalised scores are those of the candidates, not of the nodes with
+// enough capacity; a pod with pod-level resources counts with those, where kube-scheduler's scores by requested share (not by
 // balance) count its containers until it is on a node; devices that a DeviceClass provides under the name of an extended
-// resource are not scored, for they stand on no node's books; an image that nodes report with different sizes counts with the
-// largest; room that is promised, but still another's, counts as that other's; default constraints of spread are the system's
-// or none, and a profile can neither add affinity, nor have the preferences of pods that run ignored, nor shape the score of
-// volumes; kube-scheduler has no score for avoided pods since 1.23, and knew only controllers that were a ReplicaSet or a
-// ReplicationController.
+// resource are not scored, because nodes do not account for them; an image that nodes report with different sizes counts with
+// the largest; nominated capacity that a terminating pod still uses counts as that pod's; default constraints of spread are
+// the system's or none; a profile can neither add affinity, nor ignore the preferences of running pods, nor shape the score
+// of volumes; kube-scheduler has no score for avoided pods since 1.23, and it supported only ReplicaSets and
+// ReplicationControllers.
 package nodeorder
 
 import (
@@ -37,7 +36,7 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "nodeorder"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "which of them is best: kube-scheduler's scores, weighted"
 
 // Kube is what the plugin needs of kube-scheduler. New calls Plugin; a session's goroutine calls the rest.
@@ -48,34 +47,35 @@ type Kube interface {
 	Lister() fwk.SharedLister
 	// Context returns the context that plugins are called with.
 	Context() context.Context
-	// NewState returns an empty state for the questions about one pod.
+	// NewState returns an empty state for one pod.
 	NewState() fwk.CycleState
-	// FilterState returns what the filters have found out about the pod since the session has changed last, and what tells whether they
-	// let it on a node, after which the state says what for; a nil state when nobody has asked. Keep replaces it.
+	// FilterState returns the filters' state for the pod since the session's last change, and a function that reports whether
+	// the filters pass a node, after which the state is for that node; a nil state when no filter ran. SaveFilterState
+	// replaces it.
 	FilterState(pod types.UID) (state fwk.CycleState, passes func(*model.Node) bool)
 	SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
-	// HasDeviceChoice tells whether a device claim of the pod would rather have some devices than others.
+	// HasDeviceChoice reports whether a device claim of the pod prefers some devices to others.
 	HasDeviceChoice(pod *corev1.Pod) bool
-	// HasVolumeChoice tells whether a volume claim of the pod could get a better volume on one node than on another.
+	// HasVolumeChoice reports whether a volume claim of the pod could get a better volume on one node than on another.
 	HasVolumeChoice(pod *corev1.Pod) bool
-	// SpreadSelector returns a function that tells which pods are of the same kind as a pod, empty when there are none. New
-	// calls it, and only when pods are spread by default; from then on what that takes is watched. It is nil when that cannot
-	// begin any more.
+	// SpreadSelector returns a function that selects the pods of the same kind as a pod, empty when there are none. New calls
+	// it, and only when pods are spread by default; it starts the watches that this needs. It is nil when they can no longer
+	// be started.
 	SpreadSelector() func(pod *corev1.Pod) labels.Selector
 }
 
-// ErrRestart says that pods can be spread by default only from the start of the process on.
+// ErrRestart says that spreading pods by default can only be enabled at the start of the process.
 var ErrRestart = errors.New("nodeorder: " + defaulting + " needs a restart")
 
-// RefuseUntilRestart reports the argument that asks for it.
+// RefuseUntilRestart reports the argument that enables it.
 func RefuseUntilRestart(r argument.Reader) {
 	r.Refuse(defaulting, "be none until the scheduler is started again: this needs a restart, since Services and controllers are "+
 		"watched from the start or not at all")
 }
 
-// New returns the maker of the plugin for each session, which asks the index about neighbours. It fails when kube lacks
-// another score that has a weight, and with ErrRestart. Weights that ReadWeights or DefaultWeights did not make must be at least 0, with a Shape
-// where RequestedToCapacityRatio has one.
+// New returns the factory of the plugin, which uses the index for inter-pod affinity and spread. It fails when kube lacks
+// another score that has a weight, and with ErrRestart. Weights that ReadWeights or DefaultWeights did not make must be at
+// least 0, with a Shape where RequestedToCapacityRatio has one.
 func New(kube Kube, index *topology.Index, weights Weights) (framework.Factory, error) {
 	var scores []kubeScore
 	for _, wanted := range wantedScores(kube, weights) {
@@ -109,10 +109,10 @@ type plugin struct {
 	scores  []kubeScore
 	// spreadSelector is for pods that are spread by default; nil when none is.
 	spreadSelector func(*corev1.Pod) labels.Selector
-	// places are where the scored resources stand in vectors, nodes all of the session.
+	// places are the positions of the scored resources in vectors, nodes all of the session.
 	places resolvedResources
 	nodes  []*model.Node
-	// avoiders are read when somebody first asks.
+	// avoiders are read on first use.
 	avoiders preferAvoidNodes
 }
 
@@ -121,20 +121,20 @@ var (
 	_ framework.SessionOpener = (*plugin)(nil)
 )
 
-// ResetCache lets the index count everything anew.
+// ResetCache makes the index count everything again.
 func (p *plugin) ResetCache() { p.index.ResetCache() }
 
-// OpenSession finds the scored resources in the vectors of this session, and lets the index follow its snapshot.
+// OpenSession finds the positions of the scored resources, and makes the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
-	p.kube.SaveFilterState("", nil, nil) // of a session in which filters were asked that are not in this one
+	p.kube.SaveFilterState("", nil, nil) // left by a session with filters that this one does not have
 	p.places, p.nodes = resolve(session.Snapshot.Dimensions, &p.weights), session.Snapshot.Nodes
 }
 
 // Name returns "nodeorder".
 func (p *plugin) Name() string { return Name }
 
-// PreScore returns the scores of one scope that have a weight and something to say; see framework.NodeScorer.
+// PreScore returns the scores of one scope that have a weight and apply to the task; see framework.NodeScorer.
 func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candidates []*model.Node) []framework.NodeScore {
 	if scope == framework.NodeWithPods {
 		return resourceScores(&p.weights, &p.places, task)
@@ -168,18 +168,18 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, candida
 	return scores
 }
 
-// question is one score of kube-scheduler, asked about one pod.
+// question is one score of kube-scheduler for one pod.
 type question struct {
 	*kubeScore
 	plugin *plugin
 	pod    *corev1.Pod
 	nodes  fwk.NodeInfoLister
 	state  fwk.CycleState
-	// passes tells whether filters let the pod on the node, whose findings the score reads; nil when it reads none.
+	// passes reports whether filters pass the pod on the node, whose state the score reads; nil when it reads none.
 	passes func(*model.Node) bool
 }
 
-// prepare runs PreScore and returns the score; ok is false when it has nothing to say.
+// prepare runs PreScore and returns the score; ok is false when it does not apply.
 func (q *question) prepare() (score framework.NodeScore, ok bool) {
 	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Score: q.raw}
 	if q.pre != nil {

@@ -158,8 +158,7 @@ func vector(cpu, memory int64) model.Resources {
 	return model.Resources{model.CPU: cpu, model.Memory: memory}
 }
 
-// reader is arguments as a test has them.
-// reader reads values as they are; what it has no method for nobody asks.
+// reader returns the arguments of a test as they are; the methods it lacks are never called.
 type reader struct {
 	argument.Reader
 	values  map[string]string

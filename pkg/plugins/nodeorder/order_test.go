@@ -252,7 +252,7 @@ func (p *profile) compare(t *testing.T, o *objects, count map[string]int) string
 	return ""
 }
 
-// place sets aside on both sides what the pod gets on the node, and returns what takes it back.
+// place reserves on both sides what the pod gets on the node, and returns a function that undoes it.
 func (p *profile) place(t *testing.T, pod *corev1.Pod, node *corev1.Node, says *opinion) (takeBack func()) {
 	t.Helper()
 	if _, status := p.kube.Reserve(pod, node, nil); !status.IsSuccess() {

@@ -10,24 +10,24 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is the hot loop of the scheduler: its scores are asked of every node that has changed, for every shape. They
-// read the node's books and nothing else, and allocate nothing.
+// This file is the hot loop of the scheduler: its scores are computed for every node that has changed, for every shape. They
+// read only the node's accounting, and allocate nothing.
 
 // full is the best score.
 const full = 100
 
-// resolvedResource is a resource that scores look at, and where vectors have it.
+// resolvedResource is a resource that scores read, and its position in vectors.
 type resolvedResource struct {
 	position int
 	weight   int64
-	// scalar tells that the resource counts only for pods that request it.
+	// scalar reports whether the resource counts only for pods that request it.
 	scalar bool
 }
 
-// resolvedResources are what each score looks at, for one session.
+// resolvedResources are the resources of each score, for one session.
 type resolvedResources struct{ least, most, ratio, balanced []resolvedResource }
 
-// resolve finds the resources in the dimensions. One that nobody has named yet is left out, for no task requests it.
+// resolve finds the resources in the dimensions. An unknown one is left out, since no task requests it.
 func resolve(dimensions *model.ResourceIndex, weights *Weights) resolvedResources {
 	find := func(weight int64, resources Resources) []resolvedResource {
 		if weight == 0 {
@@ -63,15 +63,15 @@ type resourceRequest struct {
 // utilization is the scores of how full a node is with a task.
 type utilization struct {
 	weights *Weights
-	// least, most and ratio count what is supposed of containers that state no request, balanced does not.
+	// least, most and ratio count the default request of containers without one, balanced does not.
 	least, most, ratio, balanced []resourceRequest
-	// before and after are room for the shares in use.
+	// before and after are buffers for the shares in use.
 	before, after []float64
-	// smallVectors is room for the demands of the default scores.
+	// smallVectors is a buffer for the requests of the default scores.
 	smallVectors [4]resourceRequest
 }
 
-// resourceScores returns the scores that need the books of a node, as one: the weighted sum of their points.
+// resourceScores returns the scores that need the accounting of a node, as one: the weighted sum of their points.
 func resourceScores(weights *Weights, where *resolvedResources, task *model.Task) []framework.NodeScore {
 	f := &utilization{weights: weights}
 	f.least = requests(f.smallVectors[0:0:2], where.least, task, true)
@@ -79,7 +79,7 @@ func resourceScores(weights *Weights, where *resolvedResources, task *model.Task
 	f.ratio = requests(nil, where.ratio, task, true)
 	f.balanced = requests(f.smallVectors[2:2:4], where.balanced, task, false)
 	if !requestsAny(f.balanced) {
-		// Nothing gets out of balance, and every such pod would go where balance is best.
+		// The balance does not change, and every such pod would go where it is best.
 		f.balanced = nil
 	}
 	if len(f.least)+len(f.most)+len(f.ratio)+len(f.balanced) == 0 {
@@ -132,8 +132,7 @@ func (f *utilization) score(node *model.Node) int64 {
 	return sum
 }
 
-// on returns what the node offers of the resource, and what would be in use of it with the task there, with what is supposed
-// of its pods.
+// on returns what the node offers of the resource, and what would be in use of it with the task, default requests included.
 func (d *resourceRequest) on(node *model.Node) (used, capacity int64) {
 	capacity = offered(node, d.position)
 	used = capacity - node.Idle.At(d.position) + d.request
@@ -143,7 +142,7 @@ func (d *resourceRequest) on(node *model.Node) (used, capacity int64) {
 	return used, capacity
 }
 
-// offered returns what the node itself offers of a resource: none of what is counted elsewhere.
+// offered returns what the node itself offers of a resource, without what DRA accounts for.
 func offered(node *model.Node, position int) int64 {
 	if capacity := node.Allocatable.At(position); capacity != model.ProvidedByDRA {
 		return capacity
@@ -161,7 +160,8 @@ func mostRequested(node *model.Node, demands []resourceRequest) int64 {
 	return weightedMean(node, demands, false)
 }
 
-// weightedMean returns the mean share of the resources that is in use, or left over; what is overdrawn counts as full.
+// weightedMean returns the mean share of the resources that is in use, or left over; an overcommitted resource counts as
+// full.
 func weightedMean(node *model.Node, demands []resourceRequest, left bool) int64 {
 	var sum, weights int64
 	for i := range demands {
@@ -229,7 +229,7 @@ func (f *utilization) balance(node *model.Node) int64 {
 	one, other := &f.balanced[0], &f.balanced[1]
 	oneCapacity, otherCapacity := offered(node, one.position), offered(node, other.position)
 	if oneCapacity <= 0 || otherCapacity <= 0 {
-		return change(full, full) // one resource is in balance with itself
+		return change(full, full) // one resource is balanced
 	}
 	oneUsed, otherUsed := oneCapacity-node.Idle.At(one.position), otherCapacity-node.Idle.At(other.position)
 	before := math.Abs(share(oneUsed, oneCapacity)-share(otherUsed, otherCapacity)) / 2
@@ -252,7 +252,7 @@ func (f *utilization) balanceMany(node *model.Node) int64 {
 	return change(balance(stddev(before)), balance(stddev(after)))
 }
 
-// change returns the score of a node that is so even before and so even after.
+// change returns the score for a node's balance before and after.
 func change(before, after int64) int64 { return full/2 + (full/2+after-before)/2 }
 
 // balance returns 50 to 100 for a deviation of 1/2 to 0.

@@ -9,17 +9,18 @@ import (
 
 // kubeScore is one of kube-scheduler's scores.
 type kubeScore struct {
-	// name is what explanations call the score, and plugin what kube-scheduler calls it.
+	// name is the score's name in explanations, and plugin its name in kube-scheduler.
 	name, plugin  string
 	scope         framework.FilterScope
 	weight        int64
 	normalization framework.Normalization
-	// usesFilterState tells that the score reads what the filter of the same name has found out about the pod and the node.
+	// usesFilterState reports whether the score reads the state of the filter of the same name for the pod and the node.
 	usesFilterState bool
-	// appliesTo tells, cheaply, whether the score could tell nodes apart for the pod. What it rules out here, PreScore would
-	// skip: that is the invariant.
+	// appliesTo reports, cheaply, whether the score could differ between nodes for the pod.
+	//
+	// Invariant: PreScore would skip every pod for which it is false.
 	appliesTo func(pod *corev1.Pod) bool
-	// isNoop tells, cheaply, that the raw score of the node is 0, whatever the pod; nil when that is not so easy.
+	// isNoop reports, cheaply, whether the raw score of the node is 0, whatever the pod; nil when there is no cheap check.
 	isNoop func(node *corev1.Node) bool
 	score  fwk.ScorePlugin
 	pre    fwk.PreScorePlugin

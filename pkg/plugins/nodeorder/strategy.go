@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/argument"
 )
 
-// Resources are what a score of resources looks at, as kube-scheduler's ScoringStrategy.resources.
+// Resources are the resources of a score, as kube-scheduler's ScoringStrategy.resources.
 type Resources []Resource
 
 // Resource is one of them.
@@ -51,7 +51,7 @@ func ParseResources(text string) (Resources, error) {
 	return resources, nil
 }
 
-// scorable returns what is wrong with a resource's name, nil when scores may look at it.
+// scorable returns what is wrong with a resource's name, nil when a score may use it.
 func scorable(name corev1.ResourceName) error {
 	switch name {
 	case "":
@@ -66,12 +66,12 @@ func scorable(name corev1.ResourceName) error {
 }
 
 const (
-	// weightedResources and plainResources are what scores look at that are not told otherwise, with weights and without.
+	// weightedResources and plainResources are the defaults of scores, with weights and without.
 	weightedResources = "cpu=1,memory=1"
 	plainResources    = "cpu,memory"
 )
 
-// readResources reads which resources a score looks at; nil is its default. weight is that of the score.
+// readResources reads the resources of a score; nil is its default. weight is that of the score.
 func readResources(r argument.Reader, given argument.Values, score string, weight int64) Resources {
 	name := score + ".resources"
 	if weight == 0 {
@@ -90,7 +90,7 @@ func readResources(r argument.Reader, given argument.Values, score string, weigh
 	return resources
 }
 
-// readBalanced reads which resources are to be in balance. A weight would mean nothing there.
+// readBalanced reads the resources that are to be balanced. They have no weights.
 func readBalanced(r argument.Reader, given argument.Values, weight int64) Resources {
 	resources := readResources(r, given, "balancedresource", weight)
 	for _, resource := range resources {

@@ -15,7 +15,7 @@ const maxWeight = 10_000
 // maxHardWeight bounds the weight of required affinity, as kube-scheduler does.
 const maxHardWeight = 100
 
-// Weights say how much each normalised point of a score counts; a score of weight 0 is not asked for.
+// Weights are the factors of the normalised scores; a score of weight 0 is not computed.
 type Weights struct {
 	LeastRequested           int64
 	MostRequested            int64
@@ -29,13 +29,13 @@ type Weights struct {
 	NodePreferAvoidPods      int64
 	DynamicResources         int64
 	VolumeBinding            int64
-	// PodAffinityHard is how much a neighbour's required affinity to the pod counts in the score of inter-pod affinity, beside
-	// preferred terms of 1 to 100; kube-scheduler's hardPodAffinityWeight.
+	// PodAffinityHard is how much the required affinity of a pod on the node to the incoming pod counts in the score of
+	// inter-pod affinity, beside preferred terms of 1 to 100; kube-scheduler's hardPodAffinityWeight.
 	PodAffinityHard int64
 	// DefaultSpread spreads pods without constraints of their own over hosts and zones, among the pods of their Services and
 	// of their controller, as kube-scheduler's system defaults do.
 	DefaultSpread bool
-	// LeastRequestedResources and the like are what these scores look at; nil is CPU and memory, each with weight 1.
+	// LeastRequestedResources and the like are the resources of these scores; nil is CPU and memory, each with weight 1.
 	LeastRequestedResources           Resources
 	MostRequestedResources            Resources
 	RequestedToCapacityRatioResources Resources
@@ -61,13 +61,13 @@ const (
 	systemDefaulting = "system"
 )
 
-// weighted is a score that a configuration may give a weight, and where that is kept.
+// weighted is a score that a configuration may weight, and the place of the weight.
 type weighted struct {
 	name, prefers string
 	target        *int64
 }
 
-// scores are all of them, in the order in which they are explained: those that have a weight unless told otherwise first.
+// scores are all of them, in the order in which they are explained: those with a default weight first.
 func (w *Weights) scores() []weighted {
 	return []weighted{
 		{"leastrequested", "with the largest share left over", &w.LeastRequested},
@@ -91,7 +91,7 @@ func (w *Weights) scores() []weighted {
 	}
 }
 
-// Arguments are all that a configuration may say to the plugin: kube-batch's, and those of the scores it did not have.
+// Arguments are the plugin's arguments: kube-batch's, and those of the scores it did not have.
 func Arguments() argument.List {
 	def := DefaultWeights()
 	var all argument.List
@@ -115,7 +115,7 @@ func Arguments() argument.List {
 	)
 }
 
-// ReadWeights reads the plugin's arguments; what is not given is as in DefaultWeights, and what is no good is said by the reader.
+// ReadWeights reads the plugin's arguments; the defaults are DefaultWeights, and the reader reports errors.
 func ReadWeights(r argument.Reader) Weights {
 	given, w := Arguments().Read(r), DefaultWeights()
 	for _, score := range w.scores() {
@@ -151,7 +151,7 @@ func readShape(r argument.Reader, text string, weight int64, def Shape) Shape {
 	return shape
 }
 
-// Shape is a broken line from utilization to score: straight between its points, flat outside them. Utilizations rise.
+// Shape is a piecewise linear function from utilization to score, constant outside its points. Utilizations rise.
 type Shape []Point
 
 // Point is one corner of a Shape.

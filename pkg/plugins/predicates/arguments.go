@@ -2,7 +2,7 @@ package predicates
 
 import "github.com/tutti-sched/tutti/pkg/argument"
 
-// Arguments are all that a configuration may say to the plugin: kube-batch's switches, which change nothing here.
+// Arguments are the plugin's arguments: kube-batch's switches, which have no effect here.
 func Arguments() argument.List {
 	const why = "a node under such pressure carries a taint, and taints are always heeded"
 	var all argument.List

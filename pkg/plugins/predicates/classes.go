@@ -7,8 +7,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// rejectWithoutDeviceClass rules out the nodes that have no room for the task unless a device class provides what they do not report, when
-// no class does any more: DynamicResources learns it before the snapshot does, and then has nothing against any node.
+// rejectWithoutDeviceClass rejects nodes without capacity for the task unless a device class provides the resources that they
+// do not report, for the time when the class is deleted already: DynamicResources sees this before the snapshot does, and
+// then rejects no node.
 func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	if !task.MayUseDeviceClass {
 		return nil, nil

@@ -155,7 +155,7 @@ func (c *contest) objects() []runtime.Object {
 	return slices.Concat(objects, c.storage(), c.devices(), probed())
 }
 
-// otherEvent is what the state is told of what only the plugins read.
+// otherEvent is the event for objects that only the plugins read.
 var otherEvent = cluster.Event{Kind: cluster.KindOther}
 
 func (c *contest) tell(event cluster.Event) { c.state.Apply(event) }
@@ -239,7 +239,7 @@ func (c *contest) changeObjects() {
 	c.tell(otherEvent)
 }
 
-// changeNode adds the node, removes it, draws it anew, or changes one thing of it.
+// changeNode adds the node, removes it, draws it again, or changes one field.
 func (c *contest) changeNode(name string) {
 	before := c.nodes[name]
 	if before != nil && c.oneIn(12) {
@@ -345,7 +345,7 @@ func task(session *framework.Session, pod *corev1.Pod) *model.Task {
 	return session.Snapshot.Job(model.JobKey{Namespace: pod.Namespace, Name: pod.Name, IsPod: true}).Tasks[0]
 }
 
-// scratches tells whether a claim is made with the pod and for nobody else.
+// scratches reports whether a claim is created with the pod and for no other.
 func scratches(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 }

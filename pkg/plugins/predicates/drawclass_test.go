@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
-// changeClass lets the other device class come, go, or name another resource, and waits until everybody knows.
+// changeClass adds or deletes the other device class, or changes its resource, and waits until all informers have it.
 func (c *contest) changeClass() {
 	classes, ctx := c.client.ResourceV1().DeviceClasses(), context.Background()
 	all, err := classes.List(ctx, metav1.ListOptions{})

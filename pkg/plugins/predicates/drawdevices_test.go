@@ -103,7 +103,7 @@ func (d dice) devices() []runtime.Object {
 	}
 	inUse := exactly("in-use", "gpu", 1, false)
 	inUse.Status.Allocation = &resourceapi.AllocationResult{}
-	for i := range resourceapi.ResourceClaimReservedForMaxSize / 2 { // kube-scheduler counts nobody, and we do
+	for i := range resourceapi.ResourceClaimReservedForMaxSize / 2 { // neither kube-scheduler nor we count the pods
 		inUse.Status.ReservedFor = append(inUse.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
 			Resource: "pods", Name: fmt.Sprint("user-", i), UID: types.UID(fmt.Sprint("user-", i)),
 		})

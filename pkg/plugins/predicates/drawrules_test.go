@@ -14,8 +14,8 @@ import (
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The probe is a device of its own, on a node that does not exist, whose rule changes after all others: rules are taken in one
-// after another, so that whoever knows the probe's knows all.
+// The probe is a device of its own, on a node that does not exist, whose rule changes after all others: rules are processed
+// in order, so that once the probe's is known, all are.
 const (
 	probe       = "probe"
 	probeDriver = "probe.example.com"
@@ -102,7 +102,7 @@ func (c *contest) putRule(name string, rule *resourceapi.DeviceTaintRule) {
 	c.rules[name] = rule
 }
 
-// weProbe and theyProbe tell whether the probe's device can be had, as the plugins and the reference see it.
+// weProbe and theyProbe report whether the probe's device can be had, as the plugins and the reference see it.
 func (c *contest) weProbe() bool {
 	plugin := c.kube.Plugin("DynamicResources")
 	state, pod, node := c.kube.NewState(), newPod(probe, claiming(probe)), kube.NewNodeInfo()

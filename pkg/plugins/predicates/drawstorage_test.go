@@ -47,7 +47,7 @@ func wishClaims(d dice, p *corev1.Pod) {
 	}
 }
 
-// wishScratch is a volume whose claim is made with the pod: not there yet, or somebody else's.
+// wishScratch is a volume whose claim is created with the pod: not there yet, or another pod's.
 func wishScratch(d dice, p *corev1.Pod) {
 	if d.oneIn(4) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{
@@ -57,7 +57,7 @@ func wishScratch(d dice, p *corev1.Pod) {
 }
 
 // scratchers are pods whose volumes come and go with them: one whose claim is bound, one whose claim waits for a node, and
-// one whose claim is somebody else's.
+// one whose claim is another pod's.
 func (d dice) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
 	for i, name := range []string{"own-bound", "own-late", "own-none"} {
 		pod := d.pod(name, "", i%2)

@@ -11,25 +11,27 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// filter is one of kube-scheduler's filters, or what stands in its place.
+// filter is one of kube-scheduler's filters, or its replacement.
 type filter struct {
 	name  string
 	scope framework.FilterScope
-	// own answers in kube-scheduler's place, nil when that is asked itself: a check, or a refusal when no node can pass, or
-	// neither when there is nothing to say.
+	// own replaces kube-scheduler's filter, nil when that is called itself: a check, or a refusal when no node can pass, or
+	// neither when it does not apply.
 	own func(*plugin, *model.Task) (framework.NodeFilterFunc, *model.Refusal)
-	// appliesTo tells, cheaply, whether the filter could have anything to say about the task. What it rules out here, PreFilter
-	// would skip: that is the invariant, and what makes plain pods cheap.
+	// appliesTo reports, cheaply, whether the filter could apply to the task, which keeps plain pods cheap.
+	//
+	// Invariant: PreFilter would skip every task for which it is false.
 	appliesTo func(task *model.Task) bool
-	// cannotReject tells, cheaply, that the filter has nothing against the node, whatever the pod; nil when that is not so easy.
+	// cannotReject reports, cheaply, whether the filter passes the node, whatever the pod; nil when there is no cheap check.
 	cannotReject func(node *corev1.Node) bool
-	// explain says in more words than the filter why it has refused the node; nil, or an empty text, leaves it at the filter's.
+	// explain returns a more detailed message for a node that the filter has refused; nil, or an empty text, for the filter's
+	// own.
 	explain func(pod *corev1.Pod, node *corev1.Node) string
 	pre     fwk.PreFilterPlugin
 	check   fwk.FilterPlugin
 }
 
-// wantedFilters are all filters of kube-scheduler but resource fit, in its order, which decides whose words the user reads
+// wantedFilters are all filters of kube-scheduler but resource fit, in its order, which decides whose message the user reads
 // when several refuse.
 func wantedFilters() []filter {
 	return []filter{
@@ -41,8 +43,8 @@ func wantedFilters() []filter {
 
 		{name: "NodePorts", scope: framework.NodeWithPods, appliesTo: onPod(hasHostPorts)},
 
-		// What these say depends on API objects that are no part of a shape, and a claim that only one pod may use can be in use
-		// on any node.
+		// These depend on API objects that are not part of a shape, and a claim that only one pod may use can be in use on
+		// any node.
 		{name: "NodeVolumeLimits", scope: framework.ClusterWide, appliesTo: onPod(hasDisks)},
 		{name: "VolumeRestrictions", scope: framework.ClusterWide, appliesTo: onPod(hasDisks)},
 		{name: "VolumeBinding", scope: framework.ClusterWide, appliesTo: onPod(hasVolumeClaims)},
@@ -60,7 +62,7 @@ func onPod(concerns func(*corev1.Pod) bool) func(*model.Task) bool {
 	return func(task *model.Task) bool { return concerns(task.Pod) }
 }
 
-// wantsDevices tells whether the task has resource claims, or will have one for extended resources.
+// wantsDevices reports whether the task has resource claims, or will have one for extended resources.
 func wantsDevices(task *model.Task) bool {
 	return task.MayUseDeviceClass || hasResourceClaims(task.Pod)
 }
@@ -111,8 +113,7 @@ func hasVolumeClaims(pod *corev1.Pod) bool {
 	return false
 }
 
-// hasDisks tells whether the pod has a volume of any kind but those that are made on the node it runs on: those nearly
-// every pod has.
+// hasDisks reports whether the pod has a volume of any kind but those created on its node, which nearly every pod has.
 func hasDisks(pod *corev1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		switch volume := &pod.Spec.Volumes[i]; {

@@ -13,7 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// filterCase is a pod, nodes "a" and "b", and who refuses: the filter under test, on node "b" alone unless both is set.
+// filterCase is a pod, nodes "a" and "b", and the filter that refuses: the one under test, on node "b" alone unless both is
+// set.
 type filterCase struct {
 	name      string
 	objects   []runtime.Object

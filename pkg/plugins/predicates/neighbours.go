@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// counts returns the index that sees what the session looks at: all pods, or those that stay.
+// counts returns the index for the session's present mode: all pods, or without the terminating ones.
 func (p *plugin) counts() *topology.Index {
 	if p.snapshot != nil && p.snapshot.ExcludesTerminating() {
 		return p.index.Ahead()

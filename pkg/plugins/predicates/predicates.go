@@ -1,13 +1,14 @@
-// Package predicates rules out the nodes that kube-scheduler would rule out, by asking kube-scheduler's own filters about
-// names, cordons, taints, node affinity, ports, volumes, device claims and declared features, and a topology.Index, in their
-// place and in their words, about spread and inter-pod affinity.
+// Package predicates rules out the nodes that kube-scheduler would rule out. It calls kube-scheduler's own filters for names,
+// cordons, taints, node affinity, ports, volumes, device claims and declared features, and a topology.Index, with the same
+// messages, for spread and inter-pod affinity.
 //
-// It knows no resources: whether a request fits is the engine's arithmetic. But an extended resource that a DeviceClass
-// provides, on a node that does not report it, is devices, which DynamicResources knows. A pod that asks for nothing special costs no call into kube-scheduler once its shape is known. An
-// error of a filter keeps the task off the nodes it happened for, and nothing else.
+// It ignores resources: the engine compares requests. But an extended resource that a DeviceClass provides, on a node that
+// does not report it, means devices, which DynamicResources handles. A pod without special requirements costs no call into
+// kube-scheduler once its shape is known. An error of a filter keeps the task off the nodes it happened for, and nothing
+// else.
 //
-// No argument changes it: kube-scheduler's filters are not a matter of taste. A task that is placed has its volumes and devices
-// set aside at once, so that the next one is not given the same.
+// No argument changes it: kube-scheduler's filters are not configurable. The volumes and devices of a placed task are
+// reserved immediately, so that the next task does not get the same.
 package predicates
 
 import (
@@ -26,7 +27,7 @@ import (
 // Name is the plugin's name in the configuration and in refusals.
 const Name = "predicates"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "which nodes will do: kube-scheduler's own filters (selectors, taints, affinity, spread, ports, " +
 	"volumes, devices)"
 
@@ -38,26 +39,26 @@ type Kube interface {
 	Lister() fwk.SharedLister
 	// Context returns the context that plugins are called with.
 	Context() context.Context
-	// NewState returns an empty state for the questions about one pod.
+	// NewState returns an empty state for one pod.
 	NewState() fwk.CycleState
-	// NewGroup returns what the members of one job have in common in a session, NewStateIn an empty state for the questions
-	// about one of them; nil is no group.
+	// NewGroup returns the state that the members of one job share in a session, NewStateIn an empty state for one of them;
+	// nil is no group.
 	NewGroup() fwk.PodGroupCycleState
 	NewStateIn(group fwk.PodGroupCycleState) fwk.CycleState
-	// Reserve sets aside the volumes and devices that the pod gets on the node, and tells whether the API server must be told
-	// of them before the pod is bound. A status that is no success means that nothing was set aside.
+	// Reserve reserves the volumes and devices that the pod gets on the node, and reports whether they must be written to the
+	// API server before the pod is bound. A status other than success means that nothing was reserved.
 	Reserve(pod *corev1.Pod, node *corev1.Node, group fwk.PodGroupCycleState) (prepare bool, status *fwk.Status)
-	// ByDeviceClass tells whether a device class provides devices for the extended resource, as it is known by now.
+	// ByDeviceClass reports whether a device class provides devices for the extended resource, as far as known now.
 	ByDeviceClass(resource corev1.ResourceName) bool
-	// SaveFilterState keeps what the filters have found out about a pod for the scores that build on it, until the session changes: their
-	// state, nil when there is nothing, and what tells whether they let the pod on a node.
+	// SaveFilterState keeps the filters' results for a pod for the scores that use them, until the session changes: their
+	// state, nil when there is none, and a function that reports whether they pass the pod on a node.
 	SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool)
-	// Unreserve takes back what Reserve set aside in this session; it writes nothing.
+	// Unreserve undoes Reserve in this session; it writes nothing.
 	Unreserve(pod types.UID)
 }
 
-// New returns the maker of the plugin for each session, which asks the index about spread and inter-pod affinity. It fails
-// when kube lacks one of the other filters.
+// New returns the factory of the plugin, which uses the index for spread and inter-pod affinity. It fails when kube lacks one
+// of the other filters.
 func New(kube Kube, index *topology.Index) (framework.Factory, error) {
 	filters := map[framework.FilterScope][]filter{}
 	for _, wanted := range wantedFilters() {
@@ -85,9 +86,9 @@ type plugin struct {
 	refusals refusals
 	// snapshot is the session's; nil before it opens.
 	snapshot *model.Snapshot
-	// reasons are the refusals of the index's reasons.
+	// reasons are the refusals for the index's reasons.
 	reasons [topology.LastReason + 1]*model.Refusal
-	// groups are what the members of jobs with device claims have in common.
+	// groups are the shared states of jobs with device claims.
 	groups map[model.JobKey]fwk.PodGroupCycleState
 }
 
@@ -96,10 +97,10 @@ var (
 	_ framework.SessionOpener      = (*plugin)(nil)
 )
 
-// ResetCache lets the index count everything anew.
+// ResetCache makes the index count everything again.
 func (p *plugin) ResetCache() { p.index.ResetCache() }
 
-// OpenSession lets the index follow the session's snapshot.
+// OpenSession makes the index follow the session's snapshot.
 func (p *plugin) OpenSession(session *framework.Session) {
 	p.index.Follow(session.Snapshot)
 	p.snapshot = session.Snapshot
@@ -108,8 +109,8 @@ func (p *plugin) OpenSession(session *framework.Session) {
 // Name returns "predicates".
 func (p *plugin) Name() string { return Name }
 
-// PreFilter asks the filters of one scope that concern the task; see framework.NodeFilter. It is the same whether a task
-// of that shape was asked about before: nothing is remembered.
+// PreFilter runs the filters of one scope that apply to the task; see framework.NodeFilter. It caches nothing between tasks
+// of a shape.
 func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	var asked *question
 	for i, goOn := 0, true; goOn && i < len(p.filters[scope]); i++ {
@@ -131,13 +132,14 @@ func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]fra
 	}
 }
 
-// DependsOnSnapshotOnly tells whether no filter reads objects about the task that are in no snapshot: volumes, claims, device classes.
+// DependsOnSnapshotOnly reports whether no filter reads objects for the task that are in no snapshot: volumes, claims, device
+// classes.
 func (p *plugin) DependsOnSnapshotOnly(task *model.Task) bool {
 	return !wantsDevices(task) && !hasDisks(task.Pod)
 }
 
-// buildFilters adds one filter to the question about a task, which is made when the first has something to say. goOn is false
-// when nothing that other filters say can matter any more.
+// buildFilters adds one filter to the question about a task, which is created with the first filter that applies. goOn is
+// false when no other filter can change the result.
 func (p *plugin) buildFilters(asked *question, f *filter, task *model.Task) (_ *question, goOn bool) {
 	var ask framework.NodeFilterFunc
 	var refused *model.Refusal

@@ -68,7 +68,7 @@ func TestRefusalsAreShared(t *testing.T) {
 	}
 }
 
-// tainted makes sure that TaintToleration has to be asked, and that it refuses nobody.
+// tainted makes sure that TaintToleration runs, and that it refuses no pod.
 func tainted(node *corev1.Node) {
 	node.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
 }

@@ -11,34 +11,34 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// question is what is asked about one pod in one scope.
+// question is the filters for one pod in one scope.
 type question struct {
 	plugin *plugin
 	pod    *corev1.Pod
 	nodes  fwk.NodeInfoLister
 	state  fwk.CycleState
-	// filters are those that have something to say, after PreFilter.
+	// filters are those that apply, after PreFilter.
 	filters []preFiltered
-	// refused says that no node can do; nil when some may.
+	// refused says that no node fits; nil when some may.
 	refused *model.Refusal
-	// answers are those given so far, when scores may ask the same again; nil when nobody will.
+	// answers are the results so far, when scores may need the same again; nil otherwise.
 	answers map[*model.Node]*model.Refusal
 }
 
 // preFiltered is a filter that was prepared for one pod.
 type preFiltered struct {
 	*filter
-	// run is the check of a filter that stands in kube-scheduler's place; nil for the others.
+	// run is the check of a filter that replaces kube-scheduler's; nil for the others.
 	run framework.NodeFilterFunc
-	// only are the names of the nodes that PreFilter left over; nil when all are.
+	// only are the names of the nodes that PreFilter allows; nil when all are.
 	only sets.Set[string]
-	// failed is the refusal of the first node that the filter failed for; the text is kept for the others, since an error may
-	// name its node, and a tally of a thousand texts tells nobody anything.
+	// failed is the refusal of the first node that the filter failed for; the others get the same text, since an error may
+	// name its node, and a thousand different texts are useless.
 	failed *model.Refusal
 }
 
-// add takes over the answer of a filter that stands in kube-scheduler's place. It reports false when nothing that other
-// filters say can matter any more.
+// add adds the result of a filter that replaces kube-scheduler's. It returns false when no other filter can change the
+// result.
 func (q *question) add(f *filter, ask framework.NodeFilterFunc, refused *model.Refusal) bool {
 	if refused != nil {
 		q.refused = refused
@@ -48,7 +48,7 @@ func (q *question) add(f *filter, ask framework.NodeFilterFunc, refused *model.R
 	return true
 }
 
-// prepare runs a filter's PreFilter. It reports false when nothing that other filters say can matter any more.
+// prepare runs a filter's PreFilter. It returns false when no other filter can change the result.
 func (q *question) prepare(f *filter) bool {
 	all, err := q.nodes.List()
 	if err != nil {
@@ -70,13 +70,13 @@ func (q *question) prepare(f *filter) bool {
 		q.refused = q.plugin.refusals.get(f.name+" failed: "+status.Message(), false)
 		return false
 	default:
-		// As kube-scheduler does, look on while eviction could help: a later filter may know that it cannot.
+		// Like kube-scheduler, continue while eviction could help: a later filter may refuse permanently.
 		q.refused = q.plugin.refusals.intern(status)
 		return q.refused.Evictable
 	}
 }
 
-// checks returns the checks of the prepared filters. Those that need nothing of kube-scheduler are not kept waiting by it.
+// checks returns the checks of the prepared filters. Those that replace kube-scheduler's run first.
 func (q *question) checks() []framework.NodeFilterFunc {
 	var checks []framework.NodeFilterFunc
 	for i := range q.filters {
@@ -88,8 +88,8 @@ func (q *question) checks() []framework.NodeFilterFunc {
 	return checks
 }
 
-// saveState hands what is found out to the scores of volumes and devices. They ask about nodes before the engine does, of which
-// many cost as much as all else that is asked: so each is asked about once.
+// saveState keeps the results for the scores of volumes and devices. These run before the engine's filters, and some filters
+// cost as much as all others: so each node is checked once.
 func (q *question) saveState() {
 	if q.refused != nil {
 		q.plugin.kube.SaveFilterState(q.pod.UID, nil, nil)
@@ -153,7 +153,7 @@ func (q *question) checkOne(f *preFiltered, asked *model.Node) *model.Refusal {
 	}
 }
 
-// refusals are the refusals of one session, made once for each text and shared between nodes. The zero refusals are ready.
+// refusals are the refusals of one session, created once for each text and shared between nodes. The zero refusals are ready.
 type refusals struct {
 	made map[refusalKey]*model.Refusal
 }
@@ -163,9 +163,9 @@ type refusalKey struct {
 	evictable bool
 }
 
-// intern returns the refusal of a status that says no.
+// intern returns the refusal of an unsuccessful status.
 func (r *refusals) intern(status *fwk.Status) *model.Refusal {
-	// The words are kube-scheduler's, which users can look up, without the "node(s)" that the tally puts in front.
+	// The message is kube-scheduler's, which users can look up, without the "node(s)" that the diagnosis puts in front.
 	return r.get(strings.TrimPrefix(status.Message(), "node(s) "), status.Code() == fwk.Unschedulable)
 }
 

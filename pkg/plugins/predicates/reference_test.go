@@ -125,7 +125,7 @@ func newDevices(
 type verdict struct {
 	// by maps each filter that refuses, asked on its own, to the words it may refuse in; empty when the node will do.
 	by map[string][]string
-	// whole tells that a filter refused all nodes at once, and that the others were not asked about each.
+	// whole reports whether a filter refused all nodes together, and the others were not run for each.
 	whole bool
 }
 
@@ -170,8 +170,8 @@ func (r *reference) judge(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, p
 	return verdicts
 }
 
-// reserve sets aside what the pod gets on the node that it names, and returns what takes it back. The pod was judged before,
-// and nothing has changed since.
+// reserve reserves what the pod gets on the node that it names, and returns a function that undoes it. The pod was filtered
+// before, and nothing has changed since.
 func (r *reference) reserve(t *testing.T, pod *corev1.Pod) (takeBack func()) {
 	t.Helper()
 	ctx, state := context.Background(), kube.NewCycleState()

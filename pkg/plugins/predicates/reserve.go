@@ -9,8 +9,8 @@ import (
 
 var _ framework.Reserver = (*plugin)(nil)
 
-// Reserve sets aside the volumes and devices of a task that has any; see framework.Reserver. It asks kube-scheduler's
-// filters of them once more, since what they said before may be out of date: informers do not wait for sessions.
+// Reserve reserves the volumes and devices of a task that has any; see framework.Reserver. It runs kube-scheduler's filters
+// for them once more, since the earlier result may be stale: informers do not wait for sessions.
 func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
 	if !wantsAny(task) {
 		return false, nil
@@ -26,7 +26,7 @@ func (p *plugin) Reserve(task *model.Task, node *model.Node) (prepare bool, refu
 	}
 }
 
-// Unreserve takes back what was set aside for the task.
+// Unreserve undoes Reserve.
 func (p *plugin) Unreserve(task *model.Task) {
 	if wantsAny(task) {
 		p.kube.Unreserve(task.UID)
@@ -35,7 +35,7 @@ func (p *plugin) Unreserve(task *model.Task) {
 
 func wantsAny(task *model.Task) bool { return hasVolumeClaims(task.Pod) || wantsDevices(task) }
 
-// newState returns an empty state for the questions about one task.
+// newState returns an empty state for one task.
 func (p *plugin) newState(task *model.Task) fwk.CycleState {
 	if group := p.groupOf(task); group != nil {
 		return p.kube.NewStateIn(group)
@@ -43,8 +43,8 @@ func (p *plugin) newState(task *model.Task) fwk.CycleState {
 	return p.kube.NewState()
 }
 
-// groupOf returns what the task has in common with its siblings, nil when that can be nothing: only a device claim is given
-// to several pods before the API server knows of it.
+// groupOf returns the shared state of the task's job, nil when there is nothing to share: only a device claim can be
+// allocated to several pods before the API server has it.
 func (p *plugin) groupOf(task *model.Task) fwk.PodGroupCycleState {
 	if task.Job.IsPod || !hasResourceClaims(task.Pod) {
 		return nil

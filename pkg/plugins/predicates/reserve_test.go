@@ -182,7 +182,7 @@ func TestWhatIsTakenBackNeverWas(t *testing.T) {
 	}
 }
 
-// TestAnswerOfAFilterHoldsForReserve: what every filter lets pass can be set aside.
+// TestAnswerOfAFilterHoldsForReserve: what every filter passes can be reserved.
 func TestAnswerOfAFilterHoldsForReserve(t *testing.T) {
 	w := newWorld(t, storeroom()...)
 	objects := []*corev1.Node{newNode("a"), newNode("b")}

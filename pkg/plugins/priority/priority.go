@@ -1,7 +1,7 @@
-// Package priority orders jobs, and the tasks inside a job, by priority: the higher goes first, and only the lower is
-// evicted for it.
+// Package priority orders jobs, and the tasks within a job, by priority: the higher goes first, and only jobs of lower
+// priority are evicted for it.
 //
-// What a job's priority is, the live state decides when it reads the PodGroup and its pods; this package only compares.
+// The cluster state computes a job's priority from the PodGroup and its pods; this package only compares.
 package priority
 
 import (
@@ -15,11 +15,11 @@ import (
 // Name is the plugin's name in the configuration.
 const Name = "priority"
 
-// Summary is what the plugin says, in half a sentence.
+// Summary is what the plugin does, in half a sentence.
 const Summary = "which job goes first: the one whose PodGroup, or whose pods, have the higher priority; likewise " +
 	"inside a job; that only the lower are evicted for it"
 
-// New returns the plugin. It keeps nothing and takes no arguments.
+// New returns the plugin. It has no state and no arguments.
 func New() framework.Plugin { return plugin{} }
 
 type plugin struct{}
@@ -39,8 +39,8 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 // CompareTasks puts the task of higher priority first.
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
-// FilterVictims leaves those of lower priority than the preemptor; a unit's is the highest of its job and its pods. It says
-// nothing about other purposes.
+// FilterVictims keeps those of lower priority than the preemptor; a unit's priority is the highest of its job and its pods.
+// It abstains for other purposes.
 func (plugin) FilterVictims(
 	purpose framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit,
 ) (picked []framework.EvictionUnit, decided bool) {

@@ -1,4 +1,4 @@
-package audit
+package invariants
 
 import (
 	"slices"
@@ -8,12 +8,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// eligible tells whether a pod may be on a node, its room aside: readiness, taints, selector and node affinity.
-func eligible(pod *corev1.Pod, node *corev1.Node) bool {
-	return ready(node) && tolerated(pod, node) && selected(pod, node)
+// Eligible reports whether a pod may be on a node, its room aside: readiness, taints, selector and node affinity.
+func Eligible(pod *corev1.Pod, node *corev1.Node) bool {
+	return Ready(node) && Takes(node, pod)
 }
 
-func ready(node *corev1.Node) bool {
+// Takes reports whether taints, selector and node affinity let a pod on a node.
+func Takes(node *corev1.Node, pod *corev1.Pod) bool {
+	return tolerated(pod, node) && selected(pod, node)
+}
+
+// Ready reports whether a node says that it is.
+func Ready(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
@@ -54,7 +60,7 @@ func selected(pod *corev1.Pod, node *corev1.Node) bool {
 	})
 }
 
-// matches tells whether a node meets every requirement of a term; a term without any matches nothing.
+// matches reports whether a node meets every requirement of a term; a term without any matches nothing.
 func matches(term corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	for _, requirement := range term.MatchExpressions {
 		if value, ok := node.Labels[requirement.Key]; !meets(requirement, value, ok) {
@@ -94,8 +100,8 @@ func meets(requirement corev1.NodeSelectorRequirement, value string, has bool) b
 	return requirement.Operator == corev1.NodeSelectorOpLt && number < bound
 }
 
-// judged tells whether placement of the pod depends on nothing but what eligible and requestOf know.
-func judged(pod *corev1.Pod) bool {
+// Judged reports whether placement of the pod depends on nothing but what Eligible and RequestOf know.
+func Judged(pod *corev1.Pod) bool {
 	if a := pod.Spec.Affinity; a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) {
 		return false
 	}

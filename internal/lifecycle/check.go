@@ -1,0 +1,216 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Verdict is what is to be done about a gang before a cycle. The zero verdict is nothing.
+type Verdict struct {
+	// Held says why the cycle places no member of the gang; nil when it may.
+	Held *model.Refusal
+	// Again is when to check the gang again; zero when an event will ask for it.
+	Again time.Time
+	// Undo is what is to be deleted of the gang; nil is nothing.
+	Undo *Undo
+}
+
+// Undo are the members of a gang that are to be deleted: its start is undone, or it is restarted.
+type Undo struct {
+	Why     *model.Refusal
+	Members []model.Bind
+}
+
+// Restart reports whether the gang was whole and is restarted.
+func (u *Undo) Restart() bool { return u.Why.Code == model.MembersLost }
+
+// Decision returns the deletions, as the state assumes them.
+func (u *Undo) Decision(job model.JobKey) model.Decision {
+	decision := model.Decision{Job: job}
+	for _, member := range u.Members {
+		decision.Evictions = append(decision.Evictions, model.Eviction{Pod: member.Pod, Job: job, Node: member.Node, DeletePod: true})
+	}
+	return decision
+}
+
+// Concerns reports whether there is anything to check about a job.
+func (g *Gangs) Concerns(job *model.Job) bool {
+	if !job.IsSchedulableGroup() {
+		return false
+	}
+	if job.BelowMinimum || !job.NothingPending {
+		return true
+	}
+	_, observed := g.observed[job.Key]
+	_, started := g.starts[job.Key]
+	return observed || started
+}
+
+// Check returns what is to be done about a gang. lastRefusal is why the last cycle refused it, nil when it did not. A gang that
+// is undone is delayed from then on; the caller carries it out.
+func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time) Verdict {
+	job = groups.Stated(job, job.Group)
+	g.follow(job, now)
+	if until, awaits := g.awaitsReset(job, now); awaits {
+		return Verdict{Again: until, Held: &model.Refusal{
+			Code: model.MembersLost, Detail: "all members that were bound are gone; it starts anew as soon as its status says so",
+		}}
+	}
+	if !job.BelowMinimum {
+		return Verdict{}
+	}
+	restart, which := false, boundByScheduler
+	due, ok := g.due(job, now)
+	if !ok && g.whole(job) {
+		restart, which = true, onNode
+		due, ok = groups.RestartAt(job)
+	}
+	switch {
+	case !ok:
+		return Verdict{}
+	case due.After(now):
+		return Verdict{Again: due}
+	case g.delays.Undone.Delayed(backoff.Of(job), now): // the API server has refused the deletion
+		return Verdict{}
+	}
+	var why *model.Refusal
+	if restart {
+		why = restarted(job)
+	} else {
+		why = undone(job, g.cause(job, lastRefusal))
+	}
+	if job.Count(binding) > 0 { // until the result of these binds is known
+		return Verdict{Held: why}
+	}
+	g.delays.Undone.Fail(backoff.Of(job), why, now)
+	delete(g.starts, job.Key)
+	return Verdict{Undo: &Undo{Why: why, Members: members(job, which)}}
+}
+
+// follow records a group that has lost all its members before its status says so, and drops what is no longer needed.
+func (g *Gangs) follow(job *model.Job, now time.Time) {
+	observed, known := g.observed[job.Key]
+	if known && (job.UID != observed.group || job.Whole == observed.whole || observed.whole && !remaining(job)) {
+		delete(g.observed, job.Key)
+	}
+	if start, known := g.starts[job.Key]; known && (job.UID != start.group || g.whole(job) || !remaining(job)) {
+		delete(g.starts, job.Key)
+	}
+	if !job.NothingPending && job.Whole && !remaining(job) {
+		g.observe(job, false, now)
+	}
+}
+
+// awaitsReset reports whether a group that could start again waits until its status no longer says that it is whole, and until
+// when at most: after a crash, part of the new start would be taken for the rest of the old gang, and left alone. A status that
+// cannot be written delays the group by no more than MaxStatusWait.
+func (g *Gangs) awaitsReset(job *model.Job, now time.Time) (until time.Time, awaits bool) {
+	observed := g.observed[job.Key]
+	if observed.group != job.UID || observed.whole || !job.Whole || remaining(job) ||
+		job.FirstUnmetMinimum((*model.Task).Exists) != nil {
+		return until, false
+	}
+	until = observed.since.Add(MaxStatusWait)
+	return until, until.After(now)
+}
+
+// due returns until when the start of a gang below its minimum may be completed; ok is false when it is no interrupted start.
+func (g *Gangs) due(job *model.Job, now time.Time) (at time.Time, ok bool) {
+	if g.whole(job) {
+		return at, false
+	}
+	interrupted, known := g.starts[job.Key]
+	if !known || interrupted.group != job.UID {
+		first := firstBound(job)
+		if first.IsZero() {
+			return at, false // no scheduler has bound them: they were created with their nodes
+		}
+		deadline := commit.Deadline(g.deadline, int(job.MinMember))
+		interrupted = start{group: job.UID, deadline: now.Add(deadline - min(deadline, max(0, now.Sub(first))))}
+		if repaired := g.leadingSince.Add(g.repair); interrupted.deadline.Before(repaired) {
+			interrupted.deadline = repaired
+		}
+		g.starts[job.Key] = interrupted
+	}
+	return interrupted.deadline, true
+}
+
+// firstBound returns when the first of the members that are on a node was bound, as the API server recorded it; zero when none
+// was.
+func firstBound(job *model.Job) (first time.Time) {
+	for _, task := range job.Tasks {
+		if boundByScheduler(task) {
+			first = backoff.Sooner(first, report.PodScheduled(task.Pod).LastTransitionTime.Time)
+		}
+	}
+	return first
+}
+
+// boundByScheduler reports whether a task is on a node since it was bound there. The API server does not mark a pod so that was
+// created with its node.
+func boundByScheduler(task *model.Task) bool {
+	if !onNode(task) {
+		return false
+	}
+	condition := report.PodScheduled(task.Pod)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+func onNode(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+
+func binding(task *model.Task) bool { return task.Status == model.Binding }
+
+func members(job *model.Job, which func(*model.Task) bool) (members []model.Bind) {
+	for _, task := range job.Tasks {
+		if which(task) {
+			members = append(members, model.Bind{Pod: task.PodRef, Node: task.Node})
+		}
+	}
+	return members
+}
+
+// restarted is why what remains of a gang is deleted that was whole.
+func restarted(job *model.Job) *model.Refusal {
+	lost := job.Group.Status.DegradedSince
+	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
+		"restarted as onMemberLoss says: it has lost members, and only %d of %d have been left since %s",
+		job.Count((*model.Task).IsBound), job.MinMember, lost.UTC().Format(time.RFC3339))}
+}
+
+// What stands around the numbers of a start that was undone.
+const (
+	undonePrefix = "the start was undone, since "
+	undoneSuffix = " were bound in time"
+)
+
+// undone is why the start of a gang is undone; cause is why its other members were not bound.
+func undone(job *model.Job, cause string) *model.Refusal {
+	detail := fmt.Sprintf("%sonly %d of %d%s", undonePrefix, job.Count(boundByScheduler), job.MinMember, undoneSuffix)
+	if cause != "" {
+		detail += ": " + cause
+	}
+	return &model.Refusal{Code: model.BindFailed, Detail: detail}
+}
+
+// cause returns why members of a start were not bound. When it was undone before and the API server refused the deletion, that is
+// the cause of then.
+func (g *Gangs) cause(job *model.Job, lastRefusal *model.Refusal) string {
+	why := g.delays.Binds.Reason(backoff.Of(job))
+	if why == nil {
+		why = lastRefusal
+	}
+	cause := why.String()
+	if strings.HasPrefix(cause, undonePrefix) {
+		_, cause, _ = strings.Cut(cause, undoneSuffix+": ")
+	}
+	return cause
+}

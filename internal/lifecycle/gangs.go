@@ -1,0 +1,149 @@
+// Package lifecycle follows gangs from their first bind on. A start that is interrupted, with some members bound, fewer than the
+// minimum, and never all of it, is completed until its deadline and then undone: the bound members are deleted. A gang that was
+// whole and has lost members for good is restarted if its PodGroup says so. The package also says what a changed minimum means
+// for a start whose first bind is not sent yet.
+//
+// All it goes by is in the API: the group's condition Scheduled says that the gang was whole, the condition PodScheduled of its
+// pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition;
+// see groups.Whole for what says so in its place.
+//
+// The package decides and the loop carries out; it has no client, and its state belongs to the loop's goroutine.
+package lifecycle
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const (
+	defaultDeadline = 30 * time.Second
+	// MaxRepair is for how long after it began to lead a process completes starts whose deadline is over.
+	MaxRepair = 10 * time.Second
+	// MaxStatusWait is for how long a group that has lost all its members waits until its status says so, before it starts again.
+	MaxStatusWait = 10 * time.Second
+)
+
+// Gangs is what this process knows of gangs beside what the API says.
+type Gangs struct {
+	// deadline is how long after its first bind the start of a small gang may take, see commit.Deadline for large ones; repair
+	// is how long any may take at least after this process began to lead.
+	deadline, repair time.Duration
+	leadingSince     time.Time
+	// starts are the interrupted starts.
+	starts map[model.JobKey]start
+	// observed says of groups whose status is behind whether they are whole: had their minimum bound, and have members left.
+	observed map[model.JobKey]observation
+	delays   *backoff.Delays
+}
+
+// start is an interrupted start. Its deadline is computed once: a clock that jumps later does not change it.
+type start struct {
+	group    types.UID
+	deadline time.Time
+}
+
+type observation struct {
+	group types.UID
+	whole bool
+	// since is when it was first observed.
+	since time.Time
+}
+
+// New returns what follows gangs. deadline is how long after its first bind a small gang must have its minimum; 30 s when it is
+// not positive. What is undone is delayed.
+func New(deadline time.Duration, delays *backoff.Delays) *Gangs {
+	if deadline <= 0 {
+		deadline = defaultDeadline
+	}
+	return &Gangs{
+		deadline: deadline, repair: min(deadline, MaxRepair), delays: delays,
+		starts: map[model.JobKey]start{}, observed: map[model.JobKey]observation{},
+	}
+}
+
+// Lead records when this process begins to lead, and the groups that are whole and whose status does not say so.
+func (g *Gangs) Lead(snapshot *model.Snapshot, now time.Time) {
+	g.leadingSince = now
+	for _, job := range snapshot.Jobs {
+		if job.IsSchedulableGroup() && !job.Whole && job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+			g.observe(job, true, now)
+		}
+	}
+}
+
+// Observed returns whether the group was whole where its status is behind; known is false where the status says so itself.
+func (g *Gangs) Observed(job *model.Job) (whole, known bool) {
+	observed, ok := g.observed[job.Key]
+	return observed.whole, ok && observed.group == job.UID
+}
+
+// StatusSent records the statuses that are about to be written.
+func (g *Gangs) StatusSent(writes []commit.Write) {
+	for _, write := range writes {
+		if group := write.Group; group != nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled) {
+			g.observed[model.JobKey{Namespace: group.Namespace, Name: group.Name}] = observation{group: group.UID, whole: true}
+		}
+	}
+}
+
+// AwaitsStatus reports whether the group is to be checked again as soon as its status has changed.
+func (g *Gangs) AwaitsStatus(key model.JobKey) bool {
+	observed, known := g.observed[key]
+	return known && !observed.whole
+}
+
+// Committed records a gang whose minimum is bound, as the API server has confirmed: one that loses a member before its status
+// says so is no interrupted start. It reports whether the gang has started with it.
+func (g *Gangs) Committed(job *model.Job, now time.Time) (started bool) {
+	if !job.IsSchedulableGroup() || job.FirstUnmetMinimum(counts) != nil {
+		return false
+	}
+	started = !g.whole(job)
+	g.observe(job, true, now)
+	return started
+}
+
+// Deadline returns until when the binds of a decision about the job may be sent; zero when it begins a start of its own.
+func (g *Gangs) Deadline(key model.JobKey) time.Time { return g.starts[key].deadline }
+
+// Prune forgets jobs that are gone, or are no gangs any more.
+func (g *Gangs) Prune(snapshot *model.Snapshot) {
+	gone := func(key model.JobKey) bool {
+		job := snapshot.Job(key)
+		return job == nil || !job.IsSchedulableGroup()
+	}
+	maps.DeleteFunc(g.observed, func(key model.JobKey, _ observation) bool { return gone(key) })
+	maps.DeleteFunc(g.starts, func(key model.JobKey, _ start) bool { return gone(key) })
+}
+
+// Len returns how many gangs are followed.
+func (g *Gangs) Len() int { return len(g.starts) + len(g.observed) }
+
+func (g *Gangs) observe(job *model.Job, whole bool, now time.Time) {
+	if last := g.observed[job.Key]; last.group != job.UID || last.whole != whole || last.since.IsZero() {
+		g.observed[job.Key] = observation{group: job.UID, whole: whole, since: now}
+	}
+}
+
+// whole reports whether the group has had its minimum bound, and has members left since.
+func (g *Gangs) whole(job *model.Job) bool {
+	if whole, known := g.Observed(job); known {
+		return whole
+	}
+	return job.Whole
+}
+
+func counts(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
+
+// remaining reports whether the group has members that are bound or about to be, or have succeeded.
+func remaining(job *model.Job) bool {
+	return job.Count(func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding }) > 0
+}

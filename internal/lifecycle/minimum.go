@@ -1,0 +1,46 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// Allowance is how many binds of a start may fail without the job losing its minimum. With fewer than none the start must not
+// begin, and Why says why.
+type Allowance struct {
+	Spare int
+	Why   string
+}
+
+// Recheck returns the allowance of a start as the newest PodGroup, or the pods of an implicit group, have it: until its first
+// bind is sent, the minimum may be raised after the snapshot of the decision. job is the live job and group the PodGroup of its
+// name, nil when there is none. ok is false when nothing follows from them.
+func Recheck(key model.JobKey, job *model.Job, group *v1alpha1.PodGroup) (allowance Allowance, ok bool) {
+	switch {
+	case key.WithoutPodGroup && group != nil:
+		return Allowance{Spare: -1, Why: "there is a PodGroup of its name by now"}, true
+	case key.WithoutPodGroup && job == nil:
+		return Allowance{}, false // its members are gone, and their binds were cancelled
+	case key.WithoutPodGroup:
+		return minimumOf(job, "its pods have changed")
+	case group == nil || job == nil || job.UID != group.UID:
+		return Allowance{Spare: -1, Why: "its PodGroup is not there any more"}, true
+	}
+	newest := *job
+	groups.Fill(&newest, group)
+	return minimumOf(&newest, "its PodGroup has changed")
+}
+
+func minimumOf(job *model.Job, changed string) (Allowance, bool) {
+	if job.Invalid == nil && job.Whole && job.Count(onNode) > 0 {
+		return Allowance{}, false // the binds are of replacements or surplus: no minimum holds them back
+	}
+	spare := job.Count(counts) - int(job.MinMember)
+	if job.FirstUnmetMinimum(counts) != nil || job.Invalid != nil {
+		spare = -1
+	}
+	return Allowance{Spare: spare, Why: fmt.Sprintf("%s, and needs %d members by now", changed, job.MinMember)}, true
+}

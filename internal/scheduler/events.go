@@ -1,0 +1,109 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file takes events into the state. The minimum of a gang is read again until its first bind is sent: it may have been
+// raised since the snapshot that the decision comes from, during the session or while volumes are prepared.
+
+// handleEvent takes in an event between two cycles.
+func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+	effect := s.apply(ctx, event)
+	if effect.Schedule {
+		s.wake(now)
+	}
+	if effect.Report {
+		s.reports.debounce(now, reportEvery, reportEvery)
+		if event.Kind == cluster.KindGroup && s.gangs.AwaitsStatus(groups.Key(event.Group)) {
+			s.wake(now)
+		}
+	}
+	switch {
+	case event.Kind == cluster.KindPod && event.Deleted:
+		return s.machine.Cancel(now, event.Pod.UID)
+	case event.Kind == cluster.KindPod && effect.Schedule:
+		return s.recheckMember(event, now)
+	case event.Kind == cluster.KindGroup && effect.Schedule:
+		return s.recheckGroup(groups.Key(event.Group), func() *model.Snapshot { return s.state.Snapshot(now) }, now)
+	}
+	return nil
+}
+
+// apply takes an event into the state.
+func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effect {
+	effect := s.state.Apply(event)
+	if effect.Malformed != "" {
+		s.logMalformed(ctx, effect.Malformed)
+	}
+	return effect
+}
+
+// reportMalformed logs objects that were read and could not be processed, or reported.
+func (s *Scheduler) reportMalformed(ctx context.Context) {
+	for _, why := range append(s.state.TakeMalformed(), s.reporter.TakeErrors()...) {
+		s.logMalformed(ctx, why)
+	}
+}
+
+func (s *Scheduler) logMalformed(ctx context.Context, why string) {
+	s.options.Metrics.Panicked("cluster")
+	klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
+}
+
+// drainGroupEvents takes in events about PodGroups during a session, and holds its decisions to them, the one that was just sent
+// included. changed are the PodGroups that have changed since the session's snapshot. It returns what became final, and whether
+// another cycle is due.
+func (s *Scheduler) drainGroupEvents(
+	ctx context.Context, snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
+) (outcomes []commit.Outcome, again bool) {
+	for _, event := range s.mailbox.takeGroups() {
+		if key := groups.Key(event.Group); s.apply(ctx, event).Schedule {
+			again, changed[key] = true, true
+			outcomes = append(outcomes, s.recheckGroup(key, func() *model.Snapshot { return snapshot }, now)...)
+		}
+	}
+	if !decided.IsPod && changed[decided.PodGroup()] {
+		outcomes = append(outcomes, s.updateMinimum(snapshot, decided, now)...)
+	}
+	return outcomes, again
+}
+
+// recheckMember rechecks the start of an implicit group when one of its pods states a larger minimum.
+func (s *Scheduler) recheckMember(event cluster.Event, now time.Time) []commit.Outcome {
+	member := groups.Of(event.Pod)
+	if member.MinMember == 0 || !s.machine.Starting(member.Implicit) {
+		return nil
+	}
+	if known := s.state.Job(member.Implicit); known != nil && known.MinMember >= member.MinMember {
+		return nil
+	}
+	return s.updateMinimum(s.state.Snapshot(now), member.Implicit, now)
+}
+
+// recheckGroup rechecks the starts of a PodGroup and of the implicit groups that it replaces.
+func (s *Scheduler) recheckGroup(key model.JobKey, look func() *model.Snapshot, now time.Time) (outcomes []commit.Outcome) {
+	named := func(job model.JobKey) bool { return !job.IsPod && job.PodGroup() == key }
+	for _, job := range s.machine.StartingOf(named) {
+		outcomes = append(outcomes, s.updateMinimum(look(), job, now)...)
+	}
+	return outcomes
+}
+
+// updateMinimum holds the binds of a job that are not sent yet to its minimum of now.
+func (s *Scheduler) updateMinimum(snapshot *model.Snapshot, key model.JobKey, now time.Time) []commit.Outcome {
+	allowance, ok := lifecycle.Recheck(key, snapshot.Job(key), s.state.Group(key.PodGroup()))
+	if !ok {
+		return nil
+	}
+	return s.machine.Recheck(now, key, allowance.Spare, allowance.Why)
+}

@@ -1,0 +1,75 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
+	"github.com/tutti-sched/tutti/internal/report"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// checkGangs undoes the starts whose deadline is over and restarts degraded gangs whose time has come. It returns which gangs the
+// cycle leaves out for that, and when to check again. The snapshot is out of date after it.
+func (s *Scheduler) checkGangs(
+	ctx context.Context, snapshot *model.Snapshot, now time.Time,
+) (held map[model.JobKey]*model.Refusal, wake time.Time) {
+	s.gangs.Prune(snapshot)
+	held = map[model.JobKey]*model.Refusal{}
+	for _, job := range snapshot.Jobs {
+		if !s.gangs.Concerns(job) || s.delays.Panics.Delayed(backoff.Of(job), now) {
+			continue
+		}
+		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
+			verdict := s.gangs.Check(job, s.refusals[job.Key], now)
+			wake = backoff.Sooner(wake, verdict.Again)
+			if verdict.Held != nil {
+				held[job.Key] = verdict.Held
+			}
+			if verdict.Undo != nil {
+				s.undoStart(ctx, job, verdict.Undo, now)
+			}
+		})
+		if refusal != nil {
+			held[job.Key] = refusal
+		}
+	}
+	return held, wake
+}
+
+// undoStart deletes members of a gang. No call leaves before this step has ended, so all deletions are assumed by then.
+func (s *Scheduler) undoStart(ctx context.Context, job *model.Job, undo *lifecycle.Undo, now time.Time) {
+	cause := "undo"
+	if undo.Restart() {
+		cause = "restart"
+	}
+	klog.FromContext(ctx).Info("Gang undone", "job", job.Key, "deleted", len(undo.Members), "reason", undo.Why.Detail)
+	s.options.Metrics.Evicted(cause, len(undo.Members))
+	s.machine.Undo(now, job.Key, undo.Members)
+	s.state.Assume(undo.Decision(job.Key))
+	s.machine.Write(now, report.Undone(job, undo.Why, undo.Members, now))
+}
+
+// checkOverdue undoes what is due while no cycle may run: deadlines do not wait for cycles that panic.
+func (s *Scheduler) checkOverdue(ctx context.Context, now time.Time) {
+	if _, wake := s.checkGangs(ctx, s.state.Snapshot(now), now); !wake.IsZero() {
+		s.cycle.atMost(wake)
+	}
+}
+
+// onCommitted records a gang whose minimum the API server has confirmed to be bound.
+func (s *Scheduler) onCommitted(outcome *commit.Outcome, now time.Time) {
+	if outcome.Needs == 0 || outcome.Bound < outcome.Needs {
+		return
+	}
+	uncertain := func(task *model.Task) bool { _, is := s.doubts[task.UID]; return is }
+	job := s.state.Snapshot(now).Job(outcome.Job)
+	if job != nil && !slices.ContainsFunc(job.Tasks, uncertain) && s.gangs.Committed(job, now) {
+		s.options.Metrics.Started(job, now)
+	}
+}

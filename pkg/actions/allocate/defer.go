@@ -1,0 +1,99 @@
+package allocate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tutti-sched/tutti/internal/placement"
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file defers jobs behind refused jobs of higher priority. Eviction is planned after this action: a lower job that starts
+// before takes idle room that the plan counts on, and more pods are evicted than necessary, often those that have just started.
+
+// outranking knows where eviction may give room to jobs that were refused.
+type outranking struct {
+	// refused are those whose nodes are not in needed yet, top is the highest priority of all that were refused.
+	refused []*model.Job
+	top     int64
+	// needed is, by the node's index, the highest priority of a refused job that may get room there, highest that on any node.
+	// shapes is the priority with which the nodes of a shape are in it.
+	needed  []int64
+	highest int64
+	shapes  map[model.Shape]int64
+}
+
+// noPriority is below every priority.
+const noPriority = math.MinInt64
+
+func newOutranking() *outranking {
+	return &outranking{top: noPriority, highest: noPriority, shapes: map[model.Shape]int64{}}
+}
+
+// add takes note of a job that was refused.
+func (o *outranking) add(job *model.Job, refusal *model.Refusal) {
+	if refusal.Evictable && refusal.Code != model.WaitingForVictims {
+		o.refused, o.top = append(o.refused, job), max(o.top, int64(job.Priority))
+	}
+}
+
+// update adds the nodes of the jobs that were refused since. Nobody is asked before a job would start.
+func (o *outranking) update(session *framework.Session) {
+	for _, job := range o.refused {
+		priority := int64(job.Priority)
+		if !session.MayPreempt(job) {
+			continue
+		}
+		if o.needed == nil {
+			o.needed = slices.Repeat([]int64{noPriority}, len(session.Snapshot.Nodes))
+		}
+		o.highest = max(o.highest, priority)
+		for _, task := range job.Pending() {
+			if known, ok := o.shapes[task.Shape]; ok && known >= priority {
+				continue
+			}
+			o.shapes[task.Shape] = priority
+			for _, node := range session.EligibleNodes(task) {
+				o.needed[node.Index] = max(o.needed[node.Index], priority)
+			}
+		}
+	}
+	o.refused = o.refused[:0]
+}
+
+// defers reports whether one of the tasks has been placed where a job of higher priority may get room.
+func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []*model.Task) bool {
+	if o.top <= int64(job.Priority) {
+		return false
+	}
+	o.update(session)
+	return o.highest > int64(job.Priority) && slices.ContainsFunc(tasks, func(task *model.Task) bool {
+		return task.Status == model.Allocated && o.needed[session.Snapshot.Node(task.Node).Index] > int64(job.Priority)
+	})
+}
+
+// deferred is the refusal of a job that is deferred, which is tried again in the same session.
+var deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
+
+// place places the minimum of a job on idle room, unless the job is to be deferred.
+func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
+	if r.outranking.top <= int64(job.Priority) {
+		return trial.Place(model.Idle)
+	}
+	return r.session.Try(func(*framework.Statement) *model.Refusal {
+		if refusal := trial.Place(model.Idle); refusal != nil {
+			return refusal
+		}
+		return r.admit(job, trial.Members())
+	})
+}
+
+// admit returns why a job that tasks were placed for is deferred, nil when it is not.
+func (r *cycle) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
+	if !r.outranking.defers(r.session, job, tasks) {
+		return nil
+	}
+	r.session.Defer(job)
+	return deferred
+}

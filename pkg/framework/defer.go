@@ -1,0 +1,51 @@
+package framework
+
+import (
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// MayPreempt reports whether an action that comes later may find somebody to evict for the job.
+func (s *Session) MayPreempt(job *model.Job) bool {
+	return slices.ContainsFunc(s.profile.Actions[min(s.currentPart+1, len(s.profile.Actions)):], func(action Action) bool {
+		preemptor, ok := action.(Preemptor)
+		return ok && preemptor.MayPreempt(s, job)
+	})
+}
+
+// Defer puts off a job, which may be in need of room that the actions behind this one need for others, until the pipeline has
+// run. It then runs once more in the same session, for the jobs that were deferred, and so on until none is. Each time at least
+// one of the jobs must not be deferred again.
+func (s *Session) Defer(job *model.Job) {
+	if n := len(s.deferred); n == 0 || s.deferred[n-1] != job {
+		s.deferred = append(s.deferred, job)
+	}
+}
+
+// Deferring reports whether the pipeline will run once more.
+func (s *Session) Deferring() bool { return len(s.deferred) > 0 }
+
+// execute runs the pipeline until no job is deferred any more.
+func (s *Session) execute() {
+	for {
+		for ; s.currentPart < len(s.profile.Actions); s.currentPart++ {
+			action := s.profile.Actions[s.currentPart]
+			resumer, resumes := action.(Resumer)
+			if s.resumed != nil && !resumes {
+				continue
+			}
+			s.currentJob = model.JobKey{}
+			s.began(action.Name())
+			if s.resumed == nil {
+				action.Execute(s)
+			} else {
+				resumer.Resume(s, s.resumed)
+			}
+		}
+		if len(s.deferred) == 0 {
+			return
+		}
+		s.resumed, s.deferred, s.currentPart = s.deferred, nil, 0
+	}
+}

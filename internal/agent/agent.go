@@ -41,7 +41,7 @@ type Options struct {
 	// Socket is the path of the runtime's NRI socket.
 	Socket    string
 	Publisher *publish.Publisher
-	// Clock tells the time and wakes.
+	// Clock is the time source.
 	Clock clock.WithTicker
 }
 

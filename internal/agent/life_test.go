@@ -120,7 +120,7 @@ func (w *world) lose() {
 	w.life.Lost(w.now)
 }
 
-// after lets time pass, without doing anything in between.
+// after advances the time, without any task in between.
 func (w *world) after(seconds int) string {
 	w.now = w.now.Add(time.Duration(seconds) * time.Second)
 	return w.run()
@@ -145,7 +145,7 @@ func TestNothingIsOfferedBeforeItIsEnforced(t *testing.T) {
 	if err := w.life.Ready(w.now); err != nil {
 		t.Error(err)
 	}
-	w.synchronize() // heard again
+	w.synchronize() // synchronized again
 	did(t, w.run(), "")
 	did(t, w.after(10), "renew")
 	did(t, w.after(10), "renew")
@@ -258,8 +258,8 @@ func TestNothingIsOfferedThatOthersRunOn(t *testing.T) {
 	}
 }
 
-// TestTheLeaseIsNeverALie lets anything happen in any order: the Lease is renewed only for a node whose runtime is connected and
-// was heard, and whose annotation is what is known.
+// TestTheLeaseIsNeverALie runs random events in random order: the Lease is renewed only for a node whose runtime is connected
+// and synchronized, and whose annotation is up to date.
 func TestTheLeaseIsNeverALie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()

@@ -307,7 +307,7 @@ func TestEventNames(t *testing.T) {
 	}
 }
 
-// TestClientNeitherWaitsNorRepeats: a server that says when to come back hears one request, and the machine hears when.
+// TestClientNeitherWaitsNorRepeats: a server that replies with Retry-After gets one request, and the machine gets the delay.
 func TestClientNeitherWaitsNorRepeats(t *testing.T) {
 	for _, code := range []int32{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		s, client := serve(t, func() *metav1.Status {

@@ -16,6 +16,17 @@
 // The owner can undo the binds of a gang, which deletes the pods: see Machine.Undo. When an answer is lost the pod is read; a
 // changed minimum of a gang applies until its first bind is sent: see Machine.Recheck.
 //
+// The files, in reading order:
+//
+//	call.go, entry.go, options.go   calls, replies and outcomes; what the machine keeps of each call
+//	machine.go                      decisions in, calls out, ticks
+//	answer.go, classify.go          replies in: done, sent again, or failed for good
+//	prepare.go                      volumes and devices before the first bind of a decision
+//	plan.go                         nominations before evictions
+//	recheck.go, undo.go, read.go    a changed minimum, starts taken back, answers that were lost
+//	queue.go, turns.go, counts.go   timers, fair order between decisions, totals
+//	driver.go, client.go, fence.go  the workers, the API over HTTP, and what keeps a process that lost its Lease from writing
+//
 // It does not decide what is bound or written (see the session and the scheduler's loop), nor keep what is assumed (see
 // internal/cluster): an Outcome reports what happened, its reader acts on it.
 package commit

@@ -55,7 +55,8 @@ const (
 
 // entry is one call until its final answer, over all its attempts.
 //
-// Invariant: mayHaveTakenEffect is true once an attempt has ended in a way that leaves open whether it took effect, and stays true.
+// Invariant: mayHaveTakenEffect is true once an attempt has ended in a way that leaves open whether it took effect, and stays
+// true.
 type entry struct {
 	call  Call
 	state state

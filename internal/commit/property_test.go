@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// world is a model API server with faults, the owner of a machine, and a judge of both.
+// world is a model API server with faults, the owner of a machine, and checks of both.
 type world struct {
 	t       *rapid.T
 	machine *Machine
@@ -143,7 +143,8 @@ func (w *world) judgeOrder(call Call) {
 	}
 }
 
-// judgeFirstBind wants all of a decision prepared that cannot do without any of it, and none begun that cannot be completed.
+// judgeFirstBind expects a decision that needs all of its binds to be fully prepared, and none begun that cannot be
+// completed.
 func (w *world) judgeFirstBind(job model.JobKey) {
 	if w.begun[job.Name] || w.needs[job.Name] == 0 {
 		return
@@ -347,7 +348,7 @@ func (w *world) settle(o Outcome, what string) {
 	}
 }
 
-// judgeBind compares what is reported with what the server knows.
+// judgeBind compares the reported outcomes with the server's state.
 func (w *world) judgeBind(o Outcome) {
 	uid := o.Pod.UID
 	switch o.Kind {

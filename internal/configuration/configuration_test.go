@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
-// offline is one catalogue for all tests.
+// offline is one registry for all tests.
 func offline(t *testing.T) *framework.Registry {
 	t.Helper()
 	catalogue, err := Offline(t.Context())
@@ -170,7 +170,7 @@ func TestFillRefusesMarksThatMeanNothing(t *testing.T) {
 	}
 }
 
-// TestExamplesInTheDocumentationAreGood reads every configuration that stands in docs as a whole.
+// TestExamplesInTheDocumentationAreGood reads every configuration that docs contain as a whole.
 func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 	catalogue := offline(t)
 	seen := 0

@@ -4,9 +4,19 @@
 //	               ▲                                           │               ▲                     │
 //	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
 //
-// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Everybody else
-// — informers, workers, the election — only puts something into the Mailbox. The package has no policy: what to decide is
-// in the actions and plugins, how to carry it out in internal/commit.
+// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers and
+// the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and plugins, how
+// to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in internal/lifecycle, and what to
+// write about it in internal/report.
+//
+// The files, in reading order:
+//
+//	scheduler.go              the loop, and one cycle
+//	mailbox.go, timer.go      what comes in, and what is due
+//	events.go                 events into the state
+//	gangs.go, conflicts.go    what is undone, restarted and evicted before a cycle
+//	outcomes.go, doubts.go    what became of decisions
+//	inspect.go, simulate.go   what the debug endpoint and the simulation call
 package scheduler
 
 import (

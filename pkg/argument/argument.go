@@ -96,7 +96,7 @@ func (a Argument) WithHelp(help string) Argument { a.Help = help; return a }
 // InUnit sets the unit of a number.
 func (a Argument) InUnit(unit string) Argument { a.Unit = unit; return a }
 
-// OrWord sets words that may stand in place of a duration.
+// OrWord sets words that may replace a duration.
 func (a Argument) OrWord(words ...string) Argument { a.words = words; return a }
 
 // WithFormat sets the format of a text.

@@ -157,7 +157,7 @@ func subset(t *rapid.T, label string, of CPUSet) CPUSet {
 	return s
 }
 
-// outline is what a choice is judged by, the smaller the better.
+// outline is the criteria of a choice, the smaller the better.
 type outline struct{ numa, broken, left int }
 
 func (o outline) compare(other outline) int {

@@ -101,7 +101,7 @@ func said(sets map[string]CPUSet) string {
 	return strings.ReplaceAll(text, ":", "=")
 }
 
-// TestSplitRefuses has what is no good: it is never taken for an ordinary pod.
+// TestSplitRefuses has invalid requests: such a pod is never treated as an ordinary pod.
 func TestSplitRefuses(t *testing.T) {
 	for _, c := range []struct {
 		annotation string

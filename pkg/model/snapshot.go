@@ -108,6 +108,8 @@ func (s *Snapshot) NodeChanged(node *Node) { s.Journal.add(Change{Node: node}) }
 
 // Move sets a task's placement and returns the previous one: the only change a session makes to a snapshot, and its own
 // inverse. It updates accounting and journal.
+//
+// Invariant: Move(t, Move(t, p)) leaves every byte as it was.
 func (s *Snapshot) Move(task *Task, to Placement) (from Placement) {
 	from = task.Placement
 	last := s.detach(task)

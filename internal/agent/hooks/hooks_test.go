@@ -224,7 +224,7 @@ func TestWithoutTheAgentNothingIsolatedStarts(t *testing.T) {
 	mustCreate(t, r, isolatedPod, "c1", "main")
 	link.Close()
 	<-link.Lost()
-	// The runtime may learn that the connection is lost from this request; then it is the failure policy that refuses it.
+	// The runtime may notice the lost connection by this request; then the failure policy refuses it.
 	if _, err = r.create(pod(t, "s3", "u3", "main:6"), "c3", "main"); err == nil {
 		t.Error("a container was created without the agent")
 	}

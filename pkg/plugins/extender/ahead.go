@@ -29,6 +29,8 @@ func leaving(task *model.Task) bool {
 // stalePods is since when extenders have refused nodes to members for which pods were evicted: an extender's accounting may
 // still contain a pod that is just gone, and other pods would be evicted on another node without need. It lives as long as
 // the configuration.
+//
+// Invariant: only the session's goroutine uses it.
 type stalePods struct{ since map[podOnNode]time.Time }
 
 // podOnNode is a pod and the node that it is nominated to.

@@ -189,7 +189,7 @@ func TestWordsOfErrorsStayTheSame(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_ = connection.(*net.TCPConn).SetLinger(0) // a reset, which an error tells with both ports
+			_ = connection.(*net.TCPConn).SetLinger(0) // a reset, whose error contains both ports
 			_ = connection.Close()
 		}
 	}()

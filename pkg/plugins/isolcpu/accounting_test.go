@@ -22,7 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/isolcpu"
 )
 
-// house is a live state with one node of 14 allocatable CPUs, of which 8-15 are isolated, and an API server made of maps.
+// house is a cluster state with one node of 14 allocatable CPUs, of which 8-15 are isolated, and an API server made of maps.
 type house struct {
 	t       testing.TB
 	state   *cluster.State

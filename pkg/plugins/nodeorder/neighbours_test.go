@@ -39,7 +39,7 @@ func TestReadDefaulting(t *testing.T) {
 	}
 }
 
-// oneKind stands in for a kube-scheduler to which all pods of an app are of one kind.
+// oneKind replaces a kube-scheduler to which all pods of an app are of one kind.
 type oneKind struct {
 	nodeorder.Kube
 	asked int

@@ -62,7 +62,7 @@ func strategy(kind config.ScoringStrategyType) *config.ScoringStrategy {
 	}
 }
 
-// compare scores random clusters with both and tells where a score differs by more than it may.
+// compare scores random clusters with both and reports where a score differs by more than allowed.
 func compare(t *testing.T, w *world, weights nodeorder.Weights, counterparts []counterpart) {
 	t.Helper()
 	apart := map[string]int{}
@@ -278,7 +278,7 @@ func TestReadWeightsRefusesResources(t *testing.T) {
 	}
 }
 
-// noScores stands in for a kube-scheduler without plugins.
+// noScores replaces a kube-scheduler without plugins.
 type noScores struct{ nodeorder.Kube }
 
 func (noScores) Plugin(string) fwk.Plugin { return nil }

@@ -33,7 +33,7 @@ const (
 
 // TestOrderAsKubeScheduler draws configurations and clusters, and holds every score, their weighted sum, and so the order of
 // the nodes to what kube-scheduler says, as well as the node that the engine chooses. Both work from the same API objects and
-// share nothing else: one through the live state and its view, the other through its own snapshot.
+// share nothing else: one through the cluster state and its view, the other through its own snapshot.
 func TestOrderAsKubeScheduler(t *testing.T) {
 	count := map[string]int{}
 	for seed := range uint64(profiles) {
@@ -369,7 +369,7 @@ func (o *objects) lose(names sets.Set[string]) {
 	o.pods = slices.DeleteFunc(o.pods, func(p *corev1.Pod) bool { return names.Has(p.Spec.NodeName) })
 }
 
-// state is the live state after it has seen the objects.
+// state is the cluster state after it has seen the objects.
 func (o *objects) state() *live.State {
 	state := live.New(live.Options{SchedulerNames: []string{"tutti"}})
 	for _, node := range o.nodes {

@@ -47,7 +47,7 @@ var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 // unreported is how we refuse a node that reports nothing; kube-scheduler says that it is short of everything.
 const unreported = "the node reports no allocatable resources"
 
-// TestSameAsKubeScheduler holds what the engine says, through the live state, its view, the session and all that is
+// TestSameAsKubeScheduler holds what the engine says, through the cluster state, its view, the session and all that is
 // remembered between questions and cycles, against what kube-scheduler says of the same objects.
 func TestSameAsKubeScheduler(t *testing.T) {
 	score := &score{refusals: map[string]int{}, alone: map[string]int{}}
@@ -201,7 +201,7 @@ func (c *contest) change() {
 	}
 }
 
-// changeObjects changes what neither the live state nor the snapshot holds: the labels of a namespace and what a node can
+// changeObjects changes what neither the cluster state nor the snapshot holds: the labels of a namespace and what a node can
 // attach.
 func (c *contest) changeObjects() {
 	ctx, core, storage := context.Background(), c.client.CoreV1().Namespaces(), c.client.StorageV1().CSINodes()

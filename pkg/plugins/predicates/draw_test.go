@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// dice draws objects; the same seed draws the same ones.
+// dice draws random objects; the same seed draws the same ones.
 type dice struct{ *rand.Rand }
 
 // oneIn is true once in n times.

@@ -48,7 +48,7 @@ func (c *contest) named(class *resourceapi.DeviceClass, uid types.UID) *resource
 	return class
 }
 
-// follow tells the live state of the device classes there are, and waits until both sides know the same.
+// follow updates the cluster state's device classes, and waits until both sides have the same.
 func (c *contest) follow() {
 	all, err := c.client.ResourceV1().DeviceClasses().List(context.Background(), metav1.ListOptions{})
 	if err != nil {

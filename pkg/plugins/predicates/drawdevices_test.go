@@ -12,7 +12,7 @@ import (
 
 const devicesDriver = "gpu.example.com"
 
-// wishDevices names a claim to devices: one that is allocated somewhere, one that some nodes can serve, or one that none
+// wishDevices names a claim to devices: one that is allocated on some node, one that some nodes can serve, or one that none
 // can.
 func wishDevices(d dice, p *corev1.Pod) {
 	if !d.oneIn(6) {

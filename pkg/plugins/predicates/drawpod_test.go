@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// wishes are what a pod may be particular about, each drawn on its own.
+// wishes are the constraints that a pod may have, each drawn on its own.
 func wishes() []func(dice, *corev1.Pod) {
 	return []func(dice, *corev1.Pod){
 		wishLabels, wishNodes, wishNodes, wishNames, wishTolerations, wishPorts, wishPorts, wishPorts, wishPorts, wishFeatures, wishRoom, wishRoom,
@@ -17,7 +17,7 @@ func wishes() []func(dice, *corev1.Pod) {
 	}
 }
 
-// pod draws a pod with a few wishes; on is its node, empty for one that waits.
+// pod draws a pod with a few constraints; on is its node, empty for one that waits.
 func (d dice) pod(name, on string, few int) *corev1.Pod {
 	p := newPod(name, func(p *corev1.Pod) {
 		p.Namespace = pick(d, "default", "default", "default", "other", "bare")

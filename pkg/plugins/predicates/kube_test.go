@@ -21,7 +21,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 )
 
-// view is a lister whose content a test replaces, as the live one's changes under a session.
+// view is a lister with content that a test replaces, as the cluster state's changes during a session.
 type view struct{ fwk.SharedLister }
 
 // show replaces what the plugins see.

@@ -81,7 +81,7 @@ func TestUnknownNodeIsRefused(t *testing.T) {
 	}
 }
 
-// double stands in for all of kube-scheduler: one filter that answers as told.
+// double replaces all of kube-scheduler: one filter with a preset answer.
 type double struct {
 	lister    fwk.SharedLister
 	preFilter *fwk.Status

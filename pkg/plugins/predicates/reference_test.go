@@ -129,7 +129,7 @@ type verdict struct {
 	whole bool
 }
 
-// judge asks about the pod and all nodes, each with the pods that are on it.
+// judge filters all nodes for the pod, each with the pods that are on it.
 func (r *reference) judge(t *testing.T, pod *corev1.Pod, nodes []*corev1.Node, placed []*corev1.Pod) []verdict {
 	t.Helper()
 	r.shown.show(placed, nodes)

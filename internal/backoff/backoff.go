@@ -70,7 +70,7 @@ func (b *Backoff[K]) Len() int { return len(b.entries) }
 // Active returns why each delayed key is delayed, and when the first delay ends; zero when there is none. It forgets keys that
 // no longer exist, and those whose delay ended longer ago than the longest delay.
 func (b *Backoff[K]) Active(now time.Time, exists func(K) bool) (reasons map[K]*model.Refusal, wake time.Time) {
-	reasons = map[K]*model.Refusal{}
+	reasons = make(map[K]*model.Refusal, len(b.entries))
 	for key, e := range b.entries {
 		switch {
 		case now.Sub(e.until) > b.policy.Max || !exists(key):

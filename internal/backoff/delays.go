@@ -21,6 +21,9 @@ type JobNode struct {
 	Node string
 }
 
+// AllJobs is the key of what is about no single job.
+type AllJobs struct{}
+
 // Of returns the key of a job.
 func Of(job *model.Job) Job { return Job{Key: job.Key, UID: job.UID} }
 
@@ -30,8 +33,10 @@ type Delays struct {
 	Binds *Backoff[Job]
 	// Undone are gangs of which members were deleted.
 	Undone *Backoff[Job]
-	// Panics are jobs over which something has panicked.
-	Panics *Backoff[Job]
+	// Panics are jobs over which something has panicked, Alike those of the same class over which nothing has.
+	Panics, Alike *Backoff[Job]
+	// Cycles are delayed by panics that are about no single job.
+	Cycles *Backoff[AllJobs]
 	// Nodes are those to which the API server refused to bind a pod of the job. One refusal does not say whether pod or node is
 	// at fault: if it is the pod, its bind fails elsewhere too, and delays its job.
 	Nodes *Backoff[JobNode]
@@ -48,6 +53,8 @@ func NewDelays() *Delays {
 		Binds:     New[Job](Policy{First: 100 * time.Millisecond, Min: time.Second, Max: time.Minute}),
 		Undone:    New[Job](Policy{Min: 30 * time.Second, Max: 10 * time.Minute}),
 		Panics:    New[Job](Policy{Min: time.Second, Max: time.Minute}),
+		Alike:     New[Job](Policy{Min: time.Second, Max: time.Minute}),
+		Cycles:    New[AllJobs](Policy{Min: time.Second, Max: time.Minute}),
 		Nodes:     New[JobNode](Policy{Min: 5 * time.Second, Max: 5 * time.Minute}),
 		Pods:      New[types.UID](Policy{Min: 10 * time.Second, Max: 5 * time.Minute}),
 		Evictions: New[types.UID](Policy{Min: 10 * time.Second, Max: 5 * time.Minute}),
@@ -62,7 +69,7 @@ func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool,
 		return found != nil && found.UID == job.UID
 	}
 	snapshot.JobBackoff = map[model.JobKey]*model.Refusal{}
-	for _, jobs := range []*Backoff[Job]{d.Binds, d.Undone, d.Panics} {
+	for _, jobs := range []*Backoff[Job]{d.Binds, d.Undone, d.Alike, d.Panics} {
 		reasons, until := jobs.Active(now, exists)
 		for job, reason := range reasons {
 			snapshot.JobBackoff[job.Key] = reason
@@ -82,6 +89,23 @@ func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool,
 	wake = Sooner(wake, until)
 	snapshot.EvictionBackoff, until = d.Evictions.Active(now, podExists)
 	return Sooner(wake, until)
+}
+
+// Panicked delays a job over which something has panicked, and the jobs of its class: those over which nothing has panicked yet once, for
+// the shortest delay, so that all others have their turn first, and on their own account from then on.
+func (d *Delays) Panicked(job *model.Job, jobs []*model.Job, reason *model.Refusal, now time.Time) {
+	d.Panics.Fail(Of(job), reason, now)
+	alike := *reason
+	alike.Detail += ", over another job that asks for the same"
+	for _, other := range jobs {
+		switch key := Of(other); {
+		case other == job || job.Class == (model.Class{}) || other.Class != job.Class:
+		case !d.Panics.Until(key).IsZero():
+			d.Panics.Fail(key, &alike, now)
+		case d.Alike.Until(key).IsZero():
+			d.Alike.Fail(key, &alike, now)
+		}
+	}
 }
 
 // BindFailed delays the job of a bind that failed, and its pod and its node if this very bind was refused.
@@ -105,5 +129,5 @@ func (d *Delays) BindSucceeded(job Job) {
 
 // Len returns how many failures are remembered.
 func (d *Delays) Len() int {
-	return d.Binds.Len() + d.Undone.Len() + d.Panics.Len() + d.Nodes.Len() + d.Pods.Len() + d.Evictions.Len()
+	return d.Binds.Len() + d.Undone.Len() + d.Panics.Len() + d.Alike.Len() + d.Nodes.Len() + d.Pods.Len() + d.Evictions.Len()
 }

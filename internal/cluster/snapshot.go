@@ -16,7 +16,7 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
 	s.refresh(now)
 	for len(s.spoiled) > 0 {
-		s.rebuild()
+		s.Rebuild()
 		s.refresh(now)
 	}
 	return s.snapshot

@@ -42,11 +42,11 @@ func (s *State) updateOne(over updateTarget, do func()) {
 	})
 }
 
-// rebuild makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its name and a
+// Rebuild makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its name and a
 // reason, and whoever does so again does not stand there at all.
 //
 // Invariant I25: each time there is one fewer who can, so that it comes to an end.
-func (s *State) rebuild() {
+func (s *State) Rebuild() {
 	for _, one := range s.spoiled {
 		s.quarantineObject(one)
 	}

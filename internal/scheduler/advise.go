@@ -181,7 +181,7 @@ func (s *Scheduler) adviseNames(ctx context.Context, snapshot *model.Snapshot, n
 			return false
 		}
 		var words string
-		s.recoverPanics(ctx, partAdvice, func() {
+		s.recoverPanic(ctx, partAdvice, func() {
 			var looks int
 			words, looks = suggest.Name(snapshot, key)
 			left -= 4 * looks
@@ -226,7 +226,7 @@ func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, le
 		ask()
 		return
 	}
-	s.recoverPanics(ctx, partAdvice, ask)
+	s.recoverPanic(ctx, partAdvice, ask)
 }
 
 // ask returns the advice for one job, and what it has cost.

@@ -24,7 +24,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	}
 	snapshot := s.state.Snapshot(now)
 	for _, read := range s.inspections {
-		s.recoverPanics(ctx, partInspection, func() { read(snapshot) })
+		s.recoverPanic(ctx, partInspection, func() { read(snapshot) })
 	}
 	s.inspections = nil
 }

@@ -179,7 +179,15 @@ func (w *world) gang(name string, members, minMember int) {
 	}
 }
 
-func (w *world) member(group string, i int) {
+// gangOf is a gang of one member with a request of its own.
+func (w *world) gangOf(name, cpu string) {
+	w.gang(name, 0, 1)
+	w.memberOf(name, 0, cpu)
+}
+
+func (w *world) member(group string, i int) { w.memberOf(group, i, "1") }
+
+func (w *world) memberOf(group string, i int, cpu string) {
 	name := fmt.Sprintf("%s-%d", group, i)
 	w.pod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -189,7 +197,7 @@ func (w *world) member(group string, i int) {
 		Spec: corev1.PodSpec{
 			SchedulerName: "tutti",
 			Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
 			}}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},

@@ -81,7 +81,7 @@ type Scheduler struct {
 	delays   *backoff.Delays
 	doubts   uncertainBinds
 	gangs    *lifecycle.Gangs
-	mishaps  panicBackoff
+	panics   panics
 	refusals map[model.JobKey]*model.Refusal
 	advisor  *suggester
 	// echo is when to look once more; see there.
@@ -165,7 +165,10 @@ func (s *Scheduler) step(ctx context.Context) {
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}
-	if s.reports.due(now) && !s.cycle.insideBurst { // else the reasons are those of a cycle that knew less
+	for panics := 1; s.panicked(now) && panics < maxPanicsInStep; panics++ {
+		s.runCycle(ctx)
+	}
+	if s.reports.due(now) && !s.cycle.insideBurst && !s.panicked(now) { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
 	s.handleOutcomes(ctx, s.machine.Tick(now))
@@ -227,7 +230,10 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction: func(part string) { watch.Begin(part) },
-		OnPanic:  func(caught framework.RecoveredPanic) { watch.Cycle.Panics++; s.caught(ctx, caught, now) },
+		OnPanic: func(recovered framework.RecoveredPanic) {
+			watch.Cycle.Panics++
+			s.recovered(ctx, snapshot, recovered, now)
+		},
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
 				expires = at
@@ -254,7 +260,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.transientRetryAt(s.state.NextWake(now))
 	s.last.transientRetryAt(s.echo, s.echo.After(now))
-	s.scheduleRetry(now)
+	s.afterPanic(now)
 	s.cycle.atMost(s.last.expires)
 	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
 		s.wake(now)
@@ -271,9 +277,10 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
+	asOf := s.rebuild(now)
 	held, pass := s.checkGangs(ctx, s.state.Snapshot(now), now)
 	snapshot = s.state.Snapshot(now)
-	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, now)
+	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, asOf)
 	maps.Copy(snapshot.JobBackoff, held)
 	return snapshot, backoff.Sooner(pass, until)
 }

@@ -42,7 +42,7 @@ func (r *idleResult) rearm(options Options) {
 // that ask for volumes or devices.
 func (s *Session) recordIdle() *idleResult {
 	snapshot := s.Snapshot
-	if s.decided || s.panics > 0 || s.reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
+	if s.decided || s.reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
 		return nil
 	}
 	for _, refusal := range s.refusals {

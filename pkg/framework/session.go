@@ -26,8 +26,8 @@ type Options struct {
 	OnAction func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Cache
-	// OnPanic receives panics of plugins and actions, on the session's goroutine; the job whose turn it was is left alone, and the
-	// cycle goes on. Nil lets panics through.
+	// OnPanic receives the panic of a plugin or an action that has ended the session, on the session's goroutine. Nil lets panics
+	// through.
 	OnPanic func(RecoveredPanic)
 	// Stopwatch measures plugins; nil measures nothing.
 	Stopwatch *PluginTimer
@@ -80,22 +80,16 @@ type Session struct {
 	// backoffNodes tells that nodes which jobs avoid are no nodes for them.
 	backoffNodes bool
 
-	// quarantined are the jobs that nobody is asked about any more, since somebody has panicked over them, and panics is how often
-	// that has happened in this cycle.
-	quarantined map[model.JobKey]*model.Refusal
-	panics      int
+	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
+	quarantined map[*model.Job]bool
+	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
+	// comparing is true while two jobs are compared.
+	currentJob model.JobKey
+	comparing  bool
 	// deferred are the jobs that were deferred since the pipeline ran last, resumed those it runs for now, nil the first time.
 	deferred, resumed []*model.Job
-	// currentPart is the position of the action that is executed. turn is the job that somebody was asked about last, compared are two of
-	// them while they are compared, reserving is whom something is set aside for at the moment: whoever panics does so over them.
-	currentPart  int
-	currentJob   model.JobKey
-	comparedJobs [2]*model.Job
-	reserving    *model.Task
-	// victimInFlight is who is marked for eviction at the moment, or is not any more, picking are the units that victims are picked from, by whom, and for whom:
-	// who panics then may do so over a victim.
-	victimInFlight *model.Task
-	victimQuery    *victimQuery
+	// currentPart is the position of the action that is executed.
+	currentPart int
 	// sending tells that a decision is being sent out.
 	sending bool
 }
@@ -115,19 +109,13 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		memory:   options.Memory,
 		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
-		promised:    map[types.UID]bool{},
-		quarantined: map[model.JobKey]*model.Refusal{}, pluginTimings: options.Stopwatch.newTimings(),
+		promised: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.memory == nil {
 		s.memory = &Cache{}
 	}
 	s.memory.begin(profile, snapshot)
 	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.pendingShapes)
-	for key, held := range snapshot.JobBackoff {
-		if held.Code == model.Quarantined {
-			s.quarantined[key] = held
-		}
-	}
 	snapshot.AssignIndexes()
 	return s
 }
@@ -164,24 +152,13 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
-	for {
-		caught := s.catch(s.run)
-		if caught == nil {
-			break
-		}
-		next := s.resumeAfterPanic(caught)
-		if next == nil {
-			return s.refusals
-		}
-		s = next
-	}
-	if s.panics == 0 {
+	if s.runRecovered() {
 		s.verifyRest(before)
 	}
 	return s.refusals
 }
 
-// run executes the actions that are left.
+// run executes the actions.
 func (s *Session) run() {
 	s.began(PartOpen)
 	s.open()
@@ -227,7 +204,7 @@ func (s *Session) CompareQueues(a, b *model.Queue) int {
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
-	switch alone, other := s.quarantineRefusal(a.Key) != nil, s.quarantineRefusal(b.Key) != nil; {
+	switch alone, other := s.quarantined[a], s.quarantined[b]; {
 	case alone && other:
 		return model.CompareJobs(a, b)
 	case alone:
@@ -235,9 +212,9 @@ func (s *Session) CompareJobs(a, b *model.Job) int {
 	case other:
 		return -1
 	}
-	s.comparedJobs = [2]*model.Job{a, b}
+	s.comparing = true
 	order := firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
-	s.comparedJobs = [2]*model.Job{}
+	s.comparing = false
 	return order
 }
 

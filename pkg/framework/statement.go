@@ -135,13 +135,13 @@ func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 	if refusal := isSystemCritical(task); refusal != nil {
 		return refusal
 	}
-	st.session.victimInFlight = task
 	st.session.evicted[task] = evictionMark{was: task.Placement, deletePod: outright}
 	st.session.move(operation{task: task, deletePod: outright}, model.Placement{Status: model.Releasing, Node: task.Node})
+	current := st.session.about(task)
 	for _, observer := range st.session.slots.observe {
 		observer.OnEvict(task)
 	}
-	st.session.victimInFlight = nil
+	st.session.currentJob = current
 	return nil
 }
 
@@ -157,12 +157,12 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	}
 	delete(st.session.evicted, task)
 	before := task.Placement
-	st.session.victimInFlight = task
 	st.session.move(operation{task: task, deletePod: known.deletePod}, known.was)
+	current := st.session.about(task)
 	for _, observer := range st.session.slots.observe {
 		observer.OnDeallocate(task, before)
 	}
-	st.session.victimInFlight = nil
+	st.session.currentJob = current
 	return nil
 }
 
@@ -210,22 +210,25 @@ func (st *Statement) usable() *model.Refusal {
 	return nil
 }
 
-// reserve asks all reservers, or none in the end.
+// reserve asks all reservers, or none in the end. What they keep outlives the session, so that a panic must not leave any of it.
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
-	s.reserving = task
+	defer func() {
+		if value := recover(); value != nil {
+			s.unreserveAll(task)
+			rethrow(value)
+		}
+	}()
 	for i, reserver := range s.slots.reserve {
 		start := s.start()
 		needed, refusal := reserver.Reserve(task, node)
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
-			s.reserving = nil
 			s.narrow(ForNow) // what is reserved is in no snapshot
 			return false, refusal
 		}
 		prepare = prepare || needed
 	}
-	s.reserving = nil
 	return prepare, nil
 }
 
@@ -252,7 +255,9 @@ func (s *Session) move(op operation, to model.Placement) {
 
 // undo takes back everything after the checkpoint, last first.
 func (s *Session) undo(checkpoint int) {
+	current := s.currentJob
 	for _, op := range slices.Backward(s.log[checkpoint:]) {
+		s.about(op.task)
 		was := s.Snapshot.Move(op.task, op.before)
 		if op.isolation != nil {
 			op.task.Isolated = nil
@@ -267,9 +272,6 @@ func (s *Session) undo(checkpoint int) {
 		if op.reserved {
 			s.unreserve(op.task, s.slots.reserve)
 		}
-		if was.Status == model.Releasing || op.before.Status == model.Releasing {
-			s.victimInFlight = op.task
-		}
 		for _, observer := range slices.Backward(s.slots.observe) {
 			switch {
 			case op.departed || op.before.Status == model.Pipelined:
@@ -280,9 +282,8 @@ func (s *Session) undo(checkpoint int) {
 				observer.OnDeallocate(op.task, was)
 			}
 		}
-		s.victimInFlight = nil
 	}
-	s.log = s.log[:checkpoint]
+	s.currentJob, s.log = current, s.log[:checkpoint]
 }
 
 // checkGates asks the gates about every job that got room.

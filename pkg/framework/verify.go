@@ -10,12 +10,8 @@ import (
 // invariantViolation is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
 type invariantViolation string
 
-// rethrow panics again with what is not to be caught. The stack of the first panic is shown with it.
-func (s *Session) rethrow(what any) {
-	if _, ours := what.(invariantViolation); ours || s.sending {
-		panic(what)
-	}
-}
+// rethrow lets a recovered panic go on.
+func rethrow(value any) { panic(value) }
 
 // verify panics when an invariant is broken; it does nothing outside verify mode. fingerprint is what the snapshot must
 // look like, empty when that is open.

@@ -47,36 +47,28 @@ func (s *Session) Victims(purpose EvictionPurpose, preemptor *model.Job, units [
 		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.quarantineRefusal(unit.Job.Key) != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
 	})
-	s.victimQuery = &victimQuery{purpose, preemptor, allowed}
-	picked, _ := firstDecidedTier(s.pickers(), purpose, preemptor, allowed)
-	s.victimQuery = nil
-	return picked
+	return s.pick(purpose, preemptor, allowed)
 }
 
-// victimQuery is a question to the victim pickers.
-type victimQuery struct {
-	purpose   EvictionPurpose
-	preemptor *model.Job
-	units     []EvictionUnit
-}
-
-// panicsOn tells whether somebody panics over these units.
-func (s *Session) panicsOn(p *victimQuery, units []EvictionUnit) bool {
-	return s.catch(func() { firstDecidedTier(s.slots.victims, p.purpose, p.preemptor, units) }) != nil
-}
-
-// panickingUnit returns the job of the first unit over which somebody panics who is asked about it alone; nil when it is the question
-// itself, or when it is nobody's job.
-func (s *Session) panickingUnit(p *victimQuery) *model.Job {
-	if s.panicsOn(p, nil) {
-		return nil
-	}
-	for i := range p.units {
-		if s.panicsOn(p, p.units[i:i+1]) {
-			return p.units[i].Job
+// pick asks the victim pickers. After a panic they are asked about one unit at a time: the panic that repeats is attributed to that
+// unit's job, else the first one to the preemptor.
+func (s *Session) pick(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit) {
+	ask := func(units []EvictionUnit) { picked, _ = firstDecidedTier(s.pickers(), purpose, preemptor, units) }
+	defer func() {
+		if value := recover(); value != nil {
+			ask(nil)
+			for i := range units {
+				if s.currentJob = preemptor.Key; units[i].Job != nil {
+					s.currentJob = units[i].Job.Key
+				}
+				ask(units[i : i+1])
+			}
+			s.currentJob = preemptor.Key
+			rethrow(value)
 		}
-	}
-	return nil
+	}()
+	ask(units)
+	return picked
 }
 
 // checkEvictions looks at every job that loses somebody, and at whoever it is lost to.

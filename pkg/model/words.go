@@ -86,3 +86,9 @@ func (n *NameList) String() string {
 	}
 	return named + " and " + others
 }
+
+// OneLine returns what something panicked with in one line of at most 256 bytes, for a reason that users read.
+func OneLine(value any) string {
+	text := strings.Join(strings.Fields(fmt.Sprint(value)), " ")
+	return strings.ToValidUTF8(text[:min(len(text), 256)], "")
+}

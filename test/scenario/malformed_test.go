@@ -51,16 +51,21 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 	s.world.tell(cluster.Event{Kind: cluster.KindGroup, Group: &o.group})
 	s.world.tell(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(&o.pod)})
 	started := map[string]bool{}
-	for range 3 {
+	held := map[model.JobKey]*model.Refusal{}
+	for cycles := 0; cycles < 3; {
 		snapshot := s.state.Snapshot(s.world.now)
+		snapshot.JobBackoff = held
+		panicked := false
 		var fault error
 		refusals := framework.Run(snapshot, s.profile, framework.Options{
 			Verify: true, Memory: &s.memory,
 			OnPanic: func(c framework.RecoveredPanic) {
-				complaints = append(complaints, c.Refusal.String())
+				complaints, panicked = append(complaints, c.Refusal.String()), true
 				if c.Job == nil || c.Job.Key.Namespace != "odd" {
 					fault = fmt.Errorf("%v suffers from the panic of %s\n%s", c.Job, c.Where, c.Stack)
+					return
 				}
+				held[c.Job.Key] = c.Refusal
 			},
 			Decide: func(decision model.Decision) {
 				started[decision.Job.Namespace] = started[decision.Job.Namespace] || len(decision.Binds) > 0
@@ -76,6 +81,10 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 		if err := snapshot.Check(); err != nil {
 			return complaints, err
 		}
+		if panicked { // the next one goes on without the job
+			continue
+		}
+		cycles++
 		fine := model.JobKey{Namespace: "fine", Name: "fine"}
 		if refusal := refusals[fine]; refusal != nil || !started["fine"] {
 			return complaints, fmt.Errorf("the gang that is fine waits: %s", refusal)

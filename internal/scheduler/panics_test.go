@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ type faulty struct {
 func (faulty) Name() string { return "faulty" }
 
 func (f faulty) ValidateJob(job *model.Job) *model.Refusal {
-	if job.Key.Name == *f.job {
+	if *f.job != "" && strings.HasPrefix(job.Key.Name, *f.job) {
 		*f.times++
 		_ = job.Tasks[len(job.Tasks)]
 	}
@@ -93,6 +94,69 @@ func TestPanicQuarantinesOneJob(t *testing.T) {
 	w.play(t.Context(), 10*time.Second)
 	if c := w.condition("bad"); c.Status != "True" {
 		t.Errorf("mended, and %+v", c)
+	}
+}
+
+// TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds: a plugin panics over every one of them, alike or not, and they come first.
+func TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds(t *testing.T) {
+	for _, alike := range []bool{true, false} {
+		t.Run(fmt.Sprintf("alike=%t", alike), func(t *testing.T) {
+			w, f, sum := newFaultyWorld(t)
+			w.loop.options.Verify = false
+			*f.job = "bad"
+			for i := range 1000 {
+				request := "1"
+				if !alike {
+					request = fmt.Sprint(i+1001) + "m"
+				}
+				w.gangOf(fmt.Sprintf("bad-%04d", i), request)
+			}
+			w.gangOf("good", "1")
+			w.gangOf("odd", "3")
+			started := func(name string) {
+				t.Helper()
+				if w.pods[types.UID(name+"-0")].Spec.NodeName == "" {
+					t.Errorf("%s waits", name)
+				}
+			}
+			if alike {
+				w.play(t.Context(), 500*time.Millisecond)
+				if n := sum("tutti_quarantined_total"); n != 1 {
+					t.Errorf("%v panics before a job had its turn that is like none of them, want 1", n)
+				}
+				started("odd")
+			}
+			w.play(t.Context(), 1250*time.Millisecond)
+			started("good")
+			started("odd")
+			if n := sum("tutti_quarantined_total"); n < 1000 {
+				t.Errorf("%v panics, want one for each job", n)
+			}
+			if !alike {
+				return
+			}
+			w.play(t.Context(), time.Second)
+			w.gangOf("late", "1") // when they are about to be tried again
+			w.play(t.Context(), time.Second)
+			started("late")
+			if n := sum("tutti_quarantined_total"); n > 1200 {
+				t.Errorf("%v panics of jobs that are alike, want one of each, and few when they are tried again", n)
+			}
+		})
+	}
+}
+
+// TestNoJobIsTriedAgainBeforeTheOthersHadTheirTurn, though it takes longer than it is held back.
+func TestNoJobIsTriedAgainBeforeTheOthersHadTheirTurn(t *testing.T) {
+	w, f, _ := newFaultyWorld(t)
+	*f.job = "bad"
+	for i := range 200 {
+		w.gangOf(fmt.Sprintf("bad-%04d", i), fmt.Sprint(i+1)+"m")
+	}
+	w.gangOf("good", "1")
+	w.playBy(t.Context(), 1500*time.Millisecond, 100*time.Millisecond) // 16 panics at a time
+	if pod := w.pods["good-0"]; *f.times < 200 || pod.Spec.NodeName == "" {
+		t.Errorf("after %d panics the other job waits", *f.times)
 	}
 }
 

@@ -1,0 +1,201 @@
+package framework
+
+import (
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// This file ends a session in which a plugin or an action panics: its open statement is taken back, what was decided before stands,
+// and the panic is attributed to the job that was passed to a plugin last. The caller holds that job back and runs another session.
+
+// RecoveredPanic is a panic of a plugin, an action, or of code that they call, that has ended a session.
+type RecoveredPanic struct {
+	// Where is the name of the plugin or action, "engine" when it was neither.
+	Where string
+	// Job is the one to hold back; nil when the panic is about no single job.
+	Job *model.Job
+	// Refusal says why the job is held back.
+	Refusal *model.Refusal
+	// Stack is for a log.
+	Stack string
+}
+
+// runRecovered reports whether the session ran to its end. Two panics are not recovered: of a broken invariant, and of the receiver
+// of decisions, since what is decided and what is assumed may differ then.
+func (s *Session) runRecovered() (whole bool) {
+	if s.options.OnPanic == nil {
+		s.run()
+		return true
+	}
+	defer func() {
+		value := recover()
+		if value == nil {
+			return
+		}
+		if _, invariant := value.(invariantViolation); invariant || s.sending {
+			rethrow(value)
+		}
+		recovered := RecoveredPanic{Where: s.panicked(), Stack: string(debug.Stack())}
+		recovered.Refusal = &model.Refusal{
+			Plugin: recovered.Where, Code: model.Quarantined, Detail: recovered.Where + " panicked: " + model.OneLine(value),
+		}
+		recovered.Job = s.jobOfPanic()
+		s.Abandon()
+		if recovered.Job == nil {
+			s.refuseUnvisited(&recovered)
+		}
+		s.options.OnPanic(recovered)
+	}()
+	s.run()
+	return true
+}
+
+// jobOfPanic returns the job that was passed to a plugin last; of jobs that are being ordered the one that cannot be compared with
+// itself. It is nil when there is none, or when it is held back already.
+func (s *Session) jobOfPanic() *model.Job {
+	for _, job := range s.Snapshot.Jobs {
+		alone := func() { firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, job, job) }
+		if s.comparing && s.quarantineRefusal(job.Key) == nil && panics(alone) {
+			return job
+		}
+	}
+	if s.comparing || s.quarantineRefusal(s.currentJob) != nil {
+		return nil
+	}
+	return s.Snapshot.Job(s.currentJob)
+}
+
+// panics reports whether a call panics; the session goes on.
+func panics(call func()) (recovered bool) {
+	defer func() { recovered = recover() != nil }()
+	call()
+	return false
+}
+
+// about makes a panic one over the task's job, if it has one, and returns over which job it was before.
+func (s *Session) about(task *model.Task) (before model.JobKey) {
+	if before = s.currentJob; task.Job != (model.JobKey{}) {
+		s.currentJob = task.Job
+	}
+	return before
+}
+
+// Abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of it, and
+// is made again for the next session. What outlives the session is dropped where it may be half done.
+//
+// Invariant I9: the snapshot is as it was before the statement.
+func (s *Session) Abandon() {
+	for _, op := range slices.Backward(s.log) {
+		s.Snapshot.Move(op.task, op.before)
+		if op.isolation != nil {
+			op.task.Isolated = nil
+		}
+		if op.reserved {
+			s.unreserveAll(op.task)
+		}
+	}
+	s.log = nil
+	s.memory.forgetHalf(s.Snapshot.Job(s.currentJob))
+	for _, plugin := range s.slots.all {
+		forget(plugin)
+	}
+	for _, action := range s.profile.Actions {
+		forget(action)
+	}
+	s.Snapshot.ExcludeTerminating(false)
+	if len(s.Snapshot.Held()) > 0 {
+		s.Snapshot.SetViewpoint(model.Viewpoint{})
+	}
+	s.verify("")
+}
+
+func forget(keeper any) {
+	if keeper, ok := keeper.(CacheResetter); ok {
+		panics(keeper.ResetCache)
+	}
+}
+
+// unreserveAll calls every reserver, whether or not it had its turn before the panic.
+func (s *Session) unreserveAll(task *model.Task) {
+	for _, reserver := range slices.Backward(s.slots.reserve) {
+		panics(func() { reserver.Unreserve(task) })
+	}
+}
+
+// refuseUnvisited says why the jobs wait that had no turn.
+func (s *Session) refuseUnvisited(recovered *RecoveredPanic) {
+	refusal := &model.Refusal{
+		Plugin: recovered.Where, Code: model.CycleFailed,
+		Detail: "the scheduler could not look at all jobs, it will try again: " + recovered.Refusal.Detail,
+	}
+	for _, job := range s.Snapshot.Jobs {
+		waits := func(task *model.Task) bool { return task.Status == model.Pending }
+		if s.refusals[job.Key] == nil && job.Count(waits) > 0 {
+			s.refusals[job.Key] = refusal
+		}
+	}
+}
+
+// quarantinedIn returns the jobs that are held back because of a panic; nil when there are none.
+func quarantinedIn(snapshot *model.Snapshot) map[*model.Job]bool {
+	if len(snapshot.JobBackoff) == 0 {
+		return nil
+	}
+	quarantined := map[*model.Job]bool{}
+	for _, job := range snapshot.Jobs {
+		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
+			quarantined[job] = true
+		}
+	}
+	return quarantined
+}
+
+// quarantineRefusal returns why no plugin is asked about the job, nil when they are.
+func (s *Session) quarantineRefusal(key model.JobKey) *model.Refusal {
+	if len(s.quarantined) == 0 {
+		return nil
+	}
+	if held := s.Snapshot.JobBackoff[key]; held != nil && held.Code == model.Quarantined {
+		return held
+	}
+	return nil
+}
+
+// panicked returns the name of the innermost plugin or action on the stack of the panic; to be called while it goes on.
+func (s *Session) panicked() string {
+	callers := make([]uintptr, 256)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for more := true; more; {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		for _, plugin := range s.slots.all {
+			if isMethodOf(frame.Function, plugin) {
+				return plugin.Name()
+			}
+		}
+		for _, action := range s.profile.Actions {
+			if isMethodOf(frame.Function, action) {
+				return action.Name()
+			}
+		}
+	}
+	return "engine"
+}
+
+// isMethodOf reports whether a function is of the package of the value's type; of this package, whether it is a method of the type.
+func isMethodOf(function string, value any) bool {
+	kind := reflect.TypeOf(value)
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	name, within := strings.CutPrefix(function, kind.PkgPath()+".")
+	if kind.PkgPath() == reflect.TypeFor[Session]().PkgPath() {
+		return strings.HasPrefix(name, kind.Name()+".") || strings.HasPrefix(name, "(*"+kind.Name()+").")
+	}
+	return within
+}

@@ -152,6 +152,7 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
+	s.memory.clearTrail()
 	if s.runRecovered() {
 		s.verifyRest(before)
 	}
@@ -192,6 +193,7 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 		return
 	}
 	s.refusals[job.Key] = refusal
+	s.addStep(job, refusal)
 }
 
 // Refusal returns why a job waits, nil when nobody said so.

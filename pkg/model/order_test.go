@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// total checks that an order is antisymmetric, transitive and never calls two distinct things equal.
+// total checks that an order is antisymmetric and transitive, and that distinct things are not equal.
 func total[T any](t *rapid.T, compare func(a, b T) int, same func(a, b T) bool, a, b, c T) {
 	if sign(compare(a, b)) != -sign(compare(b, a)) {
 		t.Fatalf("antisymmetry: %v %v: %d and %d", a, b, compare(a, b), compare(b, a))
@@ -73,7 +73,7 @@ func TestQueueOrderIsTotal(t *testing.T) {
 	})
 }
 
-// TestStatusClasses writes the life of a task down once more, independently of the order of the constants.
+// TestStatusClasses lists the statuses once more, independently of the order of the constants.
 func TestStatusClasses(t *testing.T) {
 	for status, want := range map[Status]struct{ holds, onNode, counts bool }{
 		Pending:   {false, false, false},

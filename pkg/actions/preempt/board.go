@@ -2,6 +2,7 @@ package preempt
 
 import (
 	"cmp"
+	"container/heap"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -106,59 +107,47 @@ func (s *search) cheapest(p *plan, b *nodeCostHeap) (*model.Node, victimSet) {
 	return nil, victimSet{}
 }
 
-func (b *nodeCostHeap) less(x, y int32) bool {
-	return cmp.Or(b.costs[x].compare(&b.costs[y]), cmp.Compare(x, y)) < 0
-}
-
 // set brings a place to where its cost belongs.
 func (b *nodeCostHeap) set(place int32, c cost) {
-	b.costs[place] = c
-	if b.where[place] < 0 {
-		b.where[place] = int32(len(b.heap))
-		b.heap = append(b.heap, place)
+	if b.costs[place] = c; b.where[place] < 0 {
+		heap.Push(b, place)
+	} else {
+		heap.Fix(b, int(b.where[place]))
 	}
-	b.down(b.up(int(b.where[place])))
 }
 
 func (b *nodeCostHeap) remove(place int32) {
-	i := int(b.where[place])
-	if i < 0 {
-		return
-	}
-	last := len(b.heap) - 1
-	b.swap(i, last)
-	b.heap = b.heap[:last]
-	b.where[place] = -1
-	if i < last {
-		b.down(b.up(i))
+	if b.where[place] >= 0 {
+		heap.Remove(b, int(b.where[place]))
 	}
 }
 
-func (b *nodeCostHeap) swap(i, j int) {
+func (b *nodeCostHeap) compare(x, y int32) int {
+	return cmp.Or(b.costs[x].compare(&b.costs[y]), cmp.Compare(x, y))
+}
+
+// Len, Less, Swap, Push and Pop are for container/heap.
+func (b *nodeCostHeap) Len() int { return len(b.heap) }
+
+// Less is by cost.
+func (b *nodeCostHeap) Less(i, j int) bool { return b.compare(b.heap[i], b.heap[j]) < 0 }
+
+// Swap keeps where up to date.
+func (b *nodeCostHeap) Swap(i, j int) {
 	b.heap[i], b.heap[j] = b.heap[j], b.heap[i]
 	b.where[b.heap[i]], b.where[b.heap[j]] = int32(i), int32(j)
 }
 
-func (b *nodeCostHeap) up(i int) int {
-	for i > 0 && b.less(b.heap[i], b.heap[(i-1)/2]) {
-		b.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	return i
+// Push adds a place at the end.
+func (b *nodeCostHeap) Push(place any) {
+	added, _ := place.(int32)
+	b.where[added] = int32(len(b.heap))
+	b.heap = append(b.heap, added)
 }
 
-func (b *nodeCostHeap) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(b.heap); child++ {
-			if b.less(b.heap[child], b.heap[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		b.swap(i, least)
-		i = least
-	}
+// Pop takes the last place out.
+func (b *nodeCostHeap) Pop() any {
+	last := b.heap[len(b.heap)-1]
+	b.heap, b.where[last] = b.heap[:len(b.heap)-1], -1
+	return last
 }

@@ -92,12 +92,7 @@ func (s *search) bestNode(
 	statement *framework.Statement, p *plan, task *model.Task, b *nodeCostHeap,
 ) (best *model.Node, cheapest victimSet) {
 	places := slices.Clone(b.heap)
-	slices.SortFunc(places, func(x, y int32) int {
-		if b.less(x, y) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(places, b.compare)
 	for _, place := range places {
 		if best != nil && b.costs[place].compare(&cheapest.cost) >= 0 {
 			break

@@ -1,7 +1,6 @@
 package preempt
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -208,14 +207,6 @@ func coversShortage(bids []candidate, lack []model.Shortage) bool {
 		}
 	}
 	return true
-}
-
-// byReprieveOrder orders units for giving them back: those first that a budget protects, then the most important.
-func byReprieveOrder(a, b *victimUnit) int {
-	return cmp.Or(
-		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), cmp.Compare(b.cost.highest, a.cost.highest),
-		cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
-		a.cost.latestStart.Compare(b.cost.latestStart), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
 }
 
 func (s *search) newVictimSet(p *plan, bids []candidate) victimSet {

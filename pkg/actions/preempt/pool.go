@@ -235,12 +235,6 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 	return u
 }
 
-// compareUnits orders units by how little they matter, in total.
-func compareUnits(a, b *victimUnit) int {
-	return cmp.Or(
-		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(a.tasks), len(b.tasks)))
-}
-
 // removeEvicted takes those who were evicted out of all pools.
 func (r *run) removeEvicted(units []victimUnit) {
 	r.least = nil

@@ -1,9 +1,3 @@
-// Package preempt makes room for jobs that found none: it evicts pods of lower priority, as few and as unimportant ones as
-// will do, and only when the whole minimum of a job can then start.
-//
-// A plan is made as a whole, over all nodes, on idle room, on room that is being released and on that of victims together.
-// What is freed stays promised to whom it was freed for. The package decides whom to evict for whom; whether a job fits is for
-// internal/placement to say, who may be evicted at all for the engine and the victim pickers.
 package preempt
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestPodsOfTheSystemStay: one of them keeps its whole unit.
+// TestPodsOfTheSystemStay: one of them protects its whole unit.
 func TestPodsOfTheSystemStay(t *testing.T) {
 	pod := func(namespace, class string) *model.Task {
 		return &model.Task{

@@ -1,5 +1,12 @@
 package preempt
 
+// This file is the one order of victims. Searches take units in the order of compareUnits and keep what costs least by cost.compare;
+// what is not needed is given back in byReprieveOrder; a search passes over what cannot cost less by lowerBoundLess.
+//
+// Invariant: each victim that is added to a set makes it cost more. So what a unit costs alone is a lower bound for every set
+// with it, what a node costs before others have lost members is one for after, and a set of which nothing can be given back has no
+// cheaper part that suffices.
+
 import (
 	"cmp"
 	"math"
@@ -24,7 +31,8 @@ type cost struct {
 	latestStart time.Time
 }
 
-// compare is negative when a is to be preferred.
+// compare is negative when a is to be preferred: fewer violated budgets, a lower highest priority, fewer gangs that end, a smaller
+// sum, fewer pods, a later start.
 //
 // Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
 // decide anything.
@@ -71,63 +79,16 @@ func started(task *model.Task) time.Time {
 // weight is a victim's part in the sum.
 func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
 
-// pdbBudget counts what plans take from disruption budgets.
-type pdbBudget struct {
-	budgets []model.Budget
-	// strict tells that a plan which asks too much of a budget is none.
-	strict bool
-	// used is by budget, of all plans that were decided in this run, or before and are not carried out yet.
-	used []int32
-	// violations has the budgets of each task, once it was asked for.
-	violations map[*model.Task][]int
+// compareUnits orders units by how little they matter, in total.
+func compareUnits(a, b *victimUnit) int {
+	return cmp.Or(
+		a.cost.compare(&b.cost), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(a.tasks), len(b.tasks)))
 }
 
-func newPDBBudget(snapshot *model.Snapshot, strict bool) *pdbBudget {
-	g := &pdbBudget{budgets: snapshot.Budgets, strict: strict, used: make([]int32, len(snapshot.Budgets)), violations: map[*model.Task][]int{}}
-	if len(g.budgets) == 0 {
-		return g
-	}
-	for _, node := range snapshot.Nodes {
-		for _, task := range node.Tasks {
-			if evictionPending(task) {
-				for _, budget := range g.budgetsOf(task) {
-					g.used[budget]++
-				}
-			}
-		}
-	}
-	return g
-}
-
-// evictionPending tells whether a pod's eviction was decided and the pod does not say so yet: its budgets do not know of it.
-func evictionPending(task *model.Task) bool {
-	return task.Status == model.Releasing && task.Pod.DeletionTimestamp == nil
-}
-
-// budgetsOf returns the budgets that count the task.
-func (g *pdbBudget) budgetsOf(task *model.Task) []int {
-	if len(g.budgets) == 0 {
-		return nil
-	}
-	over, known := g.violations[task]
-	if !known {
-		for i := range g.budgets {
-			if g.budgets[i].Covers(task) {
-				over = append(over, i)
-			}
-		}
-		g.violations[task] = over
-	}
-	return over
-}
-
-// violationsWith returns how many pods too many the budgets lose, with so many taken on top of what was decided.
-func (g *pdbBudget) violationsWith(more []int32) int {
-	excess := 0
-	for i := range more {
-		if more[i] > 0 {
-			excess += int(max(0, more[i]-max(0, g.budgets[i].Allowed-g.used[i])))
-		}
-	}
-	return excess
+// byReprieveOrder orders units for giving them back: those first that a budget protects, then the most important.
+func byReprieveOrder(a, b *victimUnit) int {
+	return cmp.Or(
+		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), cmp.Compare(b.cost.highest, a.cost.highest),
+		cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
+		a.cost.latestStart.Compare(b.cost.latestStart), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
 }

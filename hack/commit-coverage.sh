@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 matrix='^(TestEveryFault.*|TestEveryBindHasOneTrueOutcome|TestRefusalsOnTheWire|TestErrorsFromTheWire|TestErrorsKeepTheirKind|'
-matrix+='TestReadAsksWhatAQuorumKnows|TestBindBySomebodyElse|TestABinderThatIsNotThereBindsNothing|TestARefusalAfterABinderThatGaveNoAnswer|'
+matrix+='TestReadAsksWhatAQuorumKnows|TestBindByAnotherClient|TestABinderThatIsNotThereBindsNothing|TestARefusalAfterABinderThatGaveNoAnswer|'
 matrix+='TestFencedConnections|TestPodIsReadOnAnotherNode|TestPodWithoutNodeIsReadAgain|TestPodIsDeletedWhileItIsRead)$'
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT

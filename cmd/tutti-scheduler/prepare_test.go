@@ -81,8 +81,8 @@ func TestWithoutAnAnswerAPlaceIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestNobodyPreparesWithoutTheLease: a volume or a claim is read, and not written.
-func TestNobodyPreparesWithoutTheLease(t *testing.T) {
+// TestNothingIsPreparedWithoutTheLease: a volume or a claim is read, and not written.
+func TestNothingIsPreparedWithoutTheLease(t *testing.T) {
 	client, err := rest.HTTPClientFor(prepareConfig(&rest.Config{Host: "http://server", Transport: slow{}}, func() bool { return false }))
 	if err != nil {
 		t.Fatal(err)

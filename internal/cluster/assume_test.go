@@ -78,7 +78,7 @@ func TestAssumedEviction(t *testing.T) {
 		t.Errorf("releasing %v, idle %v", n.Releasing, n.Idle)
 	}
 	if _, ok := s.NextWake(start); ok {
-		t.Error("an eviction that nobody has seen yet expires")
+		t.Error("an eviction that unowned has seen yet expires")
 	}
 	if !s.ForgetEviction("p") || s.ForgetEviction("p") {
 		t.Error("an eviction is forgotten exactly once")
@@ -100,7 +100,7 @@ func TestAssumedEviction(t *testing.T) {
 	}
 }
 
-func TestAssumptionsAboutNobody(t *testing.T) {
+func TestAssumptionsWithoutAPod(t *testing.T) {
 	s := newState(node("n"), pod("p", on("n")))
 	before := dump(snap(t, s, start))
 	s.Assume(bind("unknown", "n"))

@@ -10,7 +10,7 @@ import (
 )
 
 // crowd returns a state of so many nodes with ten running pods each.
-func crowd(nodes int) *State {
+func crowded(nodes int) *State {
 	s := newState()
 	for i := range nodes {
 		name := fmt.Sprintf("node%05d", i)
@@ -26,7 +26,7 @@ func crowd(nodes int) *State {
 // The cost must be that of the change: the same for every size of the cluster.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000} {
-		s := crowd(nodes)
+		s := crowded(nodes)
 		b.Run(fmt.Sprintf("nodes=%d/unchanged", nodes), func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				s.Snapshot(start.Add(time.Duration(i) * time.Second))
@@ -50,7 +50,7 @@ func BenchmarkSnapshot(b *testing.B) {
 
 // Each event is a new version of a pod: read, translated, compared.
 func BenchmarkApplyPod(b *testing.B) {
-	s := crowd(1)
+	s := crowded(1)
 	p := StripPod(pod("p", func(p *corev1.Pod) { p.Generation = 1 }))
 	for i := 0; b.Loop(); i++ {
 		next := *p

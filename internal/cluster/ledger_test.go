@@ -61,7 +61,7 @@ func TestOneIncarnationOfAName(t *testing.T) {
 	}
 }
 
-func TestGraveyardIsBounded(t *testing.T) {
+func TestTombstonesAreBounded(t *testing.T) {
 	s := newState(pod("alive", revised(1)))
 	for i := range 3 * maxTombstones {
 		name := fmt.Sprintf("p%d", i)

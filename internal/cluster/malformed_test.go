@@ -25,8 +25,8 @@ func trip(labels map[string]string) *model.Refusal {
 	if labels["trip"] == "" {
 		return nil
 	}
-	var nobody *model.Refusal
-	return nobody.WithNote("the end")
+	var unowned *model.Refusal
+	return unowned.WithNote("the end")
 }
 
 func tripOver(p *corev1.Pod) {

@@ -32,7 +32,7 @@ func TestLabelsOfNamespacesShowInTheSnapshot(t *testing.T) {
 		{name: "it is told again", event: seen(labelled("2", "a")), team: "a"},
 		{name: "something else changes", event: seen(labelled("3", "a")), team: "a"},
 		{name: "a late event", event: seen(labelled("1", "")), team: "a"},
-		{name: "it is labelled anew", event: seen(labelled("4", "b")), news: true, team: "b"},
+		{name: "it is labelled restarted", event: seen(labelled("4", "b")), news: true, team: "b"},
 		{name: "it is gone", event: gone(labelled("5", "b")), news: true, gone: true},
 	} {
 		before := s.Snapshot(now)

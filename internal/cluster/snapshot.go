@@ -15,7 +15,7 @@ import (
 func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
 	s.refresh(now)
-	for len(s.spoiled) > 0 {
+	for len(s.quarantined) > 0 {
 		s.Rebuild()
 		s.refresh(now)
 	}
@@ -29,7 +29,7 @@ func (s *State) refresh(now time.Time) {
 	s.patchNodes()
 	expired := s.patchLeases(now)
 	s.patchTasks()
-	if len(s.spoiled) > 0 {
+	if len(s.quarantined) > 0 {
 		return
 	}
 	stuck := s.patchOverdue(now)

@@ -37,7 +37,7 @@ func (s *State) updateOne(over updateTarget, do func()) {
 		do()
 		return true
 	}, func(why string) bool {
-		s.spoiled = append(s.spoiled, panickedUpdate{over, why})
+		s.quarantined = append(s.quarantined, panickedUpdate{over, why})
 		return false
 	})
 }
@@ -47,10 +47,10 @@ func (s *State) updateOne(over updateTarget, do func()) {
 //
 // Invariant I25: each time there is one fewer who can, so that it comes to an end.
 func (s *State) Rebuild() {
-	for _, one := range s.spoiled {
+	for _, one := range s.quarantined {
 		s.quarantineObject(one)
 	}
-	s.spoiled = nil
+	s.quarantined = nil
 	s.snapshot.Reset()
 	if s.view != nil {
 		s.view.reset()

@@ -54,7 +54,7 @@ func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 				s.dirtyJobs[model.JobKey{Namespace: "ns", Name: "bad"}] = struct{}{}
 				snapshot := snap(t, s, start)
 				if *times == 0 {
-					t.Fatal("nobody panicked")
+					t.Fatal("unowned panicked")
 				}
 				complaints := s.TakeMalformed()
 				if len(complaints) == 0 || !strings.Contains(complaints[0], "bad could not be ") || len(s.TakeMalformed()) > 0 {

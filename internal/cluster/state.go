@@ -70,9 +70,9 @@ type State struct {
 	malformed  string
 	// spoiled are those over whom somebody panicked while the snapshot was brought up to date, complaints what is yet to be told of
 	// it; tended is told of each one in turn, for tests, nil tells nobody.
-	spoiled    []panickedUpdate
-	complaints []string
-	tended     func(updateTarget)
+	quarantined []panickedUpdate
+	complaints  []string
+	tended      func(updateTarget)
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot

@@ -291,9 +291,9 @@ func TestAClassThatDoesNotCountIsSaid(t *testing.T) {
 	}
 }
 
-// TestAClockAheadTakesNobodyForStuck who was seen to stay a moment ago, however long ago the API server's clock says that it
+// TestAClockAheadTakesNoPodForStuck who was seen to stay a moment ago, however long ago the API server's clock says that it
 // should have ended.
-func TestAClockAheadTakesNobodyForStuck(t *testing.T) {
+func TestAClockAheadTakesNoPodForStuck(t *testing.T) {
 	s := newState(node("n"), pod("p", on("n")))
 	now := start.Add(time.Hour)
 	snap(t, s, now)

@@ -102,7 +102,7 @@ func TestViewAskedLate(t *testing.T) {
 	s.Apply(seen(pod("a", on("n"))))
 	s.Snapshot(start)
 	if s.view != nil {
-		t.Error("a view that nobody asked for is kept")
+		t.Error("a view that unowned asked for is kept")
 	}
 	if first := s.View(); first != s.View() {
 		t.Error("two views of one state")

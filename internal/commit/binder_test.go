@@ -33,7 +33,7 @@ func (b *binder) BindPod(ctx context.Context, pod model.PodRef, node string) (*m
 	return b.refusal, b.err
 }
 
-func TestBindBySomebodyElse(t *testing.T) {
+func TestBindByAnotherClient(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
 	for _, c := range []struct {
 		name   string

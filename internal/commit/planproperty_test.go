@@ -69,7 +69,7 @@ func (w *world) giveBack() {
 }
 
 // bereave drops the evictions of a plan that has lost a member.
-func (p *plans) bereave(lost model.PodRef) {
+func (p *plans) dropEvictions(lost model.PodRef) {
 	for job, members := range p.members {
 		for _, member := range members {
 			if member == lost {

@@ -309,7 +309,7 @@ func (w *world) judgeUndo(o Outcome) {
 func (w *world) remove() {
 	pod := w.pod()
 	w.deleted[pod.UID] = true
-	w.plans.bereave(pod)
+	w.plans.dropEvictions(pod)
 	w.judge(w.machine.Cancel(w.now, pod.UID))
 	w.send()
 }

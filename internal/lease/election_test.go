@@ -184,8 +184,8 @@ func TestOnlyALeaseThatIsHeldIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestNobodyGivesUpWithinTheMargin: the one before may have requests under way, which the next one would not wait for.
-func TestNobodyGivesUpWithinTheMargin(t *testing.T) {
+// TestNoReleaseWithinTheMargin: the one before may have requests under way, which the next one would not wait for.
+func TestNoReleaseWithinTheMargin(t *testing.T) {
 	c := newCandidate(t, &server{})
 	c.server.heldBy("other")
 	c.acquire()

@@ -44,7 +44,7 @@ func TestGangThatWaitsForMembersIsLeftAlone(t *testing.T) {
 	if status.Phase != v1alpha1.PodGroupDegraded || status.DegradedSince == nil {
 		t.Errorf("phase %s since %v", status.Phase, status.DegradedSince)
 	}
-	w.anew("mpi-1")
+	w.restarted("mpi-1")
 	w.play(t.Context(), 2*time.Second)
 	if status := w.groups["mpi"].Status; status.Phase != v1alpha1.PodGroupStarting || status.DegradedSince != nil {
 		t.Errorf("phase %s since %v once it is complete again", status.Phase, status.DegradedSince)
@@ -69,7 +69,7 @@ func TestGangThatCannotBeCompletedIsRestarted(t *testing.T) {
 		t.Errorf("condition %+v", c)
 	}
 	for _, name := range []string{"mpi-0", "mpi-1", "mpi-2"} {
-		w.anew(name)
+		w.restarted(name)
 	}
 	w.play(t.Context(), time.Minute)
 	status := w.groups["mpi"].Status
@@ -85,14 +85,14 @@ func TestGangThatIsCompletedInTimeIsNotRestarted(t *testing.T) {
 	w := lossy(t, v1alpha1.MemberLossRestart, 60)
 	w.gone("mpi-1")
 	w.play(t.Context(), 50*time.Second)
-	w.anew("mpi-1")
+	w.restarted("mpi-1")
 	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
 		t.Errorf("deleted %q", got)
 	}
 }
 
-// TestRaisedMinimumRestartsNobody: the gang has lost nothing.
-func TestRaisedMinimumRestartsNobody(t *testing.T) {
+// TestRaisedMinimumRestartsNoJob: the gang has lost nothing.
+func TestRaisedMinimumRestartsNoJob(t *testing.T) {
 	w := lossy(t, v1alpha1.MemberLossRestart, 60)
 	w.minimum("mpi", 4)
 	if got := sent(w.playBy(t.Context(), time.Hour, time.Second), commit.CallDeleteStarted); len(got) != 0 {
@@ -112,9 +112,9 @@ func TestDegradedGangIsCompletedBeforeNewStarts(t *testing.T) {
 	w := lossy(t, "", 0)
 	w.high("urgent", 1)
 	w.gone("mpi-1")
-	w.anew("mpi-1")
+	w.restarted("mpi-1")
 	w.play(t.Context(), 2*time.Second)
-	if w.pods["mpi-1-anew"].Spec.NodeName != "n1" || w.pods[types.UID("urgent-0")].Spec.NodeName != "" {
+	if w.pods["mpi-1-restarted"].Spec.NodeName != "n1" || w.pods[types.UID("urgent-0")].Spec.NodeName != "" {
 		t.Error("the room went to a new start")
 	}
 }

@@ -160,7 +160,7 @@ func TestNoJobIsTriedAgainBeforeTheOthersHadTheirTurn(t *testing.T) {
 	}
 }
 
-func TestPanicOfNobodyPutsCyclesOff(t *testing.T) {
+func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	w, f, sum := newFaultyWorld(t)
 	*f.always = true
 	w.gang("good", 2, 2)

@@ -134,7 +134,7 @@ func TestRefusedStatusWritesRest(t *testing.T) {
 	}
 }
 
-func TestStatusThatSomebodyOverwritesIsWrittenAgain(t *testing.T) {
+func TestStatusThatIsOverwrittenIsWrittenAgain(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "2")
 	w.gang("mpi", 3, 3)
@@ -167,8 +167,8 @@ func assigned(call commit.Call) error {
 
 func jobKey(name string) model.JobKey { return model.JobKey{Namespace: "default", Name: name} }
 
-// TestAGroupMadeAnewAfterItsMembersHaveEndedIsToldSo: nobody is asked about a job that has ended, and yet it waits.
-func TestAGroupMadeAnewAfterItsMembersHaveEndedIsToldSo(t *testing.T) {
+// TestAGroupCreatedAgainAfterItsMembersEndedHasACondition: nobody is asked about a job that has ended, and yet it waits.
+func TestAGroupCreatedAgainAfterItsMembersEndedHasACondition(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
 	w.gang("mpi", 2, 3)

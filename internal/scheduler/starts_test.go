@@ -29,11 +29,11 @@ func (w *world) refuseTo(pod string, nodes ...string) {
 }
 
 // anew creates a pod of the gang mpi as its owner does for one that is gone.
-func (w *world) anew(name string) {
+func (w *world) restarted(name string) {
 	w.member("mpi", 99)
 	pod := w.pods["mpi-99"].DeepCopy()
 	w.gone("mpi-99")
-	pod.Name, pod.UID = name, types.UID(name+"-anew")
+	pod.Name, pod.UID = name, types.UID(name+"-restarted")
 	w.pod(pod)
 }
 
@@ -124,8 +124,8 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	}
 	// Their owner creates them anew; the job waits its rest, and then starts as a whole.
 	w.refuse = nil
-	w.anew("mpi-0")
-	w.anew("mpi-2")
+	w.restarted("mpi-0")
+	w.restarted("mpi-2")
 	if n := kinds(w.play(t.Context(), 28*time.Second))[commit.CallBind]; n != 0 {
 		t.Errorf("%d binds of a job that is left alone", n)
 	}
@@ -331,8 +331,8 @@ func TestGangThatLostAllStartsAnew(t *testing.T) {
 	w.gone("mpi-0")
 	w.gone("mpi-1")
 	w.refuseTo("mpi-1")
-	w.anew("mpi-0")
-	w.anew("mpi-1")
+	w.restarted("mpi-0")
+	w.restarted("mpi-1")
 	calls := w.play(t.Context(), 33*time.Second)
 	if got := sent(calls, commit.CallDeleteStarted); !slices.Equal(got, []string{"mpi-0 n1"}) {
 		t.Errorf("undone %q, want the one member of the second start that was bound", got)
@@ -352,14 +352,14 @@ func TestAStartAnewIsNotTakenForALossAfterACrash(t *testing.T) {
 	w.gone("mpi-0")
 	w.gone("mpi-1")
 	w.refuseTo("mpi-1")
-	w.anew("mpi-0")
-	w.anew("mpi-1")
+	w.restarted("mpi-0")
+	w.restarted("mpi-1")
 	w.drop = func(call commit.Call) bool { return call.Kind != commit.CallBind } // as slow as the server may be with them
 	w.play(t.Context(), time.Second)
 	w.drop = nil
 	w.restart()
 	w.play(t.Context(), 2*time.Minute)
-	if pod := w.pods["mpi-0-anew"]; pod != nil && pod.Spec.NodeName != "" {
+	if pod := w.pods["mpi-0-restarted"]; pod != nil && pod.Spec.NodeName != "" {
 		t.Errorf("part of the gang runs for good, phase %s: %+v", w.groups["mpi"].Status.Phase, w.condition("mpi"))
 	}
 }
@@ -373,10 +373,10 @@ func TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting(t *testing.T) {
 	w.refuseWrites = forbidden
 	for _, name := range []string{"mpi-0", "mpi-1"} {
 		w.gone(name)
-		w.anew(name)
+		w.restarted(name)
 	}
 	if got := sent(w.play(t.Context(), lifecycle.MaxStatusWait-time.Second), commit.CallBind); len(got) != 0 {
-		t.Errorf("bound %q before its status says that it starts anew", got)
+		t.Errorf("bound %q before its status says that it starts restarted", got)
 	}
 	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallBind); len(got) != 2 {
 		t.Errorf("bound %q", got)

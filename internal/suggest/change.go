@@ -87,8 +87,8 @@ type Suggestions []Suggestion
 // String returns "free 1 cpu on node n1, or lower minMember from 3 to 2", and nothing when there is no advice.
 func (a Suggestions) String() string {
 	words := make([]string, len(a))
-	for i, remedy := range a {
-		words[i] = remedy.String()
+	for i, suggestion := range a {
+		words[i] = suggestion.String()
 	}
 	return strings.Join(words, ", or ")
 }

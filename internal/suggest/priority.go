@@ -91,8 +91,8 @@ func (q *search) covered(task *model.Task) bool {
 
 // startsAbove tells whether the job would start with such a priority if all were evicted who could be then.
 func (q *search) startsAbove(priority int32) (started bool) {
-	job, from, patient := q.job, q.job.Priority, q.job.NeverPreempts
-	defer func() { job.Priority, job.NeverPreempts = from, patient }()
+	job, from, neverPreempts := q.job, q.job.Priority, q.job.NeverPreempts
+	defer func() { job.Priority, job.NeverPreempts = from, neverPreempts }()
 	job.Priority, job.NeverPreempts = priority, false
 	q.whatIf(func(statement *framework.Statement) {
 		q.evict(statement, priority)

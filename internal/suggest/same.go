@@ -14,7 +14,7 @@ type ShareKey struct {
 	role             string
 	members, minimum int
 	priority         int
-	patient          bool
+	neverPreempts    bool
 }
 
 // ShareKeyOf returns what the job has in common with others, whose advice is then the same; ok is false when it may be on its own. That is
@@ -36,6 +36,6 @@ func ShareKeyOf(session *framework.Session, job *model.Job, code model.Code) (sa
 	}
 	return ShareKey{
 		code: code, shape: first.Shape, role: first.Role, members: len(job.Tasks), minimum: int(job.MinMember),
-		priority: int(job.Priority), patient: job.NeverPreempts,
+		priority: int(job.Priority), neverPreempts: job.NeverPreempts,
 	}, true
 }

@@ -203,11 +203,11 @@ func (x *Index) subscribeClass(c *labelClass, tables []*domainCounts) {
 }
 
 func (x *Index) subscribeIfMatching(c *labelClass, t *domainCounts) {
-	if !x.contains(t.crowd, c) {
+	if !x.contains(t.selected, c) {
 		return
 	}
 	c.present.subscribe(t, 1)
-	if t.crowd.leaving {
+	if t.selected.leaving {
 		c.leaving.subscribe(t, 1)
 	}
 }
@@ -264,9 +264,9 @@ func (x *Index) contains(c *podSet, of *labelClass) bool {
 
 // countsKey identifies a table of a pod set.
 type countsKey struct {
-	crowd *podSet
-	key   *key
-	among *eligibleNodes
+	selected *podSet
+	key      *key
+	among    *eligibleNodes
 }
 
 // table returns the numbers of the set's pods by domain of a key. It counts them if it has not yet.
@@ -274,7 +274,7 @@ func (x *Index) table(c *podSet, k *key, among *eligibleNodes) *domainCounts {
 	asked := countsKey{c, k, among}
 	t := x.tables[asked]
 	if t == nil {
-		t = &domainCounts{key: k, crowd: c, among: among, counts: make([]int64, len(k.nodesPerDomain))}
+		t = &domainCounts{key: k, selected: c, among: among, counts: make([]int64, len(k.nodesPerDomain))}
 		x.tables[asked] = t
 		if len(c.requiredPairs) == 0 {
 			x.openTables = append(x.openTables, t)
@@ -298,10 +298,10 @@ func (x *Index) dropTable(asked countsKey, t *domainCounts) {
 	t.unsubscribeAll()
 	delete(x.tables, asked)
 	is := func(other *domainCounts) bool { return other == t }
-	if len(t.crowd.requiredPairs) == 0 {
+	if len(t.selected.requiredPairs) == 0 {
 		x.openTables = slices.DeleteFunc(x.openTables, is)
 	}
-	for _, guard := range t.crowd.requiredPairs {
+	for _, guard := range t.selected.requiredPairs {
 		if rest := slices.DeleteFunc(x.tablesFor[guard], is); len(rest) > 0 {
 			x.tablesFor[guard] = rest
 		} else {

@@ -93,8 +93,8 @@ func (k *key) leave(slot int32) {
 type domainCounts struct {
 	key *key
 	// crowd are the pods it counts; nil for a table that sums up terms of pods on nodes.
-	crowd  *podSet
-	counts []int64
+	selected *podSet
+	counts   []int64
 	// total is how many pods the numbers come from.
 	total int64
 	// among narrows the nodes whose pods count; nil is all.

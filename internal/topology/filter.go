@@ -82,7 +82,7 @@ const everywhere = 1 << 31
 
 func (x *Index) spreadRule(pod *corev1.Pod, c *constraint) spreadRule {
 	rule := spreadRule{key: x.key(c.key), most: c.maxSkew}
-	t := x.table(c.crowd, rule.key, x.among(&c.ground))
+	t := x.table(c.selected, rule.key, x.among(&c.ground))
 	t.computeMin(x.layout)
 	switch {
 	case int64(t.domains) < c.minDomains:
@@ -163,7 +163,7 @@ func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *labelClass) {
 	}
 	f.first = len(f.with) > 0 && anybody == 0 && x.contains(terms.with, self)
 	for i := range terms.apart {
-		f.apart = append(f.apart, x.table(terms.apart[i].crowd, x.key(terms.apart[i].key), nil))
+		f.apart = append(f.apart, x.table(terms.apart[i].selected, x.key(terms.apart[i].key), nil))
 	}
 }
 

@@ -86,7 +86,7 @@ func TestLabelsAreLookedAtOnlyWhenAsked(t *testing.T) {
 	}
 }
 
-func TestNothingIsAskedOfAClusterWhereNobodyMinds(t *testing.T) {
+func TestNothingIsCountedWithoutAffinity(t *testing.T) {
 	snapshot := benchCluster(10, 0)
 	index := topology.New(noNamespaces{})
 	index.Follow(snapshot)
@@ -142,9 +142,9 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestManyJobsAreNotCountedAnew: many pending jobs, each with labels and terms of its own, are counted once, not in every
+// TestManyJobsAreNotCountedAgain: many pending jobs, each with labels and terms of its own, are counted once, not in every
 // session.
-func TestManyJobsAreNotCountedAnew(t *testing.T) {
+func TestManyJobsAreNotCountedAgain(t *testing.T) {
 	snapshot := benchCluster(4, 0)
 	index := topology.NewTight(noNamespaces{})
 	ask := func() {
@@ -157,6 +157,6 @@ func TestManyJobsAreNotCountedAnew(t *testing.T) {
 	ask()
 	ask()
 	if again := index.Begun() - begun; again > 0 {
-		t.Errorf("all was counted anew %d times", again)
+		t.Errorf("all was counted restarted %d times", again)
 	}
 }

@@ -44,7 +44,7 @@ func (x *Index) AffinityScore(pod *corev1.Pod, required int64) *AffinityScore {
 	if terms != nil {
 		for i := range terms.prefers {
 			preferred := &terms.prefers[i]
-			if t := x.table(preferred.crowd, x.key(preferred.key), nil); t.total > 0 {
+			if t := x.table(preferred.selected, x.key(preferred.key), nil); t.total > 0 {
 				own = append(own, weighted{table: t, weight: preferred.weight})
 			}
 		}
@@ -121,10 +121,10 @@ func (x *Index) rank(list []constraint, candidates []*model.Node, all bool) *Spr
 		rule := softRule{key: x.key(c.key), slack: float64(c.maxSkew - 1)}
 		if c.key == corev1.LabelHostname {
 			rule.domains = x.perNode
-			rule.table = x.table(c.crowd, rule.domains, nil) // whatever nodes the constraint includes: a node counts for itself
+			rule.table = x.table(c.selected, rule.domains, nil) // whatever nodes the constraint includes: a node counts for itself
 		} else {
 			rule.domains = x.keyOf(keyName{label: c.key, missingAsEmpty: !all})
-			rule.table = x.table(c.crowd, rule.domains, x.among(&c.ground))
+			rule.table = x.table(c.selected, rule.domains, x.among(&c.ground))
 		}
 		s.rules[i] = rule
 	}

@@ -32,7 +32,7 @@ type constraint struct {
 	// pods are those that are counted, by whatever labels. Terminating ones are not.
 	pods labels.Selector
 	// crowd is the same for a table. A selector of all pods matches none there, as in kube-scheduler.
-	crowd *podSet
+	selected *podSet
 	// ground are the nodes that count.
 	ground nodeInclusion
 }
@@ -189,8 +189,8 @@ func newConstraint(pod *corev1.Pod, written *corev1.TopologySpreadConstraint, po
 	if written.MinDomains != nil {
 		c.minDomains = int64(*written.MinDomains)
 	}
-	c.crowd = newPodSet(false, podSelector{namespaces: []string{pod.Namespace}, pods: pods})
-	c.crowd.matchesNothing = pods.Empty()
+	c.selected = newPodSet(false, podSelector{namespaces: []string{pod.Namespace}, pods: pods})
+	c.selected.matchesNothing = pods.Empty()
 	return c
 }
 

@@ -27,8 +27,8 @@ type terms struct {
 
 // term is one term of a pending pod.
 type term struct {
-	crowd *podSet
-	key   string
+	selected *podSet
+	key      string
 	// weight is how much a preferred term adds to a node, negative for anti-affinity.
 	weight int64
 }
@@ -173,7 +173,7 @@ func (r *reader) readApart(list []corev1.PodAffinityTerm) error {
 		if err != nil {
 			return err
 		}
-		apart = append(apart, term{crowd: newPodSet(true, c), key: list[i].TopologyKey})
+		apart = append(apart, term{selected: newPodSet(true, c), key: list[i].TopologyKey})
 		heard = append(heard, indexedTerm{choice: c, key: list[i].TopologyKey, tone: requiredAntiAffinity})
 	}
 	r.terms.apart = apart
@@ -191,7 +191,7 @@ func (r *reader) readPreferred(list []corev1.WeightedPodAffinityTerm, sign int64
 			return err
 		}
 		weight := sign * int64(weighted.Weight)
-		prefers = append(prefers, term{crowd: newPodSet(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
+		prefers = append(prefers, term{selected: newPodSet(true, c), key: weighted.PodAffinityTerm.TopologyKey, weight: weight})
 		heard = append(heard, indexedTerm{choice: c, key: weighted.PodAffinityTerm.TopologyKey, tone: preferred, weight: weight})
 	}
 	r.terms.prefers = append(r.terms.prefers, prefers...)

@@ -183,7 +183,7 @@ func TestGroupDeletedUnderRunningPods(t *testing.T) {
 	env.Eventually(t, patience, func() error { return boundOf(t, ns, "alone", 1) })
 }
 
-func TestOneBadJobHurtsNobodyElse(t *testing.T) {
+func TestOneBadJobHurtsNoOtherJob(t *testing.T) {
 	nodes := cluster.Nodes("bad", 1, map[string]string{"cpu": "4", "memory": "8Gi"})
 	env.Nodes(t, append(nodes, cluster.Nodes("empty", 1, map[string]string{})...)...)
 	ns := env.Namespace(t)

@@ -138,8 +138,8 @@ func TestVictimsAreSurplusFirstAndThenWholeGangs(t *testing.T) {
 	}
 }
 
-// TestNobodyIsEvictedInVain: where even all victims together would not be enough, none goes.
-func TestNobodyIsEvictedInVain(t *testing.T) {
+// TestNoPodIsEvictedWithoutAStart: where even all victims together would not be enough, none goes.
+func TestNoPodIsEvictedWithoutAStart(t *testing.T) {
 	a := newArena(t, "vain", 2)
 	env.Scheduler(t, harness.SchedulerOptions{})
 	a.gang("cheap", a.low, 1, 2)

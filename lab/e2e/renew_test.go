@@ -35,9 +35,9 @@ func cycles(t *testing.T, s *harness.Scheduler) int {
 	return count
 }
 
-// TestRenewalsWakeNobody renews the sign of life of a node's agent again and again: no cycle is run for it. One that is late is
+// TestRenewalsStartNoCycle renews the sign of life of a node's agent again and again: no cycle is run for it. One that is late is
 // noticed when it runs out, and when it is back.
-func TestRenewalsWakeNobody(t *testing.T) {
+func TestRenewalsStartNoCycle(t *testing.T) {
 	t.Parallel()
 	lab, _ := quietCluster(t)
 	lab.Nodes(t, quietNodes(t, "renew", 1)...)

@@ -125,9 +125,9 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	}
 }
 
-// TestVictimsThatAreCreatedAnewWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody out,
+// TestVictimsThatAreCreatedAgainWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody out,
 // and is not evicted again; it starts when those who pushed it out are done.
-func TestVictimsThatAreCreatedAnewWaitBehind(t *testing.T) {
+func TestVictimsThatAreCreatedAgainWaitBehind(t *testing.T) {
 	a := newArena(t, "anew", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})
 	w := a.witness()

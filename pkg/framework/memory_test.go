@@ -291,9 +291,9 @@ func (f *fond) PreScore(_ *model.Task, scope FilterScope, _ []*model.Node) []Nod
 	return nil
 }
 
-// TestNobodyRanksWhatIsFull: where no node has room, and where it does not matter which is best, nobody is asked what depends
+// TestFullNodesAreNotRanked: where no node has room, and where it does not matter which is best, nobody is asked what depends
 // on the whole cluster, which is what costs most.
-func TestNobodyRanksWhatIsFull(t *testing.T) {
+func TestFullNodesAreNotRanked(t *testing.T) {
 	f := &fond{named: "fond"}
 	snapshot := house(1, 2)
 	session := Open(snapshot, profileOf(f), Options{})

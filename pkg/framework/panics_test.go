@@ -328,7 +328,7 @@ func (u usher) CloseSession(s *Session) {
 	}
 }
 
-func TestPanicOfNobodyEndsTheCycle(t *testing.T) {
+func TestPanicWithoutAJobEndsTheCycle(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		snapshot := street(3)
 		var caught []RecoveredPanic
@@ -383,7 +383,7 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 		t.Helper()
 		defer func() {
 			if recover() == nil {
-				t.Errorf("%s: nobody panics", name)
+				t.Errorf("%s: noEntry panics", name)
 			}
 		}()
 		run()
@@ -391,7 +391,7 @@ func TestPanicsThatAreNotCaught(t *testing.T) {
 	caught := func(RecoveredPanic) {}
 	b := bomb{named: "bomb", left: new(int)}
 	actions := []Action{greedy{b}}
-	escapes("nobody wants to hear of it", func() {
+	escapes("noEntry wants to hear of it", func() {
 		Run(street(2), &Profile{Actions: actions, Tiers: []Tier{{always(grudge{"grudge"})}}}, Options{})
 	})
 	escapes("a broken invariant", func() {

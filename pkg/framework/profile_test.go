@@ -71,8 +71,8 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// TestPluginsAreMadeAnew: fields of a plugin are state of one session.
-func TestPluginsAreMadeAnew(t *testing.T) {
+// TestPluginsAreMadeAgain: fields of a plugin are state of one session.
+func TestPluginsAreMadeAgain(t *testing.T) {
 	made := 0
 	profile := &Profile{Tiers: []Tier{{{Factory: func() Plugin { made++; return minimum{"gang"} }}}}}
 	Run(house(), profile, Options{})

@@ -103,7 +103,7 @@ type idler struct{}
 func (idler) Name() string       { return "idler" }
 func (idler) Execute(s *Session) { s.WakeAt(time.Unix(7, 0)) }
 
-func TestReservationsEndWhereNobodyKeepsThem(t *testing.T) {
+func TestReservationsEndWithoutAnOwner(t *testing.T) {
 	for _, kept := range []bool{true, false} {
 		snapshot := house(4)
 		join(snapshot, "a", 1, 1, model.Resources{4}).Reservation = &model.Reservation{}

@@ -386,13 +386,13 @@ func TestVerifyPanics(t *testing.T) {
 }
 
 // shelf sets things aside and tells whether that is all taken back.
-type shelf struct {
+type freeOnNUMA struct {
 	named
 	refuse bool
 	aside  map[string]string
 }
 
-func (s *shelf) Reserve(task *model.Task, node *model.Node) (bool, *model.Refusal) {
+func (s *freeOnNUMA) Reserve(task *model.Task, node *model.Node) (bool, *model.Refusal) {
 	if s.refuse {
 		return false, &model.Refusal{Code: "Taken", Detail: "all taken"}
 	}
@@ -400,11 +400,11 @@ func (s *shelf) Reserve(task *model.Task, node *model.Node) (bool, *model.Refusa
 	return true, nil
 }
 
-func (s *shelf) Unreserve(task *model.Task) { delete(s.aside, task.Name) }
+func (s *freeOnNUMA) Unreserve(task *model.Task) { delete(s.aside, task.Name) }
 
 // TestReserve: what is set aside goes with the placement, forwards and back, and the decision says so.
 func TestReserve(t *testing.T) {
-	one, two := &shelf{named: "one", aside: map[string]string{}}, &shelf{named: "two", aside: map[string]string{}}
+	one, two := &freeOnNUMA{named: "one", aside: map[string]string{}}, &freeOnNUMA{named: "two", aside: map[string]string{}}
 	snapshot := house(4)
 	join(snapshot, "a", 1, 1, model.Resources{1})
 	var decided []model.Decision

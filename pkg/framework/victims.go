@@ -91,7 +91,7 @@ func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 			continue
 		}
 		if highest == nil || task.Priority >= highest.Priority {
-			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for nobody above it", task)}
+			return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s would be evicted for noEntry above it", task)}
 		}
 		if task.Job == (model.JobKey{}) || seen[task.Job] {
 			continue

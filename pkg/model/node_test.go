@@ -74,7 +74,7 @@ func TestIdleIsFuture(t *testing.T) {
 }
 
 // crowd draws nodes and tasks, some of them on nodes, as a snapshot without jobs.
-func crowd(t *rapid.T) (*Snapshot, []*Task) {
+func crowded(t *rapid.T) (*Snapshot, []*Task) {
 	snapshot := &Snapshot{Dimensions: NewDimensions()}
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
 		room := Resources(rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 5).Draw(t, "allocatable"))
@@ -124,7 +124,7 @@ func books(snapshot *Snapshot, tasks []*Task) []string {
 // up.
 func TestMoveIsItsOwnInverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		snapshot, tasks := crowd(t)
+		snapshot, tasks := crowded(t)
 		before := books(snapshot, tasks)
 		type move struct {
 			task *Task

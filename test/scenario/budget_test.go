@@ -70,10 +70,10 @@ func (s *environment) holdPatience(t *rapid.T, o *outcome) {
 // TestPreemptionOnALittleBudget keeps invariants I9 to I15 where searches are cut short and jobs have no turn, and comes to an end
 // all the same.
 func TestPreemptionOnALittleBudget(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	evicted, cut := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		f := &fight{dice: &dice{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
+		f := &fight{random: &random{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
 		f.stage.configuration = f.thrifty()
 		if err := f.stage.world.apply(f.cluster()); err != nil {
 			t.Fatal(err)

@@ -165,7 +165,7 @@ func (s *environment) checkWaiting(o *outcome) error {
 			continue
 		}
 		if o.refusals[s.jobOf(pod)] == nil && len(pod.Spec.SchedulingGates) == 0 {
-			return fmt.Errorf("invariant I7: pod %s/%s waits, and nobody says why", pod.Namespace, pod.Name)
+			return fmt.Errorf("invariant I7: pod %s/%s waits, and none says why", pod.Namespace, pod.Name)
 		}
 	}
 	return nil

@@ -68,10 +68,10 @@ func (b *burst) cycle(t rapid.TB, still bool) *outcome {
 
 // TestLowerJobsStartAfterHigherOnesArePlannedFor on random clusters where jobs of several priorities come in bursts.
 func TestLowerJobsStartAfterHigherOnesArePlannedFor(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	late := 0
 	rapid.Check(t, func(t *rapid.T) {
-		b := &burst{fight: &fight{dice: &dice{t: t}, stage: newStage()}}
+		b := &burst{fight: &fight{random: &random{t: t}, stage: newStage()}}
 		var lines []string
 		for i := range b.n(1, 3) {
 			cpu := b.n(2, 6)
@@ -116,9 +116,9 @@ func TestLowerJobsStartAfterHigherOnesArePlannedFor(t *testing.T) {
 // TestConstantChangeDelaysNoJobThatFits: in each cycle the cluster changes, and jobs of higher priority come for which there are
 // possible victims and no plan.
 func TestConstantChangeDelaysNoJobThatFits(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b := &burst{fight: &fight{dice: &dice{t: t}, stage: newStage()}}
+		b := &burst{fight: &fight{random: &random{t: t}, stage: newStage()}}
 		if err := b.stage.world.apply("node n0 cpu=40\nnode n1 cpu=40\npod run cpu=1 node=n0 phase=Running priority=0"); err != nil {
 			t.Fatal(err)
 		}

@@ -55,9 +55,9 @@ func replay(t *rapid.T, s *environment, told *world, events []cluster.Event, pro
 // TestSameInputSameDecision is invariants I21 and I22: the same objects give the same decisions and the same refusals, in
 // whatever order and however often the watches told of them, on however many processors.
 func TestSameInputSameDecision(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
-		d, s := &dice{t: t}, newStage()
+		d, s := &random{t: t}, newStage()
 		s.configuration = d.configuration()
 		if err := s.world.apply(d.cluster()); err != nil {
 			t.Fatal(err)

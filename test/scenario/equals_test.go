@@ -49,10 +49,10 @@ func (f *fight) equals() string {
 
 // TestEqualsGiveWay keeps invariants I9 to I15 where those who were promised room find that it is not enough, all at once.
 func TestEqualsGiveWay(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	evicted, back := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		f := &fight{dice: &dice{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
+		f := &fight{random: &random{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
 		if f.n(0, 1) == 0 {
 			f.stage.configuration = f.thrifty()
 		}
@@ -95,7 +95,7 @@ func TestEqualsGiveWay(t *testing.T) {
 // TestANominationMovedToASiblingIsNotReleased: a gang of three keeps the node that was promised to one member for another one.
 // An equal that is planned before it cannot have that node, and evicts one pod, not none. Seed 1783633545272424478 draws it.
 func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
-	s := openLens(t)()
+	s := openLister(t)()
 	if err := s.world.apply(`
 		node n0 cpu=1
 		node n1 cpu=1

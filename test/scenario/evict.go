@@ -20,7 +20,7 @@ import (
 const grace = 30 * time.Second
 
 // feud is that pods of one job were evicted for another.
-type feud struct{ victim, beneficiary string }
+type evictionLoop struct{ victim, beneficiary string }
 
 func (w *world) allBudgets() []model.Budget {
 	budgets := make([]model.Budget, 0, len(w.budgets))
@@ -63,9 +63,9 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			s.turns = s.world.cycle
 			clear(s.past)
 		}
-		between := feud{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job)}
+		between := evictionLoop{victim: s.ownerOf(pod), beneficiary: jobName(decision.Job)}
 		s.past[between] = true
-		if s.past[feud{victim: between.beneficiary, beneficiary: between.victim}] {
+		if s.past[evictionLoop{victim: between.beneficiary, beneficiary: between.victim}] {
 			return fmt.Errorf("invariant I13: %s and %s are evicted for each other", between.victim, between.beneficiary)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// TestAReservationThatNobodyDecided is invariant I25 for what is read of a group's status: whoever may write it can keep no
+// TestAReservationWithoutDecision is invariant I25 for what is read of a group's status: whoever may write it can keep no
 // room that the group does not wait for.
-func TestAReservationThatNobodyDecided(t *testing.T) {
+func TestAReservationWithoutDecision(t *testing.T) {
 	room := func(node, resourceName, amount string) v1alpha1.ReservedNode {
 		return v1alpha1.ReservedNode{Name: node, Members: 1, Resources: corev1.ResourceList{
 			corev1.ResourcePods: resource.MustParse("1"), corev1.ResourceName(resourceName): resource.MustParse(amount),
@@ -24,15 +24,15 @@ func TestAReservationThatNobodyDecided(t *testing.T) {
 		"of all there is":         {room("n2", "cpu", "9999999999E")},
 		"of less than nothing":    {room("n1", "cpu", "2"), room("n2", "cpu", "-100")},
 		"of something else":       {room("n1", "cpu", "2"), room("n2", "pods", "110")},
-		"of what nobody has":      {room("n1", "cpu", "2"), room("n2", "a.b/c", "1")},
-		"on a node nobody has":    {room("n1", "cpu", "2"), room("gone", "cpu", "2")},
+		"of what none has":        {room("n1", "cpu", "2"), room("n2", "a.b/c", "1")},
+		"on a node none has":      {room("n1", "cpu", "2"), room("gone", "cpu", "2")},
 		"on a node twice":         {room("n2", "cpu", "4"), room("n2", "cpu", "2")},
 		"on no node":              nil,
 		"of nothing":              {room("n1", "cpu", "2"), room("n2", "cpu", "0")},
 		"where the group may not": {room("n2", "cpu", "2")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openLens(t)()
+			s := openLister(t)()
 			if err := s.world.apply("node n{1..2} cpu=4\npod a cpu=4 node=n1 phase=Running deadline=1h\n" +
 				"group mine min=1\npod mine-0 group=mine cpu=2 selector=kubernetes.io/hostname=n1\npods p{1..2} cpu=2"); err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func FuzzObjects(f *testing.F) {
 		[]byte(`{"metadata": {"annotations": {"isolcpu.tutti.dev/topology": "{}"}}, "status": {"allocatable": {"cpu": "-1"}}}`),
 		[]byte(`{"spec": {"minMember": 0, "expectedRunSeconds": -1, "priorityClassName": "none", "queue": "q"},
 		"status": {"reservation": {"nodes": [{}]}}}`))
-	newStage := openLens(f)
+	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, pod, node, group []byte) {
 		const long = 1 << 16
 		if len(pod)+len(node)+len(group) > long {
@@ -52,7 +52,7 @@ func FuzzConfiguration(f *testing.F) {
 		"{leastrequested.weight: 9223372036854775807, requestedtocapacityratio.weight: 1, \"requestedtocapacityratio.shape\": [{utilization: 0, score: 10}]}}]}]\n")
 	f.Add("actions: allocate\ntiers: [{plugins: [{name: extender, arguments: {extenders: [{urlPrefix: \"http://127.0.0.1:1\"}]}}, {name: gang}]}]\n")
 	f.Add("actions: preempt\nconfigurations: [{name: preempt, arguments: {budget: -1, evict: delete}}]\ntiers: [{plugins: [{name: gang}]}]\n")
-	newStage := openLens(f)
+	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		const long = 1 << 14
 		if len(text) > long || strings.Contains(text, "urlPrefix") { // nobody is to be asked

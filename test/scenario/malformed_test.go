@@ -144,7 +144,7 @@ func selecting(key string, operator metav1.LabelSelectorOperator, values ...stri
 
 // TestMalformedObjectCostsItself is invariant I25, object by object. None of these could be written to an API server.
 func TestMalformedObjectCostsItself(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	broken := corev1.PodAffinityTerm{TopologyKey: "", LabelSelector: selecting("a b", "Sometimes", "x")}
 	nodeTerm := func(operator corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{

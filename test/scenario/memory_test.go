@@ -11,9 +11,9 @@ import (
 // TestNoHistory is the fourth promise, for what is remembered: a scheduler that has seen all of a cluster's history decides,
 // and says, what one decides that has just started, whatever it remembers of nodes, shapes, domains and failures.
 func TestNoHistory(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
-		d, s := &dice{t: t}, newStage()
+		d, s := &random{t: t}, newStage()
 		s.configuration = d.configuration()
 		if err := s.world.apply(d.cluster()); err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // fight draws clusters on which the higher want the room of the lower: nothing but room and a label decides, so that a solver
 // can be told in a page.
 type fight struct {
-	*dice
+	*random
 	stage *environment
 	// budgets tells that some pods are protected.
 	budgets bool
@@ -129,10 +129,10 @@ func (f *fight) shake() error {
 // TestPreemption keeps invariants I9 to I15 on random clusters over several cycles, with victims that take their time and come
 // back: the player checks I11 to I15 after each cycle, verify mode I9, and the solver below I10.
 func TestPreemption(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	evicted := 0
 	rapid.Check(t, func(t *rapid.T) {
-		f := &fight{dice: &dice{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
+		f := &fight{random: &random{t: t}, stage: newStage(), budgets: rapid.Bool().Draw(t, "budgets")}
 		if err := f.stage.world.apply(f.cluster()); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestPreemption(t *testing.T) {
 	})
 	t.Logf("%d pods were evicted", evicted)
 	if evicted == 0 {
-		t.Error("nobody was evicted: this tests nothing")
+		t.Error("none was evicted: this tests nothing")
 	}
 }
 

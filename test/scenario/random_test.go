@@ -21,7 +21,7 @@ import (
 )
 
 // lens is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
-type lens struct{ fwk.SharedLister }
+type lister struct{ fwk.SharedLister }
 
 // land is kube-scheduler's plugins where namespaces are those that a stage's state knows.
 type land struct {
@@ -35,9 +35,9 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 
 // openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
 // aim was called for.
-func openLens(t testing.TB) func() *environment {
+func openLister(t testing.TB) func() *environment {
 	t.Helper()
-	view := &lens{SharedLister: newStage().state.View()}
+	view := &lister{SharedLister: newStage().state.View()}
 	kube, start, stop, err := openKube(view, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -56,18 +56,18 @@ func openLens(t testing.TB) func() *environment {
 }
 
 // dice draws lines of objects.
-type dice struct {
+type random struct {
 	t *rapid.T
 	// names counts what was named, so that no name comes twice.
 	names int
 }
 
-func (d *dice) n(least, most int) int { return rapid.IntRange(least, most).Draw(d.t, "n") }
+func (d *random) n(least, most int) int { return rapid.IntRange(least, most).Draw(d.t, "n") }
 
-func (d *dice) one(of ...string) string { return rapid.SampledFrom(of).Draw(d.t, "word") }
+func (d *random) one(of ...string) string { return rapid.SampledFrom(of).Draw(d.t, "word") }
 
 // seldom returns the text once in so many times.
-func (d *dice) seldom(times int, text string) string {
+func (d *random) seldom(times int, text string) string {
 	if d.n(1, times) == 1 {
 		return " " + text
 	}
@@ -75,7 +75,7 @@ func (d *dice) seldom(times int, text string) string {
 }
 
 // configuration is the built-in one, or one by which gangs that wait get room reserved at once, or nodes are liked for other reasons.
-func (d *dice) configuration() []byte {
+func (d *random) configuration() []byte {
 	text := string(config.DefaultYAML())
 	if d.n(0, 1) == 0 {
 		text = reserveAtOnce(d.n(1, 2))
@@ -99,7 +99,7 @@ func reserveAtOnce(reservations int) string {
 		config.DefaultYAML(), reservations)
 }
 
-func (d *dice) node(i int) string {
+func (d *random) node(i int) string {
 	line := fmt.Sprintf("node n%d cpu=%d memory=%dGi", i, d.n(0, 8), d.n(0, 8))
 	line += " labels=" + d.one("rack=a", "rack=b", "zone=c", "rack=a,zone=c", "rack=b,zone=c")
 	line += d.seldom(2, fmt.Sprintf("nvidia.com/gpu=%d", d.n(0, 4))) + d.seldom(4, fmt.Sprintf("pods=%d", d.n(0, 4)))
@@ -115,7 +115,7 @@ func (d *dice) node(i int) string {
 	return line
 }
 
-func (d *dice) pod(space, words string) string {
+func (d *random) pod(space, words string) string {
 	d.names++
 	line := fmt.Sprintf("pod %sp%03d %s", space, d.names, words)
 	if d.n(0, 2) == 0 { // many pods are alike
@@ -139,13 +139,13 @@ func (d *dice) pod(space, words string) string {
 }
 
 // space is the namespace of what is named next.
-func (d *dice) space() string { return d.one("", "", "one/", "two/") }
+func (d *random) space() string { return d.one("", "", "one/", "two/") }
 
-func (d *dice) namespace() string {
+func (d *random) namespace() string {
 	return "namespace " + d.one("default", "one", "two") + d.seldom(2, "labels=team="+d.one("a", "b"))
 }
 
-func (d *dice) group() string {
+func (d *random) group() string {
 	d.names++
 	name, space, minimum := fmt.Sprintf("g%03d", d.names), d.space(), d.n(1, 4)
 	var lines []string
@@ -166,14 +166,14 @@ func (d *dice) group() string {
 }
 
 // minMember is what the members of an implicit group say, of one controller or another.
-func (d *dice) minMember() string {
+func (d *random) minMember() string {
 	if d.n(1, 3) > 1 {
 		return ""
 	}
 	return " min=" + d.one("1", "2", "2", "3", "0", "many") + d.one("", " owner=Job/u1", " owner=Job/u1", " owner=Job/u2")
 }
 
-func (d *dice) cluster() string {
+func (d *random) cluster() string {
 	lines := []string{"class low value=-5", "class high value=5", d.namespace()}
 	nodes := d.n(0, 5)
 	for i := range nodes {
@@ -192,7 +192,7 @@ func (d *dice) cluster() string {
 }
 
 // happen draws something that happens to the cluster.
-func (d *dice) happen(s *environment) error {
+func (d *random) happen(s *environment) error {
 	w := s.world
 	bound := w.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil })
 	all := w.podNames(func(*corev1.Pod) bool { return true })
@@ -250,7 +250,7 @@ func (d *dice) happen(s *environment) error {
 }
 
 // replaceNode lets a node go and another one come under its name, before anybody looks.
-func (d *dice) replaceNode(w *world, names []string) error {
+func (d *random) replaceNode(w *world, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -265,7 +265,7 @@ func (d *dice) replaceNode(w *world, names []string) error {
 }
 
 // touch changes one thing about a node: something that matters, or that it is alive.
-func (d *dice) touch(node *corev1.Node) {
+func (d *random) touch(node *corev1.Node) {
 	switch d.n(0, 5) {
 	case 0:
 		node.Labels["rack"] = d.one("a", "b")
@@ -283,7 +283,7 @@ func (d *dice) touch(node *corev1.Node) {
 }
 
 // widen changes what a pod that waits asks for.
-func (d *dice) widen(pod *corev1.Pod) {
+func (d *random) widen(pod *corev1.Pod) {
 	pod.Generation++
 	switch d.n(0, 2) {
 	case 0:
@@ -298,9 +298,9 @@ func (d *dice) widen(pod *corev1.Pod) {
 // TestRandomClusters keeps the invariants that the player checks after each cycle, whatever happens in between, and comes
 // to rest: after a cycle that decides nothing there is nothing to decide.
 func TestRandomClusters(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
-		d, s := &dice{t: t}, newStage()
+		d, s := &random{t: t}, newStage()
 		s.configuration = d.configuration()
 		if err := s.world.apply(d.cluster()); err != nil {
 			t.Fatal(err)

@@ -22,10 +22,10 @@ import (
 // TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the objects; and
 // with anything less of the same kind it does not. Other jobs that wait are left out of it, since they may take what is freed first.
 func TestAdviceIsTrueAndSmall(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	said := map[suggest.Kind]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		d, s := &dice{t: t}, newStage()
+		d, s := &random{t: t}, newStage()
 		lines := d.cluster()
 		if d.n(0, 1) == 0 {
 			lines = d.crowd()
@@ -49,7 +49,7 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 				if change[0].Kind == suggest.Create && !change[0].Verified {
 					continue
 				}
-				trial := trial{t: t, newStage: newStage, stage: s, job: one.job.Key, remedy: change}
+				trial := trial{t: t, newStage: newStage, stage: s, job: one.job.Key, suggestion: change}
 				trial.run()
 				for _, part := range change {
 					said[part.Kind]++
@@ -70,7 +70,7 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 }
 
 // crowd draws a few nodes full of pods, and gangs that wait for them.
-func (d *dice) crowd() string {
+func (d *random) crowd() string {
 	lines := []string{"class low value=-5", "class high value=5"}
 	nodes := d.n(1, 4)
 	for i := range nodes {
@@ -195,18 +195,18 @@ func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amo
 
 // trial is a remedy that is applied, and smaller ones that must not do.
 type trial struct {
-	t        *rapid.T
-	newStage func() *environment
-	stage    *environment
-	job      model.JobKey
-	remedy   suggest.Suggestion
+	t          *rapid.T
+	newStage   func() *environment
+	stage      *environment
+	job        model.JobKey
+	suggestion suggest.Suggestion
 }
 
 func (c *trial) run() {
 	if why := c.starts(func(*suggest.Change) *suggest.Change { return nil }); why != "" {
-		c.t.Fatalf("%s waits since %q; with %q %s", jobName(c.job), c.stage.refusals[c.job], c.remedy, why)
+		c.t.Fatalf("%s waits since %q; with %q %s", jobName(c.job), c.stage.refusals[c.job], c.suggestion, why)
 	}
-	for _, part := range c.remedy {
+	for _, part := range c.suggestion {
 		for _, less := range smaller(part) {
 			why := c.starts(func(change *suggest.Change) *suggest.Change {
 				if change == part {
@@ -215,7 +215,7 @@ func (c *trial) run() {
 				return nil
 			})
 			if why == "" {
-				c.t.Fatalf("%s starts with less than %q: %+v instead of %+v", jobName(c.job), c.remedy, less, part)
+				c.t.Fatalf("%s starts with less than %q: %+v instead of %+v", jobName(c.job), c.suggestion, less, part)
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func (c *trial) starts(instead func(*suggest.Change) *suggest.Change) string {
 		s.world.pods[name] = pod
 	}
 	s.world.tellAll(s.state)
-	for _, change := range c.remedy {
+	for _, change := range c.suggestion {
 		if other := instead(change); other != nil {
 			change = other
 		}

@@ -168,7 +168,7 @@ func (s *environment) leaves(pod *corev1.Pod) bool {
 }
 
 // maimed tells whether the job held room and was below its minimum before it was given anything.
-func maimed(o *outcome, job *model.Job) bool {
+func belowMinimum(o *outcome, job *model.Job) bool {
 	fresh := map[types.UID]bool{}
 	for _, pods := range o.bound() {
 		maps.Copy(fresh, pods)
@@ -182,7 +182,7 @@ func maimed(o *outcome, job *model.Job) bool {
 // begun.
 func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(s.jobOf(pod))
-	if job.Priority > owner.Priority || maimed(o, job) {
+	if job.Priority > owner.Priority || belowMinimum(o, job) {
 		return true
 	}
 	seconds := pod.Spec.ActiveDeadlineSeconds

@@ -50,7 +50,7 @@ type environment struct {
 	// seen it yet. past is who was evicted for whom so far.
 	ending   map[types.UID]bool
 	promised map[types.UID]string
-	past     map[feud]bool
+	past     map[evictionLoop]bool
 	turns    int
 
 	// spared are pods that the API server has refused to evict.
@@ -77,7 +77,7 @@ func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{},
-		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[feud]bool{}, spared: map[types.UID]*model.Refusal{},
+		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })

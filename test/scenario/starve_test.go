@@ -14,7 +14,7 @@ import (
 
 // stream is small jobs that come and go without end.
 type stream struct {
-	*dice
+	*random
 	*environment
 	// longest is the longest that one of them runs, in seconds.
 	longest int
@@ -98,9 +98,9 @@ func fits(members, cpu int, nodes []int) bool {
 // cluster starts no later than reserveAfter after it came, plus as long as the longest of them runs; plus as long again, if they
 // do not tell the truth about it, since one of them may have borrowed its room.
 func TestALargeGangDoesNotStarve(t *testing.T) {
-	newStage := openLens(t)
+	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
-		s := &stream{dice: &dice{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1}
+		s := &stream{random: &random{t: t}, environment: newStage(), spans: map[string]time.Duration{}, largest: 1}
 		s.longest, s.lies = s.n(2, 20), s.n(0, 1) == 1
 		reserveAfter := s.n(0, 10)
 		s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: %ds}}]\n",
@@ -143,11 +143,11 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 	})
 }
 
-// TestALargeGangDoesNotStarveThoughNobodyKeepsHisWord: everybody says to be gone much sooner than is true. Then those who came
+// TestALargeGangDoesNotStarveAmongOverrunningJobs: everybody says to be gone much sooner than is true. Then those who came
 // last always seem to be the first to leave, and must not drive the gang from place to place for ever.
-func TestALargeGangDoesNotStarveThoughNobodyKeepsHisWord(t *testing.T) {
+func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
-	s := &stream{environment: openLens(t)(), spans: map[string]time.Duration{}}
+	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}
 	s.environment.configuration = fmt.Appendf(nil, "%s\nconfigurations: [{name: backfill, arguments: {reserveAfter: 10s}}]\n",
 		config.DefaultYAML())
 	if err := s.world.apply(fmt.Sprintf("node n{1..%d} cpu=4\ngroup big min=2\npods big-{1..2} group=big cpu=4", nodes)); err != nil {

@@ -9,12 +9,12 @@ import (
 func calmPlan(seed uint64) []Step { return calmPlanOf(seed, 14) }
 
 func calmPlanOf(seed uint64, steps int) []Step {
-	d := newDice(seed, "calm plan")
+	d := newRandom(seed, "calm plan")
 	var plan []Step
 	at := time.Second
 	for range steps {
 		at += d.span(0, 3*time.Second)
-		plan = append(plan, Step{At: at, What: pick(d, "submit a job", "submit a job", "submit a pod"), Dice: d.Uint64()})
+		plan = append(plan, Step{At: at, What: pick(d, "submit a job", "submit a job", "submit a pod"), Random: d.Uint64()})
 	}
 	return plan
 }

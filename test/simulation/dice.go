@@ -11,7 +11,7 @@ type rng struct{ *rand.Rand }
 
 // newDice returns the dice of a seed for one purpose. Dice for different purposes do not disturb each other, so that one fault
 // fewer leaves the other ones where they are.
-func newDice(seed uint64, purpose string) rng {
+func newRandom(seed uint64, purpose string) rng {
 	hash := fnv.New64a()
 	hash.Write([]byte(purpose)) // never fails
 	return rng{rand.New(rand.NewPCG(seed, hash.Sum64()))}

@@ -23,9 +23,9 @@ import (
 // Filters are kube-scheduler's own plugins, which take long to make and so serve one simulation after the other. What they read
 // besides pods and nodes never changes. One goroutine owns them and the simulations that use them.
 type Filters struct {
-	kube *kubeplugins.Plugins
-	lens *switchableLister
-	stop func()
+	kube   *kubeplugins.Plugins
+	lister *switchableLister
+	stop   func()
 }
 
 // switchableLister is a lister whose view is replaced: that of the process that is at work.
@@ -49,8 +49,8 @@ func OpenFilters() (*Filters, error) {
 		cancel()
 		factory.Shutdown()
 	}
-	lens := &switchableLister{SharedLister: cluster.New(cluster.Options{}).View()}
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: lens, Informers: factory, Client: client})
+	lister := &switchableLister{SharedLister: cluster.New(cluster.Options{}).View()}
+	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{Lister: lister, Informers: factory, Client: client})
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("kube-scheduler's plugins: %w", err)
@@ -61,7 +61,7 @@ func OpenFilters() (*Filters, error) {
 		stop()
 		return nil, errors.New("kube-scheduler's plugins did not sync")
 	}
-	return &Filters{kube: kube, lens: lens, stop: stop}, nil
+	return &Filters{kube: kube, lister: lister, stop: stop}, nil
 }
 
 // Close ends what OpenFilters began.

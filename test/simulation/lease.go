@@ -106,23 +106,23 @@ func (p *process) ask(request *lease.Request, then func(*coordinationv1.Lease, e
 	reply := func(delay time.Duration, stored *coordinationv1.Lease, err error) {
 		p.after(delay, "answer about the Lease", func() { p.whenThawed(func() { then(stored, err) }) })
 	}
-	p.after(p.dice.span(0, 4*time.Millisecond), "ask for the Lease", func() {
+	p.after(p.random.span(0, 4*time.Millisecond), "ask for the Lease", func() {
 		p.whenThawed(func() {
 			fate := arrives
-			if p.dice.chance(p.faults().Calls) {
-				fate = pick(p.dice, lostBefore, lostAfter, late, failsBefore, failsAfter)
+			if p.random.chance(p.faults().Calls) {
+				fate = pick(p.random, lostBefore, lostAfter, late, failsBefore, failsAfter)
 			}
 			if p.cutOff() {
 				fate = lostBefore
 			}
-			travel := p.dice.span(time.Millisecond, 10*time.Millisecond)
+			travel := p.random.span(time.Millisecond, 10*time.Millisecond)
 			switch fate {
 			case lostBefore, failsBefore:
-				reply(pick(p.dice, time.Millisecond, unanswered), nil, errLost)
+				reply(pick(p.random, time.Millisecond, unanswered), nil, errLost)
 				return
 			case late:
 				reply(travel/2, nil, errLost)
-				travel += p.dice.span(0, unanswered)
+				travel += p.random.span(0, unanswered)
 			}
 			p.queue.after(travel, fmt.Sprintf("%s %s of the Lease arrives", p, request.Verb), func() {
 				stored, err := p.lease.serve(request, p.queue.now)
@@ -133,7 +133,7 @@ func (p *process) ask(request *lease.Request, then func(*coordinationv1.Lease, e
 				case arrives:
 					reply(travel, stored, err)
 				case lostAfter, failsAfter:
-					reply(pick(p.dice, time.Millisecond, unanswered), nil, errLost)
+					reply(pick(p.random, time.Millisecond, unanswered), nil, errLost)
 				}
 			})
 		})
@@ -171,9 +171,9 @@ func (p *process) inherit() {
 		p.synced()
 		return
 	}
-	p.after(p.dice.span(time.Millisecond, 500*time.Millisecond), "reread", func() {
+	p.after(p.random.span(time.Millisecond, 500*time.Millisecond), "reread", func() {
 		p.whenThawed(func() {
-			if p.dice.chance(p.faults().Calls) {
+			if p.random.chance(p.faults().Calls) {
 				p.after(time.Second, "reread again", p.inherit)
 				return
 			}

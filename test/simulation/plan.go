@@ -18,9 +18,9 @@ import (
 // Step is one thing that happens to the cluster or to a scheduler, from outside. What exactly depends on its own dice and on
 // what there is then, so that any step may be left out.
 type Step struct {
-	At   time.Duration
-	What string
-	Dice uint64
+	At     time.Duration
+	What   string
+	Random uint64
 }
 
 // step is what a step may be, and how often it is.
@@ -75,7 +75,7 @@ func drawPlan(d rng) []Step {
 		roll := d.IntN(sum)
 		for _, one := range all {
 			if roll -= one.weight; roll < 0 {
-				plan[i] = Step{At: at, What: one.what, Dice: d.Uint64()}
+				plan[i] = Step{At: at, What: one.what, Random: d.Uint64()}
 				break
 			}
 		}
@@ -87,7 +87,7 @@ func drawPlan(d rng) []Step {
 func (s *Simulation) take(step Step) {
 	for _, one := range actionList() {
 		if one.what == step.What {
-			one.do(s.world, newDice(step.Dice, one.what))
+			one.do(s.world, newRandom(step.Random, one.what))
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (w *world) newJob(d rng, letter string) *job {
 		namespace: pick(d, firstNamespace, firstNamespace, secondNamespace), name: fmt.Sprintf("%s%d", letter, w.made),
 		members: 1, min: 1, requests: amounts(pick(d, 0, 1, 1, 1, 2, 2, 3), pick(d, 0, 0, 0, 0, 1)), priority: pick[int32](d, 0, 0, 50, 100),
 		runs:  pick(d, 0, 0, d.span(time.Second, 10*time.Second), d.span(5*time.Second, 40*time.Second)),
-		grace: pick(d, 0, time.Second, 10*time.Second, 30*time.Second), recreate: d.chance(600), gated: d.chance(50), patient: d.chance(50),
+		grace: pick(d, 0, time.Second, 10*time.Second, 30*time.Second), recreate: d.chance(600), gated: d.chance(50), neverPreempts: d.chance(50),
 		tolerant: d.chance(200),
 	}
 	if d.chance(150) {
@@ -125,7 +125,7 @@ func (w *world) submitJob(d rng) {
 	if d.chance(200) && j.members > 1 && j.min > 1 {
 		j.roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}, {Name: "worker", MinMember: int32(min(j.min-1, j.members/2))}}
 	}
-	j.implicit = w.made%3 == 0 && len(j.roles) == 0 && !j.patient
+	j.implicit = w.made%3 == 0 && len(j.roles) == 0 && !j.neverPreempts
 	w.submit(d, j)
 }
 

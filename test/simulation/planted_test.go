@@ -141,7 +141,7 @@ func plantedBugs() []planted {
 			})
 		})}},
 		{"kept room is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
-		{"the watch of nodes has ended, and nobody notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
+		{"the watch of nodes has ended, and none notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.streams[1].open = false
 		}}}},
 		{"room is promised to one member, and never given back", "I17", Config{Sabotage: promiseToOne()}},
@@ -165,8 +165,8 @@ func plantedBugs() []planted {
 		}}},
 		{"that the machine sleeps is not seen", "I24", Config{Replicas: 2, Sabotage: FaultInjection{Clock: wallless, Decided: sleeps}}},
 		{"a plugin falls over", "I25", Config{Sabotage: FaultInjection{Decided: func(p *process, d model.Decision) {
-			var nobody *process
-			_ = nobody.chosen[d.Binds[0].Pod.UID]
+			var none *process
+			_ = none.chosen[d.Binds[0].Pod.UID]
 		}}}},
 		{"namespaces are not told apart", "I26", Config{Sabotage: strayMember()}},
 		{"the loop never sleeps", "I27", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
@@ -279,7 +279,7 @@ func refuseOneOf(letter string) FaultInjection {
 	refused := map[string]string{}
 	return FaultInjection{Refuse: func(call commit.Call) error {
 		if call.Kind == commit.CallDeleteStarted {
-			return refusal(call, conflicts, newDice(1, "undo"))
+			return refusal(call, conflicts, newRandom(1, "undo"))
 		}
 		if call.Kind != commit.CallBind || call.Job.IsPod || !strings.HasPrefix(call.Job.Name, letter) {
 			return nil
@@ -288,7 +288,7 @@ func refuseOneOf(letter string) FaultInjection {
 			refused[call.Job.String()] = call.Pod.Name
 		}
 		if refused[call.Job.String()] == call.Pod.Name {
-			return refusal(call, conflicts, newDice(1, "refuse"))
+			return refusal(call, conflicts, newRandom(1, "refuse"))
 		}
 		return nil
 	}}

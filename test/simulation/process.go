@@ -27,9 +27,9 @@ import (
 // with streams in place of informers, the simulation's queue in place of timers, and calls that travel in it.
 type process struct {
 	*Simulation
-	name string
-	life int
-	dice rng
+	name   string
+	life   int
+	random rng
 	// dead tells that the process has ended; whatever is still planned for it does not happen. thaws is until when it stands
 	// still; waiting is what happens then.
 	dead    bool
@@ -80,12 +80,12 @@ type process struct {
 func (s *Simulation) start(name string) {
 	s.lives++
 	p := &process{
-		Simulation: s, name: name, life: s.lives, dice: newDice(s.config.Seed, fmt.Sprint("process ", s.lives)),
+		Simulation: s, name: name, life: s.lives, random: newRandom(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
 		seen: map[types.UID]observedVersions{}, promised: map[types.UID]string{},
 	}
 	if s.faults().Skew > 0 {
-		p.skew += p.dice.span(-s.faults().Skew, s.faults().Skew)
+		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)
 	}
 	p.clock = clocktesting.NewFakeClock(s.queue.now.Add(p.skew))
 	p.mailbox = scheduler.NewMailbox()
@@ -104,10 +104,10 @@ func (s *Simulation) start(name string) {
 	}
 	for _, kind := range []cluster.Kind{cluster.KindPod, cluster.KindNode, cluster.KindGroup, cluster.KindBudget} {
 		stream := &watchStream{
-			process: p, kind: kind, dice: newDice(s.config.Seed, fmt.Sprint("stream ", s.lives, kind)), store: map[string]change{},
+			process: p, kind: kind, random: newRandom(s.config.Seed, fmt.Sprint("stream ", s.lives, kind)), store: map[string]change{},
 		}
 		p.streams = append(p.streams, stream)
-		stream.connect(p.dice.span(5*time.Millisecond, 500*time.Millisecond))
+		stream.connect(p.random.span(5*time.Millisecond, 500*time.Millisecond))
 	}
 	p.election = lease.New("ns", p.String(), p.instant)
 	p.elect()
@@ -122,7 +122,7 @@ func (p *process) end(why string) {
 	p.trace("%s ends: %s", p, why)
 	p.dead = true
 	p.judge.trouble()
-	restart := p.dice.span(100*time.Millisecond, 3*time.Second)
+	restart := p.random.span(100*time.Millisecond, 3*time.Second)
 	p.queue.after(restart, "start", func() { p.start(p.name) })
 }
 
@@ -148,7 +148,7 @@ func (p *process) freeze(span time.Duration, sleeps bool) {
 		p.judge.trouble()
 		waiting := p.waiting
 		p.waiting = nil
-		p.dice.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // whose turn it is first, nobody knows
+		p.random.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // whose turn it is first, nobody knows
 		for _, do := range waiting {
 			do()
 		}
@@ -241,7 +241,7 @@ func (p *process) step() {
 		return
 	}
 	p.clock.SetTime(p.queue.now.Add(p.skew))
-	p.lens.SharedLister = p.state.View()
+	p.lister.SharedLister = p.state.View()
 	p.stepping, p.mail = true, false
 	p.doStep()
 	p.stepping = false

@@ -17,7 +17,7 @@ import (
 func (j *invariantChecker) atQuiescence() {
 	p := j.leader()
 	if p == nil || !p.leading {
-		j.violated("I23", "nobody leads when all is quiet")
+		j.violated("I23", "none leads when all is quiet")
 		return
 	}
 	j.startedWholeOrNotAtAll()
@@ -25,7 +25,7 @@ func (j *invariantChecker) atQuiescence() {
 	j.checkReasonReported()
 	j.checkNoLeftovers(p)
 	j.stateIsTheClusters(p)
-	j.nobodyWaitsForEver(p)
+	j.noJobWaitsForever(p)
 	j.wroteLittle()
 }
 
@@ -49,7 +49,7 @@ func (j *invariantChecker) checkReasonReported() {
 		}
 		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 		if i < 0 || pod.Status.Conditions[i].Message == "" || pod.Status.Conditions[i].Status != corev1.ConditionFalse {
-			j.violated("I7", "pod %s waits, and nobody says why", keyOf(pod))
+			j.violated("I7", "pod %s waits, and none says why", keyOf(pod))
 		}
 	}
 	for _, name := range j.server.names(cluster.KindGroup) {

@@ -41,7 +41,7 @@ const kinds = cluster.KindBudget + 1
 // Invariant: an object that was stored is never changed, only replaced.
 type server struct {
 	queue   *queue
-	dice    rng
+	random  rng
 	objects [kinds]map[string]object
 	log     [kinds][]change
 	version uint64
@@ -62,7 +62,7 @@ type server struct {
 
 func newServer(q *queue, seed uint64) *server {
 	s := &server{
-		queue: q, dice: newDice(seed, "server"), events: map[string]bool{}, recorded: map[types.UID]map[string]int{},
+		queue: q, random: newRandom(seed, "server"), events: map[string]bool{}, recorded: map[types.UID]map[string]int{},
 		bound: map[types.UID]int{},
 	}
 	for kind := range s.objects {
@@ -90,7 +90,7 @@ func (s *server) create(kind cluster.Kind, o object) bool {
 	if s.objects[kind][keyOf(o)] != nil {
 		return false
 	}
-	o.SetUID(types.UID(fmt.Sprintf("%08x-%s", s.dice.Uint32(), o.GetName())))
+	o.SetUID(types.UID(fmt.Sprintf("%08x-%s", s.random.Uint32(), o.GetName())))
 	o.SetCreationTimestamp(s.now())
 	o.SetGeneration(1)
 	s.store(kind, o)

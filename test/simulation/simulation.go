@@ -104,7 +104,7 @@ type Simulation struct {
 	server  *server
 	world   *world
 	judge   *invariantChecker
-	lens    *switchableLister
+	lister  *switchableLister
 	filters *Filters
 
 	lease     leaseRecord
@@ -140,9 +140,9 @@ func Run(filters *Filters, config Config) (*Result, error) {
 }
 
 func newSimulation(filters *Filters, c Config) *Simulation {
-	d := newDice(c.Seed, "simulation")
+	d := newRandom(c.Seed, "simulation")
 	s := &Simulation{
-		config: c, filters: filters, lens: filters.lens, queue: &queue{now: time.Unix(1_800_000_000, 0)},
+		config: c, filters: filters, lister: filters.lister, queue: &queue{now: time.Unix(1_800_000_000, 0)},
 		processes: map[string]*process{}, apart: map[string]time.Time{}, hash: fnv.New64a(), text: c.Scheduler,
 	}
 	s.began = s.queue.now
@@ -161,7 +161,7 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	s.world = newWorld(s)
 	s.judge = newJudge(s)
 	s.server.changed = s.changed
-	plan := drawPlan(newDice(c.Seed, "plan"))
+	plan := drawPlan(newRandom(c.Seed, "plan"))
 	if c.Plan != nil {
 		plan = c.Plan
 	}

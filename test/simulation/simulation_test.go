@@ -87,7 +87,7 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	fmt.Fprintf(&b, "replay: SIM_SEED=%d go test ./test/simulation -run '^TestReplay$' -v\n", config.Seed)
 	fmt.Fprintf(&b, "shrunk from %d steps of the plan to %d, %d replicas, faults %+v:\n", len(result.Plan), len(small.Plan), small.Replicas, *small.Faults)
 	for _, step := range small.Plan {
-		fmt.Fprintf(&b, "  {At: %d, What: %q, Dice: %d},\n", step.At, step.What, step.Dice)
+		fmt.Fprintf(&b, "  {At: %d, What: %q, Random: %d},\n", step.At, step.What, step.Random)
 	}
 	fmt.Fprintf(&b, "  %s", less.Violations[0])
 	return b.String()

@@ -18,7 +18,7 @@ import (
 type watchStream struct {
 	process *process
 	kind    cluster.Kind
-	dice    rng
+	random  rng
 	// store is what the process has been told, by name. position is up to which change.
 	store    map[string]change
 	position int
@@ -33,8 +33,8 @@ func (s *watchStream) connect(delay time.Duration) {
 	s.process.after(delay, "list", func() {
 		log := s.process.server.log[s.kind]
 		position := len(log)
-		if stale := s.process.faults().StaleList; s.dice.chance(stale) {
-			position -= min(position-s.position, s.dice.number(0, 20))
+		if stale := s.process.faults().StaleList; s.random.chance(stale) {
+			position -= min(position-s.position, s.random.number(0, 20))
 		}
 		if position > s.position || !s.listed {
 			s.list(position)
@@ -91,9 +91,9 @@ func (s *watchStream) pump() {
 		return
 	}
 	s.pumping = true
-	delay := s.dice.span(time.Millisecond, 8*time.Millisecond)
-	if s.dice.chance(s.process.faults().SlowWatch) {
-		delay = s.dice.span(10*time.Millisecond, 3*time.Second)
+	delay := s.random.span(time.Millisecond, 8*time.Millisecond)
+	if s.random.chance(s.process.faults().SlowWatch) {
+		delay = s.random.span(10*time.Millisecond, 3*time.Second)
 	}
 	delay = max(delay, s.stalled.Sub(s.process.queue.now))
 	s.process.after(delay, "deliver", func() {
@@ -116,16 +116,16 @@ func (s *watchStream) deliverSome() {
 	if len(batch) == 0 { // a list has brought it all meanwhile
 		return
 	}
-	if s.dice.chance(200) {
-		batch = batch[:s.dice.number(1, len(batch))]
+	if s.random.chance(200) {
+		batch = batch[:s.random.number(1, len(batch))]
 	}
 	s.position += len(batch)
-	if s.dice.chance(faults.Reorder) {
+	if s.random.chance(faults.Reorder) {
 		s.mix(batch)
 	}
 	for _, one := range batch {
 		s.deliver(one)
-		if s.dice.chance(faults.Duplicate) {
+		if s.random.chance(faults.Duplicate) {
 			s.deliver(one)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *watchStream) deliverSome() {
 // mix changes the order of what is about different objects.
 func (s *watchStream) mix(batch []change) {
 	for i := range batch {
-		j := s.dice.number(0, i)
+		j := s.random.number(0, i)
 		if between := batch[min(i, j) : max(i, j)+1]; !repeats(between) {
 			batch[i], batch[j] = batch[j], batch[i]
 		}

@@ -46,13 +46,13 @@ func (p *process) Send(call commit.Call) {
 	}
 	p.judge.onSend(p, call)
 	p.inFlight[call.ID] = call
-	if p.faults().Instant > 0 && p.dice.chance(p.faults().Instant) && p.mayWrite() {
+	if p.faults().Instant > 0 && p.random.chance(p.faults().Instant) && p.mayWrite() {
 		p.judge.onDepart(p, call)
 		p.underWay++
 		p.receive(call, arrives, 0) // the answer is there before the cycle has ended
 		return
 	}
-	p.after(p.dice.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.send(call) }) })
+	p.after(p.random.span(0, 4*time.Millisecond), "send", func() { p.whenThawed(func() { p.send(call) }) })
 }
 
 // send is where a worker asks whether the Lease holds and sends the request; one of a process that leaves sends nothing more.
@@ -62,25 +62,25 @@ func (p *process) send(call commit.Call) {
 	}
 	p.underWay++
 	if !p.mayWrite() {
-		p.answer(call, commit.ErrNotLeading, p.dice.span(0, time.Millisecond))
+		p.answer(call, commit.ErrNotLeading, p.random.span(0, time.Millisecond))
 		return
 	}
 	p.judge.onDepart(p, call)
-	travel := p.dice.span(time.Millisecond, 10*time.Millisecond)
-	if p.dice.chance(p.faults().SlowReply) {
-		travel = p.dice.span(10*time.Millisecond, requestTimeout/3)
+	travel := p.random.span(time.Millisecond, 10*time.Millisecond)
+	if p.random.chance(p.faults().SlowReply) {
+		travel = p.random.span(10*time.Millisecond, requestTimeout/3)
 	}
 	fate := arrives
-	if p.dice.chance(p.faults().Calls) {
-		fate = pick(p.dice, lostBefore, lostAfter, late, failsBefore, failsAfter, busy, conflicts, unauthorized)
+	if p.random.chance(p.faults().Calls) {
+		fate = pick(p.random, lostBefore, lostAfter, late, failsBefore, failsAfter, busy, conflicts, unauthorized)
 	}
 	if fate == lostBefore {
-		p.answer(call, errLost, pick(p.dice, time.Millisecond, requestTimeout))
+		p.answer(call, errLost, pick(p.random, time.Millisecond, requestTimeout))
 		return
 	}
 	if fate == late {
 		p.answer(call, errLost, travel/2)
-		travel += p.dice.span(0, requestTimeout/2)
+		travel += p.random.span(0, requestTimeout/2)
 	} else {
 		p.arrives = p.queue.now.Add(travel)
 	}
@@ -90,7 +90,7 @@ func (p *process) send(call commit.Call) {
 
 // receive is the request at the server.
 func (p *process) receive(call commit.Call, fate requestFate, travel time.Duration) {
-	err := refusal(call, fate, p.dice)
+	err := refusal(call, fate, p.random)
 	if err == nil {
 		err = p.handle(call)
 	}

@@ -90,7 +90,7 @@ func (o *expectation) roomFor(pod *corev1.Pod) int {
 }
 
 // nobodyWaitsForEver is I16, at rest: no job waits for which there is room, where no room is kept for anybody.
-func (j *invariantChecker) nobodyWaitsForEver(p *process) {
+func (j *invariantChecker) noJobWaitsForever(p *process) {
 	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return
 	}

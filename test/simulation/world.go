@@ -18,8 +18,8 @@ import (
 // world is everybody else who writes to the server: kubelets, controllers, and users.
 type world struct {
 	*Simulation
-	dice rng
-	jobs []*job
+	random rng
+	jobs   []*job
 	// made counts pods and jobs, so that no name comes twice.
 	made int
 	// pending is how many things kubelets and controllers are about to do.
@@ -36,17 +36,17 @@ type job struct {
 	requests                corev1.ResourceList
 	priority                int32
 	// runs is how long a pod runs, zero for ever; grace how long it may take to end; recreate that lost pods are made anew.
-	runs, grace time.Duration
-	recreate    bool
-	gated       bool
-	selector    map[string]string
-	tolerant    bool
-	patient     bool
-	ended       bool
+	runs, grace   time.Duration
+	recreate      bool
+	gated         bool
+	selector      map[string]string
+	tolerant      bool
+	neverPreempts bool
+	ended         bool
 }
 
 func newWorld(s *Simulation) *world {
-	return &world{Simulation: s, dice: newDice(s.config.Seed, "world")}
+	return &world{Simulation: s, random: newRandom(s.config.Seed, "world")}
 }
 
 // later plans something that a kubelet or controller does.
@@ -60,8 +60,8 @@ func (w *world) later(delay time.Duration, what string, do func()) {
 
 // found makes the first nodes.
 func (w *world) found() {
-	for i := range pick(w.dice, w.dice.number(1, 6), w.dice.number(1, 6), w.dice.number(6, 12)) {
-		w.addNode(w.dice, fmt.Sprintf("n%d", i))
+	for i := range pick(w.random, w.random.number(1, 6), w.random.number(1, 6), w.random.number(6, 12)) {
+		w.addNode(w.random, fmt.Sprintf("n%d", i))
 	}
 }
 
@@ -111,7 +111,7 @@ func (j *job) group() *v1alpha1.PodGroup {
 		ObjectMeta: metav1.ObjectMeta{Namespace: j.namespace, Name: j.name},
 		Spec:       v1alpha1.PodGroupSpec{MinMember: int32(j.min), Roles: j.roles},
 	}
-	if j.patient {
+	if j.neverPreempts {
 		never := corev1.PreemptNever
 		group.Spec.PreemptionPolicy = &never
 	}
@@ -156,7 +156,7 @@ func (w *world) makePod(j *job) {
 		if len(names) == 0 {
 			return
 		}
-		pod.Spec.SchedulerName, pod.Spec.NodeName = "another", names[w.dice.IntN(len(names))]
+		pod.Spec.SchedulerName, pod.Spec.NodeName = "another", names[w.random.IntN(len(names))]
 	}
 	w.server.create(cluster.KindPod, pod)
 }
@@ -169,7 +169,7 @@ func (w *world) changed(before object, now change) {
 		w.podChanged(was, o, now.deleted)
 	case *corev1.Node:
 		if now.deleted {
-			w.later(w.dice.span(time.Second, 20*time.Second), "pods of a node that is gone are collected", w.collect)
+			w.later(w.random.span(time.Second, 20*time.Second), "pods of a node that is gone are collected", w.collect)
 		}
 	}
 }
@@ -185,12 +185,12 @@ func (w *world) podChanged(before, now *corev1.Pod, deleted bool) {
 		w.replaceLost(now)
 	case now.DeletionTimestamp != nil && was.DeletionTimestamp == nil:
 		least, most := time.Duration(0), now.DeletionTimestamp.Sub(w.server.now().Time)
-		if w.dice.chance(30) && !w.config.Punctual { // a kubelet that does not answer
+		if w.random.chance(30) && !w.config.Punctual { // a kubelet that does not answer
 			least, most = most+20*time.Second, most+100*time.Second
 		}
-		w.later(w.dice.span(least, max(least, most)), "a pod ends", func() { w.recordDeletion(name, uid) })
+		w.later(w.random.span(least, max(least, most)), "a pod ends", func() { w.recordDeletion(name, uid) })
 	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
-		w.later(w.dice.span(10*time.Millisecond, 3*time.Second), "a kubelet starts a pod", func() { w.run(name, uid) })
+		w.later(w.random.span(10*time.Millisecond, 3*time.Second), "a kubelet starts a pod", func() { w.run(name, uid) })
 	case finished(now) && !finished(&was):
 		if now.Status.Phase == corev1.PodFailed {
 			w.replaceLost(now)
@@ -228,10 +228,10 @@ func (w *world) run(name string, uid types.UID) {
 		return
 	}
 	phase := corev1.PodSucceeded
-	if w.dice.chance(100) {
+	if w.random.chance(100) {
 		phase = corev1.PodFailed
 	}
-	w.later(j.runs+w.dice.span(0, time.Second), "a pod has done its work", func() {
+	w.later(j.runs+w.random.span(0, time.Second), "a pod has done its work", func() {
 		if pod := w.server.pod(name); pod != nil && pod.UID == uid && pod.Status.Phase == corev1.PodRunning {
 			w.server.changePod(name, uid, func(pod *corev1.Pod) { pod.Status.Phase = phase })
 		}
@@ -241,7 +241,7 @@ func (w *world) run(name string, uid types.UID) {
 // replaceLost makes a pod in the place of one that did not succeed.
 func (w *world) replaceLost(lost *corev1.Pod) {
 	if j := w.jobOf(lost); j != nil && j.recreate && !j.ended && lost.Status.Phase != corev1.PodSucceeded {
-		w.later(w.dice.span(10*time.Millisecond, 2*time.Second), "a lost pod is made anew", func() {
+		w.later(w.random.span(10*time.Millisecond, 2*time.Second), "a lost pod is made anew", func() {
 			if w.living(j) < j.members {
 				w.makePod(j)
 			}
@@ -282,7 +282,7 @@ func (w *world) countBudgets() {
 	if len(w.server.objects[cluster.KindBudget]) == 0 {
 		return
 	}
-	w.later(w.dice.span(time.Millisecond, 300*time.Millisecond), "budgets are counted", func() {
+	w.later(w.random.span(time.Millisecond, 300*time.Millisecond), "budgets are counted", func() {
 		for _, name := range w.server.names(cluster.KindBudget) {
 			w.countBudget(w.server.objects[cluster.KindBudget][name].(*policyv1.PodDisruptionBudget).DeepCopy())
 		}

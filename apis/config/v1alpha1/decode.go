@@ -236,13 +236,13 @@ func lastLine(n *yaml.Node) int {
 }
 
 // checkName records an error unless the name is a known one. remedy says what to do about one that is not built yet.
-func (d *decoder) checkName(at *yaml.Node, noun, name string, known, family []string, remedy string) {
+func (d *decoder) checkName(at *yaml.Node, noun, name string, known, family []string, suggestion string) {
 	if slices.Contains(known, name) {
 		return
 	}
 	sorted := slices.Sorted(slices.Values(known))
 	if slices.Contains(family, name) {
-		d.errorf(at, "%s %s is not built yet: %s; this version has %s", noun, quote(name), remedy, list(sorted))
+		d.errorf(at, "%s %s is not built yet: %s; this version has %s", noun, quote(name), suggestion, list(sorted))
 		return
 	}
 	hint := didYouMean(name, sorted)

@@ -20,10 +20,10 @@ type runtime struct {
 	next       int
 }
 
-// TestNobodySharesAnIsolatedCPU plays random histories against a simulated runtime, with pods whose assignments overlap as no
+// TestNoTwoContainersShareAnIsolatedCPU plays random histories against a simulated runtime, with pods whose assignments overlap as no
 // scheduler would make them, and restarts of the agent at any moment. After every step it checks the containers' CPUs in the
 // runtime, not in the Enforcer.
-func TestNobodySharesAnIsolatedCPU(t *testing.T) {
+func TestNoTwoContainersShareAnIsolatedCPU(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		online := isolated.NewCPUSet(0, 1, 2, 3, 4, 5, 6, 7)
 		r := &runtime{

@@ -45,7 +45,7 @@ func TestOfImplicitGroups(t *testing.T) {
 		problem string
 	}{
 		"of a controller": {"3", []metav1.OwnerReference{{UID: "other"}, {UID: "u", Controller: new(true)}}, Membership{Job: group, Implicit: implicit("u"), MinMember: 3}, ""},
-		"of nobody":       {"1", nil, Membership{Job: group, Implicit: implicit(""), MinMember: 1}, ""},
+		"of unowned":      {"1", nil, Membership{Job: group, Implicit: implicit(""), MinMember: 1}, ""},
 		"not controlled":  {"1", []metav1.OwnerReference{{UID: "other"}}, Membership{Job: group, Implicit: implicit(""), MinMember: 1}, ""},
 		"none":            {"0", nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "0", it must be a whole number from 1 up`},
 		"words":           {"all", nil, Membership{Job: group, Implicit: implicit("")}, `annotation scheduling.tutti.dev/min-member is "all", it must be a whole number from 1 up`},

@@ -384,7 +384,7 @@ func TestStranded(t *testing.T) {
 	s := newStore(t, devices(3), deviceClaim("one", "p"), shared, deviceClaim("free"), deviceClaim("two"))
 	p, q := pod("p", "device one", "device shared", "device free"), pod("q", "device two", "volume none")
 	if s.IsOrphaned(q) || s.IsOrphaned(pod("plain")) {
-		t.Error("a pod holds what nobody reserved for it")
+		t.Error("a pod holds what unowned reserved for it")
 	}
 	if !s.IsOrphaned(p) || s.IsOrphaned(p) {
 		t.Error("what the pod holds is not found, or found twice")

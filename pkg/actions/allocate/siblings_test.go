@@ -395,7 +395,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 			started, refused := 0, 0
 			rapid.Check(t, func(t *rapid.T) {
 				p := drawSiblings(t, mood)
-				want := p.feasible(p.nobody(), 0, map[string]bool{})
+				want := p.feasible(p.none(), 0, map[string]bool{})
 				filter := neighbours{index: topology.New(neighbours{})}
 				profile := &framework.Profile{Actions: []framework.Action{allocate.New()}, Tiers: []framework.Tier{{
 					{Factory: gang.New}, {Factory: func() framework.Plugin { return filter }},
@@ -421,7 +421,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 }
 
 // nobody is how many members of each template are on each node before any is placed.
-func (p *siblings) nobody() [][]int {
+func (p *siblings) none() [][]int {
 	counts := make([][]int, len(p.templates))
 	for of := range counts {
 		counts[of] = make([]int, len(p.snapshot.Nodes))

@@ -50,11 +50,11 @@ func (r *run) revalidate(job *model.Job) {
 		if overdue {
 			outlived = before.Since.Unix()
 		}
-		anew := r.plan(job, outlived)
+		replanned := r.plan(job, outlived)
 		switch {
-		case anew != nil:
-			planned = *anew
-			expected, _ = r.estimateStart(job, anew)
+		case replanned != nil:
+			planned = *replanned
+			expected, _ = r.estimateStart(job, replanned)
 		case !stands:
 			r.session.Reserve(job, nil)
 			return

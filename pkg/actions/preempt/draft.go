@@ -44,7 +44,7 @@ type savedSearch struct {
 // suspend ends the search for this cycle.
 func (s *search) suspend(d savedSearch) {
 	s.cut = true
-	d.version, d.nominationsHash, d.without = s.job.Version, s.scene, maps.Clone(s.hearing.without)
+	d.version, d.nominationsHash, d.without = s.job.Version, s.scene, maps.Clone(s.rounds.without)
 	s.draft = &d
 }
 
@@ -55,7 +55,7 @@ func (s *search) resume() *search {
 		return s
 	}
 	if len(before.without) > 0 {
-		s.hearing.without = maps.Clone(before.without)
+		s.rounds.without = maps.Clone(before.without)
 		s = s.excludingNodes()
 	}
 	s.from = *before

@@ -17,9 +17,9 @@ func (r *run) explain() {
 			continue
 		}
 		r.session.Try(func(statement *framework.Statement) *model.Refusal {
-			everybody := first.search.allUnits()
+			allUnits := first.search.allUnits()
 			r.spend(first.search.pool.pods)
-			if refusal := r.evictAll(statement, everybody); refusal != nil {
+			if refusal := r.evictAll(statement, allUnits); refusal != nil {
 				return refusal
 			}
 			for _, f := range r.failed {

@@ -343,7 +343,7 @@ func (r *run) search(f *unplanned, pool *candidateVictims) bool {
 		if s.applyOrRevise(found) {
 			return true
 		}
-		if !s.hearing.excludesMoreNodes() {
+		if !s.rounds.excludesMoreNodes() {
 			break
 		}
 		s = s.excludingNodes()
@@ -351,11 +351,11 @@ func (r *run) search(f *unplanned, pool *candidateVictims) bool {
 		r.markDirty(s)
 	}
 	f.search = s
-	switch why, objected := s.hearing.why(); {
+	switch why, objected := s.rounds.why(); {
 	case s.cut:
 		f.why, f.cut = r.exhausted(), true
 	case objected:
-		f.why, f.fleeting, f.skipped = why, true, s.hearing.budgetExhausted
+		f.why, f.fleeting, f.skipped = why, true, s.rounds.budgetExhausted
 	case found != nil:
 		f.why = "somebody objects to the victims found"
 	default:

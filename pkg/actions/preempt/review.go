@@ -84,8 +84,8 @@ func (h *extenderRound) rejections() string {
 
 // excludingNodes returns a search for the same job that leaves alone everybody on the nodes of the hearing.
 func (s *search) excludingNodes() *search {
-	again := s.newSearch(s.job, s.pool.excludingNodes(s.hearing.without))
-	again.hearing, again.boards = s.hearing, map[heapKey]*nodeCostHeap{}
+	again := s.newSearch(s.job, s.pool.excludingNodes(s.rounds.without))
+	again.rounds, again.boards = s.rounds, map[heapKey]*nodeCostHeap{}
 	return again
 }
 
@@ -93,12 +93,12 @@ func (s *search) excludingNodes() *search {
 func (s *search) applyOrRevise(p *plan) bool {
 	var before []framework.VictimRejection
 	for {
-		s.hearing.objections = nil
+		s.rounds.objections = nil
 		if s.decide(p) {
 			return true
 		}
-		objections := s.hearing.objections
-		if s.hearing.refusal != nil || s.hearing.roundsExhausted {
+		objections := s.rounds.objections
+		if s.rounds.refusal != nil || s.rounds.roundsExhausted {
 			return false
 		}
 		if len(objections) == 0 { // what they have made of the plan before is none
@@ -116,16 +116,16 @@ func (s *search) applyOrRevise(p *plan) bool {
 // excludeNodes takes down that nobody shall be evicted from the nodes. Where some are out of the question as they are, the
 // objections to others, where only somebody else should leave, are for another plan.
 func (s *search) excludeNodes(objections []framework.VictimRejection) {
-	never := func(o framework.VictimRejection) bool { return len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] }
+	never := func(o framework.VictimRejection) bool { return len(o.Victims) == 0 || s.rounds.altered[o.Node.Name] }
 	some := slices.ContainsFunc(objections, never)
 	for _, o := range objections {
 		if some && !never(o) {
 			continue
 		}
-		if s.hearing.without == nil {
-			s.hearing.without = map[string]string{}
+		if s.rounds.without == nil {
+			s.rounds.without = map[string]string{}
 		}
-		s.hearing.without[o.Node.Name], s.hearing.grown = o.By, true
+		s.rounds.without[o.Node.Name], s.rounds.grown = o.By, true
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *search) revise(p *plan, objections []framework.VictimRejection) *plan {
 		}
 	}
 	for _, o := range objections {
-		if len(o.Victims) == 0 || s.hearing.altered[o.Node.Name] {
+		if len(o.Victims) == 0 || s.rounds.altered[o.Node.Name] {
 			return nil
 		}
 		maps.DeleteFunc(leave, func(task *model.Task, _ bool) bool { return task.Node == o.Node.Name })
@@ -151,10 +151,10 @@ func (s *search) revise(p *plan, objections []framework.VictimRejection) *plan {
 		return nil
 	}
 	for _, o := range objections {
-		if s.hearing.altered == nil {
-			s.hearing.altered = map[string]bool{}
+		if s.rounds.altered == nil {
+			s.rounds.altered = map[string]bool{}
 		}
-		s.hearing.altered[o.Node.Name] = true
+		s.rounds.altered[o.Node.Name] = true
 	}
 	return again
 }
@@ -200,7 +200,7 @@ func (s *search) review(p *plan) *model.Refusal {
 	if len(proposals) == 0 {
 		return nil
 	}
-	h := s.hearing
+	h := s.rounds
 	if h.rounds >= reviewsPerJob || s.reviews <= 0 {
 		h.roundsExhausted, h.budgetExhausted = true, h.rounds < reviewsPerJob
 		return undone()

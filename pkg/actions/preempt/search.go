@@ -15,7 +15,7 @@ type search struct {
 	pool  *candidateVictims
 	trial *placement.Placer
 	// hearing is what reviewers have said about plans for the job.
-	hearing *extenderRound
+	rounds *extenderRound
 	// boards are the run's, or this search's own when its pool is.
 	boards map[heapKey]*nodeCostHeap
 	// plain tells that shape and room alone decide where members may go; uniform that they also are all of one shape.
@@ -43,7 +43,7 @@ func undone() *model.Refusal { return &model.Refusal{} }
 
 func (r *run) newSearch(job *model.Job, pool *candidateVictims) *search {
 	s := &search{
-		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.exhaustiveBudget), hearing: &extenderRound{}, boards: r.boards,
+		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.exhaustiveBudget), rounds: &extenderRound{}, boards: r.boards,
 	}
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })

@@ -135,7 +135,7 @@ func TestExtendersOneAfterAnother(t *testing.T) {
 	}
 }
 
-func TestAnErrorKeepsNobodyWaitingWhoMayIgnoreIt(t *testing.T) {
+func TestAnIgnorableErrorKeepsNoPodWaiting(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		ignorable bool

@@ -155,7 +155,7 @@ func TestVictimsAreAskedAboutByKind(t *testing.T) {
 		}
 		return http.StatusOK, `{}`
 	})
-	everybody := serve(t, func(_, body string) (int, string) {
+	allPods := serve(t, func(_, body string) (int, string) {
 		if strings.Contains(body, `"b":`) {
 			return http.StatusOK, agreed
 		}
@@ -163,7 +163,7 @@ func TestVictimsAreAskedAboutByKind(t *testing.T) {
 	})
 	some := preempts(shares)
 	some.ManagedResources = []ManagedResource{{"example.com/share", false}}
-	options := []Options{{URLPrefix: none.prefix(), FilterVerb: "f"}, preempts(everybody), some}
+	options := []Options{{URLPrefix: none.prefix(), FilterVerb: "f"}, preempts(allPods), some}
 	share := func(name string) *model.Task {
 		other := task(name, "example.com/share", "1")
 		other.Shape = unique.Make("a share")
@@ -173,13 +173,13 @@ func TestVictimsAreAskedAboutByKind(t *testing.T) {
 	if got := review(t, options, onA, nil); got != "a: by extender "+shares.prefix() {
 		t.Errorf("got %s", got)
 	}
-	if n, m := len(everybody.taken()), len(shares.taken()); n != 2 || m != 1 {
+	if n, m := len(allPods.taken()), len(shares.taken()); n != 2 || m != 1 {
 		t.Errorf("who is asked about two kinds on one node was called %d times, who is about one %d times", n, m)
 	}
 	if got := review(t, options, onA, onB); got != "a: by extender "+shares.prefix()+", b: by2 by extender "+shares.prefix() {
 		t.Errorf("got %s", got)
 	}
-	calls := everybody.taken()
+	calls := allPods.taken()
 	if len(calls) != 2 || strings.Contains(calls[0], `"b":`) || !strings.Contains(calls[0], `"name":"m1"`) || !strings.Contains(calls[1], `"name":"s1"`) {
 		t.Errorf("calls %v: the first kind is on a alone, and m1 and s1 stand for theirs", calls)
 	}
@@ -223,9 +223,9 @@ func TestTheFirstThatDoesNotAgreeIsHeard(t *testing.T) {
 	}
 }
 
-// TestANodeThatSomebodyLeaves passes the filter of an extender that also processes preemption, if it was refused for now; not
+// TestANodeWithATerminatingPod passes the filter of an extender that also processes preemption, if it was refused for now; not
 // where another one, which does not, was not called for it.
-func TestANodeThatSomebodyLeaves(t *testing.T) {
+func TestANodeWithATerminatingPod(t *testing.T) {
 	for _, c := range []struct {
 		name, preempt, second string
 		stuck                 bool

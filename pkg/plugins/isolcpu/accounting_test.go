@@ -52,13 +52,13 @@ func newHouse(t testing.TB) *house {
 }
 
 // anyVictim leaves the choice of victims to the engine's rules.
-func anyVictim() framework.Plugin { return everybody{} }
+func anyVictim() framework.Plugin { return allUsers{} }
 
-type everybody struct{}
+type allUsers struct{}
 
-func (everybody) Name() string { return "everybody" }
+func (allUsers) Name() string { return "allUsers" }
 
-func (everybody) FilterVictims(_ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+func (allUsers) FilterVictims(_ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return units, true
 }
 
@@ -311,8 +311,8 @@ func (h *house) anyComing(random *rand.Rand) (uid types.UID, on bool) {
 }
 
 func (h *house) step(random *rand.Rand, step int) {
-	somebody := func(*corev1.Pod) bool { return true }
-	switch pod := h.any(random, somebody); random.IntN(14) {
+	another := func(*corev1.Pod) bool { return true }
+	switch pod := h.any(random, another); random.IntN(14) {
 	case 0, 1, 2:
 		if len(h.pods) < 12 {
 			h.tell(h.randomPod(random, fmt.Sprintf("p-%d", step)))

@@ -42,7 +42,7 @@ func TestFreedCPUsGoToWhoPaid(t *testing.T) {
 		}
 	}
 	if promised < 50 {
-		t.Errorf("only in %d of %d histories somebody was promised room", promised, len(seeds))
+		t.Errorf("only in %d of %d histories another was promised room", promised, len(seeds))
 	}
 }
 

@@ -84,7 +84,7 @@ type score struct {
 
 // contest is one cluster, in our state and in kube-scheduler's.
 type contest struct {
-	dice
+	random
 	t     *testing.T
 	seed  uint64
 	score *score
@@ -108,7 +108,7 @@ type contest struct {
 func newContest(t *testing.T, seed uint64, score *score) *contest {
 	t.Helper()
 	c := &contest{
-		dice: dice{rand.New(rand.NewPCG(seed, 7))}, t: t, seed: seed, score: score,
+		random: random{rand.New(rand.NewPCG(seed, 7))}, t: t, seed: seed, score: score,
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		nodes: map[string]*corev1.Node{}, rules: map[string]*resourceapi.DeviceTaintRule{}, placed: map[string]*corev1.Pod{}, waiting: map[string]*corev1.Pod{},
 	}
@@ -210,7 +210,7 @@ func (c *contest) changeObjects() {
 		c.t.Fatal(err)
 	}
 	other = other.DeepCopy()
-	other.Labels["team"] = pick(c.dice, "a", "b", "c")
+	other.Labels["team"] = pick(c.random, "a", "b", "c")
 	if _, err := core.Update(ctx, other, metav1.UpdateOptions{}); err != nil {
 		c.t.Fatal(err)
 	}

@@ -11,26 +11,26 @@ import (
 )
 
 // dice draws random objects; the same seed draws the same ones.
-type dice struct{ *rand.Rand }
+type random struct{ *rand.Rand }
 
 // oneIn is true once in n times.
-func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
+func (d random) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-func pick[T any](d dice, choices ...T) T { return choices[d.IntN(len(choices))] }
+func pick[T any](d random, choices ...T) T { return choices[d.IntN(len(choices))] }
 
 // maxNodes is how many nodes there are at most; everything that names one names these.
 const maxNodes = 8
 
 func nodeName(i int) string { return fmt.Sprint("n", i) }
 
-func (d dice) nodeName() string { return nodeName(d.IntN(maxNodes)) }
+func (d random) nodeName() string { return nodeName(d.IntN(maxNodes)) }
 
-func (d dice) zone() string { return fmt.Sprint("z", d.IntN(3)) }
+func (d random) zone() string { return fmt.Sprint("z", d.IntN(3)) }
 
-func (d dice) app() string { return pick(d, "x", "y", "z") }
+func (d random) app() string { return pick(d, "x", "y", "z") }
 
 // topology draws a key of domains: each node, three zones, racks that some nodes lack.
-func (d dice) topology() string {
+func (d random) topology() string {
 	return pick(d, corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyZone, "rack")
 }
 
@@ -39,7 +39,7 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 var declared = []string{"RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"}
 
 // node draws a node; most are feasible for most pods.
-func (d dice) node(name string) *corev1.Node {
+func (d random) node(name string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
 		corev1.LabelHostname: name, corev1.LabelTopologyZone: d.zone(), "disk": pick(d, "ssd", "hdd"),
 		"cores": pick(d, "8", "16", "32", "many"),
@@ -78,7 +78,7 @@ func (d dice) node(name string) *corev1.Node {
 	return n
 }
 
-func (d dice) allocatable() corev1.ResourceList {
+func (d random) allocatable() corev1.ResourceList {
 	return amounts(
 		"cpu", pick(d, "4", "8", "16", "1500m"), "memory", pick(d, "4Gi", "8Gi", "16Gi"),
 		"pods", pick(d, "3", "5", "110", "110", "110"), "ephemeral-storage", pick(d, "10Gi", "10Gi", "1Gi", ""),
@@ -99,6 +99,6 @@ func amounts(words ...string) corev1.ResourceList {
 }
 
 // requests draws a container's requests: small, and now and then a rare resource.
-func (d dice) requests() corev1.ResourceList {
+func (d random) requests() corev1.ResourceList {
 	return amounts("cpu", pick(d, "", "100m", "500m", "1"), "memory", pick(d, "", "128Mi", "1Gi"))
 }

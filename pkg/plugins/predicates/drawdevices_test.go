@@ -14,7 +14,7 @@ const devicesDriver = "gpu.example.com"
 
 // wishDevices names a claim to devices: one that is allocated on some node, one that some nodes can serve, or one that none
 // can.
-func wishDevices(d dice, p *corev1.Pod) {
+func wishDevices(d random, p *corev1.Pod) {
 	if !d.oneIn(6) {
 		p.Namespace = "default"
 	}
@@ -38,7 +38,7 @@ const (
 )
 
 // wishExtended requests devices by extended resources, in a container or in an init container.
-func wishExtended(d dice, p *corev1.Pod) {
+func wishExtended(d random, p *corev1.Pod) {
 	asked := &p.Spec.Containers[0].Resources
 	if d.oneIn(4) {
 		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: fmt.Sprint("before-", len(p.Spec.InitContainers))})
@@ -59,7 +59,7 @@ func implicitResource(class string) corev1.ResourceName {
 }
 
 // otherClass is the class that is added and deleted; it is for the fast devices, or names no resource.
-func (d dice) otherClass() *resourceapi.DeviceClass {
+func (d random) otherClass() *resourceapi.DeviceClass {
 	class := &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "other"},
 		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{
@@ -74,7 +74,7 @@ func (d dice) otherClass() *resourceapi.DeviceClass {
 }
 
 // devices draws classes, the devices of nodes, and claims to them in namespace default.
-func (d dice) devices() []runtime.Object {
+func (d random) devices() []runtime.Object {
 	extended := string(classResource)
 	objects := []runtime.Object{&resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
@@ -140,7 +140,7 @@ func exact(class string, count int64, fast bool) *resourceapi.ExactDeviceRequest
 	return request
 }
 
-func (d dice) slice(i int) *resourceapi.ResourceSlice {
+func (d random) slice(i int) *resourceapi.ResourceSlice {
 	name := nodeName(i)
 	slice := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "slice-" + name},

@@ -9,8 +9,8 @@ import (
 )
 
 // wishes are the constraints that a pod may have, each drawn on its own.
-func wishes() []func(dice, *corev1.Pod) {
-	return []func(dice, *corev1.Pod){
+func wishes() []func(random, *corev1.Pod) {
+	return []func(random, *corev1.Pod){
 		wishLabels, wishNodes, wishNodes, wishNames, wishTolerations, wishPorts, wishPorts, wishPorts, wishPorts, wishFeatures, wishRoom, wishRoom,
 		wishInit, wishWhole, wishSpread, wishSpread, wishNeighbours, wishNeighbours, wishDisks, wishClaims, wishClaims,
 		wishClaims, wishScratch, wishDevices, wishDevices, wishExtended,
@@ -18,7 +18,7 @@ func wishes() []func(dice, *corev1.Pod) {
 }
 
 // pod draws a pod with a few constraints; on is its node, empty for one that waits.
-func (d dice) pod(name, on string, few int) *corev1.Pod {
+func (d random) pod(name, on string, few int) *corev1.Pod {
 	p := newPod(name, func(p *corev1.Pod) {
 		p.Namespace = pick(d, "default", "default", "default", "other", "bare")
 		p.Labels = map[string]string{"app": d.app(), "version": pick(d, "1", "2")}
@@ -40,14 +40,14 @@ func (d dice) pod(name, on string, few int) *corev1.Pod {
 }
 
 // run draws the state of a pod with a node: running, resized, or terminating.
-func (d dice) run(p *corev1.Pod) {
+func (d random) run(p *corev1.Pod) {
 	if d.oneIn(3) {
 		p.Spec.SchedulerName = "other-scheduler"
 	}
 	d.status(p)
 }
 
-func (d dice) status(p *corev1.Pod) {
+func (d random) status(p *corev1.Pod) {
 	p.Status.ContainerStatuses, p.Status.Conditions = nil, nil
 	p.Status.Phase = pick(d, corev1.PodPending, corev1.PodRunning, corev1.PodRunning)
 	if d.oneIn(8) {
@@ -69,7 +69,7 @@ func (d dice) status(p *corev1.Pod) {
 	}
 }
 
-func wishLabels(d dice, p *corev1.Pod) {
+func wishLabels(d random, p *corev1.Pod) {
 	p.Spec.NodeSelector = map[string]string{"disk": pick(d, "ssd", "hdd")}
 	if d.oneIn(3) {
 		p.Spec.NodeSelector[corev1.LabelTopologyZone] = d.zone()
@@ -84,7 +84,7 @@ func affinityOf(p *corev1.Pod) *corev1.Affinity {
 }
 
 // wishNodes is node affinity with all operators; terms that are empty, or that no node can meet, are possible.
-func wishNodes(d dice, p *corev1.Pod) {
+func wishNodes(d random, p *corev1.Pod) {
 	var terms []corev1.NodeSelectorTerm
 	for range 1 + d.IntN(2) {
 		var term corev1.NodeSelectorTerm
@@ -111,7 +111,7 @@ func wishNodes(d dice, p *corev1.Pod) {
 	}
 }
 
-func (d dice) nodeRequirement() corev1.NodeSelectorRequirement {
+func (d random) nodeRequirement() corev1.NodeSelectorRequirement {
 	r := corev1.NodeSelectorRequirement{Key: pick(d, "disk", "cores", "rack", corev1.LabelTopologyZone)}
 	switch r.Operator = pick(d, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists,
 		corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt); r.Operator {
@@ -123,7 +123,7 @@ func (d dice) nodeRequirement() corev1.NodeSelectorRequirement {
 	return r
 }
 
-func wishNames(d dice, p *corev1.Pod) {
+func wishNames(d random, p *corev1.Pod) {
 	in := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{
 		Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{d.nodeName()},
 	}}}
@@ -138,7 +138,7 @@ func wishNames(d dice, p *corev1.Pod) {
 	}
 }
 
-func wishTolerations(d dice, p *corev1.Pod) {
+func wishTolerations(d random, p *corev1.Pod) {
 	for range 1 + d.IntN(3) {
 		p.Spec.Tolerations = append(p.Spec.Tolerations, pick(d,
 			corev1.Toleration{Key: "gpu", Operator: corev1.TolerationOpEqual, Value: pick(d, "0", "1")},
@@ -155,7 +155,7 @@ func wishTolerations(d dice, p *corev1.Pod) {
 	}
 }
 
-func wishPorts(d dice, p *corev1.Pod) {
+func wishPorts(d random, p *corev1.Pod) {
 	port := corev1.ContainerPort{
 		ContainerPort: 80, HostPort: pick(d, int32(8080), 8080, 8080, 9090, 0),
 		Protocol: pick(d, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, ""),
@@ -175,7 +175,7 @@ func wishPorts(d dice, p *corev1.Pod) {
 }
 
 // wishFeatures requires features that a kubelet must declare.
-func wishFeatures(d dice, p *corev1.Pod) {
+func wishFeatures(d random, p *corev1.Pod) {
 	no := false
 	switch d.IntN(3) {
 	case 0:
@@ -191,7 +191,7 @@ func wishFeatures(d dice, p *corev1.Pod) {
 	}
 }
 
-func wishRoom(d dice, p *corev1.Pod) {
+func wishRoom(d random, p *corev1.Pod) {
 	list := p.Spec.Containers[0].Resources.Requests
 	for name, amount := range pick(d,
 		amounts(string(gpu), pick(d, "1", "2", "4")), amounts("hugepages-2Mi", pick(d, "2Mi", "16Mi")),
@@ -205,7 +205,7 @@ func wishRoom(d dice, p *corev1.Pod) {
 	}
 }
 
-func wishInit(d dice, p *corev1.Pod) {
+func wishInit(d random, p *corev1.Pod) {
 	always := corev1.ContainerRestartPolicyAlways
 	for i := range 1 + d.IntN(3) {
 		c := corev1.Container{Name: fmt.Sprint("init", i), Resources: corev1.ResourceRequirements{
@@ -224,7 +224,7 @@ func wishInit(d dice, p *corev1.Pod) {
 }
 
 // wishWhole adds pod-level requests.
-func wishWhole(d dice, p *corev1.Pod) {
+func wishWhole(d random, p *corev1.Pod) {
 	p.Spec.Resources = &corev1.ResourceRequirements{
 		Requests: amounts("cpu", pick(d, "", "1", "3"), "memory", pick(d, "", "2Gi", "5Gi"), "hugepages-2Mi", pick(d, "", "", "4Mi")),
 	}
@@ -233,7 +233,7 @@ func wishWhole(d dice, p *corev1.Pod) {
 	}
 }
 
-func wishSpread(d dice, p *corev1.Pod) {
+func wishSpread(d random, p *corev1.Pod) {
 	honour := []*corev1.NodeInclusionPolicy{nil}
 	for _, policy := range []corev1.NodeInclusionPolicy{corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore} {
 		honour = append(honour, &policy)
@@ -258,7 +258,7 @@ func wishSpread(d dice, p *corev1.Pod) {
 
 // selector draws a selector of pods, nil at times, which selects none; now and then one that no label can match, which older
 // API servers accept.
-func (d dice) selector() *metav1.LabelSelector {
+func (d random) selector() *metav1.LabelSelector {
 	if d.oneIn(80) {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "not a label"}}
 	}
@@ -277,7 +277,7 @@ func (d dice) selector() *metav1.LabelSelector {
 }
 
 // wishNeighbours is affinity and anti-affinity, required and preferred.
-func wishNeighbours(d dice, p *corev1.Pod) {
+func wishNeighbours(d random, p *corev1.Pod) {
 	affinity := affinityOf(p)
 	if !d.oneIn(3) {
 		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{}
@@ -300,7 +300,7 @@ func wishNeighbours(d dice, p *corev1.Pod) {
 	}
 }
 
-func (d dice) term() corev1.PodAffinityTerm {
+func (d random) term() corev1.PodAffinityTerm {
 	term := corev1.PodAffinityTerm{LabelSelector: d.selector(), TopologyKey: d.topology()}
 	if d.oneIn(8) {
 		term.MatchLabelKeys = []string{"version"}

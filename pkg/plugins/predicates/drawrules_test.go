@@ -39,7 +39,7 @@ func probed() []runtime.Object {
 }
 
 // rule taints some devices, or all of them.
-func (d dice) rule(name string) *resourceapi.DeviceTaintRule {
+func (d random) rule(name string) *resourceapi.DeviceTaintRule {
 	driver, pool, device := devicesDriver, d.nodeName(), fmt.Sprint("d", d.IntN(3))
 	selector := &resourceapi.DeviceTaintSelector{Driver: &driver}
 	switch d.IntN(6) {

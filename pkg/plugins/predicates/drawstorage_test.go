@@ -10,7 +10,7 @@ import (
 )
 
 // wishDisks are volumes that the pod itself defines: two writers cannot share one, and readers can share some.
-func wishDisks(d dice, p *corev1.Pod) {
+func wishDisks(d random, p *corev1.Pod) {
 	disk := pick(d,
 		corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: pick(d, "d1", "d2")}},
 		corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "d", ReadOnly: d.oneIn(2)}},
@@ -33,7 +33,7 @@ var claimNames = []string{
 	"alone-1", "static-0", "static-1", "late", "late-zoned", "late-known", "late-huge", "lost", "going", "now", "adrift", "none",
 }
 
-func wishClaims(d dice, p *corev1.Pod) {
+func wishClaims(d random, p *corev1.Pod) {
 	if d.oneIn(10) {
 		addVolume(p, volumeClaim(claimNames[d.IntN(len(claimNames))]))
 		return
@@ -48,7 +48,7 @@ func wishClaims(d dice, p *corev1.Pod) {
 }
 
 // wishScratch is a volume whose claim is created with the pod: not there yet, or another pod's.
-func wishScratch(d dice, p *corev1.Pod) {
+func wishScratch(d random, p *corev1.Pod) {
 	if d.oneIn(4) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{
 			Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}},
@@ -58,7 +58,7 @@ func wishScratch(d dice, p *corev1.Pod) {
 
 // scratchers are pods whose volumes are created and deleted with them: one whose claim is bound, one whose claim waits for a
 // node, and one whose claim is another pod's.
-func (d dice) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
+func (d random) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
 	for i, name := range []string{"own-bound", "own-late", "own-none"} {
 		pod := d.pod(name, "", i%2)
 		pod.Namespace = "default"
@@ -80,7 +80,7 @@ func (d dice) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
 }
 
 // storage draws classes, volumes, claims, drivers and attached volumes, for pods of namespace default.
-func (d dice) storage() []runtime.Object {
+func (d random) storage() []runtime.Object {
 	objects := d.classes()
 	for i := range 2 {
 		at := nodeName(i)
@@ -117,7 +117,7 @@ func (d dice) storage() []runtime.Object {
 }
 
 // local is a volume on one node that waits for a claim.
-func (d dice) local(i int) func(*corev1.PersistentVolume) {
+func (d random) local(i int) func(*corev1.PersistentVolume) {
 	return func(v *corev1.PersistentVolume) {
 		v.Spec.ClaimRef, v.Spec.StorageClassName = nil, "static"
 		v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/d"}}
@@ -128,7 +128,7 @@ func (d dice) local(i int) func(*corev1.PersistentVolume) {
 	}
 }
 
-func (d dice) onlyOn(hosts ...string) *corev1.VolumeNodeAffinity {
+func (d random) onlyOn(hosts ...string) *corev1.VolumeNodeAffinity {
 	affinity := onlyOn("")
 	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values = hosts
 	return affinity
@@ -140,7 +140,7 @@ func alone(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 }
 
 // openClaim has no volume yet.
-func (d dice) openClaim(name, class, size string) *corev1.PersistentVolumeClaim {
+func (d random) openClaim(name, class, size string) *corev1.PersistentVolumeClaim {
 	claim := boundClaim(name)
 	claim.Annotations, claim.Status.Phase = nil, corev1.ClaimPending
 	claim.Spec = corev1.PersistentVolumeClaimSpec{
@@ -150,7 +150,7 @@ func (d dice) openClaim(name, class, size string) *corev1.PersistentVolumeClaim 
 	return claim
 }
 
-func (d dice) classes() []runtime.Object {
+func (d random) classes() []runtime.Object {
 	late, now := storagev1.VolumeBindingWaitForFirstConsumer, storagev1.VolumeBindingImmediate
 	yes := true
 	class := func(name, provisioner string, mode *storagev1.VolumeBindingMode) *storagev1.StorageClass {
@@ -184,7 +184,7 @@ func (d dice) classes() []runtime.Object {
 }
 
 // attachments are the drivers on each node, their limits, and the attached volumes.
-func (d dice) attachments() []runtime.Object {
+func (d random) attachments() []runtime.Object {
 	var objects []runtime.Object
 	for i := range maxNodes {
 		if d.oneIn(8) {

@@ -18,8 +18,8 @@ import (
 // inClusterNamespace is where a pod reads which namespace it is in.
 const inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// elector is this process's part in the election, and the client by which it takes part. A nil elector is that of the only replica,
-// which always leads.
+// elector is this process's part in the election, and the client by which it takes part. A nil elector is that of the only
+// replica, which always leads.
 type elector struct {
 	*lease.Election
 	client lease.Client
@@ -54,8 +54,8 @@ func systemClock() lease.Clock {
 // mayWrite reports whether this process leads, and will for as long as a request may take.
 func (e *elector) mayWrite() bool { return e == nil || e.MayWrite() }
 
-// whileHeld runs the rest of the process until ctx ends or the Lease is lost, and gives the Lease up when all of the rest has ended,
-// requests under way included. The channel is closed when this process is elected.
+// whileHeld runs the rest of the process until ctx ends or the Lease is lost, and gives the Lease up when all of the rest has
+// ended, requests under way included. The channel is closed when this process is elected.
 func (e *elector) whileHeld(ctx context.Context, run func(ctx context.Context, elected <-chan struct{}) error) error {
 	elected := make(chan struct{})
 	if e == nil {

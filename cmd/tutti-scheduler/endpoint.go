@@ -67,8 +67,8 @@ func (o *options) endpoint(source debugapi.Source) server.Options {
 	}
 }
 
-// selfSigned makes a certificate for an endpoint without --tls-cert-dir. controller-runtime would make two RSA keys instead: that
-// takes a processor for a fifth of a second, while the first lists are read.
+// selfSigned makes a certificate for an endpoint without --tls-cert-dir. controller-runtime would make two RSA keys instead:
+// that takes a processor for a fifth of a second, while the first lists are read.
 func selfSigned() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -120,8 +120,8 @@ func ask(t *testing.T, method, url, token string) (status int, text string, show
 	return answer.StatusCode, string(body), answer.TLS
 }
 
-// TestEndpointServesThoseWhoMay: nobody sees anything without a token that the API server knows, nor with one of somebody who may
-// not get the path; and the path is what is asked about.
+// TestEndpointServesThoseWhoMay: nobody sees anything without a token that the API server knows, nor with one of somebody who
+// may not get the path; and the path is what is asked about.
 func TestEndpointServesThoseWhoMay(t *testing.T) {
 	address := serve(t, &options{})
 	for path, want := range map[string]string{

@@ -27,8 +27,8 @@ const (
 	reviewFor  = 10 * time.Second
 )
 
-// newAuthHandler makes what stands in front of the endpoint: it lets through who sends a token that the API server knows, and may do what
-// was asked for. controller-runtime has the same, but says 500 to whoever sends a token that nobody knows.
+// newAuthHandler makes what stands in front of the endpoint: it lets through who sends a token that the API server knows, and
+// may do what was asked for. controller-runtime has the same, but says 500 to whoever sends a token that nobody knows.
 func newAuthHandler(config *rest.Config, client *http.Client) (server.Filter, error) {
 	tokens, err := authenticationv1.NewForConfigAndClient(config, client)
 	if err != nil {
@@ -65,7 +65,8 @@ type authHandler struct {
 	next          http.Handler
 }
 
-// ServeHTTP answers 401 to whoever cannot be told who he is, 403 to whoever may not, and 500 when nobody can tell whether he may.
+// ServeHTTP answers 401 to whoever cannot be told who he is, 403 to whoever may not, and 500 when nobody can report whether
+// he may.
 func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	known, ok, err := d.authenticator.AuthenticateRequest(request)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 )
 
 // tuneGC lets the garbage collector's percentage follow what is in use until some time after the first lists have been
-// read, gives back what they have left, and returns.
+// read, releases what they have left, and returns.
 func tuneGC(ctx context.Context, read <-chan struct{}) {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -62,7 +62,7 @@ func TestWaitingForAPlaceIsNoTimeOut(t *testing.T) {
 	})
 }
 
-// TestWithoutAnAnswerAPlaceIsGivenUp: whoever never gets an answer does not keep the others waiting for ever.
+// TestWithoutAnAnswerAPlaceIsGivenUp: whoever never gets an answer does not keep the others waiting indefinitely.
 func TestWithoutAnAnswerAPlaceIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, began := preparingClient(t, 24*time.Hour), time.Now()

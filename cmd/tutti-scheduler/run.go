@@ -300,8 +300,8 @@ func (p *process) follow(ctx context.Context, elected <-chan struct{}) error {
 	return nil
 }
 
-// waitForTakeover returns when this process may decide: when nothing of the last leader can be under way any more, and all that it may have
-// written is known, which it returns. Only the end of ctx makes it fail.
+// waitForTakeover returns when this process may decide: when nothing of the last leader can be under way any more, and all
+// that it may have written is known, which it returns. Only the end of ctx makes it fail.
 func (p *process) waitForTakeover(ctx context.Context) (read *cluster.Inherited, err error) {
 	if p.election == nil {
 		return nil, nil
@@ -331,7 +331,8 @@ func (p *process) waitForTakeover(ctx context.Context) (read *cluster.Inherited,
 	return read, err
 }
 
-// forget deletes what was read past the informers and is gone, once they have come as far; they are heard of at least once a minute.
+// forget deletes what was read past the informers and is gone, once they have come as far; they are heard of at least once a
+// minute.
 func (p *process) forget(ctx context.Context, read *cluster.Inherited) {
 	if read == nil {
 		return
@@ -345,7 +346,7 @@ func (p *process) forget(ctx context.Context, read *cluster.Inherited) {
 	})
 }
 
-// haveSynced tells whether all that was there at the start has been delivered.
+// haveSynced reports whether all that was there at the start has been delivered.
 func (p *process) haveSynced(context.Context) (bool, error) {
 	return !slices.ContainsFunc(p.sources, func(synced cache.InformerSynced) bool { return !synced() }), nil
 }

@@ -49,8 +49,8 @@ func (p *plugin) OpenSession(session *framework.Session) {
 	p.position, p.known = session.Snapshot.Dimensions.Find(p.resource)
 }
 
-// PreFilter rules nodes with the resource out for pods without it, if the configuration says so. The answer depends on the request
-// and the node object alone: it is static, and asked for once for all pods of a shape.
+// PreFilter rules nodes with the resource out for pods without it, if the configuration says so. The answer depends on the
+// request and the node object alone: it is static, and asked for once for all pods of a shape.
 func (p *plugin) PreFilter(task *model.Task, scope framework.FilterScope) ([]framework.NodeFilterFunc, *model.Refusal) {
 	if scope != framework.NodeOnly || !p.strict || !p.spares(task) {
 		return nil, nil
@@ -82,5 +82,5 @@ func (p *plugin) PreScore(task *model.Task, scope framework.FilterScope, _ []*mo
 	}}
 }
 
-// spares tells whether the task is one that should leave the resource to others.
+// spares reports whether the task is one that should leave the resource to others.
 func (p *plugin) spares(task *model.Task) bool { return p.known && task.Request.At(p.position) == 0 }

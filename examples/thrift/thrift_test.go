@@ -19,8 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// run plays one cycle with the plugin as the configuration has it, on a node with a GPU and one without, where so many pods without
-// GPU wait. It returns where they go, and why the others wait.
+// run plays one cycle with the plugin as the configuration has it, on a node with a GPU and one without, where so many pods
+// without GPU wait. It returns where they go, and why the others wait.
 func run(t *testing.T, arguments string, pods int) string {
 	t.Helper()
 	catalogue := framework.Registry{

@@ -1,6 +1,6 @@
-// Gotest runs "go test" with its arguments and prints what that prints, each package's line as soon as it is there, and beside it the
-// tests that were skipped, each with its reason: go test says nothing of them. They are also appended to the file $SKIPS, so that one
-// list ends a run of several parts.
+// Gotest runs "go test" with its arguments and prints what that prints, each package's line as soon as it is there, and
+// beside it the tests that were skipped, each with its reason: go test says nothing of them. They are also appended to the
+// file $SKIPS, so that one list ends a run of several parts.
 package main
 
 import (

@@ -18,9 +18,9 @@ type rule struct {
 	of string
 	// ours are the paths, within the module, that it may import from, besides itself; "*" is everything but cmd.
 	ours []string
-	// kubernetes tells whether it may import kube-scheduler's own code.
+	// kubernetes reports whether it may import kube-scheduler's own code.
 	kubernetes bool
-	// client tells whether it may import clients and informers.
+	// client reports whether it may import clients and informers.
 	client bool
 }
 
@@ -70,7 +70,7 @@ var rules = []rule{
 	{of: "hack"},
 }
 
-// under tells whether a path is the other or below it; "x/" is below x only.
+// under reports whether a path is the other or below it; "x/" is below x only.
 func under(path, other string) bool {
 	if strings.HasSuffix(other, "/") {
 		return strings.HasPrefix(path, other)
@@ -112,7 +112,7 @@ func (r rule) foreign(imported string) string {
 	return ""
 }
 
-// sameTree tells whether both are parts of one package tree, such as internal/cluster and internal/cluster/groups.
+// sameTree reports whether both are parts of one package tree, such as internal/cluster and internal/cluster/groups.
 func sameTree(a, b string) bool {
 	depth := 2
 	if under(a, "pkg/plugins/") || under(a, "pkg/actions/") {

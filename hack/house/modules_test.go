@@ -36,8 +36,8 @@ func versions(t *testing.T, file string) map[string]string {
 	return required
 }
 
-// TestOneSetOfVersions: with one module at another version, client-go and all that imports it are compiled once for the product and
-// once more for the control plane of the lab. decisions/0033.
+// TestOneSetOfVersions: with one module at another version, client-go and all that imports it are compiled once for the
+// product and once more for the control plane of the lab. decisions/0033.
 func TestOneSetOfVersions(t *testing.T) {
 	product := versions(t, "go.mod")
 	for module, version := range versions(t, "lab/go.mod") {

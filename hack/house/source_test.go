@@ -113,5 +113,5 @@ func parse(name string, text []byte) (*source, error) {
 	}
 }
 
-// written tells whether the file says itself that a program wrote it.
+// written reports whether the file says itself that a program wrote it.
 func (s *source) written() bool { return ast.IsGenerated(s.file) }

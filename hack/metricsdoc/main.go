@@ -1,5 +1,5 @@
-// Command metricsdoc writes docs/metrics.md to its standard output, from the table in internal/metrics; hack/generate.sh calls it. It is no
-// part of what is installed, and measures nothing.
+// Command metricsdoc writes docs/metrics.md to its standard output, from the table in internal/metrics; hack/generate.sh
+// calls it. It is no part of what is installed, and measures nothing.
 package main
 
 import (

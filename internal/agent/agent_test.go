@@ -29,8 +29,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// machine is a node with four CPUs, the last two of them isolated, with an API server and an agent. The agent runs until the test
-// ends.
+// machine is a node with four CPUs, the last two of them isolated, with an API server and an agent. The agent runs until the
+// test ends.
 type machine struct {
 	t       *testing.T
 	client  *fake.Clientset

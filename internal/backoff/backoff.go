@@ -1,5 +1,5 @@
-// Package backoff delays what has failed before it is tried again, twice as long after each failure. Backoff is the one type for
-// that; Delays are the back-offs of the scheduling cycle: jobs, nodes and pods that a snapshot shows as delayed.
+// Package backoff delays what has failed before it is tried again, twice as long after each failure. Backoff is the one type
+// for that; Delays are the back-offs of the scheduling cycle: jobs, nodes and pods that a snapshot shows as delayed.
 //
 // Nothing here reads a clock, and nothing is kept across a restart: after one, everything may be tried once more.
 package backoff
@@ -38,8 +38,8 @@ func New[K comparable](policy Policy) *Backoff[K] {
 	return &Backoff[K]{policy: policy, entries: map[K]entry{}}
 }
 
-// Fail delays a key from now on, twice as long as the last time. A failure during the delay, such as of another call of the same
-// decision, is the same failure and changes nothing.
+// Fail delays a key from now on, twice as long as the last time. A failure during the delay, such as of another call of the
+// same decision, is the same failure and changes nothing.
 func (b *Backoff[K]) Fail(key K, reason *model.Refusal, now time.Time) {
 	last, known := b.entries[key]
 	if last.until.After(now) {

@@ -65,8 +65,8 @@ func TestActiveForgets(t *testing.T) {
 	}
 }
 
-// TestApply: what is delayed is shown by job, node and pod; a panic is shown before a bind that failed, and the end of the first
-// delay is when to look again.
+// TestApply: what is delayed is shown by job, node and pod; a panic is shown before a bind that failed, and the end of the
+// first delay is when to look again.
 func TestApply(t *testing.T) {
 	now := time.Unix(1000, 0)
 	job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: "a"}, UID: "1"}

@@ -61,8 +61,9 @@ func NewDelays() *Delays {
 	}
 }
 
-// Apply shows a snapshot what is delayed now, and returns when the first delay ends; zero when there is none. Of several reasons
-// a job shows a panic before a start that was undone, and that before a bind. podExists reports whether there is a pod.
+// Apply shows a snapshot what is delayed now, and returns when the first delay ends; zero when there is none. Of several
+// reasons a job shows a panic before a start that was undone, and that before a bind. podExists reports whether there is a
+// pod.
 func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool, now time.Time) (wake time.Time) {
 	exists := func(job Job) bool {
 		found := snapshot.Job(job.Key)
@@ -91,8 +92,8 @@ func (d *Delays) Apply(snapshot *model.Snapshot, podExists func(types.UID) bool,
 	return Sooner(wake, until)
 }
 
-// Panicked delays a job over which something has panicked, and the jobs of its class: those over which nothing has panicked yet once, for
-// the shortest delay, so that all others have their turn first, and on their own account from then on.
+// Panicked delays a job over which something has panicked, and the jobs of its class: those over which nothing has panicked
+// yet once, for the shortest delay, so that all others have their turn first, and on their own account from then on.
 func (d *Delays) Panicked(job *model.Job, jobs []*model.Job, reason *model.Refusal, now time.Time) {
 	d.Panics.Fail(Of(job), reason, now)
 	alike := *reason

@@ -9,7 +9,8 @@ import (
 // Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
 // theirs, promises keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
 // Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a promise until the pod says the
-// same, or until ForgetPromise; what is reserved until the group's status shows it. What does not apply any more, such as binding a pod that is gone or has a node, is left out.
+// same, or until ForgetPromise; what is reserved until the group's status shows it. What does not apply any more, such as
+// binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
 		slot, before := s.find(bind.Pod.UID)
@@ -61,8 +62,8 @@ func (s *State) Forget(pod types.UID) bool {
 	return true
 }
 
-// Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before the
-// watch has shown it.
+// Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before
+// the watch has shown it.
 func (s *State) Outdated(pod types.UID, version string) {
 	slot, before := s.find(pod)
 	if before == nil || before.task.Pod.ResourceVersion != version || before.finished() {
@@ -73,7 +74,7 @@ func (s *State) Outdated(pod types.UID, version string) {
 	s.assume(slot, &after)
 }
 
-// Assumed tells whether a bind of the pod is assumed, and the watch has not said yet what became of it.
+// Assumed reports whether a bind of the pod is assumed, and the watch has not said yet what became of it.
 func (s *State) Assumed(pod types.UID) bool {
 	record := s.record(pod)
 	return record != nil && record.bind != ""

@@ -67,8 +67,8 @@ func (c *conflicts) markNodes(before, after *podState) {
 	}
 }
 
-// TakeConflicts returns what has come to be wrong since the last call, by node and in the order in which the pods were bound. It
-// costs what has changed about isolated CPUs.
+// TakeConflicts returns what has come to be wrong since the last call, by node and in the order in which the pods were bound.
+// It costs what has changed about isolated CPUs.
 func (s *State) TakeConflicts() []Conflict {
 	if len(s.conflicts.dirty) == 0 {
 		return nil
@@ -146,8 +146,9 @@ func (s *State) conflictsOn(name string) []Conflict {
 	return found
 }
 
-// ConflictLosers returns the pods of this scheduler that yield to others and are not on their way out, as of the last TakeConflicts, by
-// node and in the order in which they were bound; none of the system's, which nobody ends. It costs what there is of conflicts.
+// ConflictLosers returns the pods of this scheduler that yield to others and are not in flight out, as of the last
+// TakeConflicts, by node and in the order in which they were bound; none of the system's, which nobody ends. It costs what
+// there is of conflicts.
 func (s *State) ConflictLosers() []Conflict {
 	var yielding []Conflict
 	for _, name := range slices.Sorted(maps.Keys(s.conflicts.found)) {
@@ -184,8 +185,8 @@ func isolatedOn(node *nodeState) isolated.CPUSet {
 	return node.isolated.Isolated
 }
 
-// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it; when it was created for one that
-// nobody has bound, since it was created on its node.
+// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it; when it was created for
+// one that nobody has bound, since it was created on its node.
 func boundAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {

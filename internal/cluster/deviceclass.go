@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// deviceClassResources knows which resources device classes provide: a node that reports none of such a resource may have devices for it,
-// which kube-scheduler's DynamicResources counts, and the node's books do not.
+// deviceClassResources knows which resources device classes provide: a node that reports none of such a resource may have
+// devices for it, which kube-scheduler's DynamicResources counts, and the node's books do not.
 type deviceClassResources struct {
 	// resources are those of each class, as positions; classes counts the classes that provide the one at a position.
 	resources map[string][]int
@@ -21,7 +21,7 @@ func newByClass() deviceClassResources {
 	return deviceClassResources{resources: map[string][]int{}, classes: map[int]int{}}
 }
 
-// requestsAny tells whether a request names a resource that a class provides.
+// requestsAny reports whether a request names a resource that a class provides.
 func (b *deviceClassResources) requestsAny(request model.Resources) bool {
 	for i := model.Pods + 1; i < len(request); i++ {
 		if request[i] > 0 && b.classes[i] > 0 {
@@ -43,8 +43,8 @@ func (b *deviceClassResources) addUnreported(allocatable *model.Resources) {
 // minKubeletMinor is the first minor version of Kubernetes 1 whose kubelets prepare devices for extended resources by default.
 const minKubeletMinor = 36
 
-// lacksDRAExtendedResources tells whether the node's kubelet would start a pod without the devices that stand for its extended resources. One
-// that does not say what it is, is not taken for old.
+// lacksDRAExtendedResources reports whether the node's kubelet would start a pod without the devices that stand for its
+// extended resources. One that does not say what it is, is not taken for old.
 func lacksDRAExtendedResources(node *corev1.Node) bool {
 	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
 	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor

@@ -33,7 +33,7 @@ const (
 // Event is what a watch saw: an object was added, changed or deleted. Objects are never changed afterwards.
 type Event struct {
 	Kind Kind
-	// Deleted tells that the object is gone; it is then the last that was seen of it.
+	// Deleted reports that the object is gone; it is then the last that was seen of it.
 	Deleted bool
 
 	// Exactly the field of the kind is set; none for KindOther.
@@ -49,9 +49,9 @@ type Event struct {
 
 // Effect says whom an event concerns.
 type Effect struct {
-	// Schedule tells that a scheduling answer may have changed: a cycle is due.
+	// Schedule reports that a scheduling answer may have changed: a cycle is due.
 	Schedule bool
-	// Report tells that something which a status shows has changed.
+	// Report reports that something which a status shows has changed.
 	Report bool
 	// Malformed says which object could not be read, and why; empty when it was.
 	Malformed string

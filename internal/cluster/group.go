@@ -97,7 +97,7 @@ func (s *State) applyPriorityClass(class *schedulingv1.PriorityClass, deleted bo
 	return effect
 }
 
-// fillJob writes a job anew from its group and its members.
+// fillJob writes a job again from its group and its members.
 func (s *State) fillJob(job *model.Job) {
 	key, tasks := job.Key, job.Tasks[:0]
 	for _, slot := range s.members[key] {
@@ -154,34 +154,34 @@ func hasTerms(task *model.Task) bool {
 		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
 }
 
-// hasStarted tells whether a container of the pod runs, or has done its work.
+// hasStarted reports whether a container of the pod runs, or has done its work.
 func hasStarted(pod *corev1.Pod) bool {
 	started := func(status corev1.ContainerStatus) bool { return mayHaveSideEffects(&status) }
 	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded ||
 		pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
 }
 
-// mayHaveSideEffects tells whether an init container has come so far that it may have done something.
+// mayHaveSideEffects reports whether an init container has come so far that it may have done something.
 func mayHaveSideEffects(status *corev1.ContainerStatus) bool {
 	return status.Started != nil && *status.Started || status.State.Running != nil || status.State.Terminated != nil ||
 		status.LastTerminationState.Terminated != nil
 }
 
-// belowMinimum tells whether the gang holds room and is below its minimum.
+// belowMinimum reports whether the gang holds room and is below its minimum.
 func belowMinimum(job *model.Job) bool {
 	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
 	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
 }
 
-// neverPreempts tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.
+// neverPreempts reports whether the group, or a pod of it that has not ended, wants nobody evicted for it.
 func neverPreempts(job *model.Job, group *v1alpha1.PodGroup) bool {
 	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
 	return group != nil && never(group.Spec.PreemptionPolicy) ||
 		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
 }
 
-// nothingPending tells whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is no group,
-// whose members may still come. A group that is refused as a whole must be told so.
+// nothingPending reports whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is
+// no group, whose members may still come. A group that is refused as a whole must be told so.
 func nothingPending(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }

@@ -17,8 +17,8 @@ import (
 )
 
 // Watch makes the informers of both factories push what they see: pods, nodes, priority classes, disruption budgets and
-// PodGroups. It must be called before the factories start; push is called on the informers' goroutines and must not block. Each returned
-// function turns true when everything that was there at the start has been pushed.
+// PodGroups. It must be called before the factories start; push is called on the informers' goroutines and must not block.
+// Each returned function turns true when everything that was there at the start has been pushed.
 func Watch(
 	kube informers.SharedInformerFactory, groups externalversions.SharedInformerFactory, push func(Event),
 ) ([]cache.InformerSynced, error) {
@@ -155,7 +155,7 @@ func eventHandler[T any](push func(Event), event func(T) Event) cache.ResourceEv
 	}
 }
 
-// isReplacement tells whether an object is another one than the one before it of the same name.
+// isReplacement reports whether an object is another one than the one before it of the same name.
 func isReplacement(before, after any) bool {
 	first, ok := before.(metav1.Object)
 	second, alsoOK := after.(metav1.Object)

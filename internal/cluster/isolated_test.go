@@ -41,7 +41,8 @@ func holding(cpus string, since int) podOption {
 	}
 }
 
-// TestIsolatedCPUsAreReadBack: a state that begins with what the API server has knows who holds what, in whatever order it comes.
+// TestIsolatedCPUsAreReadBack: a state that begins with what the API server has knows who holds what, in whatever order it
+// comes.
 func TestIsolatedCPUsAreReadBack(t *testing.T) {
 	events := []Event{
 		{Kind: KindNode, Node: isolating("n", 1)},
@@ -64,7 +65,7 @@ func TestIsolatedCPUsAreReadBack(t *testing.T) {
 	}
 }
 
-// TestAssumedCPUsAreHeldUntilForgotten follows a bind on its way.
+// TestAssumedCPUsAreHeldUntilForgotten follows a bind in flight.
 func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 	s := newState()
 	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
@@ -134,8 +135,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestOnlyWhoCanNeverRunYields: to the one that was bound first, in the same second to the one with the smaller UID, and to nobody
-// who yields to a third.
+// TestOnlyWhoCanNeverRunYields: to the one that was bound first, in the same second to the one with the smaller UID, and to
+// nobody who yields to a third.
 func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 	events := []Event{
 		{Kind: KindNode, Node: isolating("n", 1)},
@@ -250,7 +251,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestLeasesAfterAFreshStart: nodes that are made anew after a panic are no fresher than they were.
+// TestLeasesAfterAFreshStart: nodes that are made again after a panic are no fresher than they were.
 func TestLeasesAfterAFreshStart(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, AgentLeases: true})
 	for _, event := range []Event{

@@ -12,12 +12,12 @@ import (
 // leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since nobody there
 // would enforce what they are given; ordinary ones, and those that run, are not concerned.
 type leases struct {
-	// disabled tells that nodes need one.
+	// disabled reports that nodes need one.
 	disabled bool
 	// until is up to when each node's agent has promised to be there, offered which nodes have isolated CPUs.
 	until   map[string]time.Time
 	offered map[string]bool
-	// dirty tells that the snapshot may have to show something else; second is when it was last shown.
+	// dirty reports that the snapshot may have to show something else; second is when it was last shown.
 	dirty    bool
 	atSecond int64
 }
@@ -69,14 +69,14 @@ func expiryOf(object *coordinationv1.Lease) time.Time {
 	return object.Spec.RenewTime.Add(time.Duration(*object.Spec.LeaseDurationSeconds) * time.Second)
 }
 
-// isExpired tells whether a node's Lease has expired, in whole seconds.
+// isExpired reports whether a node's Lease has expired, in whole seconds.
 func (l *leases) isExpired(name string, now time.Time) bool {
 	until, known := l.until[name]
 	return !known || now.Unix() >= until.Unix()
 }
 
-// patchLeases shows which agents are there, and tells whether any has come or gone. Only nodes of which that has changed are looked
-// at again.
+// patchLeases shows which agents are there, and reports whether any has come or gone. Only nodes of which that has changed
+// are looked at again.
 func (s *State) patchLeases(now time.Time) (changed bool) {
 	l := &s.leases
 	if len(l.offered) == 0 && !l.dirty || l.atSecond == now.Unix() && !l.dirty {

@@ -35,7 +35,7 @@ type observation struct {
 
 func newLedger() incarnations { return incarnations{newest: map[identity]observation{}} }
 
-// isNews tells whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
+// isNews reports whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
 func (l *incarnations) isNews(kind Kind, object metav1.Object, deleted bool) (living types.UID, ok bool) {
 	id := identity{kind, object.GetNamespace(), object.GetName()}
 	now := observation{uid: object.GetUID(), version: revision(object), gone: deleted}

@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what becomes of an object that somebody panics over who reads it: a translator, kube-scheduler's code, or ours. It
-// stands in the state with its name and a reason, and costs nobody but its own job, or the node itself.
+// This file is what becomes of an object that somebody panics over who reads it: a translator, kube-scheduler's code, or
+// ours. It stands in the state with its name and a reason, and costs nobody but its own job, or the node itself.
 
 // longestReason is how much of what somebody panicked with is shown, in bytes.
 const longestReason = 256
@@ -41,8 +41,8 @@ func (s *State) buildPod(pod *corev1.Pod, before, earlier *podState) *podState {
 	})
 }
 
-// unreadablePod says where a pod is and nothing of what it wants, for which nobody will place it. On its node it takes what it took
-// before, else no more than its place among the pods.
+// unreadablePod says where a pod is and nothing of what it wants, for which nobody will place it. On its node it takes what
+// it took before, else no more than its place among the pods.
 func (s *State) unreadablePod(pod *corev1.Pod, before *podState, refused *model.Refusal) *podState {
 	bare := &corev1.Pod{
 		ObjectMeta: stripMeta(&pod.ObjectMeta),
@@ -81,8 +81,8 @@ func (s *State) buildNode(object *corev1.Node) *nodeState {
 	})
 }
 
-// recordUnreadable takes note of an event that nobody could take in. A group keeps what was known of it, and does not start before it can
-// be read.
+// recordUnreadable takes note of an event that nobody could take in. A group keeps what was known of it, and does not start
+// before it can be read.
 func (s *State) recordUnreadable(event Event, why string) Effect {
 	s.malformed = "an object could not be read: " + why
 	if event.Kind != KindGroup {

@@ -17,7 +17,8 @@ func labelled(version, team string) *corev1.Namespace {
 	return n
 }
 
-// Whoever remembers an answer must learn that a term may choose another namespace now; of everything else about one nobody need.
+// Whoever remembers an answer must learn that a term may choose another namespace now; of everything else about one nobody
+// need.
 func TestLabelsOfNamespacesShowInTheSnapshot(t *testing.T) {
 	s, now := newState(node("n")), time.Unix(1000, 0)
 	for _, step := range []struct {

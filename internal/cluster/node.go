@@ -15,7 +15,7 @@ type nodeState struct {
 	refused     *model.Refusal
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
-	// bare tells that nobody can read it, and nothing of it is left but its name.
+	// bare reports that nobody can read it, and nothing of it is left but its name.
 	bare bool
 }
 
@@ -63,7 +63,7 @@ func topologyOf(object *corev1.Node) *isolated.Topology {
 	return topology
 }
 
-// sameCapacity tells whether nothing changed that a pod could mind; a heartbeat does not.
+// sameCapacity reports whether nothing changed that a pod could mind; a heartbeat does not.
 func sameCapacity(a, b *nodeState) bool {
 	return a.object.UID == b.object.UID &&
 		a.allocatable.Equal(b.allocatable) && a.refused.String() == b.refused.String() &&

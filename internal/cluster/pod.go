@@ -33,7 +33,7 @@ type podState struct {
 	// watch is yet to show. Either holds the task.
 	invalid            *model.Refusal
 	awaitsNewerVersion bool
-	// evicted tells that an eviction is assumed.
+	// evicted reports that an eviction is assumed.
 	evicted bool
 	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
 	promise *string
@@ -41,14 +41,14 @@ type podState struct {
 	stayed time.Time
 }
 
-// finished tells whether the pod has ended.
+// finished reports whether the pod has ended.
 func (r *podState) finished() bool {
 	return r.task.Status == model.Succeeded || r.task.Status == model.Failed
 }
 
 // stuckAt returns from when on a pod that is being deleted counts as stuck. The deletionTimestamp is of the API server's clock.
 // One of ours that is ahead of it must not take everybody who has just been evicted for stuck: what they were evicted for
-// would be given back, and others be evicted anew, for ever.
+// would be released, and others be evicted again, indefinitely.
 func (r *podState) stuckAt() time.Time {
 	pod := r.task.Pod
 	at := pod.DeletionTimestamp.Time
@@ -83,7 +83,7 @@ func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
 	return effect.merge(s.replace(pod.UID, s.buildPod(pod, before, before)))
 }
 
-// counts tells whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
+// counts reports whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
 func (s *State) counts(pod *corev1.Pod) bool {
 	ours := s.schedulers[pod.Spec.SchedulerName]
 	switch {
@@ -239,7 +239,7 @@ func (s *State) replace(uid types.UID, after *podState) Effect {
 	return effect
 }
 
-// sameStartTime tells whether two versions of a pod began to run at the same time, and may do so for as long.
+// sameStartTime reports whether two versions of a pod began to run at the same time, and may do so for as long.
 func sameStartTime(a, b *corev1.Pod) bool {
 	return a.Status.StartTime.Equal(b.Status.StartTime) && equality.Semantic.DeepEqual(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds)
 }
@@ -267,12 +267,12 @@ func (s *State) makesWhole(before, after *podState) bool {
 	return false
 }
 
-// sameQueueState tells whether tasks of two statuses leave as much to decide about their job.
+// sameQueueState reports whether tasks of two statuses leave as much to decide about their job.
 func sameQueueState(a, b model.Status) bool {
 	return (a == model.Pending) == (b == model.Pending) && a.CountsTowardMinimum() == b.CountsTowardMinimum()
 }
 
-// sameSchedulingSpec tells whether two versions of a task ask the same of the cluster, in the same place of its job.
+// sameSchedulingSpec reports whether two versions of a task ask the same of the cluster, in the same place of its job.
 func sameSchedulingSpec(a, b *model.Task) bool {
 	return a.Job == b.Job && a.MinMember == b.MinMember && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
 		a.Shape == b.Shape && a.MayUseDeviceClass == b.MayUseDeviceClass && a.SchedulingGated == b.SchedulingGated && a.Nominated == b.Nominated && a.Invalid.String() == b.Invalid.String() &&
@@ -297,7 +297,7 @@ func change(before, after *podState) Effect {
 	return Effect{Schedule: moved && !expected || held || asks, Report: ours && (moved || held || asks)}
 }
 
-// isOnNode tells whether a pod has its place; from one such status to the next nothing changes for anybody else.
+// isOnNode reports whether a pod has its place; from one such status to the next nothing changes for anybody else.
 func isOnNode(status model.Status) bool {
 	return status == model.Binding || status == model.Bound || status == model.Running
 }
@@ -332,7 +332,7 @@ func within(a, b map[string]string) bool {
 	return true
 }
 
-// isOwnAnnotation tells whether an annotation is one of the project's.
+// isOwnAnnotation reports whether an annotation is one of the project's.
 func isOwnAnnotation(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return strings.HasSuffix(domain, ".tutti.dev")

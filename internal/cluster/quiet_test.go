@@ -56,8 +56,8 @@ func TestOneVersionIsOneAnswer(t *testing.T) {
 	})
 }
 
-// TestAMemberThatAsksSomethingElseMakesAnotherVersionOfItsJob: what was found out about the old one says nothing of the new one. Labels
-// are part of the question: a pod may be drawn to its own kind.
+// TestAMemberThatAsksSomethingElseMakesAnotherVersionOfItsJob: what was found out about the old one says nothing of the new
+// one. Labels are part of the question: a pod may be drawn to its own kind.
 func TestAMemberThatAsksSomethingElseMakesAnotherVersionOfItsJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  podOption

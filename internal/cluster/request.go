@@ -41,8 +41,8 @@ func defaultContainerRequest() corev1.ResourceList {
 	}
 }
 
-// nonZeroDefaultsOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has only those
-// supposed that neither it nor any container names.
+// nonZeroDefaultsOf returns what kube-scheduler's scores count on top of the request. A pod with resources as a whole has
+// only those supposed that neither it nor any container names.
 func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
 	if statesAllRequests(pod.Spec.Containers) && statesAllRequests(pod.Spec.InitContainers) && !hasInPlaceResize(&pod.Status) {
 		return model.NonZeroDefaults{}
@@ -118,14 +118,14 @@ func (s *State) capacity(node *corev1.Node) (model.Resources, *model.Refusal) {
 	return vector, nil
 }
 
-// sameSpec tells whether terms and resources of two versions of a pod must be the same, without comparing them. The
+// sameSpec reports whether terms and resources of two versions of a pod must be the same, without comparing them. The
 // generation tells about the spec; what a running container was granted, and whether a resize is possible, stands in the
 // status.
 func sameSpec(a, b *corev1.Pod) bool {
 	return a.Generation != 0 && a.Generation == b.Generation && !hasInPlaceResize(&a.Status) && !hasInPlaceResize(&b.Status)
 }
 
-// hasInPlaceResize tells whether a status has a say in what the pod takes.
+// hasInPlaceResize reports whether a status decides in what the pod takes.
 func hasInPlaceResize(status *corev1.PodStatus) bool {
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || status.AllocatedResources != nil ||

@@ -24,10 +24,10 @@ import (
 // page is how many objects one request asks for.
 const page = 1000
 
-// ListFromQuorum lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and pushes it as
-// events. The lists come from a quorum of etcd, where a watch may be behind: a pod that was bound since is known to be bound
-// before anything is decided. What is older than what the state knows changes nothing. What was deleted since takes room until the watch
-// or Gone says so.
+// ListFromQuorum lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and
+// pushes it as events. The lists come from a quorum of etcd, where a watch may be behind: a pod that was bound since is known
+// to be bound before anything is decided. What is older than what the state knows changes nothing. What was deleted since
+// takes room until the watch or Gone says so.
 func ListFromQuorum(
 	ctx context.Context, pods kubernetes.Interface, groups versioned.Interface, schedulerNames []string, push func(Event),
 ) (*Inherited, error) {
@@ -65,15 +65,16 @@ func ListFromQuorum(
 	return read, nil
 }
 
-// Inherited is what Reread has read, so that what an informer never shows is not kept for ever.
+// Inherited is what Reread has read, so that what an informer never shows is not kept indefinitely.
 type Inherited struct {
 	// pods and groups are the UIDs by namespace and name, the versions those of the lists.
 	pods, groups             map[string]types.UID
 	podVersion, groupVersion string
 }
 
-// Gone returns deletions of what was read and is gone, when both informers have come as far as the lists; until then done is false. An
-// informer whose watch breaks off lists again, and says nothing of an object that was made and deleted since its last list.
+// Gone returns deletions of what was read and is gone, when both informers have come as far as the lists; until then done is
+// false. An informer whose watch breaks off lists again, and says nothing of an object that was made and deleted since its
+// last list.
 func (r *Inherited) Gone(pods informers.SharedInformerFactory, groups groupinformers.SharedInformerFactory) (gone []Event, done bool) {
 	podInformer, groupInformer := pods.Core().V1().Pods().Informer(), groups.Scheduling().V1alpha1().PodGroups().Informer()
 	if !reaches(podInformer, r.podVersion) || !reaches(groupInformer, r.groupVersion) {

@@ -17,7 +17,7 @@ type groupReservation struct {
 	// reservation is nil when an end of it is assumed; object is the same as the group's status is to show it, never changed.
 	reservation *model.Reservation
 	parsed      *v1alpha1.Reservation
-	// assumed tells that it was decided here, and that the group's status has not shown it yet.
+	// assumed reports that it was decided here, and that the group's status has not shown it yet.
 	assumed bool
 }
 
@@ -34,7 +34,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 	s.setReserved(key, r)
 }
 
-// readReservation follows a group's status and tells whether what is reserved for it is something else now.
+// readReservation follows a group's status and reports whether what is reserved for it is something else now.
 func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGroup) (changed bool) {
 	known, shown := s.reserved[key], group.Status.Reservation
 	var in *v1alpha1.Reservation
@@ -56,7 +56,7 @@ func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGro
 	return !equality.Semantic.DeepEqual(in, shown)
 }
 
-// reachedMinimum tells whether the status was written after the group got its minimum, and before it waited again.
+// reachedMinimum reports whether the status was written after the group got its minimum, and before it waited again.
 func reachedMinimum(group *v1alpha1.PodGroup) bool {
 	return group.Status.WaitingSince == nil && meta.IsStatusConditionTrue(group.Status.Conditions, v1alpha1.ConditionScheduled)
 }
@@ -108,7 +108,8 @@ func (s *State) applyReservations() {
 	}
 }
 
-// Reservation returns what the status of a job's PodGroup is to show as reserved for it, never to be changed; nil when that is nothing.
+// Reservation returns what the status of a job's PodGroup is to show as reserved for it, never to be changed; nil when that
+// is nothing.
 func (s *State) Reservation(job *model.Job) *v1alpha1.Reservation {
 	if job.Reservation == nil || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
 		return nil

@@ -52,7 +52,7 @@ func TestReservedRoom(t *testing.T) {
 	}}
 	for name, c := range map[string]struct {
 		then []func(*State)
-		// kept is what others must not touch, shows tells whether the status is to show anything.
+		// kept is what others must not touch, shows reports whether the status is to show anything.
 		kept  int64
 		shows bool
 	}{

@@ -13,7 +13,7 @@ type podEntry struct {
 	record *podState
 	// task is nil while no snapshot has shown it.
 	task *model.Task
-	// dirty tells that the next snapshot has to look at it.
+	// dirty reports that the next snapshot has to look at it.
 	dirty bool
 }
 
@@ -80,7 +80,7 @@ func (s *State) list(slot *podEntry, from, to indexKeys) {
 	}
 	if from.releasing != to.releasing {
 		if updateIndex(s.releasing, slot, to.releasing); len(s.releasing) == 0 {
-			s.releasing = map[types.UID]*podEntry{} // a map that was large is slow to walk for ever
+			s.releasing = map[types.UID]*podEntry{} // a map that was large is slow to walk indefinitely
 		}
 	}
 }

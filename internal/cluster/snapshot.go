@@ -41,7 +41,7 @@ func (s *State) refresh(now time.Time) {
 	}
 }
 
-// changed tells whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
+// changed reports whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
 func (s *State) changed() bool {
 	if len(s.dirtyPods)+len(s.dirtyJobs) > 0 || s.dirtyBudgets || s.width != s.dimensions.Len() {
 		return true
@@ -54,8 +54,8 @@ func (s *State) changed() bool {
 	return false
 }
 
-// growVectors makes room for new dimensions in the books of every node, so that no session makes a vector longer and its undo
-// leaves every byte as it was.
+// growVectors makes room for new dimensions in the accounting of every node, so that no session makes a vector longer and its
+// undo leaves every byte as it was.
 func (s *State) growVectors() {
 	if s.width == s.dimensions.Len() {
 		return
@@ -134,7 +134,7 @@ func (s *State) patchTasks() {
 	}
 }
 
-// patchOverdue finds those that have been leaving for too long since the last look, and tells whether there are any.
+// patchOverdue finds those that have been leaving for too long since the last look, and reports whether there are any.
 func (s *State) patchOverdue(now time.Time) (changed bool) {
 	if s.second == now.Unix() {
 		return false

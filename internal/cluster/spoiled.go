@@ -12,8 +12,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what becomes of an object that was read, and over which somebody panics who brings the snapshot up to date with it.
-// The books may hold half of it then, so the whole snapshot is made anew without it, which takes as long as after a start.
+// This file is what becomes of an object that was read, and over which somebody panics who brings the snapshot up to date
+// with it. The accounting may hold half of it then, so the whole snapshot is made again without it, which takes as long as
+// after a start.
 
 // updateTarget is the object that the snapshot is being brought up to date with: a pod, a node or a job.
 type updateTarget struct {
@@ -42,8 +43,8 @@ func (s *State) updateOne(over updateTarget, do func()) {
 	})
 }
 
-// Rebuild makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its name and a
-// reason, and whoever does so again does not stand there at all.
+// Rebuild makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its
+// name and a reason, and whoever does so again does not stand there at all.
 //
 // Invariant I25: each time there is one fewer who can, so that it comes to an end.
 func (s *State) Rebuild() {
@@ -76,7 +77,8 @@ func (s *State) Rebuild() {
 	}
 }
 
-// quarantineObject leaves of a pod or node no more than its name, where it is, and why; of one that is no more than that already, nothing.
+// quarantineObject leaves of a pod or node no more than its name, where it is, and why; of one that is no more than that
+// already, nothing.
 func (s *State) quarantineObject(one panickedUpdate) {
 	if slot := s.pods[one.pod]; slot != nil && slot.record != nil {
 		pod := slot.record.task.Pod
@@ -107,7 +109,8 @@ func unreadableNode(object *corev1.Node, why string) *nodeState {
 	}
 }
 
-// fillOrInvalidate is fill for any job. Of one that somebody panics over nothing is known but who belongs to it, and nobody is placed for it.
+// fillOrInvalidate is fill for any job. Of one that somebody panics over nothing is known but who belongs to it, and nobody
+// is placed for it.
 func (s *State) fillOrInvalidate(job *model.Job) {
 	key := job.Key
 	buildOrFallback(func() bool {
@@ -149,8 +152,9 @@ func (s *State) TakeMalformed() []string {
 	return complaints
 }
 
-// readPod works out what kube-scheduler wants to know about a pod. Terms that cannot be parsed are left out, as kube-scheduler does; of
-// a pod that it panics over nothing is left but where it is, or everybody who looks at its node would suffer.
+// readPod works out what kube-scheduler wants to know about a pod. Terms that cannot be parsed are left out, as
+// kube-scheduler does; of a pod that it panics over nothing is left but where it is, or everybody who looks at its node would
+// suffer.
 func readPod(pod *corev1.Pod) *framework.PodInfo {
 	return buildOrFallback(func() *framework.PodInfo {
 		known, _ := framework.NewPodInfo(pod)

@@ -33,7 +33,8 @@ func spoilt(t *testing.T) *State {
 	return s
 }
 
-// TestPanicWhileASnapshotIsTaken costs the subject over which it comes, at the first snapshot and at a later one, and nobody else.
+// TestPanicWhileASnapshotIsTaken costs the subject over which it comes, at the first snapshot and at a later one, and nobody
+// else.
 func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 	for name, over := range map[string]updateTarget{
 		"pod": {pod: "bad"}, "node": {node: "bad"}, "job": {job: model.JobKey{Namespace: "ns", Name: "bad"}},

@@ -18,7 +18,7 @@ type Options struct {
 	Dimensions *model.ResourceIndex
 	// Translators change requests and capacities, in this order.
 	Translators []model.RequestTranslator
-	// AgentLeases tells that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
+	// AgentLeases reports that the Leases of nodes' agents are watched: without one that holds, a node offers no isolated CPUs.
 	AgentLeases bool
 }
 
@@ -56,13 +56,13 @@ type State struct {
 	releasing map[types.UID]*podEntry
 	nominated map[types.UID]*podEntry
 
-	// What changed since the last snapshot. Of a node, true tells that a pod could mind.
+	// What changed since the last snapshot. Of a node, true reports that a pod could mind.
 	dirtyPods  []*podEntry
 	dirtyNodes map[string]bool
 	dirtyJobs  map[model.JobKey]struct{}
-	// dirtyBudgets tells that a budget is not what it was.
+	// dirtyBudgets reports that a budget is not what it was.
 	dirtyBudgets bool
-	// relabelled tells that a namespace came or went, or has other labels.
+	// relabelled reports that a namespace came or went, or has other labels.
 	relabelled bool
 
 	// unreadable says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
@@ -142,7 +142,7 @@ func (s *State) apply(event Event) Effect {
 	return Effect{}
 }
 
-// Translate replaces the translators and translates every pod and node anew; the next snapshot shows it.
+// Translate replaces the translators and translates every pod and node again; the next snapshot shows it.
 func (s *State) Translate(translators []model.RequestTranslator) {
 	s.translators = translators
 	for name, node := range s.nodes {

@@ -94,7 +94,8 @@ func keepAnnotations(annotations map[string]string) map[string]string {
 	return kept
 }
 
-// truncateAnnotations keeps what an extender may read of a pod that waits: all but the copy of the manifest that kubectl leaves.
+// truncateAnnotations keeps what an extender may read of a pod that waits: all but the copy of the manifest that kubectl
+// leaves.
 func truncateAnnotations(annotations map[string]string) map[string]string {
 	if _, there := annotations[corev1.LastAppliedConfigAnnotation]; !there {
 		return annotations
@@ -158,8 +159,8 @@ func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
 	return stripped
 }
 
-// stripInitStatuses keeps of init containers what is kept of others, and of a pod that does not run yet which of them have started:
-// whoever ends the pod ends their work.
+// stripInitStatuses keeps of init containers what is kept of others, and of a pod that does not run yet which of them have
+// started: whoever ends the pod ends their work.
 func stripInitStatuses(status *corev1.PodStatus) []corev1.ContainerStatus {
 	kept := stripContainerStatuses(status.InitContainerStatuses)
 	if status.Phase != corev1.PodPending {

@@ -64,7 +64,7 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// The state cannot tell whether a pod was stripped, and stripping twice changes nothing.
+// The state cannot report whether a pod was stripped, and stripping twice changes nothing.
 func TestStripLosesNothingThatCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, whole, stripped := newWorld(t), newState(), newState()

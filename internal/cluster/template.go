@@ -14,7 +14,7 @@ type specInterner struct {
 	known map[[sha256.Size]byte]corev1.PodSpec
 }
 
-// maxTemplates is how many templates are known at a time; past it all are learnt anew.
+// maxTemplates is how many templates are known at a time; past it all are learnt again.
 const maxTemplates = 4096
 
 // intern makes the stripped pod, which nobody else has yet, share its spec with the pods that asked for the same before. A

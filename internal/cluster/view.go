@@ -26,8 +26,8 @@ import (
 // came to be what it is.
 type View struct {
 	snapshot *model.Snapshot
-	// excludesTerminating tells that pods which are about to leave are not in it; ahead is the view that shows that, made when it is first
-	// asked for.
+	// excludesTerminating reports that pods which are terminating are not in it; ahead is the view that shows that, made when it
+	// is first asked for.
 	excludesTerminating bool
 	ahead               *View
 	// syncing guards everything below while readers bring it up to date.
@@ -67,7 +67,7 @@ func newView(snapshot *model.Snapshot) *View {
 	return v
 }
 
-// current returns what the session looks at: the view itself, or the one of the cluster without those who are about to leave.
+// current returns what the session looks at: the view itself, or the one of the cluster without those who are terminating.
 func (v *View) current() *View {
 	if !v.snapshot.ExcludesTerminating() {
 		return v

@@ -11,7 +11,7 @@ import (
 )
 
 // Check returns an error that names the first difference between the view and its snapshot: nodes, the pods on each, what
-// they take, and every index. It builds each node anew and is meant for tests.
+// they take, and every index. It builds each node again and is meant for tests.
 func (v *View) Check() error {
 	if v.ahead != nil {
 		if err := v.ahead.Check(); err != nil {

@@ -88,8 +88,8 @@ func TestABinderThatIsNotThereBindsNothing(t *testing.T) {
 	}
 }
 
-// TestARefusalAfterABinderThatGaveNoAnswer: the API server refuses to bind a pod that is bound already, which the binder may have
-// done.
+// TestARefusalAfterABinderThatGaveNoAnswer: the API server refuses to bind a pod that is bound already, which the binder may
+// have done.
 func TestARefusalAfterABinderThatGaveNoAnswer(t *testing.T) {
 	lost, dial := context.DeadlineExceeded, &net.OpError{Op: "dial", Err: errors.New("refused")}
 	for name, c := range map[string]struct {

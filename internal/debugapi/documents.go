@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Nodes are the books of all nodes at one moment.
+// Nodes are the accounting of all nodes at one moment.
 type Nodes struct {
 	// At is when they were read.
 	At time.Time `json:"at"`
-	// Leading tells whether the scheduler that was asked decides; another replica knows all that is written, but not what the
+	// Leading reports whether the scheduler that was asked decides; another replica knows all that is written, but not what the
 	// leader is about to write.
 	Leading bool `json:"leading"`
 	// Nodes are sorted by name.
@@ -21,7 +21,7 @@ type Nodes struct {
 // Node is one node and the room on it. Amounts that are zero are left out.
 type Node struct {
 	Name string `json:"name"`
-	// Unschedulable tells that the node is cordoned.
+	// Unschedulable reports that the node is cordoned.
 	Unschedulable bool `json:"unschedulable,omitempty"`
 	// Refused says why the node takes no pod at all; empty when it may.
 	Refused string `json:"refused,omitempty"`
@@ -57,7 +57,7 @@ type Isolated struct {
 	Held  string `json:"held"`
 	Total int    `json:"total"`
 	Free  int    `json:"free"`
-	// Stale tells that the node's agent is not heard of, so that none of them is given to anybody.
+	// Stale reports that the node's agent is not heard of, so that none of them is given to anybody.
 	Stale bool `json:"stale,omitempty"`
 }
 

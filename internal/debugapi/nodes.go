@@ -11,8 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file makes the document of the nodes. The loop only copies numbers, between two cycles; the goroutine of the request makes
-// the document of the copy.
+// This file makes the document of the nodes. The loop only copies numbers, between two cycles; the goroutine of the request
+// makes the document of the copy.
 
 // maxReportAge is how old a copy may be that answers a request: requests, however many, cost the loop one copy in this time.
 const maxReportAge = time.Second

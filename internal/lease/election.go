@@ -59,16 +59,15 @@ type Request struct {
 	sent Instant
 }
 
-// ErrLost says that this process held the Lease and must never lead again: another one may have led since, and written what this one
-// has not read.
+// ErrLost says that this process held the Lease and must never lead again: another one may have led since, and written what
+// this one has not read.
 var ErrLost = errors.New("the Lease was lost; the process has to start again")
 
-// Election takes part in the election on behalf of one process. One goroutine calls Next and Answer in turn; MayWrite and the rest are
-// safe for concurrent use.
+// Election takes part in the election on behalf of one process. One goroutine calls Next and Answer in turn; MayWrite and the
+// rest are safe for concurrent use.
 //
-// Invariant: MayWrite is false from RequestTimeout before the end of the Lease as this process knows it, and until RequestTimeout after
-// the end of the Lease that another one held before.
-// Invariant: once lost, it is never held again.
+// Invariant: MayWrite is false from RequestTimeout before the end of the Lease as this process knows it, and until
+// RequestTimeout after the end of the Lease that another one held before. Invariant: once lost, it is never held again.
 type Election struct {
 	namespace, identity string
 	clock               Clock
@@ -78,26 +77,28 @@ type Election struct {
 	next   Verb
 	due    time.Duration
 	stored *coordinationv1.Lease
-	// held says that this process holds the Lease and has not seen that it lost it; renewed is when the last renewal was sent that the
-	// API server confirmed.
+	// held says that this process holds the Lease and has not seen that it lost it; renewed is when the last renewal was sent
+	// that the API server confirmed.
 	held, lost bool
 	renewed    Instant
 	// begins is from when on the holder may write, by the monotonic clock.
 	begins time.Duration
-	// found says that there was a Lease before this process held it. expires is when the Lease of another process ends at the latest,
-	// by the monotonic clock, and version is its last renewal; expires is zero when no other process held it, or it was given up.
+	// found says that there was a Lease before this process held it. expires is when the Lease of another process ends at the
+	// latest, by the monotonic clock, and version is its last renewal; expires is zero when no other process held it, or it was
+	// given up.
 	found   bool
 	expires time.Duration
 	version string
 }
 
-// New returns an election that begins with the first call of Next. No two processes have the same identity, nor two lives of one.
+// New returns an election that begins with the first call of Next. No two processes have the same identity, nor two lives of
+// one.
 func New(namespace, identity string, clock Clock) *Election {
 	return &Election{namespace: namespace, identity: identity, clock: clock, next: Get, due: clock().Monotonic}
 }
 
-// Next returns the request that is due, to which Answer is called before the next Next; or nil, and for how long there is none. It
-// returns ErrLost when this process must end.
+// Next returns the request that is due, to which Answer is called before the next Next; or nil, and for how long there is
+// none. It returns ErrLost when this process must end.
 func (e *Election) Next() (*Request, time.Duration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,8 +117,8 @@ func (e *Election) Next() (*Request, time.Duration, error) {
 	return request, 0, nil
 }
 
-// lapsed notes that the Lease was not renewed in time. Requests are then held back already; what another one has written meanwhile is
-// not known.
+// lapsed notes that the Lease was not renewed in time. Requests are then held back already; what another one has written
+// meanwhile is not known.
 func (e *Election) lapsed(now Instant) {
 	if e.held && now.Monotonic-e.renewed.Monotonic >= Duration-RequestTimeout {
 		e.held, e.lost = false, true
@@ -151,8 +152,8 @@ func holder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// Answer takes what came of a request: the Lease as it is stored, or the error. It returns an error when the request failed in a way
-// that is worth a line in the log.
+// Answer takes what came of a request: the Lease as it is stored, or the error. It returns an error when the request failed
+// in a way that is worth a line in the log.
 func (e *Election) Answer(request *Request, stored *coordinationv1.Lease, err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -226,16 +227,16 @@ func (e *Election) mayWrite(now Instant) bool {
 	return e.held && now.Monotonic >= e.begins && now.since(e.renewed) < Duration-RequestTimeout
 }
 
-// TakeOver returns how long the holder has to wait before it may lead, and whether another one may have led before: what that one has
-// written is then to be read once more.
+// TakeOver returns how long the holder has to wait before it may lead, and whether another one may have led before: what that
+// one has written is then to be read once more.
 func (e *Election) TakeOver() (wait time.Duration, inherited bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return max(0, e.begins-e.clock().Monotonic), e.found
 }
 
-// GiveUp ends all writing for good. It returns the request by which the Lease is given up, so that the next leader begins without
-// waiting; nil when it is left to expire, since it may be another's by now, or requests may be under way.
+// GiveUp ends all writing for good. It returns the request by which the Lease is given up, so that the next leader begins
+// without waiting; nil when it is left to expire, since it may be another's by now, or requests may be under way.
 //
 // The caller sees to it that no request of this process is under way.
 func (e *Election) GiveUp() *Request {

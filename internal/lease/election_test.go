@@ -133,8 +133,8 @@ func TestNothingIsWrittenBeforeTheLeaseIsHeld(t *testing.T) {
 	c.wants(false, 0, true)
 }
 
-// TestWritesEndBeforeTheLease: what is sent last is answered, or given up, while the Lease still holds. A Lease counts from when its
-// renewal was sent.
+// TestWritesEndBeforeTheLease: what is sent last is answered, or given up, while the Lease still holds. A Lease counts from
+// when its renewal was sent.
 func TestWritesEndBeforeTheLease(t *testing.T) {
 	c := newCandidate(t, &server{})
 	c.takes = 100 * time.Millisecond
@@ -220,7 +220,8 @@ func TestWallClockThatIsSetBack(t *testing.T) {
 	c.wants(false, 0, false)
 }
 
-// TestTakingOver: after a Lease that has expired its last holder's requests are waited for, after one that was given up none are.
+// TestTakingOver: after a Lease that has expired its last holder's requests are waited for, after one that was given up none
+// are.
 func TestTakingOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		before    func(*server)
@@ -250,8 +251,8 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// TestTheMarginBeginsWithTheEndOfTheLease: each renewal of the last holder begins another Lease, and how late its end is noticed does
-// not make the hand-over longer.
+// TestTheMarginBeginsWithTheEndOfTheLease: each renewal of the last holder begins another Lease, and how late its end is
+// noticed does not make the hand-over longer.
 func TestTheMarginBeginsWithTheEndOfTheLease(t *testing.T) {
 	c := newCandidate(t, &server{})
 	c.server.heldBy("other")
@@ -297,8 +298,8 @@ func TestAHolderMakesADeletedLeaseAgain(t *testing.T) {
 	}
 }
 
-// TestALostReplyDoesNotShortenTheMargin: who reads that it holds the Lease, without an answer that said so, has taken it from another
-// all the same.
+// TestALostReplyDoesNotShortenTheMargin: who reads that it holds the Lease, without an answer that said so, has taken it from
+// another all the same.
 func TestALostReplyDoesNotShortenTheMargin(t *testing.T) {
 	c := newCandidate(t, &server{})
 	c.server.heldBy("other")

@@ -19,8 +19,8 @@ type Client interface {
 	Update(ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions) (*coordinationv1.Lease, error)
 }
 
-// Run takes part in the election until ctx ends, and then gives the Lease up if it may; nothing else of this process may be under way
-// by then. It calls elected once, when the Lease is held. It returns ErrLost when the process must end.
+// Run takes part in the election until ctx ends, and then gives the Lease up if it may; nothing else of this process may be
+// under way by then. It calls elected once, when the Lease is held. It returns ErrLost when the process must end.
 func (e *Election) Run(ctx context.Context, client Client, elected func()) error {
 	log := klog.FromContext(ctx).WithValues("lease", e.namespace+"/"+Name, "identity", e.identity)
 	told := false

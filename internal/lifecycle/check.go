@@ -56,8 +56,8 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	return observed || started
 }
 
-// Check returns what is to be done about a gang. group is its PodGroup, nil for an implicit group. lastRefusal is why the last cycle refused it, nil when it did not. A gang that
-// is undone is delayed from then on; the caller carries it out.
+// Check returns what is to be done about a gang. group is its PodGroup, nil for an implicit group. lastRefusal is why the
+// last cycle refused it, nil when it did not. A gang that is undone is delayed from then on; the caller carries it out.
 func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, now time.Time) Verdict {
 	job = groups.Stated(job, group)
 	g.follow(job, now)
@@ -201,8 +201,8 @@ func undone(job *model.Job, cause string) *model.Refusal {
 	return &model.Refusal{Code: model.BindFailed, Detail: detail}
 }
 
-// cause returns why members of a start were not bound. When it was undone before and the API server refused the deletion, that is
-// the cause of then.
+// cause returns why members of a start were not bound. When it was undone before and the API server refused the deletion,
+// that is the cause of then.
 func (g *Gangs) cause(job *model.Job, lastRefusal *model.Refusal) string {
 	why := g.delays.Binds.Reason(backoff.Of(job))
 	if why == nil {

@@ -1,7 +1,7 @@
-// Package lifecycle follows gangs from their first bind on. A start that is interrupted, with some members bound, fewer than the
-// minimum, and never all of it, is completed until its deadline and then undone: the bound members are deleted. A gang that was
-// whole and has lost members for good is restarted if its PodGroup says so. The package also says what a changed minimum means
-// for a start whose first bind is not sent yet.
+// Package lifecycle follows gangs from their first bind on. A start that is interrupted, with some members bound, fewer than
+// the minimum, and never all of it, is completed until its deadline and then undone: the bound members are deleted. A gang
+// that was whole and has lost members for good is restarted if its PodGroup says so. The package also says what a changed
+// minimum means for a start whose first bind is not sent yet.
 //
 // All it goes by is in the API: the group's condition Scheduled says that the gang was whole, the condition PodScheduled of its
 // pods when they were bound. So it makes no difference which process began a start. An implicit group has no condition;

@@ -40,8 +40,8 @@ func Preempted(outcome *commit.Outcome, job *model.Job, now time.Time) commit.Wr
 	return write
 }
 
-// Preemption are the events of evictions that were carried out for a job: one of the job, with what was evicted, and one of each
-// gang that lost members, with how many. jobOf returns a live job, nil when it is gone meanwhile.
+// Preemption are the events of evictions that were carried out for a job: one of the job, with what was evicted, and one of
+// each gang that lost members, with how many. jobOf returns a live job, nil when it is gone meanwhile.
 func Preemption(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, now time.Time) (writes []commit.Write) {
 	job := jobOf(outcome.Job)
 	if job != nil {
@@ -137,8 +137,8 @@ func jobEvent(job *model.Job, reason string, now time.Time) *commit.Event {
 	}
 }
 
-// referenceTo names the object that a job is to its users: its PodGroup, or its only pod; of an implicit group the controller, or
-// its oldest pod when it has none.
+// referenceTo names the object that a job is to its users: its PodGroup, or its only pod; of an implicit group the
+// controller, or its oldest pod when it has none.
 func referenceTo(job *model.Job) corev1.ObjectReference {
 	reference := corev1.ObjectReference{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup",

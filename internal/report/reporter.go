@@ -245,8 +245,8 @@ func reasonChanged(current, wanted v1alpha1.PodGroupStatus) bool {
 	return before.Reason != after.Reason || before.Status != after.Status
 }
 
-// reportPods writes to each waiting pod why it waits; the API server does so for gated ones. An implicit group has no status for
-// the numbers, which change often: only its first waiting member shows them.
+// reportPods writes to each waiting pod why it waits; the API server does so for gated ones. An implicit group has no status
+// for the numbers, which change often: only its first waiting member shows them.
 func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.Time) {
 	shown := false
 	for _, task := range job.Tasks {

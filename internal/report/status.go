@@ -13,8 +13,8 @@ import (
 )
 
 // groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when it was not
-// refused) and what would let it start, of its PodGroup and the status it has, or was sent, and of whether it was whole: had its minimum bound,
-// and has had members left since.
+// refused) and what would let it start, of its PodGroup and the status it has, or was sent, and of whether it was whole: had
+// its minimum bound, and has had members left since.
 func groupStatus(
 	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, suggestion string,
 	now metav1.Time,
@@ -57,8 +57,8 @@ func groupStatus(
 	return status
 }
 
-// finishedBelowMinimum is the condition of a group that has none yet and whose members have all ended, fewer than its minimum: it
-// waits for members that may never be created.
+// finishedBelowMinimum is the condition of a group that has none yet and whose members have all ended, fewer than its
+// minimum: it waits for members that may never be created.
 func finishedBelowMinimum(job *model.Job, generation int64, now metav1.Time) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
@@ -105,8 +105,8 @@ const (
 	ReasonRestarts  = "StartsAnew"
 )
 
-// scheduledCondition returns the condition Scheduled, nil where it does not change, as between a decision and its binds. It turns
-// True when the minimum is bound, and False again only when no member is bound any more.
+// scheduledCondition returns the condition Scheduled, nil where it does not change, as between a decision and its binds. It
+// turns True when the minimum is bound, and False again only when no member is bound any more.
 func scheduledCondition(job *model.Job, refusal *model.Refusal, wasWhole bool) *metav1.Condition {
 	condition := &metav1.Condition{Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionTrue}
 	anyLeft := job.Count(func(t *model.Task) bool { return t.IsBound() || t.Status == model.Binding }) > 0
@@ -141,9 +141,9 @@ func degraded(job *model.Job, refusal *model.Refusal) string {
 	return fmt.Sprintf("needs %d, %d bound", short.Needs, short.Has)
 }
 
-// podCondition returns the condition PodScheduled=False of a waiting pod. Autoscalers act on the reason Unschedulable, so only a
-// refusal about capacity has it. A member's message names its group and leaves the numbers to the group's condition, so that it
-// need not change with each node; where no group shows them, one pod does, and numbers is true for it.
+// podCondition returns the condition PodScheduled=False of a waiting pod. Autoscalers act on the reason Unschedulable, so
+// only a refusal about capacity has it. A member's message names its group and leaves the numbers to the group's condition,
+// so that it need not change with each node; where no group shows them, one pod does, and numbers is true for it.
 func podCondition(
 	job *model.Job, task *model.Task, current *corev1.PodCondition, refusal *model.Refusal, numbers bool, now metav1.Time,
 ) corev1.PodCondition {

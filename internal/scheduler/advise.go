@@ -24,8 +24,8 @@ const (
 	searchBudget = 60_000
 	// refreshPeriod is how long an advice is believed while things change in the cluster.
 	refreshPeriod = 10 * time.Second
-	// maxLoopShare is the part of the time, one in so many, that turns take at most while questions are left: a backlog of thousands takes
-	// a while to be told what would help, rather than a processor for itself.
+	// maxLoopShare is the part of the time, one in so many, that turns take at most while questions are left: a backlog of
+	// thousands takes a while to be told what would help, rather than a processor for itself.
 	maxLoopShare = 10
 	// maxStaleness is for how long a loop that has jobs to start puts questions off.
 	maxStaleness = 5 * time.Second
@@ -40,7 +40,7 @@ type suggester struct {
 	sharedKey map[suggest.ShareKey]string
 	// round counts the cycles before which something had happened.
 	round uint64
-	// queue are the jobs to ask about, in order. rebuild tells that it is out of date.
+	// queue are the jobs to ask about, in order. rebuild reports that it is out of date.
 	queue   []model.JobKey
 	rebuild bool
 	// since is since when somebody waits to be asked about; zero when nobody does. refresh is when an advice gets too old.
@@ -81,7 +81,7 @@ func askedOf(job *model.Job, refusal *model.Refusal) queryKey {
 // message returns the advice for a job that waits; empty when nothing is known to help.
 func (a *suggester) message(job *model.Job) string { return a.known[job.Key].text }
 
-// cycle takes note of a cycle; happened tells that something had happened before it, or was decided in the one before.
+// cycle takes note of a cycle; happened reports that something had happened before it, or was decided in the one before.
 func (a *suggester) cycle(happened bool) {
 	a.rebuild = true
 	if happened {
@@ -124,7 +124,7 @@ func (a *suggester) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*mo
 	a.queue = append(a.queue, old...)
 }
 
-// canSuggest tells whether something that somebody does could help, other than to wait.
+// canSuggest reports whether something that somebody does could help, other than to wait.
 func canSuggest(refusal *model.Refusal) bool {
 	switch refusal.Code {
 	case model.InsufficientResources, model.NodesFiltered, model.NotEnoughMembers, model.SchedulingGated, model.GroupNotFound:
@@ -199,7 +199,8 @@ func (a *suggester) note(job *model.Job, refusal *model.Refusal, text string, no
 	}
 }
 
-// adviseSome asks about jobs until the turn is over. One over which somebody panics is asked about no more until it has changed.
+// adviseSome asks about jobs until the turn is over. One over which somebody panics is asked about no more until it has
+// changed.
 func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, left int, now time.Time) {
 	a := s.advisor
 	options := suggest.Options{

@@ -82,7 +82,8 @@ func TestEverydayCases(t *testing.T) {
 	}
 }
 
-// backlog makes 300 gangs that find room nowhere, each of which asks something of its own, and does without checks, which take long.
+// backlog makes 300 gangs that find room nowhere, each of which asks something of its own, and does without checks, which
+// take long.
 func (w *world) backlog() {
 	w.loop.options.Verify = false
 	for i := range 200 {

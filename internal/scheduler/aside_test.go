@@ -17,7 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// keeper sets something aside for every pod, and keeps the books.
+// keeper sets something aside for every pod, and keeps the accounting.
 type keeper struct {
 	*world
 	held map[types.UID]bool

@@ -24,7 +24,7 @@ type uncertainBind struct {
 	job   model.JobKey
 	pod   model.PodRef
 	until time.Time
-	// holds tells that something is set aside for the pod.
+	// holds reports that something is reserved for the pod.
 	holds bool
 }
 

@@ -60,9 +60,9 @@ func (s *Scheduler) logMalformed(ctx context.Context, why string) {
 	klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 }
 
-// drainGroupEvents takes in events about PodGroups during a session, and holds its decisions to them, the one that was just sent
-// included. changed are the PodGroups that have changed since the session's snapshot. It returns what became final, and whether
-// another cycle is due.
+// drainGroupEvents takes in events about PodGroups during a session, and holds its decisions to them, the one that was just
+// sent included. changed are the PodGroups that have changed since the session's snapshot. It returns what became final, and
+// whether another cycle is due.
 func (s *Scheduler) drainGroupEvents(
 	ctx context.Context, snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {

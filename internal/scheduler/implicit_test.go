@@ -163,8 +163,8 @@ func TestInterruptedStartOfAnImplicitGroupIsUndone(t *testing.T) {
 	}
 }
 
-// TestImplicitGroupsAfterARestart: what a new process does with a gang in part follows from the pods alone. One of which nothing runs
-// is an interrupted start; one that runs has been whole, and is left alone.
+// TestImplicitGroupsAfterARestart: what a new process does with a gang in part follows from the pods alone. One of which
+// nothing runs is an interrupted start; one that runs has been whole, and is left alone.
 func TestImplicitGroupsAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		first func(*corev1.Pod)

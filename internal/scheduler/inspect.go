@@ -8,7 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Inspect has the loop call read with the snapshot between two cycles; read keeps nothing of it. Any goroutine may call Inspect.
+// Inspect has the loop call read with the snapshot between two cycles; read keeps nothing of it. Any goroutine may call
+// Inspect.
 func (s *Scheduler) Inspect(read func(*model.Snapshot)) { s.mailbox.inspect(read) }
 
 // Leading reports whether the loop decides. Any goroutine may call it.

@@ -76,7 +76,8 @@ func (w *world) isolatedPod(name, cpu string) {
 	})
 }
 
-// TestIsolatedPodIsBoundInTheVersionThatWasSeen: one that has changed since is placed anew when the change is seen, and not before.
+// TestIsolatedPodIsBoundInTheVersionThatWasSeen: one that has changed since is placed again when the change is seen, and not
+// before.
 func TestIsolatedPodIsBoundInTheVersionThatWasSeen(t *testing.T) {
 	w := newIsolatedWorld(t)
 	w.isolatedPod("p", "2")

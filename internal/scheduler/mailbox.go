@@ -56,8 +56,8 @@ func (m *Mailbox) Lead() {
 	m.put(func(l *inbox) { l.lead = true })
 }
 
-// Reconfigure delivers a new configuration: next is called between two cycles, on the loop's goroutine, and what it returns is the
-// profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
+// Reconfigure delivers a new configuration: next is called between two cycles, on the loop's goroutine, and what it returns
+// is the profile from then on. With nil nothing changes. Those that are delivered together are called in their order.
 func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
 	m.put(func(l *inbox) { l.profiles = append(l.profiles, next) })
 }

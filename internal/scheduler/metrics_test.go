@@ -16,8 +16,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/telemetry"
 )
 
-// newMeasuredWorld returns a world whose loop is measured, and what sums up a metric: counts and gauges as they are, of histograms how often
-// something was observed.
+// newMeasuredWorld returns a world whose loop is measured, and what sums up a metric: counts and gauges as they are, of
+// histograms how often something was observed.
 func newMeasuredWorld(t *testing.T) (w *world, sum func(name metrics.Name, labels ...string) float64) {
 	t.Helper()
 	w = newWorld(t)

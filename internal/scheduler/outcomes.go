@@ -25,7 +25,7 @@ func (s *Scheduler) handleOutcomes(ctx context.Context, outcomes []commit.Outcom
 		if why == nil {
 			continue
 		}
-		if outcome.Kind == commit.Bound || s.state.Assumed(outcome.Pod.UID) { // what is assumed, or set aside, would be so for ever
+		if outcome.Kind == commit.Bound || s.state.Assumed(outcome.Pod.UID) { // what is assumed, or reserved, would be so indefinitely
 			s.doubts.add(outcome, now)
 		}
 		s.wake(now)
@@ -68,13 +68,14 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 	s.options.Metrics.Outcome(&outcome, s.createdAt(outcome.Pod.UID), now)
 }
 
-// onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at all.
+// onBindFailed acts on a bind that has failed: what was assumed is forgotten, and pod and node are tried again later, if at
+// all.
 func (s *Scheduler) onBindFailed(ctx context.Context, outcome commit.Outcome, now time.Time) {
 	if outcome.PodGone && s.state.Assumed(outcome.Pod.UID) {
 		s.doubts.add(outcome, now) // the watch is about to say so; until then it would only be bound again, and again in vain
 	} else {
 		s.state.Forget(outcome.Pod.UID)
-		if outcome.StaleVersion != "" { // it is placed anew as soon as it is seen as it is
+		if outcome.StaleVersion != "" { // it is placed again as soon as it is seen as it is
 			s.state.Outdated(outcome.Pod.UID, outcome.StaleVersion)
 		} else if job := s.state.Snapshot(now).Job(outcome.Job); job != nil && !outcome.PodGone {
 			s.delays.BindFailed(backoff.Of(job), &outcome, now)
@@ -151,8 +152,8 @@ func (noReservations) Abandon(types.UID) {}
 
 func (noReservations) IsOrphaned(*corev1.Pod) bool { return false }
 
-// onEvictionOutcome acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that the next
-// cycle plans again.
+// onEvictionOutcome acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that
+// the next cycle plans again.
 func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outcome, now time.Time) {
 	log := klog.FromContext(ctx)
 	job := s.state.Job(outcome.Job)

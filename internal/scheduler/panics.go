@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file answers panics at the edge of a cycle, and of each step that the loop takes for one job beside cycles: a panic is logged
-// and counted, and the job that it is about is held back, with the jobs of its class.
+// This file answers panics at the edge of a cycle, and of each step that the loop takes for one job beside cycles: a panic is
+// logged and counted, and the job that it is about is held back, with the jobs of its class.
 
 // The steps of the loop beside cycles, as logs and metrics name them after a panic.
 const (
@@ -24,18 +24,19 @@ const (
 	partInspection   = "inspection"
 )
 
-// maxPanicsInStep is how many cycles may panic before the loop looks after events and replies again. The next step goes on with the jobs
-// that had no turn.
+// maxPanicsInStep is how many cycles may panic before the loop looks after events and replies again. The next step goes on
+// with the jobs that had no turn.
 const maxPanicsInStep = 16
 
 // panics are the cycles that have panicked in a row. The zero panics are none.
 //
-// Invariant: in a row of cycles that panic, each holds back one more job, and none is tried again before a cycle has run to its end.
-// So a row is no longer than there are jobs over which something panics, and delays the others by that many cycles at most.
+// Invariant: in a row of cycles that panic, each holds back one more job, and none is tried again before a cycle has run to
+// its end. So a row is no longer than there are jobs over which something panics, and delays the others by that many cycles
+// at most.
 type panics struct {
 	row   int
 	since time.Time
-	// last is the last panic of the row; ended tells that the cycle which runs ended with it.
+	// last is the last panic of the row; ended reports that the cycle which runs ended with it.
 	last  *framework.RecoveredPanic
 	ended bool
 }
@@ -62,7 +63,8 @@ func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, rec
 	s.delays.Panicked(recovered.Job, snapshot.Jobs, recovered.Refusal, now)
 }
 
-// afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no single job.
+// afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no
+// single job.
 func (s *Scheduler) afterPanic(now time.Time) {
 	p := &s.panics
 	s.options.Metrics.Failing(p.ended && p.last.Job == nil)
@@ -79,8 +81,8 @@ func (s *Scheduler) afterPanic(now time.Time) {
 	p.ended, s.last.changed = false, true
 }
 
-// rebuild makes the state again after the second panic in a row, since the first may have left something broken in it. It returns the
-// time as of which jobs are held back.
+// rebuild makes the state again after the second panic in a row, since the first may have left something broken in it. It
+// returns the time as of which jobs are held back.
 func (s *Scheduler) rebuild(now time.Time) (asOf time.Time) {
 	if s.panics.row == 2 {
 		s.memory = framework.Cache{}
@@ -105,8 +107,8 @@ func (s *Scheduler) cyclesSuspended(ctx context.Context, now time.Time) bool {
 	return true
 }
 
-// quarantineOnPanic does something for a job beside cycles. After a panic the job is held back, why is returned, and the loop goes on with
-// the others; what was done before the panic stands.
+// quarantineOnPanic does something for a job beside cycles. After a panic the job is held back, why is returned, and the loop
+// goes on with the others; what was done before the panic stands.
 func (s *Scheduler) quarantineOnPanic(ctx context.Context, where string, key model.JobKey, now time.Time, do func()) (why *model.Refusal) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -97,7 +97,8 @@ func TestPanicQuarantinesOneJob(t *testing.T) {
 	}
 }
 
-// TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds: a plugin panics over every one of them, alike or not, and they come first.
+// TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds: a plugin panics over every one of them, alike or not, and they come
+// first.
 func TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds(t *testing.T) {
 	for _, alike := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alike=%t", alike), func(t *testing.T) {
@@ -184,8 +185,8 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	}
 }
 
-// TestAPanicOverAnOutcomeCostsItsJob: whoever is told of a bind falls over it. The loop goes on, and what is assumed does not stay so
-// for ever.
+// TestAPanicOverAnOutcomeCostsItsJob: whoever is told of a bind falls over it. The loop goes on, and what is assumed does not
+// stay so indefinitely.
 func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)
 	fragile := &fragile{}

@@ -177,8 +177,8 @@ func TestGangThatGoesIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsThePromise: who starts anew while victims leave evicts nobody, lets nobody have the room, and binds when it is
-// there.
+// TestRestartKeepsThePromise: who starts again while victims leave evicts nobody, lets nobody have the room, and binds when
+// it is there.
 func TestRestartKeepsThePromise(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.high("mpi", 2)
@@ -193,7 +193,7 @@ func TestRestartKeepsThePromise(t *testing.T) {
 	w.expect("after another restart", w.play(t.Context(), time.Minute), "")
 }
 
-// TestCrashBeforeTheEvictions: promises without victims are not enough, and the job is planned for anew.
+// TestCrashBeforeTheEvictions: promises without victims are not enough, and the job is planned for again.
 func TestCrashBeforeTheEvictions(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallEvict }

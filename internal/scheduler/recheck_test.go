@@ -37,7 +37,8 @@ func TestMinimumRaisedWhileVolumesArePrepared(t *testing.T) {
 	}
 }
 
-// TestAGroupThatBecomesAnotherWhileVolumesArePrepared: a role that nobody plays is needed as well, or the group contradicts itself.
+// TestAGroupThatBecomesAnotherWhileVolumesArePrepared: a role that nobody plays is needed as well, or the group contradicts
+// itself.
 func TestAGroupThatBecomesAnotherWhileVolumesArePrepared(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.PodGroupSpec){
 		"a role":          func(spec *v1alpha1.PodGroupSpec) { spec.Roles = []v1alpha1.Role{{Name: "launcher", MinMember: 1}} },

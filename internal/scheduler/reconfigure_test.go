@@ -29,8 +29,8 @@ func (w *world) reconfigure(profile *framework.Profile) {
 	w.mailbox.Reconfigure(func() *framework.Profile { return profile })
 }
 
-// TestAnotherConfigurationIsLiveAtOnce: what nodes offer is worked out anew, and who waited is looked at again, although nothing
-// has changed in the cluster; nothing is what it changes when it leads to no profile.
+// TestAnotherConfigurationIsLiveAtOnce: what nodes offer is worked out again, and who waited is looked at again, although
+// nothing has changed in the cluster; nothing is what it changes when it leads to no profile.
 func TestAnotherConfigurationIsLiveAtOnce(t *testing.T) {
 	w := newIsolatedWorld(t) // a node with 6 ordinary CPUs, and 8 that are isolated
 	w.gang("ten", 10, 10)

@@ -156,8 +156,8 @@ func TestAnUnknownEndCostsLittleAtRest(t *testing.T) {
 	}
 }
 
-// TestARefusedBindDoesNotGiveTheReservationToAnother: while a gang starts in its room nobody else gets a reservation, so that it
-// still has its own when the binds fail.
+// TestARefusedBindDoesNotGiveTheReservationToAnother: while a gang starts in its room nobody else gets a reservation, so that
+// it still has its own when the binds fail.
 func TestARefusedBindDoesNotGiveTheReservationToAnother(t *testing.T) {
 	w := reserving(t, "0s")
 	w.node("n1", "1")

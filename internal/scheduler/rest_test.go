@@ -185,7 +185,8 @@ func TestAGroupCreatedAgainAfterItsMembersEndedHasACondition(t *testing.T) {
 	}
 }
 
-// TestMembersThatComeAreSaidSoon: a PodGroup is mostly made before its pods, and how many are missing must not be told by those times.
+// TestMembersThatComeAreSaidSoon: a PodGroup is mostly made before its pods, and how many are missing must not be told by
+// those times.
 func TestMembersThatComeAreSaidSoon(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

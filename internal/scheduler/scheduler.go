@@ -4,10 +4,10 @@
 //	               ▲                                           │               ▲                     │
 //	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
 //
-// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers and
-// the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and plugins, how
-// to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in internal/lifecycle, and what to
-// write about it in internal/report.
+// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
+// and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
+// plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
+// internal/lifecycle, and what to write about it in internal/report.
 //
 // The files, in reading order:
 //
@@ -55,14 +55,15 @@ type Sender interface {
 	Send(call commit.Call)
 }
 
-// Reservations are the volumes and devices that are set aside for pods with a bind on its way; the Preparer of the sender
+// Reservations are the volumes and devices that are reserved for pods with a bind in flight; the Preparer of the sender
 // works on the same ones. The loop's goroutine calls it, for any pod, also one without a reservation.
 type Reservations interface {
 	// Confirm ends the reservation of a pod that is bound.
 	Confirm(pod types.UID)
 	// Abandon ends soon what is being prepared for a pod.
 	Abandon(pod types.UID)
-	// IsOrphaned tells whether a pod that is not placed holds devices, which the sender's Preparer is then to be asked to release.
+	// IsOrphaned reports whether a pod that is not placed holds devices, which the sender's Preparer is then to be asked to
+	// release.
 	IsOrphaned(pod *corev1.Pod) bool
 }
 
@@ -107,7 +108,7 @@ type Options struct {
 	BindDeadline time.Duration
 	// Verify checks the invariants after every statement; for tests.
 	Verify bool
-	// Reservations are told what became of binds; nil when nothing is ever set aside.
+	// Reservations are told what became of binds; nil when nothing is ever reserved.
 	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
 	Metrics *telemetry.Metrics
@@ -206,8 +207,8 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 	}
 }
 
-// reconfigure goes on with another profile. What pods request, and nodes offer, is worked out anew; what earlier sessions remember
-// is forgotten with the profile it came from; what is bound, promised or on its way stays.
+// reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
+// remember is forgotten with the profile it came from; what is bound, promised or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Expect(profile)
@@ -215,7 +216,7 @@ func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.wake(now)
 }
 
-// runCycle is one cycle: a session on a snapshot. Decisions are assumed and on their way while it still runs; what becomes
+// runCycle is one cycle: a session on a snapshot. Decisions are assumed and in flight while it still runs; what becomes
 // final meanwhile is settled after it, since a session has the snapshot to itself.
 func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
@@ -266,7 +267,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.last.transientRetryAt(s.echo, s.echo.After(now))
 	s.afterPanic(now)
 	s.cycle.atMost(s.last.expires)
-	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for anew: no watch will tell
+	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for again: no watch will tell
 		s.wake(now)
 	}
 	s.handleOutcomes(ctx, outcomes)
@@ -292,21 +293,22 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 // lastCycle is what the next one needs to know of it.
 type lastCycle struct {
 	decided bool
-	// changed tells that something has happened since that may change an answer.
+	// changed reports that something has happened since that may change an answer.
 	changed bool
 	// expires is when time alone may change one.
 	expires time.Time
 }
 
-// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has more
-// sources than the watches that wake the loop.
+// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has
+// more sources than the watches that wake the loop.
 const resyncPeriod = time.Minute
 
 // transientRetry is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
 const transientRetry = 5 * time.Second
 
-// ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle. They hear of it by
-// handlers of their own, which may be later than ours: a cycle that the event has woken may have asked them before they knew.
+// ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle.
+// They hear of it by handlers of their own, which may be later than ours: a cycle that the event has woken may have asked
+// them before they knew.
 const ownEventDelay = time.Second
 
 func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
@@ -317,7 +319,7 @@ func (l *lastCycle) transientRetryAt(when time.Time, ok bool) {
 	}
 }
 
-// wouldRepeat tells that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
+// wouldRepeat reports that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
 func (s *Scheduler) wouldRepeat(now time.Time) bool {
 	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
 		return false

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Step does whatever is due now and returns at once. A simulator calls it in place of Run, with the mailbox filled and the clock
-// set to where it wants them, and again at NextWake at the latest.
+// Step does whatever is due now and returns at once. A simulator calls it in place of Run, with the mailbox filled and the
+// clock set to where it wants them, and again at NextWake at the latest.
 func (s *Scheduler) Step(ctx context.Context) { s.step(ctx) }
 
 // NextWake returns when the next step is due although no letter comes; ok is false when none is.

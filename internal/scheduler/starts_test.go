@@ -28,7 +28,7 @@ func (w *world) refuseTo(pod string, nodes ...string) {
 	}
 }
 
-// anew creates a pod of the gang mpi as its owner does for one that is gone.
+// again creates a pod of the gang mpi as its owner does for one that is gone.
 func (w *world) restarted(name string) {
 	w.member("mpi", 99)
 	pod := w.pods["mpi-99"].DeepCopy()
@@ -122,7 +122,7 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	if status := w.groups["mpi"].Status; status.Placed != 0 || status.Phase != v1alpha1.PodGroupPending {
 		t.Errorf("status %+v", status)
 	}
-	// Their owner creates them anew; the job waits its rest, and then starts as a whole.
+	// Their owner creates them again; the job waits its rest, and then starts as a whole.
 	w.refuse = nil
 	w.restarted("mpi-0")
 	w.restarted("mpi-2")
@@ -139,8 +139,8 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	}
 }
 
-// TestDeadlineCountsFromTheFirstBind, across the attempts to place the missing members anew. While nobody knows what became of one
-// of them nothing is undone.
+// TestDeadlineCountsFromTheFirstBind, across the attempts to place the missing members again. While nobody knows what became
+// of one of them nothing is undone.
 func TestDeadlineCountsFromTheFirstBind(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -221,7 +221,8 @@ func TestMemberLostRightAfterTheStart(t *testing.T) {
 	}
 }
 
-// TestMemberLostBeforeThereWasAnythingToTell: the API server has confirmed that the gang is whole, and that is all there is so far.
+// TestMemberLostBeforeThereWasAnythingToTell: the API server has confirmed that the gang is whole, and that is all there is
+// so far.
 func TestMemberLostBeforeThereWasAnythingToTell(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -342,8 +343,8 @@ func TestGangThatLostAllStartsAnew(t *testing.T) {
 	}
 }
 
-// TestAStartAnewIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends. Its status
-// must not say by then that what is bound is left of a gang that was whole.
+// TestAStartAnewIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends.
+// Its status must not say by then that what is bound is left of a gang that was whole.
 func TestAStartAnewIsNotTakenForALossAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

@@ -45,7 +45,7 @@ func (t *timer) next() (when time.Time, ok bool) {
 	return t.fixed, t.isFixed
 }
 
-// due tells whether the moment has come.
+// due reports whether the moment has come.
 func (t *timer) due(now time.Time) bool {
 	when, ok := t.next()
 	return ok && !when.After(now)

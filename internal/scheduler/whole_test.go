@@ -102,7 +102,8 @@ func TestAGangThatWasNeverWholeStaysStrict(t *testing.T) {
 	}
 }
 
-// TestAReplacementWithoutRoomLeavesTheGangDegraded, says what it lacks, and does not put off the restart that onMemberLoss asks for.
+// TestAReplacementWithoutRoomLeavesTheGangDegraded, says what it lacks, and does not put off the restart that onMemberLoss
+// asks for.
 func TestAReplacementWithoutRoomLeavesTheGangDegraded(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "4")

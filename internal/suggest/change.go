@@ -36,12 +36,12 @@ const (
 // Change is one thing to do.
 type Change struct {
 	Kind Kind
-	// Members are to be created, for Create, or ungated, for Ungate; PerRole says how many of those to be created must be of a role,
-	// and, for LowerRole, what the minimum of one is to be.
+	// Members are to be created, for Create, or ungated, for Ungate; PerRole says how many of those to be created must be of a
+	// role, and, for LowerRole, what the minimum of one is to be.
 	Members int
 	PerRole []model.Role
-	// Template are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the nodes are
-	// made for.
+	// Template are the members that the ones to be created are taken to be like, one for each; for Add, the one member that the
+	// nodes are made for.
 	Template []model.PodRef
 	// Verified tells, for Create, that with such members as there are the job would start. Everything else is always proven.
 	Verified bool

@@ -13,10 +13,11 @@ import (
 // maxSingleTries is how many cordoned nodes are tried each on its own.
 const maxSingleTries = 12
 
-// uncordon returns the nodes to uncordon: one that will do alone, the first by name, else as many of which none can be left out.
+// uncordon returns the nodes to uncordon: one that will do alone, the first by name, else as many of which none can be left
+// out.
 //
-// That nodes are open is supposed by pods which do not mind cordons, and which may not be on the other cordoned nodes. Where pods are to
-// be spread, nodes that they may not be on would count differently, so nothing is said then.
+// That nodes are open is supposed by pods which do not mind cordons, and which may not be on the other cordoned nodes. Where
+// pods are to be spread, nodes that they may not be on would count differently, so nothing is said then.
 func (q *search) uncordon() *Change {
 	waiting := q.job.Pending()
 	if slices.ContainsFunc(waiting, func(task *model.Task) bool { return hasSpreadConstraints(task.Pod) }) {
@@ -59,10 +60,10 @@ func hasSpreadConstraints(pod *corev1.Pod) bool {
 	})
 }
 
-// isCordon tells whether a taint is the one that Kubernetes puts on cordoned nodes.
+// isCordon reports whether a taint is the one that Kubernetes puts on cordoned nodes.
 func isCordon(taint corev1.Taint) bool { return taint.Key == corev1.TaintNodeUnschedulable }
 
-// isCordoned tells whether the node is cordoned, or was until a moment ago.
+// isCordoned reports whether the node is cordoned, or was until a moment ago.
 func isCordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, isCordon)
 }

@@ -10,7 +10,7 @@ import (
 
 // Options are what a search is made with.
 type Options struct {
-	// Preempts tells that the configuration evicts for jobs of higher priority.
+	// Preempts reports that the configuration evicts for jobs of higher priority.
 	Preempts bool
 	// Budget is how many looks at nodes one job is worth; what is not found within is not said.
 	Budget int
@@ -35,8 +35,9 @@ type search struct {
 	placed int64
 }
 
-// Suggest returns what would let the job start, which the last cycle has refused; none when nothing small is known to. The session must
-// be open on the snapshot as that cycle left it, and is as before when Find returns. looks is what it has cost, in nodes.
+// Suggest returns what would let the job start, which the last cycle has refused; none when nothing small is known to. The
+// session must be open on the snapshot as that cycle left it, and is as before when Find returns. looks is what it has cost,
+// in nodes.
 func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal, options Options) (advice Suggestions, looks int) {
 	q := &search{session: session, job: job, options: options, left: options.Budget, exact: exactBudget}
 	q.whatIf(func(statement *framework.Statement) {
@@ -52,8 +53,8 @@ func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal,
 	return advice, options.Budget - q.left
 }
 
-// isApplicable tells whether trying to start the job says anything: it waits for its minimum, its members can be placed at all, and
-// nobody outside has a part in it, who would have to be asked.
+// isApplicable reports whether trying to start the job says anything: it waits for its minimum, its members can be placed at
+// all, and nobody outside has a part in it, who would have to be asked.
 func (q *search) isApplicable() bool {
 	if q.session.JobReady(q.job, framework.Ready) == nil || q.session.ValidateJob(q.job) != nil {
 		return false
@@ -61,9 +62,9 @@ func (q *search) isApplicable() bool {
 	return !slices.ContainsFunc(q.job.Pending(), func(task *model.Task) bool { return task.Invalid != nil || q.session.HasTransientRefusal(task) })
 }
 
-// suggestPlacement returns what would help a job for whose members there is no place. What gives room comes first, since it takes nothing from
-// the job, and before all what takes nothing from anybody; but where no node that is there would do, however empty, a wish that is in
-// the way does.
+// suggestPlacement returns what would help a job for whose members there is no place. What gives room comes first, since it
+// takes nothing from the job, and before all what takes nothing from anybody; but where no node that is there would do,
+// however empty, a wish that is in the way does.
 func (q *search) suggestPlacement() Suggestions {
 	placed := q.placed
 	free := q.verified(q.uncordon)
@@ -92,7 +93,8 @@ func (q *search) suggestPlacement() Suggestions {
 	return advice
 }
 
-// verified returns what was found, nil when the budget came to an end over it: a try that was not made looks like one that has failed.
+// verified returns what was found, nil when the budget came to an end over it: a try that was not made looks like one that
+// has failed.
 func (q *search) verified(find func() *Change) *Change {
 	if q.left <= 0 {
 		return nil
@@ -103,7 +105,8 @@ func (q *search) verified(find func() *Change) *Change {
 	return nil
 }
 
-// whatIf does something that is taken back at once, also when somebody panics: before what is supposed of the job is taken back.
+// whatIf does something that is taken back at once, also when somebody panics: before what is supposed of the job is taken
+// back.
 func (q *search) whatIf(body func(*framework.Statement)) {
 	ended := false
 	defer func() {
@@ -118,7 +121,7 @@ func (q *search) whatIf(body func(*framework.Statement)) {
 	ended = true
 }
 
-// isSchedulable tells whether the job would start, on room that is idle or about to be.
+// isSchedulable reports whether the job would start, on room that is idle or about to be.
 func (q *search) isSchedulable() bool {
 	waiting := q.job.Pending()
 	q.left -= 1 + len(waiting)
@@ -162,7 +165,8 @@ func kindsOf(tasks []*model.Task) []*model.Task {
 	return firsts
 }
 
-// lowerMinimum returns what finds the largest minimum with which the job would start. It looks first at how many found room before.
+// lowerMinimum returns what finds the largest minimum with which the job would start. It looks first at how many found room
+// before.
 func (q *search) lowerMinimum(placed int64) func() *Change {
 	return func() *Change {
 		job, from := q.job, q.job.MinMember

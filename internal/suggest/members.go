@@ -13,8 +13,8 @@ import (
 // mostCreated is up to how many members are supposed to exist to see whether they would do.
 const mostCreated = 1000
 
-// complete returns what would help a job that lacks members, or whose members are gated: members like those there are, or ungated
-// ones, and room for them where that is lacking; or a lower minimum.
+// complete returns what would help a job that lacks members, or whose members are gated: members like those there are, or
+// ungated ones, and room for them where that is lacking; or a lower minimum.
 func (q *search) complete() Suggestions {
 	change, suppose := q.missing()
 	if change == nil {
@@ -62,11 +62,11 @@ func (q *search) membersAnswerable() bool {
 
 func waits(task *model.Task) bool { return task.Status == model.Pending && !task.SchedulingGated }
 
-// exists tells whether a task counts towards the minimum, or would if it had a node.
+// exists reports whether a task counts towards the minimum, or would if it had a node.
 func exists(task *model.Task) bool { return task.Status.CountsTowardMinimum() || waits(task) }
 
-// missing returns which members are missing, and what supposes that they are there and returns how to take that back; nil when that
-// cannot be supposed.
+// missing returns which members are missing, and what supposes that they are there and returns how to take that back; nil
+// when that cannot be supposed.
 func (q *search) missing() (*Change, func() (back func())) {
 	job := q.job
 	gated := job.Count(func(task *model.Task) bool { return task.SchedulingGated && task.Status == model.Pending })
@@ -169,14 +169,15 @@ func (q *search) template(role string) *model.Task {
 	return nil
 }
 
-// ordinary tells whether another pod like this one would ask for nothing that only one of them can have.
+// ordinary reports whether another pod like this one would ask for nothing that only one of them can have.
 func ordinary(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) == 0 && !slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
 		return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil
 	})
 }
 
-// newMember makes another member. Its name is one that no pod has; what is remembered of pods by their UID is not kept for many.
+// newMember makes another member. Its name is one that no pod has; what is remembered of pods by their UID is not kept for
+// many.
 func newMember(template *model.Task, role string, number int) *model.Task {
 	task := *template
 	if role != "" {

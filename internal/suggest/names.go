@@ -10,8 +10,8 @@ import (
 // mostNames is among how many names of groups the nearest is looked for.
 const mostNames = 2000
 
-// Name returns what to do for pods whose group does not exist, and what it has cost, in names looked at: the label may be misspelt,
-// or the group is yet to be created.
+// Name returns what to do for pods whose group does not exist, and what it has cost, in names looked at: the label may be
+// misspelt, or the group is yet to be created.
 func Name(snapshot *model.Snapshot, key model.JobKey) (words string, looks int) {
 	jobs := snapshot.Jobs
 	first := sort.Search(len(jobs), func(i int) bool { return jobs[i].Key.Namespace >= key.Namespace })
@@ -33,8 +33,8 @@ func Name(snapshot *model.Snapshot, key model.JobKey) (words string, looks int) 
 	return fmt.Sprintf("correct the pods' label to %q, which is a PodGroup, or create %q", best, key.Name), looks
 }
 
-// distance returns how many letters must be put in, left out, changed or swapped with the next to make one word of the other; most,
-// when it is no less than that.
+// distance returns how many letters must be put in, left out, changed or swapped with the next to make one word of the other;
+// most, when it is no less than that.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) >= most || len(b)-len(a) >= most {
 		return most

@@ -11,8 +11,8 @@ import (
 // highestPriority is the highest that a class of users may have.
 const highestPriority = 1_000_000_000
 
-// preemption returns what would let the job start at the cost of others: that it may evict at all, or the lowest priority that lets it
-// evict enough of them. It counts on nobody whom a disruption budget covers.
+// preemption returns what would let the job start at the cost of others: that it may evict at all, or the lowest priority
+// that lets it evict enough of them. It counts on nobody whom a disruption budget covers.
 func (q *search) preemption() *Change {
 	if !q.options.Preempts {
 		return nil
@@ -39,8 +39,8 @@ func (q *search) preemption() *Change {
 	return raised(from, values[high]+1)
 }
 
-// priorities returns those that stand in the job's way, from low to high: of jobs that could be evicted but for them, and of whom room
-// is kept for.
+// priorities returns those that stand in the job's way, from low to high: of jobs that could be evicted but for them, and of
+// whom room is kept for.
 func (q *search) priorities() []int32 {
 	var values []int32
 	for _, unit := range q.units(highestPriority) {
@@ -68,7 +68,7 @@ func (q *search) units(priority int32) (units []framework.EvictionUnit) {
 	return units
 }
 
-// evictable fills in who would be evicted with a job, and tells whether nothing but its priority stands against it.
+// evictable fills in who would be evicted with a job, and reports whether nothing but its priority stands against it.
 func (q *search) evictable(unit *framework.EvictionUnit) bool {
 	for _, task := range unit.Job.Tasks {
 		switch {
@@ -89,7 +89,7 @@ func (q *search) covered(task *model.Task) bool {
 	return slices.ContainsFunc(budgets, func(budget model.Budget) bool { return budget.Covers(task) })
 }
 
-// startsAbove tells whether the job would start with such a priority if all were evicted who could be then.
+// startsAbove reports whether the job would start with such a priority if all were evicted who could be then.
 func (q *search) startsAbove(priority int32) (started bool) {
 	job, from, neverPreempts := q.job, q.job.Priority, q.job.NeverPreempts
 	defer func() { job.Priority, job.NeverPreempts = from, neverPreempts }()
@@ -101,7 +101,8 @@ func (q *search) startsAbove(priority int32) (started bool) {
 	return started
 }
 
-// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
+// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by
+// others.
 func (q *search) evict(statement *framework.Statement, priority int32) {
 	if !q.options.Preempts || q.job.NeverPreempts {
 		return
@@ -132,8 +133,8 @@ func (q *search) evictUnits(statement *framework.Statement, units []framework.Ev
 	}
 }
 
-// singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority: the least
-// important first.
+// singles returns the members of a job that has more than its minimum, each of which could go alone for one of that priority:
+// the least important first.
 func (q *search) singles(job *model.Job, priority int32) (units []framework.EvictionUnit) {
 	if job == q.job || job.Priority >= priority || job.Count(func(t *model.Task) bool { return t.Status.CountsTowardMinimum() }) <= int(job.MinMember) {
 		return nil

@@ -7,8 +7,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// lowerRole returns the first role, by name, with a lower minimum of which the job would start: the highest that would do, and with
-// it the highest minMember, which may not be below the roles' minima together. It is for jobs that no lower minMember alone helps.
+// lowerRole returns the first role, by name, with a lower minimum of which the job would start: the highest that would do,
+// and with it the highest minMember, which may not be below the roles' minima together. It is for jobs that no lower
+// minMember alone helps.
 func (q *search) lowerRole() *Change {
 	job, roles, from := q.job, q.job.Roles, q.job.MinMember
 	if job.Lowered {

@@ -23,14 +23,15 @@ type shortageSearch struct {
 	offers  map[kind]*shortageHeap
 	// freeableCapacity is what could be freed on nodes, as far as somebody asked.
 	freeableCapacity map[*model.Node]model.Resources
-	// plain tells that nothing but shape and room decided.
+	// plain reports that nothing but shape and room decided.
 	plain bool
 }
 
 // freeResources returns the least of what others use that would have to end, nil when nothing of that kind helps.
 //
-// Of members that are all alike the least is exact where no node is overdrawn: what a node lacks for one more of them grows with
-// each, so that taking the least each time leads to the least in all. On a node that is overdrawn the first is the dearest. Of others it is such that no amount in it can be lowered.
+// Of members that are all alike the least is exact where no node is overdrawn: what a node lacks for one more of them grows
+// with each, so that taking the least each time leads to the least in all. On a node that is overdrawn the first is the
+// dearest. Of others it is such that no amount in it can be lowered.
 func (q *search) freeResources() *Change {
 	rooms, exact := q.fill()
 	if len(rooms) == 0 || !q.startsWith(rooms) {
@@ -45,8 +46,8 @@ func (q *search) freeResources() *Change {
 	return freed(q.session.Snapshot.Dimensions, rooms)
 }
 
-// fill places as many members as find room, and then others where the least is lacking until every gate agrees. No rooms tells that
-// there is not enough in use by those who could leave it.
+// fill places as many members as find room, and then others where the least is lacking until every gate agrees. No rooms
+// reports that there is not enough in use by those who could leave it.
 func (q *search) fill() (rooms []NodeAmount, exact bool) {
 	waiting := q.job.Pending()
 	q.whatIf(func(statement *framework.Statement) {
@@ -176,7 +177,7 @@ func (q *search) addCapacities(rooms []NodeAmount, sign int64) {
 	}
 }
 
-// startsWith tells whether the job would start if these rooms were free.
+// startsWith reports whether the job would start if these rooms were free.
 func (q *search) startsWith(rooms []NodeAmount) bool {
 	q.addCapacities(rooms, 1)
 	defer q.addCapacities(rooms, -1)
@@ -219,8 +220,8 @@ func (q *search) shrinkAmount(rooms []NodeAmount, amount *int64, unit int64) {
 	*amount = high * unit
 }
 
-// freeable returns what could be freed on a node: all that pods use there but those of the job itself, of the system, of those that
-// belong to the node, and of those that are leaving already.
+// freeable returns what could be freed on a node: all that pods use there but those of the job itself, of the system, of
+// those that belong to the node, and of those that are leaving already.
 func (f *shortageSearch) freeable(node *model.Node) model.Resources {
 	if known, ok := f.freeableCapacity[node]; ok {
 		return known
@@ -281,8 +282,8 @@ func (f *shortageSearch) offersFor(task *model.Task) *shortageHeap {
 	return known
 }
 
-// least returns the cheapest offer. One that has become dearer since is put in its place; none becomes cheaper, as nobody is given
-// more room than is taken at once. Those that ask for more than could be freed are dropped.
+// least returns the cheapest offer. One that has become dearer since is put in its place; none becomes cheaper, as nobody is
+// given more room than is taken at once. Those that ask for more than could be freed are dropped.
 func (o *shortageHeap) least(f *shortageSearch, task *model.Task) (nodeShortage, bool) {
 	for len(*o) > 0 {
 		first := &(*o)[0]
@@ -315,7 +316,8 @@ func (f *shortageSearch) cost(node *model.Node, task *model.Task) int64 {
 	return sum
 }
 
-// covers tells whether what is lacking for the task, with what is supposed to be free already, is in use by those who could leave.
+// covers reports whether what is lacking for the task, with what is supposed to be free already, is in use by those who could
+// leave.
 func (f *shortageSearch) covers(node *model.Node, task *model.Task) bool {
 	needed := lacking(node, task.Request)
 	if i, known := f.at[node]; known {
@@ -330,9 +332,9 @@ func (f *shortageSearch) covers(node *model.Node, task *model.Task) bool {
 	return true
 }
 
-// addNodes returns what finds how many nodes would have to be added, for a job of whose members so many have room, and which are all alike
-// and ask for nothing but nodes and their room; nothing for others. The nodes are no larger than the largest there is, unless one
-// member is.
+// addNodes returns what finds how many nodes would have to be added, for a job of whose members so many have room, and which
+// are all alike and ask for nothing but nodes and their room; nothing for others. The nodes are no larger than the largest
+// there is, unless one member is.
 func (q *search) addNodes(placed int64) func() *Change {
 	return func() *Change {
 		waiting := q.job.Pending()

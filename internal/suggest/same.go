@@ -17,8 +17,8 @@ type ShareKey struct {
 	neverPreempts    bool
 }
 
-// ShareKeyOf returns what the job has in common with others, whose advice is then the same; ok is false when it may be on its own. That is
-// a job whose members differ or ask for more than a node and its room, or that has room kept for it.
+// ShareKeyOf returns what the job has in common with others, whose advice is then the same; ok is false when it may be on its
+// own. That is a job whose members differ or ask for more than a node and its room, or that has room kept for it.
 func ShareKeyOf(session *framework.Session, job *model.Job, code model.Code) (same ShareKey, ok bool) {
 	if len(job.Roles) > 0 || len(job.Tasks) == 0 || job.BelowMinimum {
 		return same, false

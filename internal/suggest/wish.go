@@ -26,8 +26,8 @@ func (w *PodConstraint) Remove(spec *corev1.PodSpec) { w.drop(spec) }
 // mostWishes is how many wishes are tried.
 const mostWishes = 12
 
-// drop returns the first wish without which the job would start: of its own, in the order of Kubernetes' API, and then tolerations of
-// what keeps its pods off nodes, the fewest taints first.
+// drop returns the first wish without which the job would start: of its own, in the order of Kubernetes' API, and then
+// tolerations of what keeps its pods off nodes, the fewest taints first.
 func (q *search) drop() *Change {
 	waiting := q.job.Pending()
 	wishes := q.constraints(kindsOf(waiting))
@@ -42,7 +42,7 @@ func (q *search) drop() *Change {
 	return nil
 }
 
-// startsWithout tells whether the job would start if its pods had not that wish.
+// startsWithout reports whether the job would start if its pods had not that wish.
 func (q *search) startsWithout(wish *PodConstraint, waiting []*model.Task) bool {
 	type was struct {
 		pod   *corev1.Pod
@@ -194,8 +194,8 @@ func withoutTerm(text string, terms func(*corev1.Affinity) *[]corev1.PodAffinity
 	}
 }
 
-// taints lists the sets of taints that keep one of the pods off nodes and that are no sign of trouble; the fewest taints first, those
-// of most nodes before others.
+// taints lists the sets of taints that keep one of the pods off nodes and that are no sign of trouble; the fewest taints
+// first, those of most nodes before others.
 func (q *search) taints(firsts []*model.Task) [][]corev1.Taint {
 	sets, nodes := map[string][]corev1.Taint{}, map[string]int{}
 	for _, first := range firsts[:min(len(firsts), 2)] {
@@ -219,8 +219,8 @@ func (q *search) taints(firsts []*model.Task) [][]corev1.Taint {
 	return sorted
 }
 
-// untolerated returns the taints of a node that keep the pod off it; trouble tells that Kubernetes itself has put one there, since the
-// node is not well, or is cordoned.
+// untolerated returns the taints of a node that keep the pod off it; trouble reports that Kubernetes itself has put one
+// there, since the node is not well, or is cordoned.
 func untolerated(pod *corev1.Pod, node *corev1.Node) (taints []corev1.Taint, trouble bool) {
 	if node == nil {
 		return nil, false
@@ -237,7 +237,8 @@ func untolerated(pod *corev1.Pod, node *corev1.Node) (taints []corev1.Taint, tro
 	return taints, trouble || node.Spec.Unschedulable
 }
 
-// tolerates leaves comparisons of numbers aside, which some clusters know: what is taken for untolerated by mistake is only tried.
+// tolerates leaves comparisons of numbers aside, which some clusters know: what is taken for untolerated by mistake is only
+// tried.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	switch {
 	case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:

@@ -1,5 +1,5 @@
-// Package telemetry measures the scheduler's loop, for Prometheus. internal/metrics says what each measurement means; the loop says
-// what happened. Nothing is decided by a measurement.
+// Package telemetry measures the scheduler's loop, for Prometheus. internal/metrics says what each measurement means; the
+// loop says what happened. Nothing is decided by a measurement.
 package telemetry
 
 import (

@@ -55,7 +55,7 @@ type podOnNode struct {
 type gangHistory struct {
 	minimum int
 	members map[types.UID]bool
-	// whole tells that its minimum was bound and some are since.
+	// whole reports that its minimum was bound and some are since.
 	whole bool
 	// since is when some of it, but not the minimum, came to be bound; longest is the longest time that took.
 	since   time.Time
@@ -82,7 +82,7 @@ func (c *History) Expect(namespace, name string, minimum int) {
 }
 
 // Follow takes in all pods, returns, and goes on in the background until the context ends. A server that goes away is waited
-// for; when it cannot say what has changed meanwhile, all pods are taken in anew, and what was in between is not seen: see
+// for; when it cannot say what has changed meanwhile, all pods are taken in again, and what was in between is not seen: see
 // Gaps.
 func (c *History) Follow(ctx context.Context, client kubernetes.Interface) error {
 	version, err := c.take(ctx, client)
@@ -226,7 +226,7 @@ func (c *History) podRemoved(l *podOnNode, uid types.UID) {
 	}
 }
 
-// release gives back what a pod held.
+// release releases what a pod held.
 func (c *History) release(l *podOnNode) {
 	if node := c.nodes[l.node]; node != nil {
 		node.idle.Add(l.request, 1)

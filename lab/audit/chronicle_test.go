@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// told is a chronicle of one node for two pods, which is told what the steps say: +x is pod x bound to the node by us, ~x by another
-// scheduler, >x pod x on a node that is not there, !x failed, -x gone.
+// told is a chronicle of one node for two pods, which is told what the steps say: +x is pod x bound to the node by us, ~x by
+// another scheduler, >x pod x on a node that is not there, !x failed, -x gone.
 func told(steps ...string) *History {
 	four := node("a", map[string]string{"cpu": "4"})
 	c := NewChronicle(&four)
@@ -107,7 +107,8 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 	}
 }
 
-// TestChronicleBelievesTheServer, as to how long there was between two binds, where whoever watches was kept from it for a while.
+// TestChronicleBelievesTheServer, as to how long there was between two binds, where whoever watches was kept from it for a
+// while.
 func TestChronicleBelievesTheServer(t *testing.T) {
 	const second = time.Second
 	seen := time.Now()

@@ -53,7 +53,7 @@ func (r *room) shapeOf(pod *corev1.Pod) *shape {
 	return s
 }
 
-// fits tells whether the minimum of a gang finds idle room. Members of one shape are answered exactly: as many fit as
+// fits reports whether the minimum of a gang finds idle room. Members of one shape are answered exactly: as many fit as
 // the sum over nodes of idle divided by request, rounded down. Members of several shapes are placed greedily, so a yes
 // is true and a no may be wrong.
 func (r *room) fits(g *gang) bool {

@@ -25,10 +25,10 @@ type gang struct {
 	reason string
 }
 
-// started tells whether the minimum of the gang is on nodes.
+// started reports whether the minimum of the gang is on nodes.
 func (g *gang) started() bool { return g.placed >= g.minimum }
 
-// complete tells whether the gang has the members it needs to start.
+// complete reports whether the gang has the members it needs to start.
 func (g *gang) complete() bool {
 	byRole := map[string]int{}
 	for _, pod := range g.waiting {
@@ -96,7 +96,7 @@ func single(pod *corev1.Pod) *gang {
 	return g
 }
 
-// over tells whether the pod has ended.
+// over reports whether the pod has ended.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -35,7 +35,8 @@ type occupied struct {
 	last map[string]arrival
 }
 
-// arrival is when a pod was seen to come to a node, and in which second the server says that it was bound, zero when it does not.
+// arrival is when a pod was seen to come to a node, and in which second the server says that it was bound, zero when it does
+// not.
 type arrival struct {
 	pod         string
 	when, bound time.Time

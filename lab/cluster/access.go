@@ -44,8 +44,8 @@ func (c *Cluster) KubeconfigFor(ctx context.Context, namespace, serviceAccount s
 	return c.access(ctx, namespace, serviceAccount, serviceAccount, nil)
 }
 
-// KubeconfigForPod is KubeconfigFor with the token that a pod has, which tells the API server the pod and its node. The pod must
-// be on a node, and the token is good for as long as it is there.
+// KubeconfigForPod is KubeconfigFor with the token that a pod has, which tells the API server the pod and its node. The pod
+// must be on a node, and the token is good for as long as it is there.
 func (c *Cluster) KubeconfigForPod(ctx context.Context, pod *corev1.Pod) (string, error) {
 	bound := &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
 	return c.access(ctx, pod.Namespace, pod.Spec.ServiceAccountName, pod.Name, bound)

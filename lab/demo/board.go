@@ -21,7 +21,7 @@ type change struct {
 	pod   *corev1.Pod
 	group *v1alpha1.PodGroup
 	event *eventsv1.Event
-	// gone tells that it was deleted.
+	// gone reports that it was deleted.
 	gone bool
 	at   time.Time
 }
@@ -174,12 +174,12 @@ func (b *progress) count(g *gang, at time.Time) {
 	}
 }
 
-// isWhole tells whether the minimum, and that of every role, has been bound.
+// isWhole reports whether the minimum, and that of every role, has been bound.
 func (g *gang) isWhole() bool {
 	return g.reached(func(pod string) bool { return g.bound[pod] != "" })
 }
 
-// reached tells whether enough pods of the group and of every role count.
+// reached reports whether enough pods of the group and of every role count.
 func (g *gang) reached(counts func(pod string) bool) bool {
 	all, byRole := 0, map[string]int{}
 	for name, pod := range g.pods {
@@ -201,7 +201,7 @@ func (g *gang) scheduled() *metav1.Condition {
 	return meta.FindStatusCondition(g.status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-// waitsFor tells whether the group's condition says that it waits, for this reason.
+// waitsFor reports whether the group's condition says that it waits, for this reason.
 func (g *gang) waitsFor(reason string) bool {
 	c := g.scheduled()
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && c.Message != ""

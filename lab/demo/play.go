@@ -145,7 +145,7 @@ func (s *demo) playReserved(ctx context.Context) error {
 	return s.watch(ctx, 2*time.Second, func() bool { return false })
 }
 
-// running tells whether a gang is bound as a whole and its status says that it runs.
+// running reports whether a gang is bound as a whole and its status says that it runs.
 func (s *demo) running(name string) bool {
 	g := s.board.gang(name)
 	return g.isWhole() && (g.status.Phase == "Running" || g.status.Phase == "Succeeded")

@@ -46,7 +46,8 @@ const quietNode = "quiet-0"
 //go:embed machine
 var machine embed.FS
 
-// topology is what the agent makes of the machine. Two CPUs are reserved for the system, and allocatable counts the isolated ones.
+// topology is what the agent makes of the machine. Two CPUs are reserved for the system, and allocatable counts the isolated
+// ones.
 func topology() (*isolated.Topology, error) {
 	sys, err := fs.Sub(machine, "machine")
 	if err != nil {

@@ -2,8 +2,8 @@
 // nothing: the end-to-end tests do.
 //
 // A block fenced as console holds lines that begin with "$ ", each a command, and below it what it prints, as far as the page
-// shows it. A command goes on where its line ends with a backslash, or with a here-document. A block of sh or bash is one command as
-// it stands.
+// shows it. A command goes on where its line ends with a backslash, or with a here-document. A block of sh or bash is one
+// command as it stands.
 //
 // A block that cannot run on a machine with a throw-away cluster alone says why in a comment right above it:
 //

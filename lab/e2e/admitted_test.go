@@ -17,9 +17,9 @@ import (
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// TestKubeletsAdmitWhatIsBound fills a node whose allocatable CPU counts the isolated ones, and one where it does not, with pods of
-// both kinds, and gives what the API server says of nodes and pods to the check with which a kubelet admits them: all are admitted,
-// and who is left over waits with a reason.
+// TestKubeletsAdmitWhatIsBound fills a node whose allocatable CPU counts the isolated ones, and one where it does not, with
+// pods of both kinds, and gives what the API server says of nodes and pods to the check with which a kubelet admits them: all
+// are admitted, and who is left over waits with a reason.
 func TestKubeletsAdmitWhatIsBound(t *testing.T) {
 	t.Parallel()
 	lab, _ := quietCluster(t)
@@ -62,7 +62,8 @@ func TestKubeletsAdmitWhatIsBound(t *testing.T) {
 	}
 }
 
-// boundAndWaiting is nil once so many of the pods are bound, and the others say one of the reasons, each of which somebody says.
+// boundAndWaiting is nil once so many of the pods are bound, and the others say one of the reasons, each of which somebody
+// says.
 func boundAndWaiting(t *testing.T, lab *harness.Env, pods []*corev1.Pod, bound int, reasons []string) error {
 	t.Helper()
 	count, said := 0, map[string]bool{}

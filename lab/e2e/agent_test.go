@@ -40,7 +40,8 @@ func upperHalf(t *testing.T) *isolcpu.Topology {
 	return topology
 }
 
-// TestIsolatedCPUsAreOffUnlessAskedFor: of all that is theirs a release has nothing by default, and all of it when it is turned on.
+// TestIsolatedCPUsAreOffUnlessAskedFor: of all that is theirs a release has nothing by default, and all of it when it is
+// turned on.
 func TestIsolatedCPUsAreOffUnlessAskedFor(t *testing.T) {
 	for enabled, want := range map[string][]string{
 		"false": nil,
@@ -106,8 +107,8 @@ func assertDaemonSet(t *testing.T, lab *harness.Env) {
 	}
 }
 
-// playAgent lets the agent of the one node with isolated CPUs come, go and come back, with the rights of its pod there, beside the
-// scheduler with the arguments of the chart.
+// playAgent lets the agent of the one node with isolated CPUs come, go and come back, with the rights of its pod there,
+// beside the scheduler with the arguments of the chart.
 func playAgent(t *testing.T, lab *harness.Env) {
 	assertDaemonSet(t, lab)
 	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet"}})

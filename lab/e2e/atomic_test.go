@@ -198,16 +198,16 @@ const (
 	moreKills = 10
 )
 
-// kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says, and not more
-// often than there are gangs.
+// kills returns how often TestKilledInTheMiddle kills the scheduler: KILLS=20 for as often as docs/isolcpu.md says, and not
+// more often than there are gangs.
 func kills(t *testing.T) int {
 	t.Helper()
 	return min(number(t, "KILLS", 3), killGangs)
 }
 
-// TestKilledInTheMiddle binds five hundred pods with isolated CPUs on a hundred nodes, in gangs, and kills the scheduler again and
-// again while only some members of a gang are bound. No pod is ever on a node without its CPUs, no CPU is ever given twice, the next
-// scheduler completes the gangs in its first session, and in the end every CPU can be given again.
+// TestKilledInTheMiddle binds five hundred pods with isolated CPUs on a hundred nodes, in gangs, and kills the scheduler
+// again and again while only some members of a gang are bound. No pod is ever on a node without its CPUs, no CPU is ever
+// given twice, the next scheduler completes the gangs in its first session, and in the end every CPU can be given again.
 func TestKilledInTheMiddle(t *testing.T) {
 	t.Parallel()
 	lab, _ := quietCluster(t)

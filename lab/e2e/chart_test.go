@@ -82,8 +82,9 @@ func TestChartRendersNoWildcardInRoles(t *testing.T) {
 	}
 }
 
-// tooMuch says what of a rule no role of the chart may have: wildcards; secrets; what would give it other rights; writing nodes, but
-// for the agent's patch; of the agent, anything about pods; of people, anything but PodGroups, and never their status.
+// tooMuch says what of a rule no role of the chart may have: wildcards; secrets; what would give it other rights; writing
+// nodes, but for the agent's patch; of the agent, anything about pods; of people, anything but PodGroups, and never their
+// status.
 func tooMuch(role string, rule rbacv1.PolicyRule) []string {
 	var wrong []string
 	for _, all := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {

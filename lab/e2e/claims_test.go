@@ -459,8 +459,8 @@ func (c *claims) bound(group string, want int) error {
 	return nil
 }
 
-// waits is nil when the group waits and this is among the causes; which of them decides about the reason is the other pods' doing,
-// too.
+// waits is nil when the group waits and this is among the causes; which of them decides about the reason is the other pods'
+// doing, too.
 func (c *claims) waits(group *v1alpha1.PodGroup, why string) error {
 	if err := c.get(group.Name, group); err != nil {
 		return err

@@ -105,8 +105,8 @@ func (c *configured) next(name string) string {
 	return pod.Spec.NodeName
 }
 
-// TestConfigurationIsLive: another policy decides within two seconds; one with a mistake is refused, with an event that says where
-// it is, and the last good one goes on; the next good one ends that.
+// TestConfigurationIsLive: another policy decides within two seconds; one with a mistake is refused, with an event that says
+// where it is, and the last good one goes on; the next good one ends that.
 func TestConfigurationIsLive(t *testing.T) {
 	c := newConfigured(t)
 	full := c.next("filled-0")

@@ -32,8 +32,9 @@ const (
 	resolved = 10 * time.Second
 )
 
-// yard plays the kubelets of nodes with isolated CPUs, what the agents there decide included, and the owner of the pods, which makes
-// another one for each that is gone. It notes who runs where, and how long two pods were bound to one CPU. One goroutine writes.
+// yard plays the kubelets of nodes with isolated CPUs, what the agents there decide included, and the owner of the pods,
+// which makes another one for each that is gone. It notes who runs where, and how long two pods were bound to one CPU. One
+// goroutine writes.
 type yard struct {
 	lab *harness.Env
 
@@ -45,7 +46,7 @@ type yard struct {
 	// running are those that were started, refused how often one was not.
 	running map[types.UID]*isolcpu.Assignment
 	refused int
-	// bound are the pods that were given a CPU of a node and are not on their way out, since when there is more than one.
+	// bound are the pods that were given a CPU of a node and are not in flight out, since when there is more than one.
 	bound map[string]map[types.UID]bool
 	since map[string]time.Time
 	// met counts the CPUs at which that was so, longest is the longest time.
@@ -284,9 +285,10 @@ func overlaps(t *testing.T, s *harness.Scheduler) int {
 	return count
 }
 
-// TestTwoSchedulersAtOnce lets two schedulers lead at the same time, over two hundred pods with one isolated CPU each for eighty
-// such CPUs; most pods are of both, some of one of them, which the other does not see coming. Both give the same CPUs to different pods; no two pods ever run on one, each conflict is counted and over within ten
-// seconds, and in the end eighty run and the rest waits.
+// TestTwoSchedulersAtOnce lets two schedulers lead at the same time, over two hundred pods with one isolated CPU each for
+// eighty such CPUs; most pods are of both, some of one of them, which the other does not see coming. Both give the same CPUs
+// to different pods; no two pods ever run on one, each conflict is counted and over within ten seconds, and in the end eighty
+// run and the rest waits.
 func TestTwoSchedulersAtOnce(t *testing.T) {
 	t.Parallel()
 	lab, _ := quietCluster(t)

@@ -226,7 +226,7 @@ func (r *reader) install() bool {
 	return r.follow("install", docs.Command{Text: text})
 }
 
-// follow runs a command and tells whether it did what the page says. Whoever only looks looks again until it is so.
+// follow runs a command and reports whether it did what the page says. Whoever only looks looks again until it is so.
 func (r *reader) follow(at string, command docs.Command) bool {
 	r.t.Helper()
 	first, _, _ := strings.Cut(command.Text, "  #")
@@ -272,8 +272,8 @@ func (r *reader) shell(text string) (string, error) {
 	return string(printed), nil
 }
 
-// play does what a cluster's nodes would have done after a command: where it installed, changed or removed the scheduler, the one
-// that is installed now runs.
+// play does what a cluster's nodes would have done after a command: where it installed, changed or removed the scheduler, the
+// one that is installed now runs.
 func (r *reader) play(text string) error {
 	changes := slices.ContainsFunc([]string{"helm install", "helm upgrade", "helm rollback", "helm uninstall", "config/default", "rollout restart"},
 		func(word string) bool { return strings.Contains(text, word) })

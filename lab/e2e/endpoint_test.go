@@ -26,7 +26,8 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// accountWith makes a ServiceAccount that is bound to a ClusterRole of the chart, to none when that is empty, and returns a token.
+// accountWith makes a ServiceAccount that is bound to a ClusterRole of the chart, to none when that is empty, and returns a
+// token.
 func accountWith(t *testing.T, lab *harness.Env, name, role string) (token string) {
 	t.Helper()
 	const namespace = metav1.NamespaceDefault

@@ -38,9 +38,9 @@ func number(t *testing.T, variable string, everyDay int) int {
 // bystanders is where the pods are that nothing happens to.
 const bystanders = "bystanders"
 
-// world is a cluster of its own that is almost full, so that every member of a batch of gangs has to go exactly where the others
-// do not: NODES nodes for PODS pods, of which all but a batch are there from the start. Whatever happens to its pods is taken
-// down and judged.
+// world is a cluster of its own that is almost full, so that every member of a batch of gangs has to go exactly where the
+// others do not: NODES nodes for PODS pods, of which all but a batch are there from the start. Whatever happens to its pods
+// is taken down and judged.
 type world struct {
 	*testing.T
 	lab       *harness.Env
@@ -52,7 +52,7 @@ type world struct {
 	pods      int
 	// room is how many pods find room beside those that are there from the start, batch how many of them a batch of gangs has.
 	room, batch int
-	// shared tells that another scheduler gives room to its pods, too.
+	// shared reports that another scheduler gives room to its pods, too.
 	shared bool
 
 	batches, schedulers int
@@ -171,8 +171,8 @@ func (w *world) end() {
 	w.gangs = nil
 }
 
-// settled waits until every gang of the batch has started, or was undone as a whole, and returns how many were undone. Nothing may
-// have been seen that must not be.
+// settled waits until every gang of the batch has started, or was undone as a whole, and returns how many were undone.
+// Nothing may have been seen that must not be.
 func (w *world) settled(within time.Duration) (undone int) {
 	w.Helper()
 	w.lab.Eventually(w.T, within, func() error {
@@ -192,7 +192,7 @@ func (w *world) settled(within time.Duration) (undone int) {
 	return undone
 }
 
-// incomplete tells whether members of a gang are gone: those of a start that was undone do not come back by themselves.
+// incomplete reports whether members of a gang are gone: those of a start that was undone do not come back by themselves.
 func (w *world) incomplete(name string, size int) bool {
 	pods, err := w.lab.Pods(w.Context(), metav1.NamespaceDefault, client.MatchingLabels{v1alpha1.LabelPodGroup: name})
 	return err == nil && len(pods) < size
@@ -225,8 +225,8 @@ func (w *world) audited() {
 	}
 }
 
-// strike takes note of whether a scheduler was hit while some gang was bound in part, as a quorum says, and returns how many members
-// wait.
+// strike takes note of whether a scheduler was hit while some gang was bound in part, as a quorum says, and returns how many
+// members wait.
 func (w *world) strike() (waiting int) {
 	w.Helper()
 	w.pass(100 * time.Millisecond) // what the server was asked before has taken effect
@@ -266,7 +266,7 @@ func (w *world) pass(d time.Duration) {
 	w.within(nil, d)
 }
 
-// within waits for something, and no longer than this; it tells whether it came.
+// within waits for something, and no longer than this; it reports whether it came.
 func (w *world) within(something <-chan struct{}, d time.Duration) bool {
 	w.Helper()
 	over := time.NewTimer(d)
@@ -300,8 +300,8 @@ type takings []time.Duration
 // String says what they were like.
 func (k takings) String() string { return spread(k) }
 
-// check fails the test when the slowest took too long, where the run is a measurement (HOLD_TIMES=1), as "make faults" is: how long
-// something takes depends on what else the machine does, and a test holds on any machine.
+// check fails the test when the slowest took too long, where the run is a measurement (HOLD_TIMES=1), as "make faults" is:
+// how long something takes depends on what else the machine does, and a test holds on any machine.
 func (k takings) check(t *testing.T, what string, most time.Duration) {
 	t.Helper()
 	slowest := slices.Max(append(slices.Clone(k), 0))

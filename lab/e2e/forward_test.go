@@ -72,7 +72,8 @@ func join(stream httpstream.Stream, address string) {
 	_, _ = io.Copy(stream, to)
 }
 
-// operator makes an account with the chart's roles for operators, for a scheduler in that namespace, and returns its kubeconfig.
+// operator makes an account with the chart's roles for operators, for a scheduler in that namespace, and returns its
+// kubeconfig.
 func operator(t *testing.T, namespace string) string {
 	t.Helper()
 	const name = "operator"
@@ -109,8 +110,8 @@ func operator(t *testing.T, namespace string) string {
 	return kubeconfig
 }
 
-// TestAsksTheLeaderThroughTheAPIServer: with the chart's roles for operators, and no address, kubectl tutti finds the pod that leads
-// and reaches it by a port-forward.
+// TestAsksTheLeaderThroughTheAPIServer: with the chart's roles for operators, and no address, kubectl tutti finds the pod
+// that leads and reaches it by a port-forward.
 func TestAsksTheLeaderThroughTheAPIServer(t *testing.T) {
 	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-forward"}})
 	port := kubelet(t, strings.TrimPrefix(scheduler.URL, "https://")).Listener.Addr().(*net.TCPAddr).Port

@@ -87,7 +87,8 @@ type leaderWrites struct {
 	late []string
 	// soon are those of a new leader within the margin after the Lease of the last one had expired.
 	soon []string
-	// busy are the accounts of leaders that had pods to bind when they got the Lease; waits are how long after that they first bound one.
+	// busy are the accounts of leaders that had pods to bind when they got the Lease; waits are how long after that they first
+	// bound one.
 	busy  map[string]bool
 	waits takings
 	// holder is whose Lease it is, until when.
@@ -97,12 +98,12 @@ type leaderWrites struct {
 	since, starts time.Time
 	// lately are the last writes to the Lease, those that failed among them.
 	lately []string
-	// bound tells that the holder has bound somebody.
+	// bound reports that the holder has bound somebody.
 	bound bool
 }
 
-// judgeWrites reads the log. Its lines come in the order of answers; both those of the Lease and others are judged by when the server
-// received them, so a renewal counts as soon as it was received.
+// judgeWrites reads the log. Its lines come in the order of answers; both those of the Lease and others are judged by when
+// the server received them, so a renewal counts as soon as it was received.
 func judgeWrites(t *testing.T, log writeLog, busy map[string]bool) *leaderWrites {
 	t.Helper()
 	var all []*written
@@ -246,9 +247,9 @@ func TestHandOvers(t *testing.T) {
 		w.strikes, writes.calls, len(writes.late), len(writes.soon), undone, w.chronicle.LongestPartial().Round(time.Millisecond), writes.waits)
 }
 
-// freeze stops a leader and lets it go on around the time at which the next one takes over: a few seconds before, so that it finds
-// its Lease expired or about to, or while the next one waits for the margin, or while it binds. One that wakes up in time to renew
-// its Lease leads on, and is killed.
+// freeze stops a leader and lets it go on around the time at which the next one takes over: a few seconds before, so that it
+// finds its Lease expired or about to, or while the next one waits for the margin, or while it binds. One that wakes up in
+// time to renew its Lease leads on, and is killed.
 func (w *world) freeze(leader, standby *replica) (how string, waiting int) {
 	w.Helper()
 	if err := leader.Signal(syscall.SIGSTOP); err != nil {

@@ -111,7 +111,8 @@ func (w *torn) kept(bound map[string]types.UID) {
 	}
 }
 
-// TestMemberIsReplacedMidBind: a member that cannot be bound is deleted, and its Job makes another one, which completes the start.
+// TestMemberIsReplacedMidBind: a member that cannot be bound is deleted, and its Job makes another one, which completes the
+// start.
 func TestMemberIsReplacedMidBind(t *testing.T) {
 	w := newTorn(t, "replaced", "30s")
 	if err := env.Client.Delete(t.Context(), w.member(false, "2-")); err != nil {
@@ -121,8 +122,8 @@ func TestMemberIsReplacedMidBind(t *testing.T) {
 	w.kept(w.whole(3))
 }
 
-// TestBoundMemberIsLostMidBind: one of those that are bound is deleted before the start is complete, which is no loss of a gang that
-// ran; the start is completed with the one that its Job makes instead.
+// TestBoundMemberIsLostMidBind: one of those that are bound is deleted before the start is complete, which is no loss of a
+// gang that ran; the start is completed with the one that its Job makes instead.
 func TestBoundMemberIsLostMidBind(t *testing.T) {
 	w := newTorn(t, "bereft", "30s")
 	lost := w.member(true, "")
@@ -134,8 +135,8 @@ func TestBoundMemberIsLostMidBind(t *testing.T) {
 	w.kept(w.whole(3))
 }
 
-// TestNodeIsDeletedMidBind: a node goes under a member that is bound. The start cannot be completed, and is undone; the Job makes all
-// members anew, and they start on the nodes that are left.
+// TestNodeIsDeletedMidBind: a node goes under a member that is bound. The start cannot be completed, and is undone; the Job
+// makes all members again, and they start on the nodes that are left.
 func TestNodeIsDeletedMidBind(t *testing.T) {
 	w := newTorn(t, "gone", "6s")
 	node := w.member(true, "").Spec.NodeName
@@ -207,8 +208,8 @@ func (w *torn) raise(minimum int32) {
 	})
 }
 
-// TestNodesThatRefuseAreLeft: the server refuses binds to three of six nodes, which the scheduler cannot know; the gang starts on the
-// others.
+// TestNodesThatRefuseAreLeft: the server refuses binds to three of six nodes, which the scheduler cannot know; the gang
+// starts on the others.
 func TestNodesThatRefuseAreLeft(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("choosy", 6, map[string]string{"cpu": "1"})...)
 	ns := env.Namespace(t)

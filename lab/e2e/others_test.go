@@ -22,13 +22,15 @@ import (
 // strangers is the namespace of the other scheduler's pods.
 const strangers = "strangers"
 
-// late is for how long a scheduler may not know of what another one has bound: its own binds that are decided by then, and the watch.
+// late is for how long a scheduler may not know of what another one has bound: its own binds that are decided by then, and
+// the watch.
 const late = 5 * time.Second
 
-// TestAnotherSchedulerOnTheSameNodes has kube-scheduler bind fifty pods a second to the nodes on which gangs are started, together more
-// than there is room for (STRANGERS=30m for that long). Neither knows of the other's binds before the watch tells: a node may come to
-// hold too much, and its kubelet, which is played here, then refuses who came last. Controllers, played as well, make lost members
-// anew. No gang stays in part; and no bind of ours comes long after the one that it collides with.
+// TestAnotherSchedulerOnTheSameNodes has kube-scheduler bind fifty pods a second to the nodes on which gangs are started,
+// together more than there is room for (STRANGERS=30m for that long). Neither knows of the other's binds before the watch
+// tells: a node may come to hold too much, and its kubelet, which is played here, then refuses who came last. Controllers,
+// played as well, make lost members again. No gang stays in part; and no bind of ours comes long after the one that it
+// collides with.
 func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, noLog, cluster.Options{Scheduler: true})
@@ -109,7 +111,8 @@ func span(t *testing.T, variable string, everyDay time.Duration) time.Duration {
 	return d
 }
 
-// crowd are the pods of the other scheduler: fifty are made in a second until there are most, then as many go until there are least.
+// crowd are the pods of the other scheduler: fifty are made in a second until there are most, then as many go until there are
+// least.
 type crowd struct {
 	*world
 	least, most   int
@@ -183,7 +186,7 @@ func (w *world) delete(pod *corev1.Pod) {
 	}
 }
 
-// replace is what the controllers of gangs do: members that have failed or are gone are made anew.
+// replace is what the controllers of gangs do: members that have failed or are gone are made again.
 func (w *world) replace() {
 	w.Helper()
 	pods, err := w.lab.Pods(w.Context(), metav1.NamespaceDefault)
@@ -205,7 +208,7 @@ func (w *world) replace() {
 	}
 }
 
-// started tells whether all members of all gangs of the batch are bound.
+// started reports whether all members of all gangs of the batch are bound.
 func (w *world) started() bool {
 	for name, size := range w.gangs {
 		if w.chronicle.Bound(metav1.NamespaceDefault, name) != size {

@@ -8,9 +8,9 @@ import (
 	"github.com/tutti-sched/tutti/lab/cluster"
 )
 
-// TestOutages kills kube-apiserver, etcd or both again and again while gangs are being bound, and starts them again after a while
-// (OUTAGES=20): what was asked without an answer is found out, and every gang becomes whole, or is undone as a whole where the outage
-// was longer than a start may take. The scheduler lives on; every fourth time it is restarted after it.
+// TestOutages kills kube-apiserver, etcd or both again and again while gangs are being bound, and starts them again after a
+// while (OUTAGES=20): what was asked without an answer is found out, and every gang becomes whole, or is undone as a whole
+// where the outage was longer than a start may take. The scheduler lives on; every fourth time it is restarted after it.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, noLog, cluster.Options{})
@@ -57,7 +57,7 @@ func TestOutages(t *testing.T) {
 			t.Fatal(scheduler.Failure())
 		default:
 		}
-		if i%4 == 0 { // a watch that has been refused often is asked for ever less often, up to a minute apart
+		if i%4 == 0 { // a watch that has been refused often is asked indefinitely less often, up to a minute apart
 			scheduler.Kill()
 			scheduler = w.start("--bind-deadline=10s")
 		}

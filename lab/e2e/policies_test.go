@@ -176,8 +176,8 @@ func wholePod(cpu string) harness.PodOption {
 	}
 }
 
-// debug adds an ephemeral container to a pod, and a forged assignment. The server says that others have changed the pod meanwhile
-// before it asks a policy.
+// debug adds an ephemeral container to a pod, and a forged assignment. The server says that others have changed the pod
+// meanwhile before it asks a policy.
 func (v visitor) debug(pod string) error {
 	pods := v.CoreV1().Pods("isolated")
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -56,7 +56,8 @@ func quietCluster(t *testing.T) (*harness.Env, writeLog) {
 	return bareCluster(t, policy, cluster.Options{})
 }
 
-// bareCluster is a cluster of its own with what the options say beside etcd and kube-apiserver, and the log that a policy asks for.
+// bareCluster is a cluster of its own with what the options say beside etcd and kube-apiserver, and the log that a policy
+// asks for.
 func bareCluster(t *testing.T, policy string, options cluster.Options) (*harness.Env, writeLog) {
 	t.Helper()
 	dir := t.TempDir()

@@ -118,8 +118,8 @@ func helmTest(t *testing.T, lab *harness.Env, program string) {
 	}
 }
 
-// TestReplicasTakeOver kills the leader of two replicas that run as the chart has them, and measures how long it takes until the
-// other one has started a gang.
+// TestReplicasTakeOver kills the leader of two replicas that run as the chart has them, and measures how long it takes until
+// the other one has started a gang.
 func TestReplicasTakeOver(t *testing.T) {
 	t.Parallel()
 	c, err := cluster.Start(t.Context(), cluster.Options{
@@ -236,8 +236,8 @@ func TestKustomizeIsTheChart(t *testing.T) {
 	}
 }
 
-// byName is what matters of objects, by kind, namespace and name: all but what helm needs to know its own by, and the labels of the
-// CRD, which has a file of its own.
+// byName is what matters of objects, by kind, namespace and name: all but what helm needs to know its own by, and the labels
+// of the CRD, which has a file of its own.
 func byName(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -35,8 +35,8 @@ func cycles(t *testing.T, s *harness.Scheduler) int {
 	return count
 }
 
-// TestRenewalsStartNoCycle renews the sign of life of a node's agent again and again: no cycle is run for it. One that is late is
-// noticed when it runs out, and when it is back.
+// TestRenewalsStartNoCycle renews the sign of life of a node's agent again and again: no cycle is run for it. One that is
+// late is noticed when it runs out, and when it is back.
 func TestRenewalsStartNoCycle(t *testing.T) {
 	t.Parallel()
 	lab, _ := quietCluster(t)

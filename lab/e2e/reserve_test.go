@@ -75,7 +75,7 @@ func (a *arena) ends(name string) {
 	}
 }
 
-// TestReservedRoomIsKept: room that is idle is not for a job that came later and may run for ever, but for the gang, which
+// TestReservedRoomIsKept: room that is idle is not for a job that came later and may run indefinitely, but for the gang, which
 // starts as soon as it has all it needs.
 func TestReservedRoomIsKept(t *testing.T) {
 	reserving(t)

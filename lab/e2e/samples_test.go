@@ -31,7 +31,7 @@ type sample struct {
 	bound map[string]int
 	// first is how many are to be bound of what has the label sample=first, before the rest is applied.
 	first int
-	// again is how many pods their Jobs create anew after an eviction, by the beginning of their names.
+	// again is how many pods their Jobs create again after an eviction, by the beginning of their names.
 	again map[string]int
 	// waits is the reason by which each of these groups waits in the end.
 	waits map[string]string
@@ -64,8 +64,8 @@ func samples(t *testing.T) []sample {
 	}
 }
 
-// TestSamples applies every file of config/samples, strictly, where there is room for it, or as much as it is about, and sees that
-// what comes of it is what the file says.
+// TestSamples applies every file of config/samples, strictly, where there is room for it, or as much as it is about, and sees
+// that what comes of it is what the file says.
 func TestSamples(t *testing.T) {
 	all := samples(t)
 	folder := filepath.Join(rootFolder(t), "config", "samples")
@@ -139,7 +139,7 @@ func (s *sample) boundAsItSays(t *testing.T, ns string) error {
 	return errors.Join(wrong...)
 }
 
-// createdAgain is nil when the pods that come anew after an eviction are there.
+// createdAgain is nil when the pods that come again after an eviction are there.
 func (s *sample) createdAgain(t *testing.T, ns string) error {
 	pods, err := env.Pods(t.Context(), ns)
 	if err != nil {
@@ -242,8 +242,8 @@ func rootFolder(t *testing.T) string {
 	return root
 }
 
-// TestImplicitGroup starts a batch/v1 Job that says its minimum in its template, whole, and tells on its pods what it waits for. A
-// PodGroup that comes takes its place.
+// TestImplicitGroup starts a batch/v1 Job that says its minimum in its template, whole, and tells on its pods what it waits
+// for. A PodGroup that comes takes its place.
 func TestImplicitGroup(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("implicit", 1, map[string]string{"cpu": "2", "memory": "8Gi"})...)
 	env.Scheduler(t, harness.SchedulerOptions{})

@@ -125,8 +125,8 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	}
 }
 
-// TestVictimsThatAreCreatedAgainWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody out,
-// and is not evicted again; it starts when those who pushed it out are done.
+// TestVictimsThatAreCreatedAgainWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody
+// out, and is not evicted again; it starts when those who pushed it out are done.
 func TestVictimsThatAreCreatedAgainWaitBehind(t *testing.T) {
 	a := newArena(t, "anew", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})
@@ -169,7 +169,7 @@ func (a *arena) deployment(name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// ring is a gang of pods that keep their names: one that is created anew has that of the victim, as soon as that is gone.
+// ring is a gang of pods that keep their names: one that is created again has that of the victim, as soon as that is gone.
 func (a *arena) ring(name string, size int32) *appsv1.StatefulSet {
 	labels := map[string]string{v1alpha1.LabelPodGroup: name}
 	return &appsv1.StatefulSet{

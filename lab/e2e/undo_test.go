@@ -27,8 +27,8 @@ func refuseBinds(t *testing.T, namespace, suffix string) (allow func()) {
 	return refuse(t, namespace, fmt.Sprintf("request.name.endsWith(%q)", suffix), "probe"+suffix, "nowhere")
 }
 
-// refuse has the server refuse binds in a namespace by a CEL expression, until allow is called or the test ends. The bind of a pod
-// of the given name to a node of the given name must be one of them.
+// refuse has the server refuse binds in a namespace by a CEL expression, until allow is called or the test ends. The bind of
+// a pod of the given name to a node of the given name must be one of them.
 func refuse(t *testing.T, namespace, expression, pod, node string) (allow func()) {
 	t.Helper()
 	name := "refuse-" + namespace
@@ -88,8 +88,8 @@ func uids(t *testing.T, namespace string) map[string]types.UID {
 	return bound
 }
 
-// TestStartThatCannotBeCompletedIsUndone: the server refuses to bind one member for ever; within the deadline nothing is bound any
-// more, and it is said why.
+// TestStartThatCannotBeCompletedIsUndone: the server refuses to bind one member indefinitely; within the deadline nothing is
+// bound any more, and it is said why.
 func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("undone", 2, map[string]string{"cpu": "3"})...)
 	ns := env.Namespace(t)
@@ -150,8 +150,8 @@ func TestSchedulerKilledInTheMiddleOfAGang(t *testing.T) {
 	second.Kill()
 }
 
-// TestNextLeaderWaitsForTheLastOnesRequests: after a crash the Lease runs out, and what its holder may have sent has its time; after a
-// regular end nobody waits.
+// TestNextLeaderWaitsForTheLastOnesRequests: after a crash the Lease runs out, and what its holder may have sent has its
+// time; after a regular end nobody waits.
 func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("led", 1, map[string]string{"cpu": "9"})...)
 	ns := env.Namespace(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// TestAGangThatWasWholeGetsItsReplacement after two members have finished and were deleted and a third has failed, from a scheduler
-// that knows nothing but the objects.
+// TestAGangThatWasWholeGetsItsReplacement after two members have finished and were deleted and a third has failed, from a
+// scheduler that knows nothing but the objects.
 func TestAGangThatWasWholeGetsItsReplacement(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("whole", 1, map[string]string{"cpu": "4"})...)
 	ns := env.Namespace(t)

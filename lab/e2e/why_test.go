@@ -16,7 +16,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// readerAccount makes an account that may read the PodGroups and pods of a namespace and nothing else, and returns its kubeconfig.
+// readerAccount makes an account that may read the PodGroups and pods of a namespace and nothing else, and returns its
+// kubeconfig.
 func readerAccount(t *testing.T, namespace string) string {
 	t.Helper()
 	const name = "reader"
@@ -46,8 +47,8 @@ func saysAll(text string, err error, want ...string) error {
 	return err
 }
 
-// TestWhySaysTheTrueCause breaks a job in five ways. Each time kubectl tutti why says what is wrong, with numbers, to somebody who
-// may do no more than read PodGroups and pods.
+// TestWhySaysTheTrueCause breaks a job in five ways. Each time kubectl tutti why says what is wrong, with numbers, to
+// somebody who may do no more than read PodGroups and pods.
 func TestWhySaysTheTrueCause(t *testing.T) {
 	a := newArena(t, "why", 2)
 	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-why"}})

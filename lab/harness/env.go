@@ -93,8 +93,8 @@ func (e *Env) Nodes(t testing.TB, nodes ...*corev1.Node) {
 	}
 }
 
-// Create creates objects in the order given. The server's admission may not have heard of a priority class that was created just
-// before a pod of it; it is asked again then.
+// Create creates objects in the order given. The server's admission may not have heard of a priority class that was created
+// just before a pod of it; it is asked again then.
 func (e *Env) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {

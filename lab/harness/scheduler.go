@@ -86,8 +86,8 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 	return s, nil
 }
 
-// Get returns what the scheduler answers the administrator below URL, such as /metrics. A scheduler schedules, and says that it is ready,
-// before it answers there: so it is asked again while it runs and nobody listens, for up to a minute.
+// Get returns what the scheduler answers the administrator below URL, such as /metrics. A scheduler schedules, and says that
+// it is ready, before it answers there: so it is asked again while it runs and nobody listens, for up to a minute.
 func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
 	var text []byte
 	var last error

@@ -22,9 +22,9 @@ import (
 )
 
 // Check reads an archive as whoever loads it would, by the specification of OCI layouts and without the code that wrote it, and
-// returns what is wrong with it: a blob that is not what its digest says, another user or entry point than the spec's, more than
-// one file, a program that needs libraries, a time that is not the fixed one. Where this machine can, it runs the program with
-// --help.
+// returns what is wrong with it: a blob that is not what its digest says, another user or entry point than the spec's, more
+// than one file, a program that needs libraries, a time that is not the fixed one. Where this machine can, it runs the
+// program with --help.
 func Check(ctx context.Context, archive io.Reader, spec Spec) error {
 	program, err := read(archive, spec)
 	if err != nil {

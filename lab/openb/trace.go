@@ -33,7 +33,7 @@ type Shape struct {
 	MemoryMiB int64
 	// GPUs is whole GPUs: a share of one is rounded up.
 	GPUs int64
-	// Shared tells that the row asked for a share of one GPU.
+	// Shared reports that the row asked for a share of one GPU.
 	Shared bool
 	// Models are the ones that will do, separated by '|'; empty when any will.
 	Models string

@@ -71,7 +71,7 @@ With a size given, one row of each kind that --only names is measured; else the 
 	return cmd
 }
 
-// sized tells whether a size was given.
+// sized reports whether a size was given.
 func sized(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"nodes", "existing", "pending", "gang-size"}, cmd.Flags().Changed)
 }

@@ -31,7 +31,8 @@ func (dealer) ExplainShortage(*model.Task, *model.Node, int, model.CapacityKind)
 
 func (d dealer) BinderOf(*model.Task) string { return d.binder }
 
-// TestAssignedIsUndone: CPUs are a task's from when it is placed on, and nobody's when that never happened; a promise gives none.
+// TestAssignedIsUndone: CPUs are a task's from when it is placed on, and nobody's when that never happened; a promise gives
+// none.
 func TestAssignedIsUndone(t *testing.T) {
 	snapshot := house(4)
 	job := join(snapshot, "a", 2, 3, model.Resources{1})

@@ -49,8 +49,8 @@ func (c *Registry) Names() config.Known {
 	return known
 }
 
-// Read decodes a configuration and makes the profile that it asks for; the name of the file appears in messages. The error joins
-// everything that is wrong, by line; see config.Errors. Warnings come with both.
+// Read decodes a configuration and makes the profile that it asks for; the name of the file appears in messages. The error
+// joins everything that is wrong, by line; see config.Errors. Warnings come with both.
 func (c *Registry) Read(file string, data []byte) (*Profile, []config.Warning, error) {
 	configuration, warnings, undecoded := config.DecodePart(file, data, c.Names())
 	if configuration == nil {
@@ -80,7 +80,7 @@ func (c *Registry) Build(configuration *config.Configuration) (*Profile, error) 
 // build is one profile in the making.
 type build struct {
 	catalogue *Registry
-	// part tells that something is wrong already, so that names may be unknown which somebody else has reported.
+	// part reports that something is wrong already, so that names may be unknown which somebody else has reported.
 	part     bool
 	errs     []error
 	warnings []config.Warning

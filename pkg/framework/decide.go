@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// emitDecisions sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to the first
-// of them: it is for whom they are made.
+// emitDecisions sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to
+// the first of them: it is for whom they are made.
 func (s *Session) emitDecisions(operations []operation) {
 	var order []*model.Decision
 	decisions := map[model.JobKey]*model.Decision{}
@@ -27,7 +27,7 @@ func (s *Session) emitDecisions(operations []operation) {
 			decision := decisionOf(op.task.Job)
 			decision.Binds = append(decision.Binds, s.bindOf(&op))
 		case model.Pipelined:
-			if paid || s.hasPendingVictims(op.task.Job) { // one that cost nobody anything is made anew in each cycle
+			if paid || s.hasPendingVictims(op.task.Job) { // one that cost nobody anything is made again in each cycle
 				decision := decisionOf(op.task.Job)
 				decision.Nominations = append(decision.Nominations, model.Nomination{Pod: op.task.PodRef, Node: op.task.Node})
 				s.promised[op.task.UID] = true
@@ -50,7 +50,7 @@ func (s *Session) emitDecisions(operations []operation) {
 				s.Snapshot.ReleaseHeld(decision.Job)
 			}
 			s.renewed[decision.Job] = true
-		case len(decision.Nominations) > 0: // the books of the nodes show them now
+		case len(decision.Nominations) > 0: // the accounting of the nodes show them now
 			s.Snapshot.ReleaseNominated(decision.Job)
 			decision.Nominations = append(decision.Nominations, s.releaseNominations(s.Snapshot.Job(decision.Job), decision.Nominations)...)
 			s.renewed[decision.Job] = true
@@ -62,14 +62,14 @@ func (s *Session) emitDecisions(operations []operation) {
 	}
 }
 
-// hasPendingVictims tells whether others were evicted for a job in earlier cycles, and room is kept for it since: what it is promised in its
-// place is kept, too, or others would have it.
+// hasPendingVictims reports whether others were evicted for a job in earlier cycles, and room is kept for it since: what it
+// is promised in its place is kept, too, or others would have it.
 func (s *Session) hasPendingVictims(key model.JobKey) bool {
 	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
-// minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among them; all
-// of them when the snapshot does not list it.
+// minimumOf returns how many of the decision's binds the job cannot do without, those that the minima of its roles take among
+// them; all of them when the snapshot does not list it.
 func (s *Session) minimumOf(decision *model.Decision) int {
 	job := s.Snapshot.Job(decision.Job)
 	if job == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ReleaseNominations ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job is promised
-// later in the session is new.
+// ReleaseNominations ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job
+// is promised later in the session is new.
 func (s *Session) ReleaseNominations(job *model.Job) {
 	decision := model.Decision{Job: job.Key, Nominations: s.releaseNominations(job, nil)}
 	s.Snapshot.ReleaseNominated(job.Key)
@@ -17,8 +17,9 @@ func (s *Session) ReleaseNominations(job *model.Job) {
 	}
 }
 
-// ExpireNominations says that what was promised to a job in earlier cycles is not enough for it to start any more. The room stays with it for
-// the session, so that another action may make a new plan that begins with it; without one it is given back in the end.
+// ExpireNominations says that what was promised to a job in earlier cycles is not enough for it to start any more. The room
+// stays with it for the session, so that another action may make a new plan that begins with it; without one it is released
+// in the end.
 func (s *Session) ExpireNominations(job *model.Job) { s.lapsed = append(s.lapsed, job) }
 
 // Expired returns the jobs whose promises have lapsed in this session, and that neither got room since nor gave theirs back.
@@ -26,19 +27,19 @@ func (s *Session) Expired() []*model.Job {
 	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
 }
 
-// KeepNominations leaves a job what it was promised in earlier cycles, although it has lapsed: whether it helps is for the next cycle to find
-// out.
+// KeepNominations leaves a job what it was promised in earlier cycles, although it has lapsed: whether it helps is for the
+// next cycle to find out.
 func (s *Session) KeepNominations(job *model.Job) { s.renewed[job.Key] = true }
 
-// releaseExpired gives back what was not promised anew, nor needed in the end.
+// releaseExpired releases what was not promised again, nor needed in the end.
 func (s *Session) releaseExpired() {
 	for _, job := range s.Expired() {
 		s.ReleaseNominations(job)
 	}
 }
 
-// releaseNominations takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed since, but for
-// those who are promised room anew.
+// releaseNominations takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed
+// since, but for those who are promised room again.
 func (s *Session) releaseNominations(job *model.Job, anew []model.Nomination) []model.Nomination {
 	if s.returned[job.Key] {
 		return nil

@@ -32,8 +32,8 @@ type shapeCache struct {
 	asked uint64
 }
 
-// maxCachedShapes bounds what is remembered, in shapes × nodes of about 40 bytes each. Past it the shape that was not asked about
-// for longest is asked anew when it comes again, which costs time and nothing else.
+// maxCachedShapes bounds what is remembered, in shapes × nodes of about 40 bytes each. Past it the shape that was not asked
+// about for longest is asked again when it comes again, which costs time and nothing else.
 const maxCachedShapes = 2 << 20
 
 // begin prepares the memory for a session; what another profile led to is forgotten.
@@ -52,7 +52,8 @@ func (m *Cache) forget() {
 	m.shapes, m.rest, m.verdicts, m.emptied = nil, nil, verdicts{}, verdicts{}
 }
 
-// forgetHalf drops what a question about a job that was not answered may have left half done; nil is a question about no single job.
+// forgetHalf drops what a question about a job that was not answered may have left half done; nil is a question about no
+// single job.
 func (m *Cache) forgetHalf(job *model.Job) {
 	if job == nil {
 		m.forget()
@@ -90,5 +91,6 @@ func (m *Cache) evictOldest() {
 	delete(m.shapes, oldest)
 }
 
-// DropHypotheticalShape drops what is remembered of a shape that only somebody's supposition has, so that it takes no room from others.
+// DropHypotheticalShape drops what is remembered of a shape that only somebody's supposition has, so that it takes no room
+// from others.
 func (s *Session) DropHypotheticalShape(shape model.Shape) { delete(s.memory.shapes, shape) }

@@ -214,7 +214,7 @@ func name(node *model.Node) string {
 }
 
 // TestMemoryChangesNoAnswer: whatever happens within sessions and between them, what is remembered is what would be said
-// anew.
+// again.
 func TestMemoryChangesNoAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &field{t: t, snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}

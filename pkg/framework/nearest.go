@@ -2,8 +2,8 @@ package framework
 
 import "github.com/tutti-sched/tutti/pkg/model"
 
-// closestFit is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of several. The
-// zero nearest has seen none.
+// closestFit is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of
+// several. The zero nearest has seen none.
 type closestFit struct {
 	node  *model.Node
 	share int64
@@ -25,8 +25,8 @@ func (n *closestFit) observe(node *model.Node, request model.Resources, room mod
 	}
 }
 
-// addTo adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack is how many
-// nodes lack each.
+// addTo adds to a tally what is asked for of the resource that most nodes lack, and where the least of all is lacking. lack
+// is how many nodes lack each.
 func (n *closestFit) addTo(dimensions *model.ResourceIndex, tally *model.NodeDiagnosis, lack []int, request model.Resources, room model.CapacityKind) {
 	most := -1
 	for position, nodes := range lack {

@@ -15,11 +15,11 @@ type PodBinderProvider interface {
 	PodBinders() []model.PodBinder
 }
 
-// CPUConflictPolicy says what becomes of a pod that can never run where it is bound, since another one was given its isolated CPUs
-// before: it is evicted, so that its owner may make another, or it is only reported.
+// CPUConflictPolicy says what becomes of a pod that can never run where it is bound, since another one was given its isolated
+// CPUs before: it is evicted, so that its owner may make another, or it is only reported.
 type CPUConflictPolicy interface {
 	Plugin
-	// EvictsOnConflict tells whether such pods are evicted; asked once per configuration.
+	// EvictsOnConflict reports whether such pods are evicted; asked once per configuration.
 	EvictsOnConflict() bool
 }
 
@@ -49,7 +49,7 @@ func (p *Profile) PodBinders() []model.PodBinder {
 	return all
 }
 
-// EvictsOnCPUConflict tells whether a pod that another one keeps from its isolated CPUs is evicted.
+// EvictsOnCPUConflict reports whether a pod that another one keeps from its isolated CPUs is evicted.
 func (p *Profile) EvictsOnCPUConflict() bool {
 	filled := p.resolvePoints()
 	return slices.ContainsFunc(filled.conflicts, CPUConflictPolicy.EvictsOnConflict)

@@ -10,8 +10,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file ends a session in which a plugin or an action panics: its open statement is taken back, what was decided before stands,
-// and the panic is attributed to the job that was passed to a plugin last. The caller holds that job back and runs another session.
+// This file ends a session in which a plugin or an action panics: its open statement is taken back, what was decided before
+// stands, and the panic is attributed to the job that was passed to a plugin last. The caller holds that job back and runs
+// another session.
 
 // RecoveredPanic is a panic of a plugin, an action, or of code that they call, that has ended a session.
 type RecoveredPanic struct {
@@ -25,8 +26,8 @@ type RecoveredPanic struct {
 	Stack string
 }
 
-// runRecovered reports whether the session ran to its end. Two panics are not recovered: of a broken invariant, and of the receiver
-// of decisions, since what is decided and what is assumed may differ then.
+// runRecovered reports whether the session ran to its end. Two panics are not recovered: of a broken invariant, and of the
+// receiver of decisions, since what is decided and what is assumed may differ then.
 func (s *Session) runRecovered() (whole bool) {
 	if s.options.OnPanic == nil {
 		s.run()
@@ -55,8 +56,8 @@ func (s *Session) runRecovered() (whole bool) {
 	return true
 }
 
-// jobOfPanic returns the job that was passed to a plugin last; of jobs that are being ordered the one that cannot be compared with
-// itself. It is nil when there is none, or when it is held back already.
+// jobOfPanic returns the job that was passed to a plugin last; of jobs that are being ordered the one that cannot be compared
+// with itself. It is nil when there is none, or when it is held back already.
 func (s *Session) jobOfPanic() *model.Job {
 	for _, job := range s.Snapshot.Jobs {
 		alone := func() { firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, job, job) }
@@ -85,8 +86,8 @@ func (s *Session) about(task *model.Task) (before model.JobKey) {
 	return before
 }
 
-// Abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of it, and
-// is made again for the next session. What outlives the session is dropped where it may be half done.
+// Abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of
+// it, and is made again for the next session. What outlives the session is dropped where it may be half done.
 //
 // Invariant I9: the snapshot is as it was before the statement.
 func (s *Session) Abandon() {
@@ -187,7 +188,8 @@ func (s *Session) panicked() string {
 	return "engine"
 }
 
-// isMethodOf reports whether a function is of the package of the value's type; of this package, whether it is a method of the type.
+// isMethodOf reports whether a function is of the package of the value's type; of this package, whether it is a method of the
+// type.
 func isMethodOf(function string, value any) bool {
 	kind := reflect.TypeOf(value)
 	if kind.Kind() == reflect.Pointer {

@@ -86,7 +86,7 @@ var points = []string{
 	"score0", "score1", "score2", "raw", "victims", "reserve", "action",
 }
 
-// cellar is a reserver that knows what is set aside on it, across sessions.
+// cellar is a reserver that knows what is reserved on it, across sessions.
 type cellar struct {
 	named
 	held map[string]bool
@@ -98,7 +98,7 @@ func (s cellar) Reserve(task *model.Task, _ *model.Node) (bool, *model.Refusal) 
 }
 func (s cellar) Unreserve(task *model.Task) { delete(s.held, string(task.UID)) }
 
-// counter is an observer that counts tasks with room; it is made anew for each session and counts from what it finds.
+// counter is an observer that counts tasks with room; it is made again for each session and counts from what it finds.
 type counter struct {
 	named
 	session *Session
@@ -182,7 +182,8 @@ func street(jobs int) *model.Snapshot {
 	return snapshot
 }
 
-// runAgain runs sessions until one runs to its end, as the scheduler's loop does: the job of each panic is held back in the next one.
+// runAgain runs sessions until one runs to its end, as the scheduler's loop does: the job of each panic is held back in the
+// next one.
 func runAgain(snapshot *model.Snapshot, profile *Profile, options Options) (refusals map[model.JobKey]*model.Refusal) {
 	onPanic := options.OnPanic
 	for again := true; again; {

@@ -6,14 +6,14 @@ import (
 )
 
 // Plugin is one policy. The decisions it takes part in are the interfaces of this file that it implements; there is
-// nothing to register. Plugins are made anew for each session, so their fields are session state, and are called on the
+// nothing to register. Plugins are made again for each session, so their fields are session state, and are called on the
 // session's goroutine only.
 type Plugin interface {
 	// Name is the plugin's name in the configuration and in refusals.
 	Name() string
 }
 
-// JobOrderer has a say in which job is tried first. Combined: the first non-zero answer in tier order, then
+// JobOrderer decides in which job is tried first. Combined: the first non-zero answer in tier order, then
 // creation time, then UID.
 type JobOrderer interface {
 	Plugin
@@ -21,14 +21,14 @@ type JobOrderer interface {
 	CompareJobs(a, b *model.Job) int
 }
 
-// TaskOrderer has a say in which task of a job is placed first. Combined like JobOrderer.
+// TaskOrderer decides in which task of a job is placed first. Combined like JobOrderer.
 type TaskOrderer interface {
 	Plugin
 	// CompareTasks is negative when a comes before b, zero when the plugin has no opinion.
 	CompareTasks(a, b *model.Task) int
 }
 
-// JobValidator tells whether trying a job makes sense at all. Combined: the first refusal.
+// JobValidator reports whether trying a job makes sense at all. Combined: the first refusal.
 type JobValidator interface {
 	Plugin
 	// ValidateJob returns nil when the job may be tried.
@@ -45,12 +45,12 @@ const (
 	Pipelined
 )
 
-// Counts tells whether a task counts at this standing.
+// Counts reports whether a task counts at this standing.
 func (s Readiness) Counts(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() || s == Pipelined && task.Status == model.Pipelined
 }
 
-// JobReadiness tells whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
+// JobReadiness reports whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
 // kept.
 type JobReadiness interface {
 	Plugin
@@ -69,7 +69,7 @@ const (
 	// Local: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the shape
 	// and beyond the session, and asked for again when a pod comes to the node or leaves it.
 	NodeWithPods
-	// Global: on anything else too. Asked for every task anew.
+	// Global: on anything else too. Asked for every task again.
 	ClusterWide
 )
 
@@ -85,11 +85,12 @@ type NodeFilter interface {
 }
 
 // SnapshotOnlyFilter is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same as
-// long as that is. Where one has others, nobody can tell that they would be, and the task is asked about in every cycle.
+// long as that is. Where one has others, nobody can report that they would be, and the task is asked about in every cycle.
 type SnapshotOnlyFilter interface {
 	NodeFilter
-	// DependsOnSnapshotOnly tells whether whatever the plugin says of the task follows from the snapshot and the labels of namespaces:
-	// from no other object, nobody's answer, and no clock. True is also right of a task that it has not been asked about.
+	// DependsOnSnapshotOnly reports whether whatever the plugin says of the task follows from the snapshot and the labels of
+	// namespaces: from no other object, nobody's answer, and no clock. True is also right of a task that it has not been asked
+	// about.
 	DependsOnSnapshotOnly(task *model.Task) bool
 }
 
@@ -132,26 +133,26 @@ type NodeScorer interface {
 // them. Combined: the first refusal; who has reserved by then is told to take it back, in reverse order.
 type Reserver interface {
 	Plugin
-	// Reserve is called before a task is placed on idle room of the node. prepare tells that the API server must be told of
-	// what was set aside before the pod is bound, which is for commits to do. A refusal means that nothing was set aside and
+	// Reserve is called before a task is placed on idle room of the node. prepare reports that the API server must be told of
+	// what was reserved before the pod is bound, which is for commits to do. A refusal means that nothing was reserved and
 	// the task cannot be placed there.
 	Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal)
-	// Unreserve takes back what Reserve set aside, because the placement is undone in the session. After a decision it is no
+	// Unreserve takes back what Reserve reserved, because the placement is undone in the session. After a decision it is no
 	// longer the session's: who carries the decision out gives it back when that fails. After a panic it is also called for a task
-	// for which nothing, or not all, was set aside.
+	// for which nothing, or not all, was reserved.
 	Unreserve(task *model.Task)
 }
 
-// CPUAllocator gives tasks isolated CPUs of the node that they are placed on, so that no other task is given the same. Combined: the
-// first answer.
+// CPUAllocator gives tasks isolated CPUs of the node that they are placed on, so that no other task is given the same.
+// Combined: the first answer.
 type CPUAllocator interface {
 	Plugin
 	// AllocateCPUs is called before a task is placed on idle room of the node; what it returns is the task's until the placement is
 	// undone, and written with the bind. It is nil when the task is to have none. A refusal means that the task cannot be placed
 	// there. A task that is only promised room is given nothing.
 	AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal)
-	// ExplainShortage says in more words what it means that the node lacks the resource at that position for the task; nil when there
-	// are none. Asked for explanations alone.
+	// ExplainShortage says in more words what it means that the node lacks the resource at that position for the task; nil when
+	// there are none. Asked for explanations alone.
 	ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal
 }
 
@@ -166,7 +167,7 @@ type Binder interface {
 type EvictionUnit struct {
 	Job   *model.Job
 	Tasks []*model.Task
-	// WholeGang tells that the unit is the whole job.
+	// WholeGang reports that the unit is the whole job.
 	WholeGang bool
 }
 
@@ -218,11 +219,11 @@ type Resumer interface {
 	Resume(session *Session, deferred []*model.Job)
 }
 
-// CacheResetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how much of a change
-// that has seen.
+// CacheResetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how
+// much of a change that has seen.
 type CacheResetter interface {
-	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their goroutine, and may
-	// be called several times.
+	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their goroutine,
+	// and may be called several times.
 	ResetCache()
 }
 

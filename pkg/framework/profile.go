@@ -28,7 +28,7 @@ type Profile struct {
 	Tiers   []Tier
 }
 
-// extensionPoints is who is asked what, filled anew for each session. This is the only list of who takes part where.
+// extensionPoints is who is asked what, filled again for each session. This is the only list of who takes part where.
 type extensionPoints struct {
 	all         []Plugin
 	jobOrder    []JobOrderer
@@ -162,8 +162,8 @@ func (p *Profile) Names() []string {
 	return all
 }
 
-// UnusedPlugins returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration. To be told
-// that a session opens and closes is no question: who is told nothing else takes part in nothing.
+// UnusedPlugins returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration.
+// To be told that a session opens and closes is no question: who is told nothing else takes part in nothing.
 func (p *Profile) UnusedPlugins() []string {
 	filled := p.resolvePoints()
 	asked := map[string]bool{}

@@ -7,7 +7,7 @@ import (
 // ranking orders the nodes for one shape and one kind of room by what the node objects and the pods on each node say. The
 // best is known at once, and a change on one node costs O(log nodes).
 //
-// Invariant: after follow, the sums are what asking everything anew would give.
+// Invariant: after follow, the sums are what asking everything again would give.
 type ranking struct {
 	room model.CapacityKind
 	mark model.Cursor

@@ -9,8 +9,8 @@ import (
 // This file is what sessions know of room that is reserved for jobs which have waited for long. Who gets some, and where, is
 // for an action to decide.
 
-// ReservationOwner is an action that keeps reservations: it plans them anew when they do not help any more, and ends them. Without
-// one in the pipeline nobody would, so that what an earlier configuration reserved is given back.
+// ReservationOwner is an action that keeps reservations: it plans them again when they do not help any more, and ends them.
+// Without one in the pipeline nobody would, so that what an earlier configuration reserved is released.
 type ReservationOwner interface {
 	Action
 	// OwnsReservations does nothing; it tells what the action is for.
@@ -27,8 +27,9 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	s.send(model.Decision{Job: job.Key, Reservation: reservation})
 }
 
-// UseReservedUntil shows the job room that is reserved for others from the time on at which it will be gone again, in seconds since
-// 1970; see model.Viewer.Gone. Zero ends that. Choose, Feasible, See and statements look through the job's eyes as before.
+// UseReservedUntil shows the job room that is reserved for others from the time on at which it will be gone again, in seconds
+// since 1970; see model.Viewer.Gone. Zero ends that. Choose, Feasible, See and statements look through the job's eyes as
+// before.
 func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
 	if gone == 0 {
 		delete(s.borrowers, job.Key)
@@ -38,7 +39,7 @@ func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
 	s.ApplyReservations(job)
 }
 
-// WakeAt tells that time alone may change an answer of this session at that moment, however little else happens.
+// WakeAt reports that time alone may change an answer of this session at that moment, however little else happens.
 func (s *Session) WakeAt(at time.Time) {
 	if s.wake.IsZero() || at.Before(s.wake) {
 		s.wake = at

@@ -57,7 +57,7 @@ func TestDepartOnlySupposes(t *testing.T) {
 	}
 }
 
-// TestReserveAndBorrow: reserved room is in force at once, is lent to who will be gone, and is there again when it is given back.
+// TestReserveAndBorrow: reserved room is in force at once, is lent to who will be gone, and is there again when it is released.
 func TestReserveAndBorrow(t *testing.T) {
 	snapshot := house(4)
 	owner, other := join(snapshot, "a", 1, 1, model.Resources{4}), join(snapshot, "b", 1, 1, model.Resources{4})

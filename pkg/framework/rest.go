@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// idleResult is what a session came to that decided nothing. The same snapshot leads to the same decisions, so that the next session
-// need not look for them: a large backlog of jobs that cannot start costs nothing until something changes.
+// idleResult is what a session came to that decided nothing. The same snapshot leads to the same decisions, so that the next
+// session need not look for them: a large backlog of jobs that cannot start costs nothing until something changes.
 type idleResult struct {
 	snapshot *model.Snapshot
 	version  uint64
@@ -17,8 +17,8 @@ type idleResult struct {
 	wake time.Time
 }
 
-// idleResultFor returns what the last session came to if a session on this snapshot would come to the same, else nil. Nobody knows that
-// of a snapshot without a version.
+// idleResultFor returns what the last session came to if a session on this snapshot would come to the same, else nil. Nobody
+// knows that of a snapshot without a version.
 func (m *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *idleResult {
 	switch {
 	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:
@@ -37,9 +37,9 @@ func (r *idleResult) rearm(options Options) {
 	}
 }
 
-// recordIdle returns what the session came to, nil when the next one may come to something else although nothing changes: because of
-// what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide about tasks
-// that ask for volumes or devices.
+// recordIdle returns what the session came to, nil when the next one may come to something else although nothing changes:
+// because of what this one decided, of what was said from outside, or of objects that are in no snapshot, which may decide
+// about tasks that ask for volumes or devices.
 func (s *Session) recordIdle() *idleResult {
 	snapshot := s.Snapshot
 	if s.decided || s.reach == ForNow || snapshot.Version == 0 || snapshot.HasBackoff() {
@@ -56,8 +56,8 @@ func (s *Session) recordIdle() *idleResult {
 	return &idleResult{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
 }
 
-// expectedStartDrifts tells whether the start that some job is told to expect moves with the time: room is kept for it, and it may count on the
-// end of pods that have not begun.
+// expectedStartDrifts reports whether the start that some job is told to expect moves with the time: room is kept for it, and
+// it may count on the end of pods that have not begun.
 func expectedStartDrifts(snapshot *model.Snapshot) bool {
 	if !slices.ContainsFunc(snapshot.Jobs, func(job *model.Job) bool { return job.Reservation != nil }) {
 		return false

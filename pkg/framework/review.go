@@ -27,8 +27,8 @@ type VictimRejection struct {
 	Victims []*model.Task
 }
 
-// PreemptionExtender has a say in a plan of victims as a whole, once it is made and before anything of it is decided. Combined: all
-// must agree; the first that does not is heard.
+// PreemptionExtender decides in a plan of victims as a whole, once it is made and before anything of it is decided. Combined:
+// all must agree; the first that does not is heard.
 type PreemptionExtender interface {
 	Plugin
 	// ProcessPreemption is asked once about each plan for the preemptor, about the nodes where members would take the room of
@@ -38,10 +38,11 @@ type PreemptionExtender interface {
 	ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal)
 }
 
-// HasPreemptionExtender tells whether anybody has a say in plans of victims.
+// HasPreemptionExtender reports whether anybody decides in plans of victims.
 func (s *Session) HasPreemptionExtender() bool { return len(s.slots.review) > 0 }
 
-// ProcessPreemption asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when all do.
+// ProcessPreemption asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when
+// all do.
 func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal) {
 	if s.HasPreemptionExtender() {
 		s.narrow(ForNow)
@@ -49,16 +50,16 @@ func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []NodeVictim
 	return firstRejection(s.slots.review, preemptor, proposals)
 }
 
-// TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed, since
-// it asks somebody outside. Combined: one is enough.
+// TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed,
+// since it asks somebody outside. Combined: one is enough.
 type TransientFilter interface {
 	NodeFilter
-	// IsTransient tells whether such an answer keeps the task from any node. Actions ask before they remember, beyond the session,
-	// that the task has no place.
+	// IsTransient reports whether such an answer keeps the task from any node. Actions ask before they remember, beyond the
+	// session, that the task has no place.
 	IsTransient(task *model.Task) bool
 }
 
-// HasTransientRefusal tells whether somebody outside keeps the task from a node for now.
+// HasTransientRefusal reports whether somebody outside keeps the task from a node for now.
 func (s *Session) HasTransientRefusal(task *model.Task) bool {
 	return slices.ContainsFunc(s.slots.nodeFilter, func(filter NodeFilter) bool {
 		fleeting, ok := filter.(TransientFilter)

@@ -78,7 +78,8 @@ func (s *Session) best(
 	return best
 }
 
-// maxOrderedNodes is how many nodes are asked in their order before all are, in that of their names: to keep the order costs more.
+// maxOrderedNodes is how many nodes are asked in their order before all are, in that of their names: to keep the order costs
+// more.
 const maxOrderedNodes = 16
 
 // Feasible returns every node with that kind of room for the task, by name.
@@ -104,7 +105,7 @@ func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.N
 	return nodes
 }
 
-// FeasibleOn tells whether the node has that kind of room for the task and passes every filter.
+// FeasibleOn reports whether the node has that kind of room for the task and passes every filter.
 func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.CapacityKind) bool {
 	s.prepareFor(task, room)
 	if s.quarantineRefusal(task.Job) != nil {
@@ -118,13 +119,13 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 	return refused == nil && order.at(node.Index) != infeasible && question.check(node) == nil
 }
 
-// FitsByResourcesOnly tells whether, as the session stands, nothing but the task's shape and the room on each node decides where it may
-// go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
+// FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the room on each node decides
+// where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
 	}
-	s.Snapshot.ExcludeTerminating(false) // who is about to leave may keep others away still
+	s.Snapshot.ExcludeTerminating(false) // who is terminating may keep others away still
 	for _, scope := range []FilterScope{NodeWithPods, ClusterWide} {
 		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
 			return false
@@ -133,7 +134,8 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	return true
 }
 
-// FiltersDependOnSnapshotOnly tells whether where the task may go follows from the snapshot alone: as long as that is the same, so is the answer.
+// FiltersDependOnSnapshotOnly reports whether where the task may go follows from the snapshot alone: as long as that is the
+// same, so is the answer.
 func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
@@ -248,7 +250,7 @@ func (p *nodeQuery) addPlugin(scores []NodeScore, candidates []*model.Node) {
 
 func (p *nodeQuery) isEmpty() bool { return len(p.checks) == 0 && !p.scores() }
 
-// scores tells whether the order of the nodes depends on the answers.
+// scores reports whether the order of the nodes depends on the answers.
 func (p *nodeQuery) scores() bool { return len(p.perNode) > 0 || p.bounded != nil }
 
 func (p *nodeQuery) check(node *model.Node) *model.Refusal {

@@ -21,8 +21,8 @@ type Options struct {
 	// Wake receives when time alone may change an answer of the session, as often as somebody says so; nil drops it. It is
 	// called on the session's goroutine.
 	Wake func(at time.Time)
-	// OnAction is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for who measures, since
-	// the session reads no clock; nil tells nobody. A session that has nothing to do has no parts.
+	// OnAction is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for who measures,
+	// since the session reads no clock; nil tells nobody. A session that has nothing to do has no parts.
 	OnAction func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Cache
@@ -31,7 +31,7 @@ type Options struct {
 	OnPanic func(RecoveredPanic)
 	// Stopwatch measures plugins; nil measures nothing.
 	Stopwatch *PluginTimer
-	// Afresh asks about every node anew for every task, which changes nothing but what it costs: the measure of everything
+	// Afresh asks about every node again for every task, which changes nothing but what it costs: the measure of everything
 	// that is remembered. For tests.
 	Afresh bool
 	// Verify checks the invariants after every statement and panics when one is broken. For tests.
@@ -60,15 +60,15 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]evictionMark
-	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, keep what they have
-	// or have given it back; returned are those that have given it back.
+	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, keep what
+	// they have or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
 	renewed, returned map[model.JobKey]bool
 	// promised are the pods that a decision of this session has promised room beyond it.
 	promised map[types.UID]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
-	// decided tells that something was, wake when time alone may change an answer; zero is never.
+	// decided reports that something was, wake when time alone may change an answer; zero is never.
 	decided bool
 	wake    time.Time
 	memory  *Cache
@@ -77,7 +77,7 @@ type Session struct {
 	reach Reach
 	// pluginTimings are what is measured of plugins; nil when nothing is.
 	pluginTimings map[pluginPoint]time.Duration
-	// backoffNodes tells that nodes which jobs avoid are no nodes for them.
+	// backoffNodes reports that nodes which jobs avoid are no nodes for them.
 	backoffNodes bool
 
 	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
@@ -90,7 +90,7 @@ type Session struct {
 	deferred, resumed []*model.Job
 	// currentPart is the position of the action that is executed.
 	currentPart int
-	// sending tells that a decision is being sent out.
+	// sending reports that a decision is being sent out.
 	sending bool
 }
 
@@ -129,7 +129,8 @@ func (s *Session) open() {
 	}
 }
 
-// Close ends the session: what has lapsed is given back, and closers are called in reverse tier order. What was promised and not placed lapses with it.
+// Close ends the session: what has lapsed is released, and closers are called in reverse tier order. What was promised and
+// not placed lapses with it.
 func (s *Session) Close() {
 	s.releaseExpired()
 	s.currentJob = model.JobKey{}
@@ -259,9 +260,10 @@ func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	})
 }
 
-// ApplyReservations makes the books of all nodes show the room that the job may use: what is kept for others of its priority or above is
-// taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum: whoever has it
-// reserved may wait for the end of that gang, which does not come without the members it lacks. Choose, Feasible and statements do so for the task's job; who reads books must ask.
+// ApplyReservations makes the accounting of all nodes show the room that the job may use: what is kept for others of its
+// priority or above is taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum:
+// whoever has it reserved may wait for the end of that gang, which does not come without the members it lacks. Choose,
+// Feasible and statements do so for the task's job; who reads books must ask.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(s.viewer(job))
@@ -277,7 +279,7 @@ func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	return viewer
 }
 
-// prepareFor makes books and filters show what the task may use: on future room, without those who are about to leave.
+// prepareFor makes books and filters show what the task may use: on future room, without those who are terminating.
 func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
 	s.currentJob = task.Job
 	s.prepareForJob(task)
@@ -290,11 +292,12 @@ func (s *Session) prepareForJob(task *model.Task) {
 	}
 }
 
-// Uncached tells that nothing may be remembered, so that what is can be held to it. For tests.
+// Uncached reports that nothing may be remembered, so that what is can be held to it. For tests.
 func (s *Session) Uncached() bool { return s.options.Afresh }
 
-// WithBackoffNodes tells whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these nodes ruled out for
-// it; whoever gets false from it may look again without, since a node that refused once may be the only one there is.
+// WithBackoffNodes reports whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these
+// nodes ruled out for it; whoever gets false from it may look again without, since a node that refused once may be the only
+// one there is.
 func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
 	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
 		return false
@@ -304,6 +307,6 @@ func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
 	return find()
 }
 
-// OrderIsDynamic tells whether what a statement does may change the order of jobs: a plugin that observes may keep
+// OrderIsDynamic reports whether what a statement does may change the order of jobs: a plugin that observes may keep
 // shares and order by them.
 func (s *Session) OrderIsDynamic() bool { return len(s.slots.observe) > 0 }

@@ -18,18 +18,18 @@ type Statement struct {
 type operation struct {
 	task   *model.Task
 	before model.Placement
-	// reserved tells that reservers have set something aside, prepare that commits must tell the API server of it.
+	// reserved reports that reservers have set something aside, prepare that commits must tell the API server of it.
 	reserved, prepare bool
 	// isolation has the isolated CPUs that the task was given; nil when it was given none.
 	isolation *model.Isolation
-	// departed tells that the task is only supposed to have ended.
+	// departed reports that the task is only supposed to have ended.
 	departed bool
 	// deletePod tells, of an eviction, that the pod is to be deleted.
 	deletePod bool
 }
 
-// evictionMark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is to be
-// deleted outright.
+// evictionMark is what is known about a task that the open statement has marked for eviction: where it was, and whether it is
+// to be deleted outright.
 type evictionMark struct {
 	was       model.Placement
 	deletePod bool
@@ -166,8 +166,8 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	return nil
 }
 
-// SimulateCompletion takes a task off its node as if it had ended, to see what there would be room for then. It refuses when the task is
-// on no node. The statement must be refused in the end: nobody ends because somebody supposes so.
+// SimulateCompletion takes a task off its node as if it had ended, to see what there would be room for then. It refuses when
+// the task is on no node. The statement must be refused in the end: nobody ends because somebody supposes so.
 func (st *Statement) SimulateCompletion(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
@@ -210,7 +210,8 @@ func (st *Statement) usable() *model.Refusal {
 	return nil
 }
 
-// reserve asks all reservers, or none in the end. What they keep outlives the session, so that a panic must not leave any of it.
+// reserve asks all reservers, or none in the end. What they keep outlives the session, so that a panic must not leave any of
+// it.
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
 	defer func() {
 		if value := recover(); value != nil {

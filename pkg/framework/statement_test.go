@@ -385,7 +385,7 @@ func TestVerifyPanics(t *testing.T) {
 	}
 }
 
-// shelf sets things aside and tells whether that is all taken back.
+// shelf sets things aside and reports whether that is all taken back.
 type freeOnNUMA struct {
 	named
 	refuse bool
@@ -402,7 +402,7 @@ func (s *freeOnNUMA) Reserve(task *model.Task, node *model.Node) (bool, *model.R
 
 func (s *freeOnNUMA) Unreserve(task *model.Task) { delete(s.aside, task.Name) }
 
-// TestReserve: what is set aside goes with the placement, forwards and back, and the decision says so.
+// TestReserve: what is reserved goes with the placement, forwards and back, and the decision says so.
 func TestReserve(t *testing.T) {
 	one, two := &freeOnNUMA{named: "one", aside: map[string]string{}}, &freeOnNUMA{named: "two", aside: map[string]string{}}
 	snapshot := house(4)

@@ -8,7 +8,7 @@ import (
 
 // static is what the node objects say about a shape, whatever runs on them: who is a candidate, and how it is liked.
 //
-// Invariant: after follow it is what asking everything anew would give.
+// Invariant: after follow it is what asking everything again would give.
 type static struct {
 	mark model.Cursor
 	// version counts how often the answers below changed.
@@ -17,7 +17,7 @@ type static struct {
 	refused *model.Refusal
 	// nodes is the list that was asked about. By its positions: verdicts, nil for a candidate, and scores, weighted and
 	// normalised over all candidates; the others are barred. Where all nodes have the same score, scores is nil and even is it:
-	// for most shapes that is so, and the memory that need not be looked at is the machine's for the books.
+	// for most shapes that is so, and the memory that need not be looked at is the machine's for the accounting.
 	nodes    []*model.Node
 	verdicts []*model.Refusal
 	scores   []int32
@@ -30,7 +30,7 @@ type static struct {
 }
 
 // update brings the answers up to date. Only nodes that are new or changed themselves are checked; the scores are taken
-// anew for all candidates, since the best of them sets the measure.
+// again for all candidates, since the best of them sets the measure.
 func (a *static) update(s *Session, task *model.Task) {
 	journal := &s.Snapshot.Journal
 	if journal.SameNodes(a.mark) {

@@ -44,7 +44,8 @@ func (p *placer) Execute(s *Session) {
 	s.Victims(job, nil)
 }
 
-// play runs a session by a watch on which each look takes a millisecond, and returns how often it was looked at, and what it said.
+// play runs a session by a watch on which each look takes a millisecond, and returns how often it was looked at, and what it
+// said.
 func play(plugins bool) (looks int, said map[string]time.Duration, chosen string) {
 	said = map[string]time.Duration{}
 	now := time.Unix(0, 0)

@@ -107,8 +107,8 @@ func (t *winnerTree) best() (position int, ok bool) {
 	return best.position(), best.sum() != infeasible
 }
 
-// descending yields the positions of the nodes that can take the task, the best first. It costs what is asked for: of the groups
-// only those are opened whose best is next.
+// descending yields the positions of the nodes that can take the task, the best first. It costs what is asked for: of the
+// groups only those are opened whose best is next.
 func (t *winnerTree) descending() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if len(t.levels) == 0 {

@@ -4,7 +4,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Step is one refusal that a session recorded, with the action that gave it. The last step of a job is the reason that users read.
+// Step is one refusal that a session recorded, with the action that gave it. The last step of a job is the reason that users
+// read.
 type Step struct {
 	Action  string
 	Job     *model.Job

@@ -14,7 +14,8 @@ type Question struct {
 	Action string
 	// Class is the part of the job's class that decides about the answer, such as model.Class.Placement.
 	Class model.Class
-	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whoever of them comes and goes.
+	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whoever of them comes and
+	// goes.
 	Emptied bool
 	// ByFit reports that a refusal's Has is all that find room, so that it holds for each minimum above that; otherwise it holds
 	// for the minimum that was refused and those above.
@@ -122,8 +123,8 @@ func (s *Session) recall(question Question, job *model.Job, viewpoint model.View
 	return own.refusal, ok && own.version == job.Version
 }
 
-// plain reports whether nothing but shapes and room decides where members of the job may go, so that it has a place wherever one
-// of its class has.
+// plain reports whether nothing but shapes and room decides where members of the job may go, so that it has a place wherever
+// one of its class has.
 func (s *Session) plain(job *model.Job) bool {
 	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.FitsByResourcesOnly(task) })
 }

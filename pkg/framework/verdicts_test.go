@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// verdictWorld is a snapshot of two nodes with four jobs that wait: two alike, one of the same shape that needs more, and one of several
-// shapes.
+// verdictWorld is a snapshot of two nodes with four jobs that wait: two alike, one of the same shape that needs more, and one
+// of several shapes.
 type verdictWorld struct {
 	snapshot                   *model.Snapshot
 	one, twin, larger, several *model.Job
@@ -175,7 +175,8 @@ func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 	}
 }
 
-// TestVerdict_isNotKeptOfWhatIsSupposed: what is found inside a statement, or together with a decision, says nothing about later.
+// TestVerdict_isNotKeptOfWhatIsSupposed: what is found inside a statement, or together with a decision, says nothing about
+// later.
 func TestVerdict_isNotKeptOfWhatIsSupposed(t *testing.T) {
 	w := newVerdictWorld()
 	session := w.open()

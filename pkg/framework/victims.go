@@ -50,8 +50,8 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 	return s.pick(preemptor, allowed)
 }
 
-// pick asks the victim pickers. After a panic they are asked about one unit at a time: the panic that repeats is attributed to that
-// unit's job, else the first one to the preemptor.
+// pick asks the victim pickers. After a panic they are asked about one unit at a time: the panic that repeats is attributed
+// to that unit's job, else the first one to the preemptor.
 func (s *Session) pick(preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit) {
 	ask := func(units []EvictionUnit) { picked, _ = firstDecidedTier(s.pickers(), preemptor, units) }
 	defer func() {

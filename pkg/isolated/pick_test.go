@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// machine returns a topology of so many NUMA nodes with cores of two threads, i and i+half, in which the given CPUs are isolated.
+// machine returns a topology of so many NUMA nodes with cores of two threads, i and i+half, in which the given CPUs are
+// isolated.
 func machine(t testing.TB, numa, cores int, isolated string, caches int) *Topology {
 	t.Helper()
 	half := numa * cores

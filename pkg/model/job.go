@@ -89,7 +89,8 @@ type Job struct {
 	// HasGroup reports whether an object stands for the job, its PodGroup; false for a single pod, for an implicit group, and for
 	// a group that does not exist.
 	HasGroup bool
-	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not counted.
+	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
+	// counted.
 	StatusFinished bool
 	// WaitingSince is since when the group has waited for room with all that it needs, as its object says; zero when it does not.
 	WaitingSince time.Time

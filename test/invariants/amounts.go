@@ -90,8 +90,8 @@ func Free(node *corev1.Node, pods []*corev1.Pod, on func(*corev1.Pod) bool) Amou
 	return free
 }
 
-// Lacks returns the resources that a pod asks for and of which there is less than nothing left, in order. Another one may have been
-// overdrawn before the pod came.
+// Lacks returns the resources that a pod asks for and of which there is less than nothing left, in order. Another one may
+// have been overdrawn before the pod came.
 func (a Amounts) Lacks(pod *corev1.Pod) []corev1.ResourceName {
 	var names []corev1.ResourceName
 	request := RequestOf(pod)

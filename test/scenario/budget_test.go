@@ -13,8 +13,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
-// thrifty is a configuration with so little budget for victims that searches are cut short, and jobs have no turn; in some of them
-// jobs are not looked at by their priority.
+// thrifty is a configuration with so little budget for victims that searches are cut short, and jobs have no turn; in some of
+// them jobs are not looked at by their priority.
 func (f *fight) thrifty() []byte {
 	text := fmt.Appendf(nil, "%s\nconfigurations: [{name: preempt, arguments: {budget: %d}}]\n", config.DefaultYAML(), f.n(1, 40))
 	if f.n(0, 3) == 0 {
@@ -37,7 +37,7 @@ func (s *environment) goOn(t rapid.TB) *outcome {
 	return o
 }
 
-// cut tells whether the search for victims for a job of this outcome is to go on, or to begin, in the next cycle.
+// cut reports whether the search for victims for a job of this outcome is to go on, or to begin, in the next cycle.
 func (o *outcome) cut() bool {
 	for _, refusal := range o.refusals {
 		if strings.Contains(refusal.String(), "in the next cycle") {
@@ -47,8 +47,8 @@ func (o *outcome) cut() bool {
 	return false
 }
 
-// holdPatience: who has paid for room does not lose it because the budget came to its end, but to an equal who has paid, too, or, where
-// it was promised other room a moment ago, to somebody above it.
+// holdPatience: who has paid for room does not lose it because the budget came to its end, but to an equal who has paid, too,
+// or, where it was promised other room a moment ago, to somebody above it.
 func (s *environment) holdPatience(t *rapid.T, o *outcome) {
 	for _, d := range o.decisions {
 		refusal := o.refusals[d.Job]
@@ -67,8 +67,8 @@ func (s *environment) holdPatience(t *rapid.T, o *outcome) {
 	}
 }
 
-// TestPreemptionOnALittleBudget keeps invariants I9 to I15 where searches are cut short and jobs have no turn, and comes to an end
-// all the same.
+// TestPreemptionOnALittleBudget keeps invariants I9 to I15 where searches are cut short and jobs have no turn, and comes to
+// an end all the same.
 func TestPreemptionOnALittleBudget(t *testing.T) {
 	newStage := openLister(t)
 	evicted, cut := 0, 0
@@ -119,8 +119,8 @@ func TestPreemptionOnALittleBudget(t *testing.T) {
 	}
 }
 
-// TestManyEqualsGiveWay: jobs of one priority, each of which was promised half of what it needs, and one pod that could be evicted.
-// Nobody is: half of them make room enough for the other half.
+// TestManyEqualsGiveWay: jobs of one priority, each of which was promised half of what it needs, and one pod that could be
+// evicted. Nobody is: half of them make room enough for the other half.
 func TestManyEqualsGiveWay(t *testing.T) {
 	for _, equals := range []int{2, 16, 18, 20, 40} {
 		s := newStage()
@@ -152,8 +152,8 @@ func TestManyEqualsGiveWay(t *testing.T) {
 	}
 }
 
-// TestADraftIsOfNoUseOnceOthersWereEvicted: two searches are cut short, and one of them finds a plan when it goes on. The other one
-// begins anew, or it would pass over victims that are enough by now.
+// TestADraftIsOfNoUseOnceOthersWereEvicted: two searches are cut short, and one of them finds a plan when it goes on. The
+// other one begins again, or it would pass over victims that are enough by now.
 func TestADraftIsOfNoUseOnceOthersWereEvicted(t *testing.T) {
 	for budget := 1; budget <= 20; budget++ {
 		s := newStage()

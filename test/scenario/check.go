@@ -87,8 +87,8 @@ func (s *environment) checkMinimum(decision model.Decision) error {
 	return nil
 }
 
-// lacksMembers reports whether fewer members exist than the job's minima ask for, although it was whole and has a member on a node:
-// its replacements are placed all the same.
+// lacksMembers reports whether fewer members exist than the job's minima ask for, although it was whole and has a member on a
+// node: its replacements are placed all the same.
 func (s *environment) lacksMembers(job model.JobKey, group *v1alpha1.PodGroup) bool {
 	whole, left, all, roles := groups.Whole(group), false, 0, map[string]int{}
 	for _, pod := range s.world.pods {
@@ -129,8 +129,8 @@ func (s *environment) nodeOf(pod *corev1.Pod) string {
 	return s.coming[pod.UID]
 }
 
-// checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for is no more than it offers, if it
-// offers any or no device class does in its place.
+// checkRoom is invariant I3, for a node that was just given something: what the pods on it ask for is no more than it offers,
+// if it offers any or no device class does in its place.
 func (s *environment) checkRoom(name string, fresh map[types.UID]bool) error {
 	node, pods := s.world.nodes[name], slices.Collect(maps.Values(s.world.pods))
 	free, offered := invariants.Free(node, pods, func(pod *corev1.Pod) bool { return s.nodeOf(pod) == name }), node.Status.Allocatable

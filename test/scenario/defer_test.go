@@ -22,8 +22,8 @@ type burst struct {
 
 // cycle plays one; still says that nothing has happened since the last one.
 //
-// Invariant: a job starts before the evictions for a job above it only if it has begun before. Nobody is evicted right after the
-// start for a job that was there already.
+// Invariant: a job starts before the evictions for a job above it only if it has begun before. Nobody is evicted right after
+// the start for a job that was there already.
 func (b *burst) cycle(t rapid.TB, still bool) *outcome {
 	begun := map[model.JobKey]bool{} // such jobs come before all others
 	for _, pod := range b.stage.world.pods {
@@ -113,8 +113,8 @@ func TestLowerJobsStartAfterHigherOnesArePlannedFor(t *testing.T) {
 	}
 }
 
-// TestConstantChangeDelaysNoJobThatFits: in each cycle the cluster changes, and jobs of higher priority come for which there are
-// possible victims and no plan.
+// TestConstantChangeDelaysNoJobThatFits: in each cycle the cluster changes, and jobs of higher priority come for which there
+// are possible victims and no plan.
 func TestConstantChangeDelaysNoJobThatFits(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,7 +3,7 @@
 // filters, but no API server, no commits and no loop; those have tests of their own.
 //
 // A story file is read by cockroachdb/datadriven: a command, its lines, "----", and the recorded answer. Run with
-// -rewrite to record anew, and then read what was recorded. One file tells of one theme, each story in it of one case:
+// -rewrite to record again, and then read what was recorded. One file tells of one theme, each story in it of one case:
 //
 //	story a gang of three on room for two holds nothing
 //	node n1 cpu=2
@@ -17,10 +17,11 @@
 //	idle: n1 cpu=2
 //
 // A story begins an empty cluster and ends with one more cycle, played without being asked for, in which nothing may be
-// decided and, if the cycle before decided nothing either and nothing happened since, nobody may wait for another reason. After each cycle the
-// player checks on its own account that no decision is below a gang's minimum, no pod is bound twice, no node gets more
-// than it has, everybody who waits is told why, and that victims are of lower priority than whoever they leave for, leave
-// with all their gang or without harm to it, as their budgets allow, and never for one who has left for them before.
+// decided and, if the cycle before decided nothing either and nothing happened since, nobody may wait for another reason.
+// After each cycle the player checks on its own account that no decision is below a gang's minimum, no pod is bound twice, no
+// node gets more than it has, everybody who waits is told why, and that victims are of lower priority than whoever they leave
+// for, leave with all their gang or without harm to it, as their budgets allow, and never for one who has left for them
+// before.
 //
 // The commands, with the lines or words they take:
 //
@@ -31,7 +32,7 @@
 //	object            any other Kubernetes objects, YAML; only before the first cycle
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
-//	confirm           the watch sees all binds on their way, and what the status of groups says: whether they were
+//	confirm           the watch sees all binds in flight, and what the status of groups says: whether they were
 //	                  whole, since when they wait, what is reserved for them
 //	reject POD...     the binds of these pods have failed; with [hold=30s] their jobs are left alone for so long
 //	run [POD...]      pods, or all that are bound, begin to run
@@ -48,8 +49,9 @@
 //	advise            what would let those start that the last cycle has refused, if something small would
 //	explain           who answers which question
 //
-// The extender, whose verbs are filter, prioritize and preempt, takes all nodes, likes none better than another and agrees to all
-// victims but where it is told otherwise. What it is asked about victims is written "ask about victims: POD; on NODE VICTIM ...; on NODE ...".
+// The extender, whose verbs are filter, prioritize and preempt, takes all nodes, likes none better than another and agrees to
+// all victims but where it is told otherwise. What it is asked about victims is written "ask about victims: POD; on NODE
+// VICTIM ...; on NODE ...".
 //
 //	filter n1 busy        n1 does not do for now, and why; never n1 old   nor ever
 //	prioritize n1 7       it gives n1 7 points
@@ -74,10 +76,12 @@
 //	class high value=1000 preemption=Never
 //	budget web allowed=1 selector=app=web
 //
-// Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are promises, when its binds are confirmed.
-// Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is where room was promised to them.
+// Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are promises, when its binds are
+// confirmed. Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is where room was promised to
+// them.
 //
-// Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its controller:
+// Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its
+// controller:
 //
 //	pod w-{0..2} group=w min=3 owner=Job/u1
 //
@@ -98,8 +102,8 @@
 //	disk=d disk=d:ro device=gpu feature=UserNamespacesHostNetworkSupport
 //	node n1 features=UserNamespacesHostNetworkSupport
 //
-// Isolated CPUs of a node, by NUMA node, with how many threads each core has and whether its CPU counts them; and what a pod wants
-// of them, or has. A bind says which it is given, and what is idle which are free:
+// Isolated CPUs of a node, by NUMA node, with how many threads each core has and whether its CPU counts them; and what a pod
+// wants of them, or has. A bind says which it is given, and what is idle which are free:
 //
 //	node n1 cpu=14 isolated=8-11/12-15 threads=2 mode=excluded problem=words
 //	pod p cpu=2 isolcpu=true numa=required smt=one-per-core

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// equals draws clusters in the middle of a fight: gangs, many of one priority, that were promised some of what they need, on nodes
-// that are idle, or that others are leaving, while others run on the rest.
+// equals draws clusters in the middle of a fight: gangs, many of one priority, that were promised some of what they need, on
+// nodes that are idle, or that others are leaving, while others run on the rest.
 func (f *fight) equals() string {
 	var lines []string
 	free := []string{""} // nodes on which room can have been promised

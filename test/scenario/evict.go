@@ -157,8 +157,8 @@ func (s *environment) confirmEvictions() error {
 	return err
 }
 
-// kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource, with what was said in this
-// cycle by then. Who has started keeps nothing any more. highest is the highest priority of those jobs.
+// kept returns what is kept on a node for jobs other than that of a pod and not below it, by resource, with what was said in
+// this cycle by then. Who has started keeps nothing any more. highest is the highest priority of those jobs.
 func (s *environment) kept(
 	o *outcome, node string, from *corev1.Pod, said map[types.UID]string,
 ) (sums corev1.ResourceList, highest int32) {
@@ -188,8 +188,8 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// checkKept is invariant I15: who is bound leaves the room alone that is kept, at that moment, for others of its priority or above.
-// What others take of it in the same cycle, who may, is not its doing.
+// checkKept is invariant I15: who is bound leaves the room alone that is kept, at that moment, for others of its priority or
+// above. What others take of it in the same cycle, who may, is not its doing.
 func (s *environment) checkKept(o *outcome) error {
 	said, bound := map[types.UID]string{}, o.bound()
 	for _, decision := range o.decisions {
@@ -231,8 +231,9 @@ func (s *environment) checkLeft(
 	return nil
 }
 
-// checkPromised is the other half of invariant I15: no room is promised twice. Where a pod was promised room in this cycle there is
-// as much once those have left who are leaving, beside what is kept for its own job and for others of its priority or above.
+// checkPromised is the other half of invariant I15: no room is promised twice. Where a pod was promised room in this cycle
+// there is as much once those have left who are leaving, beside what is kept for its own job and for others of its priority
+// or above.
 func (s *environment) checkPromised(o *outcome) error {
 	for _, pod := range s.world.pods {
 		name := s.promised[pod.UID]

@@ -14,8 +14,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// webhook is the extender of a story. It lets all nodes pass, likes none better than another and agrees to all victims, but where it is told otherwise, and keeps
-// what it was asked about victims.
+// webhook is the extender of a story. It lets all nodes pass, likes none better than another and agrees to all victims, but
+// where it is told otherwise, and keeps what it was asked about victims.
 type webhook struct {
 	server *httptest.Server
 

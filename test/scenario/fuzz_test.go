@@ -10,8 +10,8 @@ import (
 )
 
 // FuzzObjects lets a pod, a node and a group that nobody has validated into a cluster with a gang that is fine, as the built-in
-// configuration and kube-scheduler's plugins see it: the gang starts, whatever they say, no invariant breaks, and who panics does
-// so over the pod.
+// configuration and kube-scheduler's plugins see it: the gang starts, whatever they say, no invariant breaks, and who panics
+// does so over the pod.
 func FuzzObjects(f *testing.F) {
 	f.Add([]byte(oddPod), []byte(oddNode), []byte(oddGroup))
 	f.Add([]byte(`{}`), []byte(`{}`), []byte(`{}`))

@@ -36,7 +36,8 @@ func (i *isolation) read(w word) (done bool, err error) {
 	return true, err
 }
 
-// annotate writes the topology as an agent would. Of each NUMA node the CPUs of the first half have their siblings in the second.
+// annotate writes the topology as an agent would. Of each NUMA node the CPUs of the first half have their siblings in the
+// second.
 func (i *isolation) annotate(node *corev1.Node) error {
 	if i.numa == "" {
 		return nil
@@ -124,8 +125,8 @@ func (s *environment) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
 	return held, err
 }
 
-// checkIsolated sees that the pods which a cycle has bound hold CPUs that the node isolates and that nobody else there holds, as
-// many as they ask for, and that who asks for none holds none.
+// checkIsolated sees that the pods which a cycle has bound hold CPUs that the node isolates and that nobody else there holds,
+// as many as they ask for, and that who asks for none holds none.
 func (s *environment) checkIsolated(name string, fresh map[types.UID]bool) error {
 	topology, err := isolated.ParseTopology(s.world.nodes[name].Annotations[isolated.TopologyAnnotation])
 	if err != nil {

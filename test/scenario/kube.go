@@ -19,8 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 )
 
-// openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the informers
-// that were asked for by then, and waits until they have seen all of them.
+// openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the
+// informers that were asked for by then, and waits until they have seen all of them.
 func openKube(lister fwk.SharedLister, namespaces kubeplugins.Namespaces, objects []runtime.Object) (
 	kube *kubeplugins.Plugins, start func() error, stop func(), err error,
 ) {

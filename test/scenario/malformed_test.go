@@ -93,8 +93,8 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 	return complaints, nil
 }
 
-// name gives the objects what no API server lets anybody choose, and keeps them out of the way of others: who takes the place of
-// the gang that is fine, or keeps it away by right, proves nothing.
+// name gives the objects what no API server lets anybody choose, and keeps them out of the way of others: who takes the place
+// of the gang that is fine, or keeps it away by right, proves nothing.
 func (o *odd) name() {
 	for _, meta := range []*metav1.ObjectMeta{&o.pod.ObjectMeta, &o.node.ObjectMeta, &o.group.ObjectMeta} {
 		meta.Name, meta.UID, meta.ResourceVersion = "odd", "odd", "9"

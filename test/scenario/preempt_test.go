@@ -19,7 +19,7 @@ import (
 type fight struct {
 	*random
 	stage *environment
-	// budgets tells that some pods are protected.
+	// budgets reports that some pods are protected.
 	budgets bool
 }
 
@@ -82,7 +82,7 @@ func (f *fight) happen() error {
 			if f.n(0, 1) == 0 {
 				continue
 			}
-			f.names++ // its owner creates it anew
+			f.names++ // its owner creates it again
 			again := pod.DeepCopy()
 			again.Spec.NodeName, again.Status, again.DeletionTimestamp = "", corev1.PodStatus{Phase: corev1.PodPending}, nil
 			if err := w.setPod(again, line{kind: "pod", namespace: pod.Namespace, name: fmt.Sprintf("again%03d", f.names)}); err != nil {
@@ -175,8 +175,8 @@ type sight struct {
 	where map[string]string // of each pod
 	kept  map[string]string // where a pod was promised to be in this cycle
 	gone  map[string]bool
-	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is not for
-	// those above them as long as the cycle lasts.
+	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is
+	// not for those above them as long as the cycle lasts.
 	paid  map[model.JobKey]bool
 	turns bool
 }
@@ -255,8 +255,8 @@ func (v *sight) left(owner string) int {
 	return n
 }
 
-// starts tells whether enough members of the job find room, by trying each on every node. passing tells whether room that others
-// were promised in this cycle at nobody's cost is taken; nobody can see from outside whether that was before.
+// starts reports whether enough members of the job find room, by trying each on every node. passing reports whether room that
+// others were promised in this cycle at nobody's cost is taken; nobody can see from outside whether that was before.
 func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 	var members []*corev1.Pod
 	has := 0
@@ -339,12 +339,12 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	return ""
 }
 
-// moved reports whether a decision promises a node to some member: what another member gives back there stays with the job.
+// moved reports whether a decision promises a node to some member: what another member releases there stays with the job.
 func moved(d model.Decision, node string) bool {
 	return slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node == node })
 }
 
-// decided tells whether the job got its room by a decision, which follow goes through in its turn.
+// decided reports whether the job got its room by a decision, which follow goes through in its turn.
 func decided(o *outcome, job model.JobKey) bool {
 	return slices.ContainsFunc(o.decisions, func(d model.Decision) bool {
 		return d.Job == job && (len(d.Binds) > 0 || slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node != "" }))

@@ -74,7 +74,8 @@ func (d *random) seldom(times int, text string) string {
 	return ""
 }
 
-// configuration is the built-in one, or one by which gangs that wait get room reserved at once, or nodes are liked for other reasons.
+// configuration is the built-in one, or one by which gangs that wait get room reserved at once, or nodes are liked for other
+// reasons.
 func (d *random) configuration() []byte {
 	text := string(config.DefaultYAML())
 	if d.n(0, 1) == 0 {
@@ -324,7 +325,8 @@ func TestRandomClusters(t *testing.T) {
 	})
 }
 
-// rest lets a cluster be until a cycle decides nothing, and sees that the next ones decide nothing either, for the same reasons.
+// rest lets a cluster be until a cycle decides nothing, and sees that the next ones decide nothing either, for the same
+// reasons.
 func rest(t *rapid.T, s *environment) {
 	const busy = 6 // cycles that may decide something: what one binds or evicts, the next may act upon
 	var before *outcome
@@ -376,7 +378,7 @@ func plain(pod *corev1.Pod) bool {
 		len(pod.Spec.Containers[0].Ports) == 0
 }
 
-// repels tells whether some pod might keep others away.
+// repels reports whether some pod might keep others away.
 func repels(s *environment) bool {
 	return len(s.world.podNames(func(pod *corev1.Pod) bool {
 		return pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil

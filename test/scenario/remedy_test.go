@@ -19,8 +19,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the objects; and
-// with anything less of the same kind it does not. Other jobs that wait are left out of it, since they may take what is freed first.
+// TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the
+// objects; and with anything less of the same kind it does not. Other jobs that wait are left out of it, since they may take
+// what is freed first.
 func TestAdviceIsTrueAndSmall(t *testing.T) {
 	newStage := openLister(t)
 	said := map[suggest.Kind]int{}
@@ -118,8 +119,9 @@ func settleDown(t *rapid.T, s *environment) {
 	}
 }
 
-// leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many members go where.
-// That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is there to be evicted.
+// leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many
+// members go where. That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is
+// there to be evicted.
 func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice suggest.Suggestions) {
 	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != suggest.Free {
 		return
@@ -275,8 +277,8 @@ func grainOf(position int) int64 {
 	return 1
 }
 
-// starts tells whether the job starts with the remedy, where instead gives another change in the place of one; empty when it does,
-// else why not.
+// starts reports whether the job starts with the remedy, where instead gives another change in the place of one; empty when
+// it does, else why not.
 func (c *trial) starts(instead func(*suggest.Change) *suggest.Change) string {
 	s := c.newStage()
 	s.configuration = c.stage.configuration

@@ -43,8 +43,8 @@ func (s *environment) writeGroups() {
 	}
 }
 
-// writeScheduled writes the condition that says whether the group was whole: True when the minimum is bound, False when no member is
-// left.
+// writeScheduled writes the condition that says whether the group was whole: True when the minimum is bound, False when no
+// member is left.
 func writeScheduled(status *v1alpha1.PodGroupStatus, job *model.Job, now time.Time) {
 	bound := func(task *model.Task) bool {
 		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded
@@ -61,7 +61,7 @@ func writeScheduled(status *v1alpha1.PodGroupStatus, job *model.Job, now time.Ti
 	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
-// restart begins anew with a scheduler that knows nothing but the objects. Binds on their way must have been seen.
+// restart begins again with a scheduler that knows nothing but the objects. Binds in flight must have been seen.
 func (s *environment) restart() error {
 	if len(s.coming) > 0 {
 		return errors.New("binds are on their way")
@@ -162,12 +162,12 @@ func (s *environment) checkRoomOf(
 	return nil
 }
 
-// leaves tells whether a pod is being deleted, and not for too long yet: whoever waits for the room gets what it has, too.
+// leaves reports whether a pod is being deleted, and not for too long yet: whoever waits for the room gets what it has, too.
 func (s *environment) leaves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && s.world.now.Unix() < pod.DeletionTimestamp.Add(30*time.Second).Unix()
 }
 
-// maimed tells whether the job held room and was below its minimum before it was given anything.
+// maimed reports whether the job held room and was below its minimum before it was given anything.
 func belowMinimum(o *outcome, job *model.Job) bool {
 	fresh := map[types.UID]bool{}
 	for _, pods := range o.bound() {
@@ -178,8 +178,8 @@ func belowMinimum(o *outcome, job *model.Job) bool {
 	return job.FirstUnmetMinimum(before) != nil && job.Count(held) > 0
 }
 
-// passes tells whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang that has
-// begun.
+// passes reports whether a pod need not respect a reservation: it is above it, or will be gone in time, or completes a gang
+// that has begun.
 func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, reservation *v1alpha1.Reservation) bool {
 	job := o.snapshot.Job(s.jobOf(pod))
 	if job.Priority > owner.Priority || belowMinimum(o, job) {

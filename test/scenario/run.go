@@ -93,7 +93,7 @@ func (p *player) begin(d *datadriven.TestData) error {
 	return p.stage.world.apply(d.Input)
 }
 
-// cycle plays one cycle. What it binds is seen at once, or is left on its way.
+// cycle plays one cycle. What it binds is seen at once, or is left in flight.
 func (p *player) cycle(unconfirmed bool) (string, error) {
 	outcome, err := p.stage.cycle()
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *player) cycle(unconfirmed bool) (string, error) {
 	return answer, p.stage.confirm()
 }
 
-// end plays a story's last cycle, in which nothing may change; and if binds are on their way, another one when they are
+// end plays a story's last cycle, in which nothing may change; and if binds are in flight, another one when they are
 // seen.
 func (p *player) end() error {
 	if p.stage.cycles == 0 {

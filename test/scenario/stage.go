@@ -41,7 +41,7 @@ type environment struct {
 	focus func()
 	// webhook is the story's extender; nil when it has none.
 	webhook *webhook
-	// reserved are the volumes and devices set aside for binds on their way.
+	// reserved are the volumes and devices reserved for binds in flight.
 	reserved reservations
 	// memory is handed on from cycle to cycle, as the live loop does.
 	memory framework.Cache
@@ -58,7 +58,7 @@ type environment struct {
 	// held is until when jobs are left alone.
 	held map[model.JobKey]time.Time
 
-	// coming are binds on their way, by pod UID, given what is written with them; the watch has not seen them yet.
+	// coming are binds in flight, by pod UID, given what is written with them; the watch has not seen them yet.
 	coming map[types.UID]string
 	given  map[types.UID]map[string]string
 	cycles int
@@ -67,7 +67,7 @@ type environment struct {
 }
 
 // reservations is what carries decisions out, as far as volumes and devices go. Nothing is written: whoever is confirmed has
-// what was set aside for good.
+// what was reserved for good.
 type reservations interface {
 	Confirm(pod types.UID)
 	Release(ctx context.Context, pod types.UID) error
@@ -220,7 +220,8 @@ func (s *environment) take(decision model.Decision) error {
 	return nil
 }
 
-// confirm lets the watch see the binds, evictions and promises on their way, in order of pods. The API server binds no pod that is being deleted.
+// confirm lets the watch see the binds, evictions and promises in flight, in order of pods. The API server binds no pod that
+// is being deleted.
 func (s *environment) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
 	err := s.world.changePods(names, func(pod *corev1.Pod) {
@@ -244,7 +245,7 @@ func (s *environment) confirm() error {
 	return s.confirmEvictions()
 }
 
-// reject lets binds on their way fail, and their jobs be left alone for a while if that is said.
+// reject lets binds in flight fail, and their jobs be left alone for a while if that is said.
 func (s *environment) reject(names []string, options map[string]string) error {
 	hold, err := time.ParseDuration(cmp.Or(options["hold"], "0s"))
 	if err != nil {

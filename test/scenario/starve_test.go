@@ -20,7 +20,7 @@ type stream struct {
 	longest int
 	// spans is how long each runs, by pod.
 	spans map[string]time.Duration
-	// lies tells that what they say is any time.
+	// lies reports that what they say is any time.
 	lies bool
 	// largest is how many members the gangs among them have at most.
 	largest int
@@ -86,7 +86,7 @@ func (s *stream) tick() error {
 	return s.applyEvents("run", nil, nil)
 }
 
-// fits tells whether so many members of so much CPU fit nodes of these sizes.
+// fits reports whether so many members of so much CPU fit nodes of these sizes.
 func fits(members, cpu int, nodes []int) bool {
 	for _, size := range nodes {
 		members -= size / cpu
@@ -95,8 +95,8 @@ func fits(members, cpu int, nodes []int) bool {
 }
 
 // TestALargeGangDoesNotStarve: under an endless stream of small jobs of its priority or below, a gang that fits the empty
-// cluster starts no later than reserveAfter after it came, plus as long as the longest of them runs; plus as long again, if they
-// do not tell the truth about it, since one of them may have borrowed its room.
+// cluster starts no later than reserveAfter after it came, plus as long as the longest of them runs; plus as long again, if
+// they do not tell the truth about it, since one of them may have borrowed its room.
 func TestALargeGangDoesNotStarve(t *testing.T) {
 	newStage := openLister(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,7 +144,7 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 }
 
 // TestALargeGangDoesNotStarveAmongOverrunningJobs: everybody says to be gone much sooner than is true. Then those who came
-// last always seem to be the first to leave, and must not drive the gang from place to place for ever.
+// last always seem to be the first to leave, and must not drive the gang from place to place indefinitely.
 func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
 	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}

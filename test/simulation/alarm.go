@@ -6,8 +6,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// errorLogSink is where a process writes its log: what it says about errors is a violation of I25. It goes on after a panic over a job, which
-// holds that job back, and here there is to be none at all.
+// errorLogSink is where a process writes its log: what it says about errors is a violation of I25. It goes on after a panic
+// over a job, which holds that job back, and here there is to be none at all.
 type errorLogSink struct{ process *process }
 
 var _ logr.LogSink = errorLogSink{}

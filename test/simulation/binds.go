@@ -36,7 +36,7 @@ func (j *invariantChecker) staysAssumed(p *process) {
 	}
 }
 
-// assumed tells whether a bind is assumed, or the watch has told what became of the pod.
+// assumed reports whether a bind is assumed, or the watch has told what became of the pod.
 func assumed(p *process, call commit.Call) bool {
 	if p.state.Assumed(call.Pod.UID) {
 		return true
@@ -55,8 +55,8 @@ func (j *invariantChecker) leader() *process {
 	return nil
 }
 
-// holdsTheLease is I24: no call leaves without the Lease, nor so late that it may outlast it, nor while one of another process may be under
-// way. What has passed is counted by the true time.
+// holdsTheLease is I24: no call leaves without the Lease, nor so late that it may outlast it, nor while one of another
+// process may be under way. What has passed is counted by the true time.
 func (j *invariantChecker) holdsTheLease(p *process, call commit.Call) {
 	now, end := j.queue.now, j.lease.renewed.Add(lease.Duration)
 	why := ""

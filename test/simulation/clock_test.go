@@ -15,8 +15,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
-// This file judges what takes two runs to be seen: that the same comes of the same, whatever the order of maps (I21) and whatever the
-// clock on the wall shows (I28).
+// This file judges what takes two runs to be seen: that the same comes of the same, whatever the order of maps (I21) and
+// whatever the clock on the wall shows (I28).
 
 // decisions keeps, of a trace, what was decided and when.
 type decisions struct{ strings.Builder }
@@ -71,9 +71,9 @@ func TestTheOrderOfAMapIsSeen(t *testing.T) {
 	t.Error("what the order of a map decides is the same in twenty runs")
 }
 
-// TestClocksChangeNoDecision is I28: what is decided, and when, is the same whatever the clocks of the schedulers show, where nobody waits
-// for so long that room is reserved, and no pod is so late to go that it counts as stuck: that is told by its deletion's time, and a clock
-// may move it, as it may any expiry.
+// TestClocksChangeNoDecision is I28: what is decided, and when, is the same whatever the clocks of the schedulers show, where
+// nobody waits for so long that room is reserved, and no pod is so late to go that it counts as stuck: that is told by its
+// deletion's time, and a clock may move it, as it may any expiry.
 func TestClocksChangeNoDecision(t *testing.T) {
 	filters := open(t)
 	first := setting(t, "SIM_SEED", 1)

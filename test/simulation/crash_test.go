@@ -35,9 +35,10 @@ func longPlan(t *testing.T, filters *Filters, seed uint64) Config {
 	}
 }
 
-// TestCrashAfterEveryWrite kills the scheduler after each of its writes in turn, from SIM_CRASH_FIRST on and SIM_CRASH_STRIDE apart, of runs without other faults;
-// after that everything goes on as if nothing had happened, no gang stays in part for longer than the bound, nothing is bound twice
-// and no room is lost. The last of the runs, SIM_CRASH_SEEDS in number, is as long as may be.
+// TestCrashAfterEveryWrite kills the scheduler after each of its writes in turn, from SIM_CRASH_FIRST on and SIM_CRASH_STRIDE
+// apart, of runs without other faults; after that everything goes on as if nothing had happened, no gang stays in part for
+// longer than the bound, nothing is bound twice and no room is lost. The last of the runs, SIM_CRASH_SEEDS in number, is as
+// long as may be.
 func TestCrashAfterEveryWrite(t *testing.T) {
 	filters := open(t)
 	stride := int(setting(t, "SIM_CRASH_STRIDE", 16))

@@ -5,11 +5,11 @@
 // # One queue
 //
 // Everything that happens is an event of one queue: a change that a watch delivers, a step of a loop, a request that leaves,
-// arrives or is answered, a pod that a kubelet starts, a user's edit, a crash. Events happen one after the other, in the order of
-// their virtual time; nothing has a goroutine, a timer or a clock of its own, and whatever is by chance comes from dice that
-// depend on the seed alone. So the same Config leads to the same simulation, byte for byte, and a seed that fails is a test.
-// (Only kube-scheduler's filters are made once for all simulations. They read pods and nodes through a lens on the process that
-// is at work.)
+// arrives or is answered, a pod that a kubelet starts, a user's edit, a crash. Events happen one after the other, in the
+// order of their virtual time; nothing has a goroutine, a timer or a clock of its own, and whatever is by chance comes from
+// dice that depend on the seed alone. So the same Config leads to the same simulation, byte for byte, and a seed that fails
+// is a test. (Only kube-scheduler's filters are made once for all simulations. They read pods and nodes through a lens on the
+// process that is at work.)
 //
 //		plan, kubelets,                             ┌──────────── process ────────────┐
 //		controllers     ──► server ──► stream ────► │ Mailbox ► Scheduler ► Machine   │
@@ -20,7 +20,7 @@
 //	  - server stores objects by version and answers binds, evictions, patches and events in the real one's words: preconditions,
 //	    gates, pods that leave, budgets.
 //	  - stream is an informer: a list, then a watch that delivers late, twice, and out of order where objects differ; that breaks
-//	    and goes on, or lists anew, with what was in between left out; and whose first list may be an old one.
+//	    and goes on, or lists again, with what was in between left out; and whose first list may be an old one.
 //	  - travel is the network: requests and answers that are lost or take long, and 401, 409, 429, 500 and 503 for no good reason.
 //	    A request that has left arrives, whatever becomes of the process.
 //	  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins. It may
@@ -29,22 +29,22 @@
 //
 // # How it goes
 //
-// Run plays a plan of steps, drawn from the seed or given, under faults. Then all faults end, all goes on until nothing has changed for a
-// minute, and what is left is judged.
+// Run plays a plan of steps, drawn from the seed or given, under faults. Then all faults end, all goes on until nothing has
+// changed for a minute, and what is left is judged.
 //
 // # Who judges
 //
-// judge never asks the scheduler's books. What is decided is judged by what the process had been told: I1 and I26 (gangs.go), I3
-// and I4 (room.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In between: I6, I24
-// (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop without end is of I27. At rest
-// (rest.go): I2, I7, I8, I16, I22, I23 and I29: everybody who waits is told why, no call is on its way, what the process holds is what a
-// new one would read, nobody waits for whom there is room, and nothing is written any more.
+// judge never asks the scheduler's books. What is decided is judged by what the process had been told: I1 and I26 (gangs.go),
+// I3 and I4 (room.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In between: I6,
+// I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop without end is of
+// I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: everybody who waits is told why, no call is in flight, what the
+// process holds is what a new one would read, nobody waits for whom there is room, and nothing is written any more.
 //
-// What another one did to a node of which the process had not been told when it decided is no violation of I3: nobody can know it.
-// The same for what a request does that arrives after its client has given up.
+// What another one did to a node of which the process had not been told when it decided is no violation of I3: nobody can
+// know it. The same for what a request does that arrives after its client has given up.
 //
 // # When it fails
 //
-// A failing simulation names its seed, which replays it; Shrink leaves out steps and faults as long as the same invariant stays broken.
-// Sabotage plants bugs, and a test sees each of them caught.
+// A failing simulation names its seed, which replays it; Shrink leaves out steps and faults as long as the same invariant
+// stays broken. Sabotage plants bugs, and a test sees each of them caught.
 package simulation

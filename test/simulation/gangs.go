@@ -26,8 +26,8 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 	return &m
 }
 
-// groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil when
-// nobody says anything, as of a plain pod.
+// groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil
+// when nobody says anything, as of a plain pod.
 func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	switch {
 	case job.IsPod:
@@ -76,8 +76,8 @@ func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 	}
 }
 
-// replaces reports whether a gang is not held to its minimum: it was whole, as the API says, has a live member with a node besides
-// those that a decision has just bound, and fewer members exist than the minimum.
+// replaces reports whether a gang is not held to its minimum: it was whole, as the API says, has a live member with a node
+// besides those that a decision has just bound, and fewer members exist than the minimum.
 func replaces(
 	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
 ) bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// invariantChecker holds the schedulers to the invariants of the design, counted from the objects alone: those that a process has been told
-// of for what it decides, those of the server for what came of it.
+// invariantChecker holds the schedulers to the invariants of the design, counted from the objects alone: those that a process
+// has been told of for what it decides, those of the server for what came of it.
 type invariantChecker struct {
 	*Simulation
 	// came is how each pod got its node, shrunk in which version each node last lost capacity.
@@ -195,7 +195,7 @@ func jobKeyOf(pod *corev1.Pod) model.JobKey {
 
 func ours(pod *corev1.Pod) bool { return pod.Spec.SchedulerName == schedulerName }
 
-// waits tells whether a pod wants a node.
+// waits reports whether a pod wants a node.
 func waits(pod *corev1.Pod) bool {
 	return ours(pod) && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !finished(pod)
 }

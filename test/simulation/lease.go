@@ -17,8 +17,8 @@ import (
 type leaseRecord struct {
 	stored  *coordinationv1.Lease
 	version int
-	// renewed is when its holder renewed it last. free is from when on the holder may write: when the Lease of another one has expired
-	// and a request timeout has passed; zero when that one gave it up.
+	// renewed is when its holder renewed it last. free is from when on the holder may write: when the Lease of another one has
+	// expired and a request timeout has passed; zero when that one gave it up.
 	renewed, free time.Time
 }
 
@@ -65,8 +65,8 @@ func (p *process) instant() lease.Instant {
 	return now
 }
 
-// disturb reports whether a clock of the process may go wrong now: one at a time, since a process whose machine sleeps while its wall
-// clock is set back cannot know that time has passed.
+// disturb reports whether a clock of the process may go wrong now: one at a time, since a process whose machine sleeps while
+// its wall clock is set back cannot know that time has passed.
 func (p *process) disturb() bool {
 	if p.queue.now.Sub(p.disturbed) < 60*time.Second {
 		return false
@@ -140,8 +140,8 @@ func (p *process) ask(request *lease.Request, then func(*coordinationv1.Lease, e
 	})
 }
 
-// shutDown ends the process in good order, as an upgrade does: nothing new is decided or sent, and when the last answer is there, the Lease
-// is given up.
+// shutDown ends the process in good order, as an upgrade does: nothing new is decided or sent, and when the last answer is
+// there, the Lease is given up.
 func (p *process) shutDown() {
 	if !p.leaving {
 		p.trace("%s leaves", p)
@@ -158,8 +158,8 @@ func (p *process) giveUp() {
 	p.ask(request, func(*coordinationv1.Lease, error) { p.end("it has left, and given the Lease up") })
 }
 
-// inherit begins to lead: when what the last leader has sent has ended, and what it wrote has been read from a quorum, as often as it
-// takes, since the watches may be behind.
+// inherit begins to lead: when what the last leader has sent has ended, and what it wrote has been read from a quorum, as
+// often as it takes, since the watches may be behind.
 func (p *process) inherit() {
 	wait, inherited := p.election.TakeOver()
 	if wait > 0 {

@@ -250,7 +250,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		t.Run(bug.invariant+" "+bug.what, func(t *testing.T) {
 			found := map[string]int{}
 			for seed := uint64(1); seed <= 60; seed++ {
-				config := plantedBugs()[i].config // what it remembers begins anew
+				config := plantedBugs()[i].config // what it remembers begins again
 				config.Seed = seed
 				for _, v := range run(t, filters, config).Violations {
 					found[v.Invariant]++
@@ -264,7 +264,8 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	}
 }
 
-// TestWhatIsPlantedIsNoBugByItself: a scheduler that stands still after each decision breaks nothing where calls heed the Lease.
+// TestWhatIsPlantedIsNoBugByItself: a scheduler that stands still after each decision breaks nothing where calls heed the
+// Lease.
 func TestWhatIsPlantedIsNoBugByItself(t *testing.T) {
 	filters := open(t)
 	for seed := uint64(1); seed <= 5; seed++ {

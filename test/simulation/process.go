@@ -30,7 +30,7 @@ type process struct {
 	name   string
 	life   int
 	random rng
-	// dead tells that the process has ended; whatever is still planned for it does not happen. thaws is until when it stands
+	// dead reports that the process has ended; whatever is still planned for it does not happen. thaws is until when it stands
 	// still; waiting is what happens then.
 	dead    bool
 	thaws   time.Time
@@ -46,12 +46,12 @@ type process struct {
 	mailbox  *scheduler.Mailbox
 	streams  []*watchStream
 
-	// election is the real one; elected tells that the Lease was got, ready that what the last leader wrote is known, leading that the
-	// loop was told to lead, leaving that the process ends in good order.
+	// election is the real one; elected reports that the Lease was got, ready that what the last leader wrote is known, leading
+	// that the loop was told to lead, leaving that the process ends in good order.
 	election                         *lease.Election
 	elected, ready, leading, leaving bool
-	// set is how far the wall clock was set since the process began, slept for how long the monotonic clock stood still, and disturbed
-	// when either happened last.
+	// set is how far the wall clock was set since the process began, slept for how long the monotonic clock stood still, and
+	// disturbed when either happened last.
 	set, slept time.Duration
 	disturbed  time.Time
 	// underWay counts the calls that have left and have no answer yet.
@@ -62,7 +62,7 @@ type process struct {
 	due      time.Time
 	planned  bool
 	stepping bool
-	// mail tells that letters have come while the loop was at work, for which it does not go to sleep.
+	// mail reports that letters have come while the loop was at work, for which it does not go to sleep.
 	mail    bool
 	quick   int
 	stepped time.Time
@@ -171,8 +171,8 @@ func (p *process) whenThawed(do func()) {
 	do()
 }
 
-// synced tells the loop to lead when everything there was has been delivered, the Lease is held, and what its last holder wrote is
-// known.
+// synced tells the loop to lead when everything there was has been delivered, the Lease is held, and what its last holder
+// wrote is known.
 func (p *process) synced() {
 	if p.leading || !p.ready || slices.ContainsFunc(p.streams, func(s *watchStream) bool { return !s.listed }) {
 		return

@@ -70,7 +70,7 @@ func (s *server) serveBind(call commit.Call) error {
 	return nil
 }
 
-// serveRead tells whether a pod is where a bind would have it.
+// serveRead reports whether a pod is where a bind would have it.
 func (s *server) serveRead(call commit.Call) error {
 	pod := s.pod(call.Pod.String())
 	switch {
@@ -97,7 +97,7 @@ func (s *server) serveDelete(call commit.Call) error {
 	return nil
 }
 
-// serveEvict keeps disruption budgets as the eviction subresource does: pods that have not started or are on their way out do
+// serveEvict keeps disruption budgets as the eviction subresource does: pods that have not started or are in flight out do
 // not count.
 func (s *server) serveEvict(call commit.Call) error {
 	pod := s.pod(call.Pod.String())

@@ -53,7 +53,7 @@ type server struct {
 	recorded map[types.UID]map[string]int
 	// bound counts the binds of each pod that took effect.
 	bound map[types.UID]int
-	// careless lets pods be bound anew, as a server must not; for sabotage.
+	// careless lets pods be bound again, as a server must not; for sabotage.
 	careless bool
 
 	// changed is told of each change.

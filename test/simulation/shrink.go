@@ -33,7 +33,7 @@ type shrinking struct {
 	err       error
 }
 
-// fewerSteps leaves out ever smaller parts of the plan and tells whether that helped.
+// fewerSteps leaves out ever smaller parts of the plan and reports whether that helped.
 func (s *shrinking) fewerSteps() bool {
 	helped := false
 	for size := len(s.best.Plan) / 2; size > 0; size /= 2 {

@@ -34,7 +34,7 @@ type Config struct {
 	Scheduler []byte
 	// Ahead is how far the clocks of all schedulers are ahead of those of everybody else, beside what Faults make of it.
 	Ahead time.Duration
-	// Punctual tells that every kubelet ends its pods within their grace; else a few of them do not answer for a while.
+	// Punctual reports that every kubelet ends its pods within their grace; else a few of them do not answer for a while.
 	Punctual bool
 	// CrashAfterWrite kills the scheduler right after so many writes; 0 does not.
 	CrashAfterWrite int
@@ -56,7 +56,7 @@ type FaultInjection struct {
 	// Clock changes what the clocks of a process show to its election, Lease what it reads of the Lease.
 	Clock func(*process, lease.Instant) lease.Instant
 	Lease func(*process, *coordinationv1.Lease)
-	// Careless lets the server bind a pod anew, Unfenced lets schedulers write without the Lease, Heedless lets new leaders begin
+	// Careless lets the server bind a pod again, Unfenced lets schedulers write without the Lease, Heedless lets new leaders begin
 	// without asking what the last one wrote.
 	Careless, Unfenced, Heedless bool
 }
@@ -114,7 +114,7 @@ type Simulation struct {
 	lives int
 	// apart is until when replicas cannot reach the Lease.
 	apart map[string]time.Time
-	// calm tells that the plan is over and nothing goes wrong any more.
+	// calm reports that the plan is over and nothing goes wrong any more.
 	calm   bool
 	storm  Faults
 	text   []byte
@@ -169,7 +169,8 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	return s
 }
 
-// drawScheduler chooses among configurations: the built-in one, one by which room is reserved soon, and one that deletes victims.
+// drawScheduler chooses among configurations: the built-in one, one by which room is reserved soon, and one that deletes
+// victims.
 func drawScheduler(d rng) []byte {
 	text := string(config.DefaultYAML())
 	return []byte(text + pick(d, "", "", `

@@ -93,7 +93,8 @@ func failure(t *testing.T, filters *Filters, config Config, result *Result) stri
 	return b.String()
 }
 
-// TestReplay plays one seed, SIM_SEED, and with -v prints everything that happens; with SIM_SHRINK=1 what is left when it is shrunk.
+// TestReplay plays one seed, SIM_SEED, and with -v prints everything that happens; with SIM_SHRINK=1 what is left when it is
+// shrunk.
 func TestReplay(t *testing.T) {
 	filters := open(t)
 	config := Config{Seed: setting(t, "SIM_SEED", 1)}

@@ -12,9 +12,9 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
-// watchStream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost for too
-// long. What it delivers is late, may come twice, and out of order where objects differ; the changes of one object always come
-// in their order, though some of them may be left out by a list.
+// watchStream is one informer of a process: a list, then a watch from there on, and a list again when the watch has been lost
+// for too long. What it delivers is late, may come twice, and out of order where objects differ; the changes of one object
+// always come in their order, though some of them may be left out by a list.
 type watchStream struct {
 	process *process
 	kind    cluster.Kind
@@ -22,7 +22,7 @@ type watchStream struct {
 	// store is what the process has been told, by name. position is up to which change.
 	store    map[string]change
 	position int
-	// listed tells that the first list has been delivered; open that the watch runs; pumping that a delivery is planned.
+	// listed reports that the first list has been delivered; open that the watch runs; pumping that a delivery is planned.
 	listed, open, pumping bool
 	// stalled is until when nothing is delivered.
 	stalled time.Time
@@ -141,7 +141,7 @@ func (s *watchStream) mix(batch []change) {
 	}
 }
 
-// repeats tells whether two changes are about one name.
+// repeats reports whether two changes are about one name.
 func repeats(batch []change) bool {
 	seen := map[string]bool{}
 	for _, one := range batch {

@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/lease"
 )
 
-// This file is what happens to a call between the process and the server, there and back. It stands in the place of commit.Driver
-// and of the network.
+// This file is what happens to a call between the process and the server, there and back. It stands in the place of
+// commit.Driver and of the network.
 
 // requestTimeout bounds a request, its answer included: after it, the client gives up, and so does the server.
 const requestTimeout = lease.RequestTimeout

@@ -25,7 +25,8 @@ func victimsOf(decision model.Decision) map[types.UID]bool {
 	return victims
 }
 
-// stays tells whether a pod, by what the process knows, is on a node and is not about to leave it, with the victims or before.
+// stays reports whether a pod, by what the process knows, is on a node and is not about to leave it, with the victims or
+// before.
 func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool) bool {
 	task := p.task(pod)
 	return p.place(pod) == node && pod.DeletionTimestamp == nil && !victims[pod.UID] && (task == nil || task.Status != model.Releasing)
@@ -76,8 +77,8 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 	}
 }
 
-// checkEvictionUseful is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is promised.
-// Where room is kept for others, that may be why, and nothing is said.
+// checkEvictionUseful is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is
+// promised. Where room is kept for others, that may be why, and nothing is said.
 func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decision) {
 	for _, hold := range p.snapshot.Held() {
 		if hold.Job != decision.Job {
@@ -103,7 +104,7 @@ func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decisi
 	}
 }
 
-// lacksRoom tells whether a pod that is promised a node lacks room there, beside those that are there.
+// lacksRoom reports whether a pod that is promised a node lacks room there, beside those that are there.
 func (j *invariantChecker) lacksRoom(p *process, promised map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
 	pods := p.pods()
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
@@ -193,8 +194,8 @@ func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 	}
 }
 
-// checkReservedRespected is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they were
-// promised, by the process that decides or by one before it.
+// checkReservedRespected is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they
+// were promised, by the process that decides or by one before it.
 func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
@@ -218,7 +219,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 	}
 }
 
-// keeps tells whether room on a node is still kept for a pod, by what its process has decided since, too.
+// keeps reports whether room on a node is still kept for a pod, by what its process has decided since, too.
 func (j *invariantChecker) keeps(p *process, pod *corev1.Pod, node string) bool {
 	if since, decided := p.promised[pod.UID]; decided && since != node {
 		return false

@@ -42,8 +42,8 @@ func (p *process) asTold() expectation {
 	return o
 }
 
-// isUseless returns who waits although there is room, counted as simply as can be; empty when nobody does. Only those are looked at that
-// may be.
+// isUseless returns who waits although there is room, counted as simply as can be; empty when nobody does. Only those are
+// looked at that may be.
 func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	waiting := map[model.JobKey][]*corev1.Pod{}
 	var keys []model.JobKey
@@ -103,9 +103,9 @@ func (j *invariantChecker) noJobWaitsForever(p *process) {
 // asleep is for how long at least a loop that has nothing to do means to do nothing.
 const asleep = 200 * time.Millisecond
 
-// leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves nobody waiting for whom
-// there is room, unless it is held back or room is kept for somebody, as it may be while pods are on their way out: what is free by
-// then is for those who only lack the rest.
+// leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves nobody waiting for
+// whom there is room, unless it is held back or room is kept for somebody, as it may be while pods are in flight out: what is
+// free by then is for those who only lack the rest.
 func (j *invariantChecker) leavesNothingUndone(p *process) {
 	leaves := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Held()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
@@ -127,8 +127,8 @@ func (j *invariantChecker) leavesNothingUndone(p *process) {
 	}
 }
 
-// checkNoHoldAndWait is I17, at rest: nobody who waits keeps room from others, since what they were evicted for has either started
-// or been given back.
+// checkNoHoldAndWait is I17, at rest: nobody who waits keeps room from others, since what they were evicted for has either
+// started or been released.
 func (j *invariantChecker) checkNoHoldAndWait() {
 	for _, pod := range j.server.pods() {
 		if waits(pod) && pod.Status.NominatedNodeName != "" {
@@ -137,8 +137,9 @@ func (j *invariantChecker) checkNoHoldAndWait() {
 	}
 }
 
-// The longest that part of a gang is bound which never was whole, from its first bind, or from when things last went wrong: its start
-// is undone when the deadline has passed, or as soon as the next leader may, which waits for the end of the Lease and a margin.
+// The longest that part of a gang is bound which never was whole, from its first bind, or from when things last went wrong:
+// its start is undone when the deadline has passed, or as soon as the next leader may, which waits for the end of the Lease
+// and a margin.
 const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 
 // trouble takes down that something went wrong just now.

@@ -29,13 +29,13 @@ type world struct {
 // job is what a user has asked for: so many pods alike, which a controller keeps there while they have work to do.
 type job struct {
 	namespace, name string
-	// gang tells that it has a PodGroup, or is an implicit group; foreign that its pods are another scheduler's.
+	// gang reports that it has a PodGroup, or is an implicit group; foreign that its pods are another scheduler's.
 	gang, implicit, foreign bool
 	members, min            int
 	roles                   []v1alpha1.Role
 	requests                corev1.ResourceList
 	priority                int32
-	// runs is how long a pod runs, zero for ever; grace how long it may take to end; recreate that lost pods are made anew.
+	// runs is how long a pod runs, zero indefinitely; grace how long it may take to end; recreate that lost pods are made again.
 	runs, grace   time.Duration
 	recreate      bool
 	gated         bool

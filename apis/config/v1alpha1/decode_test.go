@@ -127,7 +127,7 @@ func TestErrorsTakesApartWhatDecodeJoined(t *testing.T) {
 }
 
 // FuzzDecode checks for any text that Decode returns either a configuration or errors that name the file, the same each
-// time, and that a configuration written out anew decodes to itself.
+// time, and that a configuration written out again decodes to itself.
 func FuzzDecode(f *testing.F) {
 	f.Add(defaultYAML)
 	f.Add("actions: \"allocate, backfill\"\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrder: false\n")

@@ -28,8 +28,8 @@ func Errors(err error) []*Error {
 	}
 }
 
-// Join returns all errors as one: those that Errors finds, by line and each once, and then the others in their order. It returns nil
-// when there are none.
+// Join returns all errors as one: those that Errors finds, by line and each once, and then the others in their order. It
+// returns nil when there are none.
 func Join(errs ...error) error {
 	var placed []*Error
 	var others []error

@@ -173,7 +173,8 @@ func (d *decoder) flip(s kubeBatchSwitch, value *yaml.Node, plugin *Plugin) {
 // formerKey is what the switch was called before it was turned round.
 func (s kubeBatchSwitch) formerKey() string { return "disable" + strings.TrimPrefix(s.key, "enable") }
 
-// former refuses a switch of kube-batch's first versions. Its last ones ignore it, so that a file with it does not do what it says.
+// former refuses a switch of kube-batch's first versions. Its last ones ignore it, so that a file with it does not do what it
+// says.
 func (d *decoder) former(s kubeBatchSwitch, value *yaml.Node) {
 	d.errorf(value, "%s is a switch of kube-batch's first versions, which its last ones ignore; for true write %s: false, and for "+
 		"false nothing", s.formerKey(), s.key)

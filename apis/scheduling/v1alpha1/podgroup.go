@@ -89,7 +89,7 @@ type PodGroupSpec struct {
 	// OnMemberLoss says what becomes of a group that was started, has lost members since and is below its minimum. It is
 	// completed before any other group starts, as soon as there are members and room for them. Wait, which is also what
 	// leaving it out means, waits for that and leaves the members alone that are left. Restart waits for
-	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them anew, and the group starts
+	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them again, and the group starts
 	// again as a whole.
 	// +optional
 	// +kubebuilder:validation:Enum=Wait;Restart
@@ -109,7 +109,7 @@ const (
 	// MemberLossWait leaves the members alone that are left.
 	MemberLossWait MemberLossPolicy = "Wait"
 
-	// MemberLossRestart deletes them after a time, so that the group starts anew as a whole.
+	// MemberLossRestart deletes them after a time, so that the group starts again as a whole.
 	MemberLossRestart MemberLossPolicy = "Restart"
 )
 

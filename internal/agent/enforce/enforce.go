@@ -162,8 +162,8 @@ func (m *Enforcer) admit(pod *Pod, name string) (isolated.CPUSet, *Refusal) {
 	return own, m.overlap(pod, all)
 }
 
-// overlap returns a refusal if another pod holds one of the CPUs. Two sandboxes of one pod may hold the same: the kubelet makes a
-// new one when the old one has failed.
+// overlap returns a refusal if another pod holds one of the CPUs. Two sandboxes of one pod may hold the same: the kubelet
+// makes a new one when the old one has failed.
 func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 	var found *sandbox
 	for _, s := range m.sandboxes {

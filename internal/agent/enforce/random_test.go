@@ -20,9 +20,9 @@ type runtime struct {
 	next       int
 }
 
-// TestNoTwoContainersShareAnIsolatedCPU plays random histories against a simulated runtime, with pods whose assignments overlap as no
-// scheduler would make them, and restarts of the agent at any moment. After every step it checks the containers' CPUs in the
-// runtime, not in the Enforcer.
+// TestNoTwoContainersShareAnIsolatedCPU plays random histories against a simulated runtime, with pods whose assignments
+// overlap as no scheduler would make them, and restarts of the agent at any moment. After every step it checks the
+// containers' CPUs in the runtime, not in the Enforcer.
 func TestNoTwoContainersShareAnIsolatedCPU(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		online := isolated.NewCPUSet(0, 1, 2, 3, 4, 5, 6, 7)

@@ -21,8 +21,8 @@ import (
 // may run: after creation, after a forged request of the kubelet, and after a restart of the agent with all processes on the
 // wrong CPUs.
 //
-// As root with control groups of either version, the processes are put in cpusets, as a runtime does; elsewhere their affinity is
-// set, which the kernel shows in the same place.
+// As root with control groups of either version, the processes are put in cpusets, as a runtime does; elsewhere their
+// affinity is set, which the kernel shows in the same place.
 func TestTheKernelKeepsThemThere(t *testing.T) {
 	here := lastIsolated(t)
 	machine, own, ordinary := here.Online, here.Isolated, here.Online.Minus(here.Isolated)

@@ -1,5 +1,5 @@
-// Package kubelet finds out what the node's kubelet does with CPUs: which CPU manager policy it runs, and whether the CPU that it
-// offers counts the isolated ones.
+// Package kubelet finds out what the node's kubelet does with CPUs: which CPU manager policy it runs, and whether the CPU
+// that it offers counts the isolated ones.
 //
 // It only parses what it is given, without I/O. The kubelet does not know about isolation: under policy none it pins no
 // container, which enforcement needs; under any other it assigns CPUs itself.

@@ -1,8 +1,8 @@
 // Package publish writes to the API server for the agent: the node's topology as an annotation, a Lease as a heartbeat, and
 // events. It reads the agent's own node and its own Lease, and nothing else; no pods.
 //
-// Every method is one or two requests, waits for them, and is called by the agent's goroutine, never while the container runtime
-// waits.
+// Every method is one or two requests, waits for them, and is called by the agent's goroutine, never while the container
+// runtime waits.
 package publish
 
 import (

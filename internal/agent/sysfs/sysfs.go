@@ -126,7 +126,8 @@ func (m *Machine) dropCaches() {
 	}
 }
 
-// readNodes returns the NUMA nodes. CPUs that none of them names, all of them on a machine without the directory, are of node 0.
+// readNodes returns the NUMA nodes. CPUs that none of them names, all of them on a machine without the directory, are of node
+// 0.
 func readNodes(root fs.FS, online isolated.CPUSet) ([]Node, error) {
 	entries, err := fs.ReadDir(root, nodeDirectory)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,6 @@
 // Package groups says which job a pod belongs to and what a PodGroup object means for its job; groups without an object, too.
-// Another kind of group object gets its rules here. It only reads objects: it holds no state and knows nothing of nodes or rooms.
+// Another kind of group object gets its rules here. It only reads objects: it holds no state and knows nothing of nodes or
+// rooms.
 package groups
 
 import (
@@ -68,8 +69,8 @@ func brief(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any of
-// them asks for. A member that says nothing that can be read is refused on its own account.
+// FillImplicit writes what its members say into a job without a PodGroup: identity and minimum, which is the highest that any
+// of them asks for. A member that says nothing that can be read is refused on its own account.
 func FillImplicit(job *model.Job) {
 	job.UID, job.MinMember = job.Key.Owner, 1
 	for _, task := range job.Tasks {

@@ -13,7 +13,7 @@ import (
 // waited with all that it needs, since when it has been degraded, and what is reserved for it.
 
 // WaitingSince returns since when the job has had its members and has waited for room, as its PodGroup is to show it. before is
-// what it shows, nil when nothing; refused tells whether the last cycle refused the job. It stays as it is between a decision
+// what it shows, nil when nothing; refused reports whether the last cycle refused the job. It stays as it is between a decision
 // and the binds: a start that fails does not make the group wait from the beginning.
 func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.Time) *metav1.Time {
 	switch {
@@ -43,8 +43,8 @@ func DegradedSince(job *model.Job, before v1alpha1.PodGroupStatus, whole bool, n
 	return nil
 }
 
-// RestartAt returns when what is left of a degraded group is to be deleted, so that it starts anew; ok is false when it is to be left
-// alone.
+// RestartAt returns when what is left of a degraded group is to be deleted, so that it starts again; ok is false when it is
+// to be left alone.
 func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 	if group == nil || group.Spec.OnMemberLoss != v1alpha1.MemberLossRestart || group.Status.DegradedSince == nil {
 		return at, false
@@ -59,12 +59,12 @@ func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
 // longestLossTimeout, in seconds, is as good as never, and can be counted in nanoseconds.
 const longestLossTimeout = 100 * 365 * 24 * 3600
 
-// bound tells whether the API server knows the task to be on a node, or done.
+// bound reports whether the API server knows the task to be on a node, or done.
 func bound(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() && task.Status != model.Binding && task.Status != model.Allocated
 }
 
-// exists tells whether a task counts towards the minimum, or would if it had a node.
+// exists reports whether a task counts towards the minimum, or would if it had a node.
 func exists(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() || task.Status == model.Pending && !task.SchedulingGated
 }

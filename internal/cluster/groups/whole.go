@@ -12,8 +12,8 @@ import (
 // This file says what a gang needs that was whole and has lost members. Members that have finished may be deleted, and are not
 // replaced; the replacement of another one must not wait for them.
 //
-// An implicit group has no condition. That a container of a member runs or has done its work says in its place that it was whole:
-// all members of a start are bound before most containers run, and running work is not ended for the sake of a start.
+// An implicit group has no condition. That a container of a member runs or has done its work says in its place that it was
+// whole: all members of a start are bound before most containers run, and running work is not ended for the sake of a start.
 
 // Whole reports whether the PodGroup has had its minimum bound, as its condition Scheduled says.
 func Whole(group *v1alpha1.PodGroup) bool {

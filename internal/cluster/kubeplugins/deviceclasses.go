@@ -70,14 +70,14 @@ func byClass(pod *corev1.Pod, node *corev1.Node) []corev1.ResourceName {
 	})
 }
 
-// ownClaim tells whether the claim is the one that kube-scheduler's plugin, and nobody else, makes for the extended resources
+// ownClaim reports whether the claim is the one that kube-scheduler's plugin, and nobody else, makes for the extended resources
 // of the pod.
 func ownClaim(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Namespace == pod.Namespace &&
 		slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID })
 }
 
-// recordingDRA is kube-scheduler's manager of devices with a claim tracker that notes what is set aside.
+// recordingDRA is kube-scheduler's manager of devices with a claim tracker that notes what is reserved.
 type recordingDRA struct {
 	fwk.SharedDRAManager
 	claims *recordingClaimTracker
@@ -86,8 +86,8 @@ type recordingDRA struct {
 // ResourceClaims returns the tracker.
 func (t recordingDRA) ResourceClaims() fwk.ResourceClaimTracker { return t.claims }
 
-// recordingClaimTracker is a claim tracker that notes what is set aside: the claim for extended resources is made by the plugin and known to
-// nobody else. Reservations.mu guards it, under which alone something is set aside.
+// recordingClaimTracker is a claim tracker that notes what is reserved: the claim for extended resources is made by the
+// plugin and known to nobody else. Reservations.mu guards it, under which alone something is reserved.
 type recordingClaimTracker struct {
 	fwk.ResourceClaimTracker
 	signalled []types.UID

@@ -163,7 +163,7 @@ func TestNoDeviceClass(t *testing.T) {
 	s.refuse(p, "a", "lack "+string(extended)+", which no DeviceClass provides")
 }
 
-// reserveSoon wants something set aside for the pod on node a as soon as the watch has seen what was deleted.
+// reserveSoon wants something reserved for the pod on node a as soon as the watch has seen what was deleted.
 func (s *store) reserveSoon(pod *corev1.Pod) {
 	s.t.Helper()
 	seen := func(context.Context) (bool, error) {

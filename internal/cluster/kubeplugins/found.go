@@ -8,17 +8,17 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// filterState is what filters have found out about one pod. kube-scheduler has one state for all that it asks about a pod, so that a
-// score reads what a filter has written; here filters and scores belong to plugins that do not know each other.
+// filterState is what filters have found out about one pod. kube-scheduler has one state for all that it asks about a pod, so
+// that a score reads what a filter has written; here filters and scores belong to plugins that do not know each other.
 type filterState struct {
 	pod    types.UID
 	state  fwk.CycleState
 	filter func(*model.Node) bool
 }
 
-// SaveFilterState keeps what the filters have found out about a pod, for the scores that build on it: their state, and what tells whether
-// they let the pod on a node, after which the state says what for. It holds until the session changes, and for the last pod
-// only; a nil state is nothing. The session's goroutine calls it.
+// SaveFilterState keeps what the filters have found out about a pod, for the scores that build on it: their state, and what
+// reports whether they let the pod on a node, after which the state says what for. It holds until the session changes, and
+// for the last pod only; a nil state is nothing. The session's goroutine calls it.
 func (p *Plugins) SaveFilterState(pod types.UID, state fwk.CycleState, passes func(*model.Node) bool) {
 	p.found = filterState{pod: pod, state: state, filter: passes}
 }
@@ -31,7 +31,7 @@ func (p *Plugins) FilterState(pod types.UID) (state fwk.CycleState, passes func(
 	return p.found.state, p.found.filter
 }
 
-// HasDeviceChoice tells whether a device claim of the pod would rather have some devices than others. It may be called on any
+// HasDeviceChoice reports whether a device claim of the pod would rather have some devices than others. It may be called on any
 // goroutine.
 func (p *Plugins) HasDeviceChoice(pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) == 0 {

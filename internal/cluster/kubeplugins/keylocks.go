@@ -35,7 +35,7 @@ func (l *keyLocks) lock(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// unlock gives back keys that are held.
+// unlock releases keys that are held.
 func (l *keyLocks) unlock(keys []string) {
 	for _, key := range keys {
 		<-l.leave(key).held

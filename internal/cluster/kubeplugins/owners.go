@@ -12,11 +12,12 @@ import (
 type spreadOwners struct {
 	informers informers.SharedInformerFactory
 	watched   []cache.InformerSynced
-	// sealed tells that no informer may be added any more.
+	// sealed reports that no informer may be added any more.
 	sealed bool
 }
 
-// Freeze ends the time in which New and SpreadSelector may ask for informers. Call it before they start, and before anything runs.
+// Freeze ends the time in which New and SpreadSelector may ask for informers. Call it before they start, and before anything
+// runs.
 func (o *spreadOwners) Freeze() { o.sealed = true }
 
 // SpreadSelector returns a function that tells which pods are of the same kind as a pod: those that its Services and its
@@ -41,7 +42,7 @@ func (o *spreadOwners) SpreadSelector() func(pod *corev1.Pod) labels.Selector {
 	}
 }
 
-// synced tells whether those that are watched were first listed.
+// synced reports whether those that are watched were first listed.
 func (o *spreadOwners) synced() bool {
 	for _, synced := range o.watched {
 		if !synced() {

@@ -33,7 +33,8 @@ import (
 )
 
 // builtPlugins names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
-// among them, nor are InterPodAffinity and PodTopologySpread, which internal/topology stands in for; SchedulingGates is Task.Gated.
+// among them, nor are InterPodAffinity and PodTopologySpread, which internal/topology stands in for; SchedulingGates is
+// Task.Gated.
 func builtPlugins() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
@@ -53,15 +54,15 @@ type Deps struct {
 	Client kubernetes.Interface
 	// Namespaces knows the labels of namespaces; nil is what their informer has seen, which may change within a session.
 	Namespaces Namespaces
-	// NoDeviceTaintRules tells that the API server does not serve them, or forbids them, as ServesDeviceTaintRules finds out: an
-	// informer would wait for them for ever.
+	// NoDeviceTaintRules reports that the API server does not serve them, or forbids them, as ServesDeviceTaintRules finds out: an
+	// informer would wait for them indefinitely.
 	NoDeviceTaintRules bool
 }
 
 // Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
 // Reservations says of itself.
 type Plugins struct {
-	// Reservations are the volumes and devices set aside for pods.
+	// Reservations are the volumes and devices reserved for pods.
 	*Reservations
 	Namespaces
 	spreadOwners
@@ -143,14 +144,14 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 // Plugin returns the plugin of kube-scheduler's name, nil when New does not build it.
 func (p *Plugins) Plugin(name string) fwk.Plugin { return p.plugins[name] }
 
-// HasSynced tells whether the plugins have taken in what their own informers first listed: resource claims, slices and device
+// HasSynced reports whether the plugins have taken in what their own informers first listed: resource claims, slices and device
 // classes, which are taken in a moment after their informers have synced, and volume attachments and owners, which nobody else
 // reads. It may be called on any goroutine, and is true only after the informers were started.
 func (p *Plugins) HasSynced() bool {
 	return p.claimsSynced() && p.attachmentsSynced() && p.classes.synced() && p.devices.synced() && p.synced()
 }
 
-// ByDeviceClass tells whether a device class provides devices for the extended resource, as DynamicResources sees it. It may
+// ByDeviceClass reports whether a device class provides devices for the extended resource, as DynamicResources sees it. It may
 // be called on any goroutine.
 func (p *Plugins) ByDeviceClass(resource corev1.ResourceName) bool {
 	return p.classes.GetDeviceClass(resource) != nil

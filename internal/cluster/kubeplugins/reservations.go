@@ -15,16 +15,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Reservations are the volumes and devices set aside for pods that have a node and are not bound yet: what kube-scheduler
+// Reservations are the volumes and devices reserved for pods that have a node and are not bound yet: what kube-scheduler
 // does in Reserve, PreBind and Unreserve. They live beside the session, since they outlast it: Reserve and Unreserve belong
 // to a session that tries placements; once it has decided, Prepare tells the API server, and either Confirm or Release ends
 // the reservation.
 //
-//	Reserve ──► set aside ──► Prepare ──► prepared ──► Confirm: bound, the claims are the pod's
+//	Reserve ──► reserved ──► Prepare ──► prepared ──► Confirm: bound, the claims are the pod's
 //	               │             │           │
-//	           Unreserve      Release     Release: given back
+//	           Unreserve      Release     Release: released
 //
-// A claim that several pods share is set aside for all of them, and prepared by one after another: the later ones find it
+// A claim that several pods share is reserved for all of them, and prepared by one after another: the later ones find it
 // as the first has left it. Safe for concurrent use, with one condition per pod: no two calls for it overlap, but for
 // Abandon.
 //
@@ -53,7 +53,7 @@ type reservePlugin interface {
 	fwk.PreBindPlugin
 }
 
-// reservation is what is set aside for one pod.
+// reservation is what is reserved for one pod.
 type reservation struct {
 	// pod names the node, as plugins want it once there is one.
 	pod  *corev1.Pod
@@ -62,18 +62,18 @@ type reservation struct {
 	state  *framework.CycleState
 	claims podClaims
 	keys   []string
-	// pending are the device claims that were not allocated when the node was chosen; reserved tells that the API server has one reserved for the pod
-	// since an earlier attempt.
+	// pending are the device claims that were not allocated when the node was chosen; reserved reports that the API server has
+	// one reserved for the pod since an earlier attempt.
 	pending  []types.UID
 	reserved bool
 	serial   uint64
-	// preparing tells that Prepare was called, cancel ends it; prepared that it succeeded, and nothing is in flight any more.
+	// preparing reports that Prepare was called, cancel ends it; prepared that it succeeded, and nothing is in flight any more.
 	preparing bool
 	prepared  bool
 	cancel    context.CancelFunc
 	abandoned bool
-	// stale tells that somebody who shares a claim has prepared it since, so that state is out of date; lost says why what was
-	// set aside is not any more, empty when it still is.
+	// stale reports that somebody who shares a claim has prepared it since, so that state is out of date; lost says why what was
+	// reserved is not any more, empty when it still is.
 	stale      bool
 	claimsLost string
 }
@@ -95,8 +95,8 @@ func newReservations(ctx context.Context, volumes, devices fwk.Plugin, manager r
 
 func (r *Reservations) reservePlugins() []reservePlugin { return []reservePlugin{r.volumes, r.devices} }
 
-// Reserve sets aside what the pod needs on the node, after asking once more whether that is possible. prepare tells that
-// Prepare must be called before the pod is bound. When the status is no success, nothing was set aside. group is what the
+// Reserve reserves what the pod needs on the node, after asking once more whether that is possible. prepare reports that
+// Prepare must be called before the pod is bound. When the status is no success, nothing was reserved. group is what the
 // members of one job have in common in this session, see Plugins.NewGroup; nil for a job of one. The session's goroutine
 // calls it.
 func (r *Reservations) Reserve(
@@ -145,7 +145,7 @@ func (r *Reservations) drop(h *reservation) {
 	}
 }
 
-// Unreserve takes back, exactly, what Reserve set aside in this session; it writes nothing. A pod without a reservation is
+// Unreserve takes back, exactly, what Reserve reserved in this session; it writes nothing. A pod without a reservation is
 // no error. The session's goroutine calls it.
 func (r *Reservations) Unreserve(pod types.UID) {
 	r.mu.Lock()
@@ -182,10 +182,10 @@ func (r *Reservations) Abandon(pod types.UID) {
 	}
 }
 
-// IsOrphaned makes a reservation of the device claims that the API server has reserved for the pod, as a start leaves them that a
-// crash has ended, and reports whether there are any. Release withdraws the pod from them, and gives the devices back that
-// nobody else has then; a pod that finds no place must not keep them from others, nor be kept by them from nodes where it would
-// find one. The loop calls it for a pod that is not placed.
+// IsOrphaned makes a reservation of the device claims that the API server has reserved for the pod, as a start leaves them
+// that a crash has ended, and reports whether there are any. Release withdraws the pod from them, and gives the devices back
+// that nobody else has then; a pod that finds no place must not keep them from others, nor be kept by them from nodes where
+// it would find one. The loop calls it for a pod that is not placed.
 func (r *Reservations) IsOrphaned(pod *corev1.Pod) bool {
 	extended := extendedResources(pod)
 	if len(pod.Spec.ResourceClaims)+len(extended) == 0 {
@@ -215,7 +215,7 @@ func (r *Reservations) IsOrphaned(pod *corev1.Pod) bool {
 	return true
 }
 
-// Prepare tells the API server what was set aside for the pod, and waits until volumes are bound and devices ready. It may
+// Prepare tells the API server what was reserved for the pod, and waits until volumes are bound and devices ready. It may
 // take minutes, and is called on a goroutine that may. After an error the reservation is to be released.
 func (r *Reservations) Prepare(ctx context.Context, pod types.UID) error {
 	h, ctx, err := r.begin(ctx, pod)
@@ -266,7 +266,7 @@ func (r *Reservations) begin(ctx context.Context, pod types.UID) (*reservation, 
 	return h, ctx, nil
 }
 
-// refresh asks everything anew when somebody else has prepared a claim that the pod shares.
+// refresh asks everything again when somebody else has prepared a claim that the pod shares.
 func (r *Reservations) refresh(h *reservation) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -215,7 +215,7 @@ func pod(name string, claims ...string) *corev1.Pod {
 	return pod
 }
 
-// reserve wants something set aside for the pod on node a.
+// reserve wants something reserved for the pod on node a.
 func (s *store) reserve(pod *corev1.Pod) {
 	s.t.Helper()
 	if prepare, status := s.Reserve(pod, s.nodes["a"], nil); !prepare || !status.IsSuccess() {
@@ -223,7 +223,7 @@ func (s *store) reserve(pod *corev1.Pod) {
 	}
 }
 
-// refuse wants nothing set aside, for a reason.
+// refuse wants nothing reserved, for a reason.
 func (s *store) refuse(pod *corev1.Pod, node, reason string) {
 	s.t.Helper()
 	prepare, status := s.Reserve(pod, s.nodes[node], nil)
@@ -330,7 +330,7 @@ func TestNothingToSetAside(t *testing.T) {
 	s.refuse(pod("p", "device none"), "a", `"default/none"`)
 }
 
-// TestOneOfTwoKinds: when the devices are not to be had, the volume is not set aside either.
+// TestOneOfTwoKinds: when the devices are not to be had, the volume is not reserved either.
 func TestOneOfTwoKinds(t *testing.T) {
 	s := newStore(t, disk("d"), volumeClaim("one"), volumeClaim("two"), devices(1), deviceClaim("one"), deviceClaim("two"))
 	s.reserve(pod("x", "device one"))
@@ -377,7 +377,7 @@ func TestReservedBefore(t *testing.T) {
 	s.expectDevice("two", "")
 }
 
-// TestStranded: what a crash has left with pods that find no place is given back, what others use is not.
+// TestStranded: what a crash has left with pods that find no place is released, what others use is not.
 func TestStranded(t *testing.T) {
 	shared := deviceClaim("shared", "p", "x")
 	shared.Status.Allocation.Devices.Results[0].Device = "gpu-1"
@@ -486,7 +486,7 @@ func TestSharedByAGroup(t *testing.T) {
 	s.reserve(pod("q", "device two"))
 }
 
-// TestReleaseLeavesTheSessionAlone: what is given back before it was prepared, while the session goes on with the same group,
+// TestReleaseLeavesTheSessionAlone: what is released before it was prepared, while the session goes on with the same group,
 // does not touch what the session is reading. It fails under the race detector only.
 func TestReleaseLeavesTheSessionAlone(t *testing.T) {
 	s := newStore(t, devices(1), deviceClaim("gpu"))

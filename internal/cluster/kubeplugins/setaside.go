@@ -64,7 +64,7 @@ func (r *Reservations) claimsOf(pod *corev1.Pod) podClaims {
 	return claims
 }
 
-// reserve asks the plugins about the pod and the node and lets them set aside what it takes, or nothing.
+// reserve asks the plugins about the pod and the node and lets them reserved what it takes, or nothing.
 func (r *Reservations) reserve(h *reservation, group fwk.PodGroupCycleState) *fwk.Status {
 	h.state = framework.NewCycleState()
 	h.state.SetPodGroupSchedulingCycle(group)
@@ -108,8 +108,8 @@ func (r *Reservations) reserve(h *reservation, group fwk.PodGroupCycleState) *fw
 	return nil
 }
 
-// reservedForFull tells whether the claim is reserved, or will be, for as many others as the API server allows. kube-scheduler finds
-// that out when it binds; a gang would have begun to start by then.
+// reservedForFull reports whether the claim is reserved, or will be, for as many others as the API server allows.
+// kube-scheduler finds that out when it binds; a gang would have begun to start by then.
 func (r *Reservations) reservedForFull(h *reservation, claim *resourceapi.ResourceClaim) bool {
 	others := r.sharing(h, keysOf("device", claim.Namespace, []string{claim.Name}))
 	users := len(claim.Status.ReservedFor)
@@ -145,7 +145,7 @@ func (r *Reservations) setDevices(h *reservation) *fwk.Status {
 	return nil
 }
 
-// writes tells whether the API server must be told of anything before the pod is bound.
+// writes reports whether the API server must be told of anything before the pod is bound.
 func (r *Reservations) writes(h *reservation) bool {
 	for _, plugin := range r.reservePlugins() {
 		if _, status := plugin.PreBindPreFlight(r.ctx, h.state, h.pod, h.node.Name); !status.IsSkip() {
@@ -155,7 +155,7 @@ func (r *Reservations) writes(h *reservation) bool {
 	return false
 }
 
-// unreserve frees what is set aside, in reverse order, and writes nothing: the plugin itself would also withdraw from a claim
+// unreserve frees what is reserved, in reverse order, and writes nothing: the plugin itself would also withdraw from a claim
 // that the API server has reserved for the pod since an earlier attempt, which a session must not do.
 func (r *Reservations) unreserve(h *reservation) {
 	switch {
@@ -209,7 +209,7 @@ func (r *Reservations) sharing(h *reservation, keys []string) []*reservation {
 	return slices.Compact(all)
 }
 
-// deallocate withdraws the pod from the device claims that are reserved for it, and gives back the devices that this
+// deallocate withdraws the pod from the device claims that are reserved for it, and releases the devices that this
 // reservation was to be given, unless other pods use them, too.
 func (r *Reservations) deallocate(ctx context.Context, h *reservation) error {
 	var failed []error

@@ -38,9 +38,9 @@ func storageClassOf(object any) ([]string, error) {
 	return []string{volume.GetPersistentVolumeClass(known)}, nil
 }
 
-// HasVolumeChoice tells whether VolumeBinding could like one node better than another for the pod: whether a claim of it has no
-// volume yet, and there are volumes for it to choose from, or the driver tells how much storage there is to make one of. It may
-// be called on any goroutine.
+// HasVolumeChoice reports whether VolumeBinding could like one node better than another for the pod: whether a claim of it
+// has no volume yet, and there are volumes for it to choose from, or the driver tells how much storage there is to make one
+// of. It may be called on any goroutine.
 func (p *Plugins) HasVolumeChoice(pod *corev1.Pod) bool {
 	if len(pod.Spec.Volumes) == 0 {
 		return false

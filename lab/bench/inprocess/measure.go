@@ -32,14 +32,14 @@ type Result struct {
 	Fastest, Slowest time.Duration
 	// Binds and Waiting are how many pods one cycle bound and how many jobs it left waiting.
 	Binds, Waiting int
-	// Allocated is the memory that one cycle took from the heap, whether it was given back or not, in bytes.
+	// Allocated is the memory that one cycle took from the heap, whether it was released or not, in bytes.
 	Allocated uint64
 }
 
 // Rate is how many pods were bound per second of the cycle.
 func (r Result) Rate() float64 { return float64(r.Binds) / r.Took.Seconds() }
 
-// Met tells whether the goal is met, if there is one.
+// Met reports whether the goal is met, if there is one.
 func (r Result) Met() bool { return r.Case.Goal == 0 || r.Took <= r.Case.Goal }
 
 // Run measures the cases in order; those of the same workload share one cluster. What was measured before an error is

@@ -96,8 +96,8 @@ func writeCurve(b *strings.Builder, curve Table, rows []Result) {
 	b.WriteString(".\n\n")
 }
 
-// Fit is the exponent of a curve, from the fastest round of each row, since the machine's noise only ever adds to what a round takes.
-// Rows of size zero are left out.
+// Fit is the exponent of a curve, from the fastest round of each row, since the machine's noise only ever adds to what a
+// round takes. Rows of size zero are left out.
 func Fit(curve Table, rows []Result) (float64, error) {
 	var sizes, costs []float64
 	for _, r := range rows {

@@ -46,7 +46,7 @@ func Kinds() []Kind {
 	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs}
 }
 
-// evicts tells whether others must end for those who wait.
+// evicts reports whether others must end for those who wait.
 func (k Kind) evicts() bool { return k == Victims || k == VictimGangs }
 
 // hopeless reports whether most of what waits has no room.

@@ -34,10 +34,10 @@ type Gang struct {
 	Waits string
 }
 
-// Partial tells whether some members are bound, but too few.
+// Partial reports whether some members are bound, but too few.
 func (g Gang) Partial() bool { return g.Bound > 0 && g.Bound < g.Minimum }
 
-// Answered tells whether the gang has started, or waits and says why.
+// Answered reports whether the gang has started, or waits and says why.
 func (g Gang) Answered() bool { return g.Bound >= g.Minimum || g.Bound == 0 && g.Waits != "" }
 
 // Options say what to watch.
@@ -133,8 +133,8 @@ func (o *Observer) begin(ctx context.Context, from source, version string) error
 // barren is how many watches in a row may end without having brought anything, each a tenth of a second after the one before.
 const barren = 20
 
-// follow takes in a watch until the context ends. A server may end a watch at any time, such as a young one whose caches begin anew;
-// the next one goes on where the last one ended. When too many in a row bring nothing, it all ends.
+// follow takes in a watch until the context ends. A server may end a watch at any time, such as a young one whose caches
+// begin again; the next one goes on where the last one ended. When too many in a row bring nothing, it all ends.
 func (o *Observer) follow(ctx context.Context, from source, version string, events watch.Interface) {
 	for empty := 0; ctx.Err() == nil; {
 		reached := o.drain(events, version)

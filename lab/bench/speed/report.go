@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/bench/stage"
 )
 
-// Goal is the most that Tutti may take, as a multiple of binding alone, and Wish what would be better still. FloorGoal is the most as
-// a multiple of the floor.
+// Goal is the most that Tutti may take, as a multiple of binding alone, and Wish what would be better still. FloorGoal is the
+// most as a multiple of the floor.
 const (
 	Goal      = 1.5
 	Wish      = 1.25

@@ -149,8 +149,8 @@ func (r Round) line(run Run) string {
 // littleOthers is the part of the processors up to which other programs may use them while a run's times are judged.
 const littleOthers = 0.1
 
-// judge says what is wrong with a run of ours; what others do wrong is shown and no error, and so are times for which other programs
-// had too much of the machine.
+// judge says what is wrong with a run of ours; what others do wrong is shown and no error, and so are times for which other
+// programs had too much of the machine.
 func (o *Options) judge(run Run) error {
 	if run.Contender != stage.Tutti {
 		return nil
@@ -220,8 +220,8 @@ func (o *Options) alone(ctx context.Context, s *stage.Bench, pods []*corev1.Pod,
 	return err
 }
 
-// floor measures the binds with what comes before and after them: it lists, and has a watch of all pods beside the one that measures.
-// It is not a process of its own: starting one is part of what a scheduler costs.
+// floor measures the binds with what comes before and after them: it lists, and has a watch of all pods beside the one that
+// measures. It is not a process of its own: starting one is part of what a scheduler costs.
 func (o *Options) floor(ctx context.Context, s *stage.Bench, pods []*corev1.Pod, run *Run) error {
 	watched, err := observe.Start(ctx, s.Client, observe.Options{Namespace: stage.Namespace, Gangs: o.gangs().Minimum()})
 	if err != nil {

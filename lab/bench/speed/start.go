@@ -36,8 +36,8 @@ const toFirstBind = "first bind: request, write, watch"
 // logged is a line of klog: the date without a year, the time, the thread, the file and the message.
 var logged = regexp.MustCompile(`(?m)^I(\d{4} \d\d:\d\d:\d\d\.\d{6})\s+\d+ \S+\] "([^"]+)"`)
 
-// phases divides the time from the start of the process to its first bind, by what the process has logged. A phase that is not in
-// the log counts with the next.
+// phases divides the time from the start of the process to its first bind, by what the process has logged. A phase that is
+// not in the log counts with the next.
 func phases(log string, start time.Time, firstBind time.Duration) []Phase {
 	var all []Phase
 	lines, from := logged.FindAllStringSubmatch(log, -1), start

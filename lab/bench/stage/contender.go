@@ -30,7 +30,8 @@ type SchedulerUnderTest string
 const (
 	// Alone is nobody: binds to nodes chosen beforehand, by workers that decide nothing.
 	Alone SchedulerUnderTest = "binding alone"
-	// Floor is the least that a scheduler does: list nodes and pods, watch pods, bind each to any node, and see every bind in the watch.
+	// Floor is the least that a scheduler does: list nodes and pods, watch pods, bind each to any node, and see every bind in the
+	// watch.
 	Floor SchedulerUnderTest = "floor"
 	// Tutti is the scheduler of this repository.
 	Tutti SchedulerUnderTest = "Tutti"

@@ -1,6 +1,6 @@
-// Command lab runs the lab: throw-away Kubernetes clusters for trying, testing and measuring Tutti. It builds the lab's tool, which
-// imports Kubernetes and takes minutes to compile the first time, shows how far that is, and becomes the tool. The command build,
-// which builds the programs of a control plane, it carries out itself.
+// Command lab runs the lab: throw-away Kubernetes clusters for trying, testing and measuring Tutti. It builds the lab's tool,
+// which imports Kubernetes and takes minutes to compile the first time, shows how far that is, and becomes the tool. The
+// command build, which builds the programs of a control plane, it carries out itself.
 //
 // Invariant: it imports the standard library alone, so that it compiles in seconds.
 package main

@@ -26,8 +26,9 @@ type Agent struct {
 	topology  *isolated.Topology
 }
 
-// AgentOn waits for the pod that the DaemonSet has on a node, which must have its label, and returns the agent of that node, whose
-// machine is described by the topology. It holds a token of that pod, so that it may do what roles and policies let the pod do.
+// AgentOn waits for the pod that the DaemonSet has on a node, which must have its label, and returns the agent of that node,
+// whose machine is described by the topology. It holds a token of that pod, so that it may do what roles and policies let the
+// pod do.
 func AgentOn(ctx context.Context, c *cluster.Cluster, node string, topology *isolated.Topology) (*Agent, error) {
 	client, err := c.Client()
 	if err != nil {

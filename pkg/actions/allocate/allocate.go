@@ -76,8 +76,9 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	run.allocateBeyondMinimum(slices.Concat(begun, promised, waiting))
 }
 
-// partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They are no later than
-// those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who has just begun.
+// partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They
+// are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who
+// has just begun.
 func partitionByNominated(waiting, promised []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
 		if slices.ContainsFunc(promised, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
@@ -108,7 +109,7 @@ func pending(task *model.Task) bool { return task.Status == model.Pending }
 
 func nominated(task *model.Task) bool { return task.Nominated != "" }
 
-// jobsInOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen anew each time:
+// jobsInOrder yields the jobs in job order. Where a placement may change the order, the next job is chosen again each time:
 // sorted once, the keys would move underneath.
 func jobsInOrder(session *framework.Session, jobs []*model.Job) func(yield func(*model.Job) bool) {
 	return func(yield func(*model.Job) bool) {
@@ -135,7 +136,7 @@ func jobsInOrder(session *framework.Session, jobs []*model.Job) func(yield func(
 type cycle struct {
 	session *framework.Session
 	largest model.Resources
-	// releasing tells whether any node has room that is being released.
+	// releasing reports whether any node has room that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
 	budget     int
@@ -161,7 +162,8 @@ func (r *cycle) tryMinimum(job *model.Job) {
 	}
 }
 
-// start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who else.
+// start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who
+// else.
 func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	trial := placement.New(r.session, job, r.largest, &r.budget)
 	refusal := r.place(job, trial)
@@ -187,7 +189,7 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	return refusal, framework.ForClass
 }
 
-// hasReleasing tells whether anything on the node is being released, be it only a pod's place among the pods of the node.
+// hasReleasing reports whether anything on the node is being released, be it only a pod's place among the pods of the node.
 func hasReleasing(node *model.Node) bool {
 	return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
 }

@@ -45,8 +45,8 @@ func (p *siblings) start() (bound int) {
 	return bound
 }
 
-// TestSeveralTiesAreBounded: of several ties there are more choices than anybody can try, also where few nodes make each cheap, or
-// where none is left for the last tie. Without a bound this does not end.
+// TestSeveralTiesAreBounded: of several ties there are more choices than anybody can try, also where few nodes make each
+// cheap, or where none is left for the last tie. Without a bound this does not end.
 func TestSeveralTiesAreBounded(t *testing.T) {
 	var pairs, racks []template
 	for i := range 11 { // on ten nodes with room for one pair each
@@ -91,8 +91,8 @@ func TestPartners(t *testing.T) {
 	}
 }
 
-// TestASearchCutShortGoesOn: behind gangs that cannot start, and are searched in vain, one that only a search finds room for has its
-// turn in one of the next cycles, whether or not anything happens.
+// TestASearchCutShortGoesOn: behind gangs that cannot start, and are searched in vain, one that only a search finds room for
+// has its turn in one of the next cycles, whether or not anything happens.
 func TestASearchCutShortGoesOn(t *testing.T) {
 	for _, moves := range []bool{false, true} {
 		snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Version: 1}

@@ -238,7 +238,7 @@ func (p *siblings) membersOf(template int) (n int) {
 	return n
 }
 
-// lets tells whether one more member of a template may go to a node.
+// lets reports whether one more member of a template may go to a node.
 func (p *siblings) lets(counts [][]int, of, node int) bool {
 	one := p.templates[of]
 	room := p.snapshot.Nodes[node].Allocatable.At(0) - one.cpu
@@ -291,7 +291,7 @@ func (p *siblings) count(counts [][]int, apps []string, key, value string) (n in
 	return n
 }
 
-// liked tells that no sibling there wants nobody like it near.
+// liked reports that no sibling there wants nobody like it near.
 func (p *siblings) liked(counts [][]int, of, node int) bool {
 	for other, c := range counts {
 		for _, s := range p.templates[other].says {
@@ -308,7 +308,7 @@ func (p *siblings) liked(counts [][]int, of, node int) bool {
 	return true
 }
 
-// likes tells that those are near who must be, and nobody who must not; the first of its kind may go to any domain.
+// likes reports that those are near who must be, and nobody who must not; the first of its kind may go to any domain.
 func (p *siblings) likes(counts [][]int, of, node int) bool {
 	one := p.templates[of]
 	var apps []string
@@ -334,7 +334,7 @@ func (p *siblings) likes(counts [][]int, of, node int) bool {
 	return all || !anybody && itself
 }
 
-// even tells that no constraint is broken; nodes without one of their labels do not count.
+// even reports that no constraint is broken; nodes without one of their labels do not count.
 func (p *siblings) even(counts [][]int, of, node int) bool {
 	one := p.templates[of]
 	counted := func(at int) bool {

@@ -20,7 +20,8 @@ type extraMembers struct {
 	reason  *model.Refusal
 }
 
-// allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes all.
+// allocateBeyondMinimum places members beyond the minimum: one per job and round, jobs in their order, so that no job takes
+// all.
 func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 	session := r.session
 	surpluses := map[model.JobKey]*extraMembers{}

@@ -11,7 +11,8 @@ import (
 // never is a reserveAfter that no gang outlives.
 const never = math.MaxInt64
 
-// defaultBudget is what planning may look at in one cycle, in nodes and pods: enough for a gang on 5,000 nodes with 50,000 pods.
+// defaultBudget is what planning may look at in one cycle, in nodes and pods: enough for a gang on 5,000 nodes with 50,000
+// pods.
 const defaultBudget = 1_000_000
 
 // Arguments are all that a configuration may say to the action.

@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reserveForOverdueGangs makes reservations for gangs whose time has come, in job order, and wakes the loop when that of another one
-// does.
+// reserveForOverdueGangs makes reservations for gangs whose time has come, in job order, and wakes the loop when that of
+// another one does.
 func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	if r.reserveAfter == never || r.reservations == 0 {
 		return
@@ -34,8 +34,8 @@ func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 	}
 }
 
-// reservationDue returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet that it waits
-// begins to wait now.
+// reservationDue returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet
+// that it waits begins to wait now.
 func (r *run) reservationDue(job *model.Job) int64 {
 	if !job.HasGroup || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
 		return never
@@ -47,7 +47,7 @@ func (r *run) reservationDue(job *model.Job) int64 {
 	return since + min(r.reserveAfter, never-since)
 }
 
-// waitsForRoom tells whether a job was refused that other nodes, or emptier ones, could run. One that waits for pods to leave
+// waitsForRoom reports whether a job was refused that other nodes, or emptier ones, could run. One that waits for pods to leave
 // has its room already.
 func waitsForRoom(refusal *model.Refusal) bool {
 	return refusal != nil && (refusal.Code == model.InsufficientResources || refusal.Code == model.NodesFiltered)
@@ -62,8 +62,8 @@ func (r *run) holds(job *model.Job) *reservedJob {
 	return nil
 }
 
-// reserve gives the job a reservation, if there is one left, or if somebody of lower priority has one who may wait for ever for
-// those above it.
+// reserve gives the job a reservation, if there is one left, or if somebody of lower priority has one who may wait
+// indefinitely for those above it.
 func (r *run) reserve(job *model.Job) {
 	if r.work <= 0 {
 		return
@@ -94,7 +94,7 @@ func (r *run) reserve(job *model.Job) {
 	r.hold(job, reservation, expected)
 }
 
-// slotsTaken tells whether there are as many reservations as there may be.
+// slotsTaken reports whether there are as many reservations as there may be.
 func (r *run) slotsTaken() bool { return len(r.holders)+r.starting >= r.reservations }
 
 // lowest returns the holder of the lowest priority, the last one in job order among equals.

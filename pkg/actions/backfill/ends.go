@@ -33,8 +33,9 @@ func compareCompletions(a, b expectedCompletion) int {
 	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.neverEnds, b.neverEnds), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
 }
 
-// expectedCompletions returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
-// Guests are those who came after that moment, in seconds since 1970; those that run since outlived or before seem to stay.
+// expectedCompletions returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which
+// they do. Guests are those who came after that moment, in seconds since 1970; those that run since outlived or before seem
+// to stay.
 func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, outlived int64) []expectedCompletion {
 	leaving := make([]expectedCompletion, 0, len(tasks))
 	for _, task := range tasks {
@@ -52,7 +53,7 @@ func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, o
 }
 
 // end returns when a task is expected to leave its node: at the earliest of the moments that are known and have not passed for
-// long. One that has outlived all that was known of it may stay for ever. A guest came by the earliest of them: when it has
+// long. One that has outlived all that was known of it may stay indefinitely. A guest came by the earliest of them: when it has
 // outlived that, nothing is believed of it any more, or it would open the room to other guests.
 func (r *run) end(task *model.Task, guest bool) int64 {
 	if task.Status == model.Releasing {
@@ -75,8 +76,8 @@ func (r *run) end(task *model.Task, guest bool) int64 {
 	return second
 }
 
-// known returns when a task ends by its deadline and by what its group says of itself, the earlier first, in seconds since 1970,
-// passed or not.
+// known returns when a task ends by its deadline and by what its group says of itself, the earlier first, in seconds since
+// 1970, passed or not.
 func (r *run) known(task *model.Task) (first, second int64) {
 	after := func(began int64, seconds *int64) int64 {
 		if seconds == nil || *seconds < 0 || *seconds > unknown-overrunGrace-began-1 {
@@ -130,11 +131,12 @@ type startEstimate struct {
 	start time.Time
 	// first is when what is known of the first of them is not believed any more, in seconds since 1970; zero when nothing is.
 	first int64
-	// displaced tells that somebody above the job has taken of the room since, and stays for longer than was expected.
+	// displaced reports that somebody above the job has taken of the room since, and stays for longer than was expected.
 	displaced bool
 }
 
-// estimateStart looks at those who use the room of a reservation. ok is false when there is no such room, however many of them leave.
+// estimateStart looks at those who use the room of a reservation. ok is false when there is no such room, however many of
+// them leave.
 func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o startEstimate, ok bool) {
 	r.session.ApplyReservations(job)
 	last := int64(0)
@@ -177,9 +179,9 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
-// displacesReservation tells whether a task of somebody above the job came to its node after the room there was reserved, and will not be
-// gone in time. Who says that it came later than now says so by another clock, and cannot be told from those who were there: what
-// is planned anew because of it would be so in each cycle.
+// displacesReservation reports whether a task of somebody above the job came to its node after the room there was reserved,
+// and will not be gone in time. Who says that it came later than now says so by another clock, and cannot be told from those
+// who were there: what is planned again because of it would be so in each cycle.
 func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, reservation *model.Reservation) bool {
 	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
 		return false
@@ -213,7 +215,7 @@ func (s shortage) any() bool {
 	return slices.ContainsFunc(s.Resources, func(amount int64) bool { return amount > 0 })
 }
 
-// anyOf tells whether a request is of something that is missing.
+// anyOf reports whether a request is of something that is missing.
 func (s shortage) anyOf(request model.Resources) bool {
 	for i, amount := range s.Resources {
 		if amount > 0 && request.At(i) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reviewReservations keeps the reservations that help, plans those anew that do not, and gives back those that nobody waits for.
+// reviewReservations keeps the reservations that help, plans those again that do not, and releases those that nobody waits for.
 func (r *run) reviewReservations(jobs []*model.Job) {
 	slices.SortFunc(jobs, r.session.CompareJobs)
 	for _, job := range jobs {
@@ -25,8 +25,8 @@ func (r *run) reviewReservations(jobs []*model.Job) {
 	}
 }
 
-// notWaitingForResources tells whether the job does not wait for room, but for something else, such as members, or the end of pods that were
-// evicted for it.
+// notWaitingForResources reports whether the job does not wait for room, but for something else, such as members, or the end
+// of pods that were evicted for it.
 func (r *run) notWaitingForResources(job *model.Job) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return true
@@ -34,10 +34,10 @@ func (r *run) notWaitingForResources(job *model.Job) bool {
 	return !job.HasGroup || r.session.Snapshot.JobBackoff[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
-// revalidate looks at one reservation. As long as the job would start there once all have left it stays where it is, also when they
-// leave later than was expected and others elsewhere are expected to leave sooner: a job that went wherever somebody promises to
-// end soon would wait for ever among those who do not keep it. Where it stays, everybody ends some time, and nobody of its
-// priority or below comes after. What is expected follows those who are there.
+// revalidate looks at one reservation. As long as the job would start there once all have left it stays where it is, also
+// when they leave later than was expected and others elsewhere are expected to leave sooner: a job that went wherever
+// somebody promises to end soon would wait indefinitely among those who do not keep it. Where it stays, everybody ends some
+// time, and nobody of its priority or below comes after. What is expected follows those who are there.
 func (r *run) revalidate(job *model.Job) {
 	before := job.Reservation
 	planned := *before
@@ -69,11 +69,11 @@ func (r *run) revalidate(job *model.Job) {
 // minWait is for how many seconds at least a place is kept where nobody knows when the last one leaves.
 const minWait = 60 * 60
 
-// isOverdue tells whether nobody knows when the place is free, and it has been waited for long enough to look for another one, without
-// those who were there all the time: they may never end.
+// isOverdue reports whether nobody knows when the place is free, and it has been waited for long enough to look for another
+// one, without those who were there all the time: they may never end.
 //
-// Invariant: each such place is kept for at least as long as the job had waited when it was chosen, and so, sooner or later, for
-// longer than any of those run that do end.
+// Invariant: each such place is kept for at least as long as the job had waited when it was chosen, and so, sooner or later,
+// for longer than any of those run that do end.
 func (r *run) isOverdue(job *model.Job, reservation *model.Reservation, expected startEstimate) bool {
 	return expected.start.IsZero() && r.now >= keepUntil(job, reservation)
 }
@@ -98,8 +98,8 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected star
 	}
 }
 
-// withinRequest tells whether no more is reserved than all members request together that wait: they may be others than before, and
-// the status that it was read from may be somebody else's word.
+// withinRequest reports whether no more is reserved than all members request together that wait: they may be others than
+// before, and the status that it was read from may be somebody else's word.
 func withinRequest(job *model.Job, reservation *model.Reservation) bool {
 	var reserved, requested model.Resources
 	for _, room := range reservation.Nodes {
@@ -148,8 +148,8 @@ func (r *run) stillFits(job *model.Job, reservation *model.Reservation) bool {
 // errWhatIf ends statements that only suppose something.
 var errWhatIf = &model.Refusal{Detail: "it was only supposed"}
 
-// mayComplete tells whether a task is one of those whose end a job may wait for: of our jobs, and not of its own unless it is being
-// deleted. Pods of others stay.
+// mayComplete reports whether a task is one of those whose end a job may wait for: of our jobs, and not of its own unless it
+// is being deleted. Pods of others stay.
 func mayComplete(task *model.Task, job *model.Job) bool {
 	return task.Job != model.JobKey{} && (task.Job != job.Key || task.Status == model.Releasing)
 }

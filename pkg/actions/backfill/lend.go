@@ -57,7 +57,7 @@ func (r *run) blockingReservations(job *model.Job) []*reservedJob {
 	return kept
 }
 
-// isBackfillable tells whether the job waits for nothing but room to start in.
+// isBackfillable reports whether the job waits for nothing but room to start in.
 func (r *run) isBackfillable(job *model.Job) bool {
 	return waitsForRoom(r.session.Refusal(job)) && r.session.JobReady(job, framework.Ready) != nil &&
 		r.session.ValidateJob(job) == nil
@@ -95,7 +95,8 @@ func surplus(job *model.Job) *model.Refusal {
 	}
 }
 
-// completionTime returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of all members.
+// completionTime returns when the job will be gone if it starts now, in seconds since 1970; zero when that is not known of
+// all members.
 func (l *backfiller) completionTime(job *model.Job) int64 {
 	longest := int64(0)
 	for _, task := range job.Pending() {

@@ -11,8 +11,8 @@ import (
 )
 
 // A gang's room is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits among
-// those that are left. How many must leave at least is found on the books alone; for most gangs that is enough. If it is not,
-// more and more leave, four times as many each time, and how many of them had to is then found by halving.
+// those that are left. How many must leave at least is found on the accounting alone; for most gangs that is enough. If it is
+// not, more and more leave, four times as many each time, and how many of them had to is then found by halving.
 
 // step is by how many more the first step goes at least.
 const step = 64
@@ -76,8 +76,8 @@ func (p *plan) reservation() *model.Reservation {
 	return reservation
 }
 
-// lastCompletion returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was refused for
-// was given back since.
+// lastCompletion returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was
+// refused for was released since.
 func (p *plan) lastCompletion() int64 {
 	if p.enough == 0 {
 		return p.run.now
@@ -138,7 +138,7 @@ func (p *plan) whatIf(from, to int, body func()) {
 	})
 }
 
-// fits tells whether the job could start now that so many have left, and remembers where.
+// fits reports whether the job could start now that so many have left, and remembers where.
 func (p *plan) fits(departed int) bool {
 	p.run.work -= len(p.run.session.Snapshot.Nodes) + len(p.trial.Members())
 	fits := false

@@ -13,8 +13,9 @@ type heapKey struct {
 	priority int32
 }
 
-// nodeCostHeap has what every node offers for one more task of a shape, the cheapest on top. Offers are about room alone. A node is
-// looked at again when somebody came or went there, or when a source with members there was taken from or given back to.
+// nodeCostHeap has what every node offers for one more task of a shape, the cheapest on top. Offers are about room alone. A
+// node is looked at again when somebody came or went there, or when a source with members there was taken from or released
+// to.
 //
 // Invariant: what stands on it for a node is what the node offered when it was last looked at, or, while a plan is made, no
 // dearer than what it offers now; so who takes the top one looks at it once more.

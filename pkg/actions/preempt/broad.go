@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// searchClusterWide takes victims from all over the cluster, the least important first, until the job can start as a whole: the way
-// for jobs of which one member's place depends on that of another. What is too much in it is for trim to give back.
+// searchClusterWide takes victims from all over the cluster, the least important first, until the job can start as a whole:
+// the way for jobs of which one member's place depends on that of another. What is too much in it is for trim to release.
 func (s *search) searchClusterWide() *plan {
 	units := s.unitsByCost()
 	low, high := 0, 0 // so few do not suffice, so many do; 0 is not known yet
@@ -45,8 +45,8 @@ func (s *search) planOfFirst(units []victimUnit, many int) *plan {
 	return p.mergeWhole()
 }
 
-// restrictToUsedNodes returns as much of a plan as has pods where members would go, if that suffices: in a large cluster most of it has
-// none.
+// restrictToUsedNodes returns as much of a plan as has pods where members would go, if that suffices: in a large cluster most
+// of it has none.
 func (s *search) restrictToUsedNodes(p *plan) *plan {
 	nodes := map[string]bool{}
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {

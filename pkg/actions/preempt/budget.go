@@ -7,7 +7,7 @@ import (
 // pdbBudget counts what plans take from disruption budgets.
 type pdbBudget struct {
 	budgets []model.Budget
-	// strict tells that a plan which asks too much of a budget is none.
+	// strict reports that a plan which asks too much of a budget is none.
 	strict bool
 	// used is by budget, of all plans that were decided in this run, or before and are not carried out yet.
 	used []int32
@@ -32,7 +32,7 @@ func newPDBBudget(snapshot *model.Snapshot, strict bool) *pdbBudget {
 	return g
 }
 
-// evictionPending tells whether a pod's eviction was decided and the pod does not say so yet: its budgets do not know of it.
+// evictionPending reports whether a pod's eviction was decided and the pod does not say so yet: its budgets do not know of it.
 func evictionPending(task *model.Task) bool {
 	return task.Status == model.Releasing && task.Pod.DeletionTimestamp == nil
 }

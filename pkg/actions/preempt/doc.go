@@ -22,7 +22,7 @@
 //	local.go       the victims on one node for one member
 //	board.go       the cheapest node for one more member
 //	broad.go       all over the cluster, for members that depend on each other
-//	trim.go        what is not needed is given back
+//	trim.go        what is not needed is released
 //	draft.go       a search that was cut short goes on in the next cycle
 //	review.go      what extenders say of a plan
 //	explain.go     why there is no plan

@@ -18,11 +18,12 @@ const (
 	placing
 	// halving: the shortest list of the least important victims is looked for.
 	bisecting
-	// trimming: who is not needed is given back.
+	// trimming: who is not needed is released.
 	reprieving
 )
 
-// savedSearch is a search that was cut short, to go on from in the next cycle, as long as nothing has changed, in the session either.
+// savedSearch is a search that was cut short, to go on from in the next cycle, as long as nothing has changed, in the session
+// either.
 //
 // Invariant: each cycle brings it one step further at least, however small the budget.
 type savedSearch struct {
@@ -62,14 +63,15 @@ func (s *search) resume() *search {
 	return s
 }
 
-// budgetExhausted tells whether the search must stop. It may take one step in any case.
+// budgetExhausted reports whether the search must stop. It may take one step in any case.
 func (s *search) budgetExhausted() bool {
 	first := !s.stepped
 	s.stepped = true
 	return s.budget <= 0 && !first
 }
 
-// restorePlan returns the plan of the units of a draft, with the sources of this cycle; nil when they are not to be had any more.
+// restorePlan returns the plan of the units of a draft, with the sources of this cycle; nil when they are not to be had any
+// more.
 func (s *search) restorePlan(units []victimUnit) *plan {
 	p := newPlan(s.guard)
 	for _, u := range units {

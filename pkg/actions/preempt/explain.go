@@ -100,8 +100,8 @@ type preemptibleJob struct {
 	priority int32
 }
 
-// lowestPriorityHint says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose pods run; nothing
-// when none do.
+// lowestPriorityHint says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose
+// pods run; nothing when none do.
 func (r *run) lowestPriorityHint(job *model.Job) string {
 	for _, other := range r.lowestPriorityJobs() {
 		switch {
@@ -115,8 +115,8 @@ func (r *run) lowestPriorityHint(job *model.Job) string {
 	return ""
 }
 
-// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one. All jobs without
-// a plan ask for it, and it is looked for once for all of them, until somebody is evicted.
+// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one.
+// All jobs without a plan ask for it, and it is looked for once for all of them, until somebody is evicted.
 func (r *run) lowestPriorityJobs() []preemptibleJob {
 	if r.least != nil {
 		return r.least
@@ -138,8 +138,8 @@ func (r *run) exhausted() string {
 	return fmt.Sprintf("budget exhausted after %d looks at nodes, goes on in the next cycle", r.options.Budget)
 }
 
-// infeasibleKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is kept, or
-// that has begun and is below its minimum, sees more of it than others and asks one of its own.
+// infeasibleKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is
+// kept, or that has begun and is below its minimum, sees more of it than others and asks one of its own.
 type infeasibleKey struct {
 	shape    model.Shape
 	priority int32
@@ -159,8 +159,8 @@ func (s *search) hopelessKey() (key infeasibleKey, ok bool) {
 	}, true
 }
 
-// lookupInfeasible returns the job of this run that has asked the same, and for which there was no plan; nil when there is none. Nobody
-// has been evicted since.
+// lookupInfeasible returns the job of this run that has asked the same, and for which there was no plan; nil when there is
+// none. Nobody has been evicted since.
 func (r *run) lookupInfeasible(s *search) *unplanned {
 	if key, ok := s.hopelessKey(); ok {
 		return r.hopeless[key]

@@ -98,7 +98,7 @@ func (s *search) bestNode(
 			break
 		}
 		if s.budget <= 0 && best != nil {
-			break // it will do; who it leaves in vain is given back later
+			break // it will do; who it leaves in vain is released later
 		}
 		offer, ok := s.dryRun(p, task, b.nodes[place])
 		if ok && (best == nil || offer.cost.compare(&cheapest.cost) < 0) {

@@ -8,8 +8,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reclaimFreeNominations takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that nobody is evicted
-// for want of it. It returns those jobs; when their turn comes they are promised what is left. A plan of this run stands.
+// reclaimFreeNominations takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that
+// nobody is evicted for want of it. It returns those jobs; when their turn comes they are promised what is left. A plan of
+// this run stands.
 func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 	var highest *model.Job
 	for _, job := range refused {

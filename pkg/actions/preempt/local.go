@@ -107,7 +107,7 @@ func (s *victimJob) usageOn(node *model.Node) model.Resources {
 	return sum
 }
 
-// greedyVictims takes bids from the least important on until they suffice, and then gives back, the most important first, those
+// greedyVictims takes bids from the least important on until they suffice, and then releases, the most important first, those
 // that are not needed; nil when all together do not suffice.
 func (s *search) greedyVictims(p *plan, bids []candidate, lack []model.Shortage) []candidate {
 	var taken []candidate

@@ -1,11 +1,12 @@
 package preempt
 
-// This file is the one order of victims. Searches take units in the order of compareUnits and keep what costs least by cost.compare;
-// what is not needed is given back in byReprieveOrder; a search passes over what cannot cost less by lowerBoundLess.
+// This file is the one order of victims. Searches take units in the order of compareUnits and keep what costs least by
+// cost.compare; what is not needed is released in byReprieveOrder; a search passes over what cannot cost less by
+// lowerBoundLess.
 //
 // Invariant: each victim that is added to a set makes it cost more. So what a unit costs alone is a lower bound for every set
-// with it, what a node costs before others have lost members is one for after, and a set of which nothing can be given back has no
-// cheaper part that suffices.
+// with it, what a node costs before others have lost members is one for after, and a set of which nothing can be released has
+// no cheaper part that suffices.
 
 import (
 	"cmp"
@@ -31,8 +32,8 @@ type cost struct {
 	latestStart time.Time
 }
 
-// compare is negative when a is to be preferred: fewer violated budgets, a lower highest priority, fewer gangs that end, a smaller
-// sum, fewer pods, a later start.
+// compare is negative when a is to be preferred: fewer violated budgets, a lower highest priority, fewer gangs that end, a
+// smaller sum, fewer pods, a later start.
 //
 // Broken gangs stand before the sum, since the sum, moved up as it is, counts pods first of all: behind it they would never
 // decide anything.
@@ -45,7 +46,7 @@ func (a *cost) compare(b *cost) int {
 		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), b.latestStart.Compare(a.latestStart))
 }
 
-// lowerBoundLess tells whether a is less in the first thing in which they differ that does not add up with more victims.
+// lowerBoundLess reports whether a is less in the first thing in which they differ that does not add up with more victims.
 func (a *cost) lowerBoundLess(b *cost) bool {
 	return cmp.Or(
 		cmp.Compare(a.pdbViolations, b.pdbViolations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.brokenGangs, b.brokenGangs)) < 0

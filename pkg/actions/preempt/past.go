@@ -8,8 +8,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// failureCache is what the action knows from earlier cycles: for which jobs there is no plan, and why, for as long as nothing is
-// different that could change it.
+// failureCache is what the action knows from earlier cycles: for which jobs there is no plan, and why, for as long as nothing
+// is different that could change it.
 type failureCache struct {
 	snapshot *model.Snapshot
 	mark     model.Cursor
@@ -84,8 +84,8 @@ func (p *failureCache) fingerprint(snapshot *model.Snapshot) uint64 {
 	return h.Sum64()
 }
 
-// beginCycle begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it from
-// theirs for ever. A session that is the measure of another takes the turns of that one.
+// beginCycle begins a cycle. A job whose search takes all of the budget, in every cycle again, must not keep those behind it
+// from theirs indefinitely. A session that is the measure of another takes the turns of that one.
 func (p *failureCache) beginCycle(session *framework.Session) {
 	if !session.Uncached() {
 		p.early, p.late = p.late, map[model.JobKey]bool{}
@@ -108,7 +108,7 @@ func (p *failureCache) lookup(r *run, job *model.Job) (why string, ok bool) {
 	return before.why, true
 }
 
-// put keeps why there is no plan, unless objects that are in no snapshot have a say: nobody would notice when these change.
+// put keeps why there is no plan, unless objects that are in no snapshot decide: nobody would notice when these change.
 func (p *failureCache) put(session *framework.Session, f *unplanned) {
 	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.FiltersDependOnSnapshotOnly(task) }) {
 		p.known[f.job.Key] = cachedFailure{version: f.job.Version, nominations: f.scene, why: f.why}
@@ -122,8 +122,9 @@ func (r *run) toggleNomination() {
 	clear(r.drafts)
 }
 
-// nominationsHash stands for what was promised to whom for this cycle only, as the session stands. What a search finds out holds for that,
-// which may be different in a job's next turn although nothing in the cluster is: others may have had theirs before it.
+// nominationsHash stands for what was promised to whom for this cycle only, as the session stands. What a search finds out
+// holds for that, which may be different in a job's next turn although nothing in the cluster is: others may have had theirs
+// before it.
 func (r *run) nominationsHash() uint64 {
 	if r.seen || r.moved { // once somebody was given room nothing is compared any more
 		return r.scene

@@ -38,7 +38,7 @@ func (p *plan) clone() *plan {
 	return again
 }
 
-// admits tells whether the unit may be added.
+// admits reports whether the unit may be added.
 func (p *plan) admits(u *victimUnit) bool {
 	given := p.lossPerJob[u.of]
 	switch {

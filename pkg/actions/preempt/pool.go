@@ -29,7 +29,7 @@ type victimJob struct {
 	priority int32
 	// tasks are those that may be evicted, the least important first.
 	tasks []*model.Task
-	// singles are those of them that may go alone, as long as surplus lasts, and the roles' surplus; whole tells that the job may
+	// singles are those of them that may go alone, as long as surplus lasts, and the roles' surplus; whole reports that the job may
 	// go as a whole.
 	singles   map[*model.Task]bool
 	surplus   int
@@ -88,8 +88,8 @@ func (p *candidateVictims) index() {
 	}
 }
 
-// excludingNodes returns the pool of those who can leave without anybody leaving these nodes: a job with a member there goes no more as
-// a whole.
+// excludingNodes returns the pool of those who can leave without anybody leaving these nodes: a job with a member there goes
+// no more as a whole.
 func (p *candidateVictims) excludingNodes(nodes map[string]string) *candidateVictims {
 	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
 	left := &candidateVictims{of: map[*model.Task]*victimJob{}, byJob: map[*model.Job]*victimJob{}}
@@ -116,14 +116,14 @@ func appendRemaining(sources []*victimJob, s *victimJob) []*victimJob {
 	return append(sources, s)
 }
 
-// evictable tells whether a pod is there to be evicted: on its node, not on its way there or gone, and not one that the API
+// evictable reports whether a pod is there to be evicted: on its node, not in flight there or gone, and not one that the API
 // server has lately refused to evict.
 func (r *run) evictable(task *model.Task) bool {
 	return (task.Status == model.Bound || task.Status == model.Running) && r.session.Snapshot.EvictionBackoff[task.UID] == nil
 }
 
-// ofNode tells whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files: evicted, it
-// would be back at once, there and nowhere else.
+// ofNode reports whether a pod belongs to its node, as those of DaemonSets do, and those that the kubelet has from files:
+// evicted, it would be back at once, there and nowhere else.
 func ofNode(task *model.Task) bool {
 	controller := metav1.GetControllerOfNoCopy(task.Pod)
 	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")
@@ -155,8 +155,8 @@ func (r *run) victimJobOf(job *model.Job) *victimJob {
 	return s
 }
 
-// surplusMembers counts how many members the job has beyond its minimum and those of its roles. Only members that are on their nodes
-// for certain, or have done their work, are counted on.
+// surplusMembers counts how many members the job has beyond its minimum and those of its roles. Only members that are on
+// their nodes for certain, or have done their work, are counted on.
 func (s *victimJob) surplusMembers() {
 	stands := func(task *model.Task) bool {
 		return task.Status == model.Bound || task.Status == model.Running || task.Status == model.Succeeded

@@ -80,8 +80,8 @@ func (a *action) runOf(session *framework.Session) *run {
 	return a.run
 }
 
-// releaseUnplanned ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be evicted for the
-// want of their room.
+// releaseUnplanned ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be
+// evicted for the want of their room.
 func releaseUnplanned(session *framework.Session, turns []*model.Job) {
 	for _, job := range session.Expired() {
 		if !slices.Contains(turns, job) {
@@ -106,8 +106,8 @@ func (a *action) planAll(run *run, refused []*model.Job) {
 	}
 }
 
-// planJob makes a plan for one job, or ends what it was promised in earlier cycles. But the room stays with a job whose search goes on,
-// and with one around whose room others have been evicted a moment ago.
+// planJob makes a plan for one job, or ends what it was promised in earlier cycles. But the room stays with a job whose
+// search goes on, and with one around whose room others have been evicted a moment ago.
 func (a *action) planJob(run *run, job *model.Job, lapsed []*model.Job, around bool) {
 	taken := slices.Contains(lapsed, job) // who has it now is for those above to say
 	if taken && run.renominate(job) {
@@ -146,8 +146,8 @@ func (a *action) recordFailures(run *run, stuck []*model.Task) {
 // retryNote is how long those wait for another cycle who had no turn in this one, if nothing happens.
 const retryNote = 5 * time.Second
 
-// roundsByHolders returns the jobs in one round, or in two: in the first are those who had no turn in the cycle before, and whoever holds room
-// that is kept from them.
+// roundsByHolders returns the jobs in one round, or in two: in the first are those who had no turn in the cycle before, and
+// whoever holds room that is kept from them.
 func (a *action) roundsByHolders(refused []*model.Job) [][]*model.Job {
 	lowest, any := int32(0), false
 	for _, job := range refused {
@@ -169,10 +169,10 @@ func (a *action) roundsByHolders(refused []*model.Job) [][]*model.Job {
 	return [][]*model.Job{first, rest}
 }
 
-// inPlanningOrder returns all of the jobs in the order to look at them: by priority, for who is above whom decides who may be evicted and which
-// room is seen, and job order among equals. But those come first of these whose promises are not enough any more: with no plan for
-// them their room is for others, before anybody is evicted for the want of it; and before them those who need only be promised
-// again what was taken back a moment ago, since nobody keeps it from the others.
+// inPlanningOrder returns all of the jobs in the order to look at them: by priority, for who is above whom decides who may be
+// evicted and which room is seen, and job order among equals. But those come first of these whose promises are not enough any
+// more: with no plan for them their room is for others, before anybody is evicted for the want of it; and before them those
+// who need only be promised again what was taken back a moment ago, since nobody keeps it from the others.
 func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
 	const again, holder, other = 0, 1, 2
 	part := func(job *model.Job) int {
@@ -189,7 +189,7 @@ func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) [
 	})
 }
 
-// holdsNomination tells whether members of the job were promised room in earlier cycles.
+// holdsNomination reports whether members of the job were promised room in earlier cycles.
 func holdsNomination(job *model.Job) bool {
 	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
@@ -218,8 +218,8 @@ func stuckFor(job *model.Job, stuck []*model.Task) string {
 	return "; stuck, being deleted for too long: " + names.String()
 }
 
-// refused returns those of the jobs that wait for room although their members exist: those that are not waiting for victims already,
-// and that eviction could help.
+// refused returns those of the jobs that wait for room although their members exist: those that are not waiting for victims
+// already, and that eviction could help.
 func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range candidates {
@@ -260,7 +260,7 @@ type run struct {
 	// evicted are the jobs that have a plan by now which lasts beyond the cycle; plans is how many victims were decided for.
 	evicted map[model.JobKey]bool
 	plans   int
-	// moved tells that somebody was given room for more than this cycle, or gave it back: what was found out before is of no use.
+	// moved reports that somebody was given room for more than this cycle, or gave it back: what was found out before is of no use.
 	moved bool
 	// scene is what sceneNow returned last, seen that nothing has changed since.
 	tieBreakSeed maphash.Seed
@@ -278,21 +278,21 @@ type unplanned struct {
 	why  string
 	// budgets are those that protect who would have to leave, where that is why.
 	budgets []*model.Budget
-	// cut tells that the search was not finished, missed that the job has its turn in the next cycle.
+	// cut reports that the search was not finished, missed that the job has its turn in the next cycle.
 	cut, skipped bool
-	// fleeting tells that somebody outside has a part in it, who may say something else when nothing has changed.
+	// fleeting reports that somebody outside has a part in it, who may say something else when nothing has changed.
 	fleeting bool
 	// scene is the one that it failed in.
 	scene uint64
 }
 
-// resumable tells whether there may still be a plan, for which the next cycle looks.
+// resumable reports whether there may still be a plan, for which the next cycle looks.
 func (f *unplanned) resumable() bool { return f.skipped || f.search != nil && f.search.draft != nil }
 
 // spend counts so many looks at nodes.
 func (r *run) spend(looks int) { r.budget -= int64(looks) }
 
-// note adds to why the job waits what was tried here; again tells that the next cycle may come to something else although
+// note adds to why the job waits what was tried here; again reports that the next cycle may come to something else although
 // nothing has changed.
 func (r *run) note(job *model.Job, why string, again bool) {
 	refusal := r.session.Refusal(job).WithNote("preemption: " + why)

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file asks those who have a say in whole plans. A plan to which they agree is decided. If they would have other victims on
+// This file asks those who decide in whole plans. A plan to which they agree is decided. If they would have other victims on
 // some nodes, that is a plan if the engine and the budgets allow it and the job starts by it, and they are asked about it once
 // more; nobody is evicted whom neither the search nor they have named. Else nobody is evicted from these nodes for the job, and
 // the search begins again without them.
@@ -33,9 +33,10 @@ type extenderRound struct {
 	// objections are what they have against the last plan; refusal says that there shall be none, whichever.
 	objections []framework.VictimRejection
 	refusal    *model.Refusal
-	// roundsExhausted tells that there was a plan which nobody could be asked about any more, late that others had been asked about before.
+	// roundsExhausted reports that there was a plan which nobody could be asked about any more, late that others had been asked
+	// about before.
 	roundsExhausted, budgetExhausted bool
-	// without are the nodes from which nobody is evicted, by whose word; grown tells that there are more of them than the search
+	// without are the nodes from which nobody is evicted, by whose word; grown reports that there are more of them than the search
 	// knows of. altered are the nodes where others leave than the search has chosen.
 	without map[string]string
 	grown   bool

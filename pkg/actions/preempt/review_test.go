@@ -124,7 +124,7 @@ func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
 	}
 }
 
-// plannable tells whether there is a plan that evicts nobody from a node for which there is a rule.
+// plannable reports whether there is a plan that evicts nobody from a node for which there is a rule.
 func (p *problem) plannable(j *judge) bool {
 	found := false
 	p.sets(func(set map[types.UID]bool, costs bill) {
@@ -143,7 +143,8 @@ func (p *problem) plannable(j *judge) bool {
 	return found
 }
 
-// TestReviewedPlans on small clusters, searched in both ways, with a budget that suffices and with one that cuts the search short.
+// TestReviewedPlans on small clusters, searched in both ways, with a budget that suffices and with one that cuts the search
+// short.
 func TestReviewedPlans(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -195,8 +196,8 @@ func TestReviewedPlans(t *testing.T) {
 	}
 }
 
-// TestReviewersAreNotAskedForEver: about so many plans for one job, and about so many in a cycle. Who had no turn is first in the
-// next one, and the answers of this one are forgotten.
+// TestReviewersAreNotAskedForEver: about so many plans for one job, and about so many in a cycle. Who had no turn is first in
+// the next one, and the answers of this one are forgotten.
 func TestReviewersAreNotAskedForEver(t *testing.T) {
 	snapshot := full(60, 1)
 	j := &judge{rules: map[string][]*model.Task{}}
@@ -264,7 +265,7 @@ func (w *waverer) ProcessPreemption(_ *model.Job, proposals []framework.NodeVict
 	return objections, nil
 }
 
-// TestAPlanIsAlteredOnceOnANode, since two who differ would go on for ever.
+// TestAPlanIsAlteredOnceOnANode, since two who differ would go on indefinitely.
 func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 	snapshot, w := full(2, 1), &waverer{}
 	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10, Version: 1}

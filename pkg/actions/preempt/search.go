@@ -18,12 +18,12 @@ type search struct {
 	rounds *extenderRound
 	// boards are the run's, or this search's own when its pool is.
 	boards map[heapKey]*nodeCostHeap
-	// plain tells that shape and room alone decide where members may go; uniform that they also are all of one shape.
+	// plain reports that shape and room alone decide where members may go; uniform that they also are all of one shape.
 	plain, uniform bool
 	// seats are where the members went in the plan that was found.
 	seats []memberPlacement
-	// cut tells that the budget has ended the search, draft is then where it goes on. from is where this one goes on; its
-	// stage is pricing when it begins. stepped tells that it has taken a step.
+	// cut reports that the budget has ended the search, draft is then where it goes on. from is where this one goes on; its
+	// stage is pricing when it begins. stepped reports that it has taken a step.
 	cut     bool
 	draft   *savedSearch
 	from    savedSearch
@@ -81,7 +81,7 @@ func (s *search) find() *plan {
 	return found
 }
 
-// starts tells whether the job can start when all of a plan leave. It leaves no trace.
+// starts reports whether the job can start when all of a plan leave. It leaves no trace.
 func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil }
 
 // whyNot returns why the job cannot start when all of the units leave, nil when it can.

@@ -220,7 +220,7 @@ func (p *problem) violations(set map[types.UID]bool) int {
 	return sum
 }
 
-// starts tells whether the gang can start without those pods: it tries every member on every node, and left out.
+// starts reports whether the gang can start without those pods: it tries every member on every node, and left out.
 func (p *problem) starts(without map[types.UID]bool) bool {
 	idle := make([]model.Resources, len(p.snapshot.Nodes))
 	for i, node := range p.snapshot.Nodes {

@@ -7,8 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reprieve gives back every unit of a plan, the most important first, without which the job can start just as well, be it in other
-// places.
+// reprieve releases every unit of a plan, the most important first, without which the job can start just as well, be it in
+// other places.
 //
 // Invariant I10: without any one unit of what it returns, the job cannot start.
 func (s *search) reprieve(p *plan) *plan {
@@ -51,7 +51,7 @@ func (s *search) reprieve(p *plan) *plan {
 	return kept
 }
 
-// stillFeasible tells whether the job can start as the session stands, after the unit was given back.
+// stillFeasible reports whether the job can start as the session stands, after the unit was released.
 func (s *search) stillFeasible(room *capacityByShape, u *victimUnit) bool {
 	if room != nil {
 		room.follow(s, u)
@@ -71,8 +71,8 @@ func (s *search) stillFeasible(room *capacityByShape, u *victimUnit) bool {
 	return starts
 }
 
-// capacityByShape is how many tasks of each shape the cluster has room for, each shape taken alone: with less of it than members need,
-// the job cannot start.
+// capacityByShape is how many tasks of each shape the cluster has room for, each shape taken alone: with less of it than
+// members need, the job cannot start.
 type capacityByShape struct {
 	shapes []shapeCapacity
 }
@@ -85,8 +85,8 @@ type shapeCapacity struct {
 	fits []int64
 }
 
-// measureCapacity returns the room for the members that have seats. It is nil where more than room decides, or where others could do in
-// place of those.
+// measureCapacity returns the room for the members that have seats. It is nil where more than room decides, or where others
+// could do in place of those.
 func (s *search) measureCapacity() *capacityByShape {
 	members := s.trial.Members()
 	if !s.plain || !s.uniform && len(s.seats) < len(members) {
@@ -141,7 +141,7 @@ func (r *capacityByShape) follow(s *search, u *victimUnit) {
 	}
 }
 
-// short tells whether there is too little room for any shape.
+// short reports whether there is too little room for any shape.
 func (r *capacityByShape) short() bool {
 	return slices.ContainsFunc(r.shapes, func(shape shapeCapacity) bool { return shape.total < shape.needs })
 }

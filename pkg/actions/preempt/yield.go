@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about equals: jobs of one priority that all hold room which is not enough for them any more. Each plans around what
-// the others hold, and who has no plan then gives its room back. That must come first: a plan around room that is given back in
-// the same cycle evicts somebody for nothing. So the equals rehearse.
+// This file is about equals: jobs of one priority that all hold room which is not enough for them any more. Each plans around
+// what the others hold, and who has no plan then gives its room back. That must come first: a plan around room that is
+// released in the same cycle evicts somebody for nothing. So the equals rehearse.
 
 // leadingHolders returns the jobs at the front that have the priority and hold room, all of those in a row.
 func leadingHolders(priority int32, turns []*model.Job) []*model.Job {
@@ -39,8 +39,9 @@ func (a *action) orderEquals(r *run, equals, lapsed []*model.Job) {
 	}
 }
 
-// releaseForEquals gives back the room of those equals that have no plan beside the others, and returns all in the order in which to plan:
-// those that hold room still before those that do not any more. It is not settled when there may be more of those without a plan.
+// releaseForEquals releases the room of those equals that have no plan beside the others, and returns all in the order in
+// which to plan: those that hold room still before those that do not any more. It is not settled when there may be more of
+// those without a plan.
 func (a *action) releaseForEquals(r *run, equals, lapsed []*model.Job) (order []*model.Job, settled bool) {
 	holders, others := slices.Clone(equals), []*model.Job(nil)
 	for len(holders) > 1 {
@@ -78,9 +79,9 @@ const (
 	feasible
 )
 
-// dryRunEquals makes plans for the jobs, one beside the other, as their turns will, and returns the position of the first that has
-// none, -1 when all have, or may have when they go on searching. Nothing of it lasts but the time it took: its looks at nodes are
-// not taken from the budget, or there might be none left for the plans.
+// dryRunEquals makes plans for the jobs, one beside the other, as their turns will, and returns the position of the first
+// that has none, -1 when all have, or may have when they go on searching. Nothing of it lasts but the time it took: its looks
+// at nodes are not taken from the budget, or there might be none left for the plans.
 func (a *action) dryRunEquals(r *run, holders, lapsed []*model.Job) (without int) {
 	snapshot, without := r.session.Snapshot, -1
 	kept := slices.Clone(snapshot.Held())
@@ -93,7 +94,7 @@ func (a *action) dryRunEquals(r *run, holders, lapsed []*model.Job) (without int
 				without = i
 				return undone()
 			case feasible:
-				snapshot.ReleaseNominated(job.Key) // the books of the nodes show what it has now
+				snapshot.ReleaseNominated(job.Key) // the accounting of the nodes show what it has now
 			case unfinished:
 			}
 		}
@@ -102,8 +103,8 @@ func (a *action) dryRunEquals(r *run, holders, lapsed []*model.Job) (without int
 	return without
 }
 
-// dryRunJob plays the turn of one job within the statement; lapsed tells that its room was taken back a moment ago, and may not be
-// there any more.
+// dryRunJob plays the turn of one job within the statement; lapsed reports that its room was taken back a moment ago, and may
+// not be there any more.
 func (a *action) dryRunJob(stage *run, statement *framework.Statement, job *model.Job, lapsed bool) dryRunResult {
 	if lapsed && placement.New(stage.session, job, stage.largest, &stage.exhaustiveBudget).Place(model.FutureIdle) == nil {
 		stage.seen = false
@@ -130,7 +131,7 @@ func (r *run) fork() *run {
 	return &again
 }
 
-// dryRun tells whether there is a plan for the job, or its search would go on, and carries the plan out within the statement.
+// dryRun reports whether there is a plan for the job, or its search would go on, and carries the plan out within the statement.
 // Reviewers are not asked: what they would say of a plan that may not be made is not worth their time.
 func (r *run) dryRun(statement *framework.Statement, job *model.Job) dryRunResult {
 	if job.NeverPreempts {

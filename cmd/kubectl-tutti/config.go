@@ -32,7 +32,7 @@ func newConfigLint(a *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint FILE",
 		Short: "Check a configuration as the scheduler would, without a cluster",
-		Long: `Reads a configuration as the scheduler would at its start, and tells everything that is wrong with it, by line, and what works
+		Long: `Reads a configuration as the scheduler would at its start, and reports everything that is wrong with it, by line, and what works
 but should be written differently. - reads from standard input. It asks nobody: neither the API server nor a scheduler. It fails
 when the scheduler would.`,
 		Example: `  kubectl tutti config lint scheduler.yaml

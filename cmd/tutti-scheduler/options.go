@@ -100,13 +100,13 @@ func (o *options) addFlags(command *cobra.Command) {
 	flags.StringVar(&o.leaderNamespace, "leader-elect-namespace", "",
 		"namespace of the Lease; without it, the pod's own, else tutti-system")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
-		"where /metrics and /debug are served by HTTPS, to whoever may get them by the API server's word; 0 turns it off")
+		"where /metrics and /debug are served by HTTPS, to callers that the API server authorizes; 0 turns it off")
 	flags.StringVar(&o.certificates, "tls-cert-dir", "",
 		"folder with tls.crt and tls.key for them, read again when they change; without it, a certificate is made at the start")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081",
 		"where /healthz and /readyz are served; 0 turns it off")
 	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "0",
-		"where /debug/pprof is served, to whoever can connect; 0 turns it off")
+		"where /debug/pprof is served, to any caller that can connect; 0 turns it off")
 	flags.IntVar(&o.bindWorkers, "bind-workers", 64, "most API requests under way at a time")
 	flags.DurationVar(&o.bindDeadline, "bind-deadline", 30*time.Second,
 		"how long after its first bind a gang must have its minimum; after that, those that are bound are deleted")

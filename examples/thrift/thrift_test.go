@@ -80,7 +80,7 @@ func pod(name string) *corev1.Pod {
 func TestPlugin(t *testing.T) {
 	for name, c := range map[string]struct{ arguments, want string }{
 		"prefers":      {"{weight: 10}", "p0 plain; p1 plain; p2 dear"},
-		"strict":       {"{strict: true}", "p0 plain; p1 plain; p2 waits: members beyond the minimum that wait: 1; 1 node lacks cpu, 1 node: kept for pods that ask for nvidia.com/gpu; least is lacking on plain: 1 cpu"},
+		"strict":       {"{strict: true}", "p0 plain; p1 plain; p2 waits: members beyond the minimum that wait: 1; 1 node lacks cpu, 1 node: kept for pods that ask for nvidia.com/gpu; closest: node plain, missing 1 cpu"},
 		"another kind": {"{resource: example.com/fpga, strict: true}", "p0 dear; p1 dear; p2 plain"},
 		"too heavy":    {"{weight: 1000}", `scheduler.yaml:5: plugin thrift: argument weight must be between 1 and 100, not "1000"`},
 		"misspelt":     {"{strickt: true}", `scheduler.yaml:5: plugin thrift: unknown argument "strickt"; did you mean "strict"?`},

@@ -142,7 +142,7 @@ func answered(ask func() error) (err error) {
 func (d *Driver) prepare(ctx context.Context, call Call) error {
 	switch {
 	case d.options.Preparer == nil:
-		return errors.New("nobody is there to prepare it")
+		return errors.New("there is no preparer for it")
 	case !d.options.MayWrite():
 		return ErrNotLeading
 	case call.Kind == CallRelease:

@@ -10,7 +10,7 @@ func WaitingForVictims(snapshot *model.Snapshot, job *model.Job) *model.Refusal 
 		return &model.Refusal{Code: model.WaitingForVictims, Detail: "the pods that were evicted for it are gone"}
 	}
 	return &model.Refusal{
-		Code: model.WaitingForVictims, Detail: "starts once the pods that were evicted for it are gone: " + names,
+		Code: model.WaitingForVictims, Detail: "waiting for evicted pods to terminate: " + names,
 	}
 }
 

@@ -260,7 +260,7 @@ func TestWaitingGangIsToldOnceAndThenNothingIsWritten(t *testing.T) {
 		t.Errorf("calls %v, want one status, three conditions, one event and no bind", counts)
 	}
 	c := w.condition("big")
-	if c == nil || c.Reason != "InsufficientResources" || c.Message != "needs 3, 2 placed; 1 node lacks cpu; short by 1 cpu, least on n1: 1 cpu" {
+	if c == nil || c.Reason != "InsufficientResources" || c.Message != "needs 3, 2 placed; 1 node lacks cpu; 1 member short of 1 cpu; closest: node n1, missing 1 cpu" {
 		t.Errorf("condition %+v", c)
 	}
 	if later := w.play(t.Context(), time.Minute); len(later) != 0 {

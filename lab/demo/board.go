@@ -123,7 +123,7 @@ func (b *progress) seeReservation(g *gang, r *v1alpha1.Reservation) {
 		return
 	}
 	g.kept = nodes
-	until := "nobody knows when the last of them is free"
+	until := "it is not known when the last of them is free"
 	if r.ExpectedStart != nil {
 		until = "expected to start " + r.ExpectedStart.UTC().Format(time.TimeOnly)
 	}

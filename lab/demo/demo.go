@@ -188,7 +188,7 @@ func (s *demo) run(ctx context.Context, program string) error {
 		return holder != "", nil
 	})
 	if err != nil {
-		return fmt.Errorf("nobody took the lease: %w\n%w", err, s.scheduler.Failure())
+		return fmt.Errorf("no scheduler took the lease: %w\n%w", err, s.scheduler.Failure())
 	}
 	s.screen.say("scheduler", "ready, and holds the Lease as %s", holder)
 	return nil

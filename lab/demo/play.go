@@ -49,8 +49,8 @@ func (s *demo) play(ctx context.Context) error {
 		{"3. A gang of twelve times eight GPUs, in a cluster that has eight times eight.", s.playTooBig},
 		{"4. A batch/v1 Job of six times eight GPUs. It has to wait until the PyTorch job is done.", s.playJob},
 		{"5. An urgent job of four times eight GPUs, and two such nodes are idle. One gang has to go, as a whole.", s.playUrgent},
-		{"6. The Job made its pods anew, and waits. Room is reserved for it; only who is gone in time may use it.", s.playReserved},
-		{"7. Two pods of three isolated CPUs each, which nobody else may use; then a pod of two on one NUMA node.", s.playIsolated},
+		{"6. The Job created its pods again, and waits. Capacity is reserved for it; only jobs that end in time may use it.", s.playReserved},
+		{"7. Two pods of three isolated CPUs each, which no other pod may use; then a pod of two on one NUMA node.", s.playIsolated},
 	} {
 		s.screen.title(act.title)
 		if err := act.play(ctx); err != nil {

@@ -44,7 +44,7 @@ func (s *demo) startAgent(ctx context.Context) error {
 	}
 	s.screen.say("agent", "%s publishes that CPUs %s are isolated, and renews its Lease", quietNode, machine.Isolated)
 	s.screen.say("", "(the agent's code, with the token of the DaemonSet's pod there; the machine is files: lab/demo/machine.)")
-	s.screen.say("", "(No container runs on these nodes, so nobody is pinned. annotation isolcpu.tutti.dev/topology, %d bytes)", len(text))
+	s.screen.say("", "(No container runs on these nodes, so no process is pinned. annotation isolcpu.tutti.dev/topology, %d bytes)", len(text))
 	go func() {
 		if err := agent.KeepAlive(ctx); err != nil {
 			s.screen.say("agent", "%v", err)

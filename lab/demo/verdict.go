@@ -85,7 +85,7 @@ func checks(b *progress, pods []corev1.Pod, report *audit.Report, log string) []
 		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
 		check{"the urgent job's room came from " + sweep + " alone, all of it", evictedOnly(b, sweep)},
 		check{sweep + " had room reserved, and started again", startedAgain(b.gang(sweep))},
-		check{quiet + " has isolated CPUs, of one NUMA node each, and nobody else has them", ownCPUs(pods)},
+		check{quiet + " has isolated CPUs, of one NUMA node each, and no other pod has them", ownCPUs(pods)},
 		check{tooWide + " bound nothing, and says why", boundNothing(b.gang(tooWide), pods)},
 		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
 	)

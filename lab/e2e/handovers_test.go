@@ -282,7 +282,7 @@ func (w *world) waitForLeader(r *replica) {
 			return err
 		}
 		if lease.Spec.HolderIdentity == nil {
-			return fmt.Errorf("nobody holds the Lease")
+			return fmt.Errorf("no scheduler holds the Lease")
 		}
 		if text, err := os.ReadFile(r.LogFile()); err != nil || !strings.Contains(string(text), "The Lease is held") {
 			return fmt.Errorf("%s has not got the Lease, which is that of %s; %w", r.account, *lease.Spec.HolderIdentity, err)

@@ -205,7 +205,7 @@ func heldLease(t *testing.T, lab *harness.Env, namespace string) (*coordinationv
 		return nil, err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return nil, fmt.Errorf("nobody holds the Lease")
+		return nil, fmt.Errorf("no scheduler holds the Lease")
 	}
 	return &lease, nil
 }

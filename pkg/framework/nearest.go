@@ -42,5 +42,5 @@ func (n *closestFit) addTo(dimensions *model.ResourceIndex, tally *model.NodeDia
 	for _, one := range n.node.Shortage(request, room) {
 		short.Set(one.Index, one.Amount)
 	}
-	tally.SetShortage(dimensions.Format(asks), n.node.Name+": "+dimensions.Format(short))
+	tally.SetShortage(dimensions.Format(asks), n.node.Name+", missing "+dimensions.Format(short))
 }

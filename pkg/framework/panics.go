@@ -132,7 +132,7 @@ func (s *Session) unreserveAll(task *model.Task) {
 func (s *Session) refuseUnvisited(recovered *RecoveredPanic) {
 	refusal := &model.Refusal{
 		Plugin: recovered.Where, Code: model.CycleFailed,
-		Detail: "the scheduler could not look at all jobs, it will try again: " + recovered.Refusal.Detail,
+		Detail: "some jobs were not evaluated in this cycle, they are in the next: " + recovered.Refusal.Detail,
 	}
 	for _, job := range s.Snapshot.Jobs {
 		waits := func(task *model.Task) bool { return task.Status == model.Pending }

@@ -80,7 +80,7 @@ type NodeReason struct {
 }
 
 // String returns the one sentence that is shown everywhere: "needs 12, 9 placed (worker); 31 nodes lack nvidia.com/gpu, 4
-// nodes: had untolerated taint gpu=true:NoSchedule; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
+// nodes: had untolerated taint gpu=true:NoSchedule; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3 nvidia.com/gpu".
 func (r *Refusal) String() string {
 	if r == nil {
 		return ""
@@ -120,20 +120,20 @@ func (r *Refusal) Summary() string {
 // maxCauses is how many reasons String contains.
 const maxCauses = 6
 
-// short returns the shortage: "short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu".
+// short returns the shortage: "3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3 nvidia.com/gpu".
 func (r *Refusal) short() string {
 	var words string
 	switch missing := r.Needs - r.Has; {
 	case r.ClosestNode == "":
 		return ""
 	case r.Unmet == "" || missing <= 0:
-		return "least is lacking on " + r.ClosestNode
+		return "closest: node " + r.ClosestNode
 	case missing == 1:
-		words = "short by " + r.Unmet
+		words = "1 member short of " + r.Unmet
 	default:
-		words = fmt.Sprintf("short by %d × %s", missing, r.Unmet)
+		words = fmt.Sprintf("%d members short of %s each", missing, r.Unmet)
 	}
-	return words + ", least on " + r.ClosestNode
+	return words + "; closest: node " + r.ClosestNode
 }
 
 // WithNote returns the refusal with one more note.

@@ -18,16 +18,16 @@ func TestRefusalSentence(t *testing.T) {
 				{InsufficientResources, "nvidia.com/gpu", 31}, {NodesFiltered, "untolerated taint", 1},
 			},
 		},
-		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu; short by 3 × 8 nvidia.com/gpu, least on n7: 3 nvidia.com/gpu; noted": {
+		"needs 12, 9 placed; 31 nodes lack nvidia.com/gpu; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3 nvidia.com/gpu; noted": {
 			Code: InsufficientResources, Needs: 12, Has: 9, NodeReasons: []NodeReason{{InsufficientResources, "nvidia.com/gpu", 31}},
-			Unmet: "8 nvidia.com/gpu", ClosestNode: "n7: 3 nvidia.com/gpu", Note: "noted",
+			Unmet: "8 nvidia.com/gpu", ClosestNode: "n7, missing 3 nvidia.com/gpu", Note: "noted",
 		},
-		"needs 2, 1 placed; 1 node lacks cpu; short by 4 cpu, least on n7: 1 cpu": {
+		"needs 2, 1 placed; 1 node lacks cpu; 1 member short of 4 cpu; closest: node n7, missing 1 cpu": {
 			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", 1}},
-			Unmet: "4 cpu", ClosestNode: "n7: 1 cpu",
+			Unmet: "4 cpu", ClosestNode: "n7, missing 1 cpu",
 		},
-		"needs 2, 1 placed; 1 node lacks cpu; least is lacking on n7: 1 cpu": {
-			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", 1}}, ClosestNode: "n7: 1 cpu",
+		"needs 2, 1 placed; 1 node lacks cpu; closest: node n7, missing 1 cpu": {
+			Code: InsufficientResources, Needs: 2, Has: 1, NodeReasons: []NodeReason{{InsufficientResources, "cpu", 1}}, ClosestNode: "n7, missing 1 cpu",
 		},
 		"needs 1, 0 placed; 9 nodes: a, 8 nodes: b, 7 nodes: c, 6 nodes: d, 5 nodes: e, 4 nodes: f, and 5 nodes for other reasons": {
 			Code: NodesFiltered, Needs: 1, NodeReasons: []NodeReason{

@@ -30,7 +30,7 @@ func (j *invariantChecker) isAssumed(p *process, call commit.Call) {
 func (j *invariantChecker) staysAssumed(p *process) {
 	for _, id := range slices.Sorted(maps.Keys(p.inFlight)) {
 		if call := p.inFlight[id]; call.Kind == commit.CallBind && !assumed(p, call) {
-			j.violated("I6", "the bind of %s is on its way and is not assumed any more", call.Pod)
+			j.violated("I6", "the bind of %s is in flight and is not assumed any more", call.Pod)
 			return
 		}
 	}

@@ -204,7 +204,7 @@ func (w *world) deleteGroup(d rng) {
 		again := w.server.group(name).DeepCopy()
 		w.server.remove(cluster.KindGroup, name)
 		if d.chance(700) {
-			w.later(d.span(0, 5*time.Second), "a group is made anew", func() {
+			w.later(d.span(0, 5*time.Second), "a group is created again", func() {
 				again.Status = v1alpha1.PodGroupStatus{}
 				w.server.create(cluster.KindGroup, again)
 			})

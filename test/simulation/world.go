@@ -241,7 +241,7 @@ func (w *world) run(name string, uid types.UID) {
 // replaceLost makes a pod in the place of one that did not succeed.
 func (w *world) replaceLost(lost *corev1.Pod) {
 	if j := w.jobOf(lost); j != nil && j.recreate && !j.ended && lost.Status.Phase != corev1.PodSucceeded {
-		w.later(w.random.span(10*time.Millisecond, 2*time.Second), "a lost pod is made anew", func() {
+		w.later(w.random.span(10*time.Millisecond, 2*time.Second), "a lost pod is created again", func() {
 			if w.living(j) < j.members {
 				w.makePod(j)
 			}

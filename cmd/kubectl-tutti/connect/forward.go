@@ -97,7 +97,7 @@ func leader(ctx context.Context, client kubernetes.Interface, options Options) (
 		holder = *lease.Spec.HolderIdentity
 	}
 	if holder == "" {
-		return nil, fmt.Errorf("nobody holds the Lease %s/%s: no scheduler leads at the moment", options.Namespace, options.Lease)
+		return nil, fmt.Errorf("no scheduler holds the Lease %s/%s: no scheduler leads at the moment", options.Namespace, options.Lease)
 	}
 	name, _, _ := strings.Cut(holder, "_") // the host's name, which is the pod's, and a random part
 	pod, err := client.CoreV1().Pods(options.Namespace).Get(ctx, name, metav1.GetOptions{})

@@ -170,7 +170,7 @@ func TestSaysWhyThereIsNoWay(t *testing.T) {
 		want    string
 	}{
 		"no lease":      {"scheduler-1_1", Options{Namespace: "other", Lease: "tutti-scheduler"}, nil, "no Lease tutti-scheduler in namespace other"},
-		"nobody leads":  {"", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, "nobody holds the Lease"},
+		"nobody leads":  {"", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, "no scheduler holds the Lease"},
 		"no pod":        {"laptop_1", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, `"laptop", which is no pod`},
 		"no token":      {"scheduler-1_1", Options{Server: "https://x"}, func(c *rest.Config) { c.BearerToken = "" }, "has no token"},
 		"no scheme":     {"", Options{Server: "10.0.0.7:8443"}, nil, "begin with https://"},

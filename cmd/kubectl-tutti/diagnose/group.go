@@ -205,7 +205,7 @@ func (a *Diagnosis) mislabelledPods(namespace *Namespace) []string {
 	slices.Sort(named)
 	if near := Nearest(a.Name, named); near != "" {
 		slices.Sort(lost[near])
-		notes = append(notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is that a slip of the pen?", few(lost[near]), near))
+		notes = append(notes, fmt.Sprintf("%s: of PodGroup %q, which does not exist; is the label misspelt?", few(lost[near]), near))
 	}
 	return notes
 }
@@ -228,8 +228,8 @@ func (a *Diagnosis) explainUnprocessed(namespace *Namespace) []string {
 	var notes []string
 	for name, pods := range byScheduler {
 		slices.Sort(pods)
-		notes = append(notes, fmt.Sprintf("%s: left to %q by spec.schedulerName, and nobody has said anything about that; "+
-			"is it a slip of the pen, or does no scheduler of this name run?", few(pods), name))
+		notes = append(notes, fmt.Sprintf("%s: left to %q by spec.schedulerName, and no scheduler has reported on it; "+
+			"is the name misspelt, or does no scheduler of this name run?", few(pods), name))
 	}
 	slices.Sort(notes)
 	return notes

@@ -47,7 +47,7 @@ func (a *Diagnosis) diagnosePod(pod *corev1.Pod) {
 		for _, gate := range pod.Spec.SchedulingGates {
 			gates = append(gates, gate.Name)
 		}
-		a.Details = []string{"it carries scheduling gates, which somebody else is to take off: " + strings.Join(gates, ", ")}
+		a.Details = []string{"it carries scheduling gates, which another controller removes: " + strings.Join(gates, ", ")}
 	case condition != nil:
 		a.State, a.Reason, a.Details = Waiting, condition.Reason, conditions(condition.Message)
 	default:

@@ -157,7 +157,7 @@ func (l *backfiller) reservedRefusal(job *model.Job, gone int64) *model.Refusal 
 	before := l.session.Refusal(job)
 	owner := model.NameList{Noun: "job", Reader: job.Key.Namespace}
 	owner.Add(first.job.Key.Namespace, first.job.Key.String())
-	detail := "there is room, and it is reserved for " + owner.String() + " " + first.reservation.Describe()
+	detail := "would fit, but the capacity is reserved for " + owner.String() + " " + first.reservation.Describe()
 	switch {
 	case len(l.kept) > 1:
 		detail += ", and for others"

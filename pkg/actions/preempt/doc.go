@@ -23,7 +23,7 @@
 //	board.go       the cheapest node for one more member
 //	broad.go       all over the cluster, for members that depend on each other
 //	trim.go        what is not needed is released
-//	draft.go       a search that was cut short goes on in the next cycle
+//	draft.go       a search that was cut short continues in the next cycle
 //	review.go      what extenders say of a plan
 //	explain.go     why there is no plan
 package preempt

@@ -135,7 +135,7 @@ func (r *run) lowestPriorityJobs() []preemptibleJob {
 
 // exhausted says that the search has come to the end of its budget, in the same words in every cycle in which it does.
 func (r *run) exhausted() string {
-	return fmt.Sprintf("budget exhausted after %d looks at nodes, goes on in the next cycle", r.options.Budget)
+	return fmt.Sprintf("budget exhausted after %d node evaluations, continues in the next cycle", r.options.Budget)
 }
 
 // infeasibleKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is

@@ -357,7 +357,7 @@ func (r *run) search(f *unplanned, pool *candidateVictims) bool {
 	case objected:
 		f.why, f.fleeting, f.skipped = why, true, s.rounds.budgetExhausted
 	case found != nil:
-		f.why = "somebody objects to the victims found"
+		f.why = "an extender rejects the victims found"
 	default:
 		f.cut = s.trial.BudgetExhausted() // others have used up what its places could be looked for with
 		r.remember(f)

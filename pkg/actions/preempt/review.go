@@ -56,9 +56,9 @@ func (h *extenderRound) why() (why string, objected bool) {
 	case h.refusal != nil:
 		return h.refusal.String(), true
 	case h.budgetExhausted:
-		return fmt.Sprintf("%d plans were asked about, goes on in the next cycle", reviewsPerCycle), true
+		return fmt.Sprintf("%d plans were asked about, continues in the next cycle", reviewsPerCycle), true
 	case h.roundsExhausted:
-		return fmt.Sprintf("none of %d plans was agreed to", reviewsPerJob), true
+		return fmt.Sprintf("none of %d plans was accepted by the extenders", reviewsPerJob), true
 	case len(h.without) == 0:
 		return "", false
 	}

@@ -227,7 +227,7 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		t.Errorf("it was asked %v, want %v", got, want)
 	}
 	for name, want := range map[string]string{
-		"z0": "preemption: none of 32 plans was agreed to", "z5": "preemption: 128 plans were asked about, goes on in the next cycle",
+		"z0": "preemption: none of 32 plans was accepted by the extenders", "z5": "preemption: 128 plans were asked about, continues in the next cycle",
 	} {
 		refusal := refusals[model.JobKey{Namespace: "default", Name: name}]
 		if refusal.Note != want || !refusal.Transient {

@@ -63,7 +63,7 @@ func (a *action) releaseForEquals(r *run, equals, lapsed []*model.Job) (order []
 func (r *run) postpone(job *model.Job) {
 	r.session.KeepNominations(job)
 	r.failed = append(r.failed, &unplanned{
-		job: job, why: "others of its priority give back room first, goes on in the next cycle", cut: true, skipped: true,
+		job: job, why: "others of its priority release capacity first, continues in the next cycle", cut: true, skipped: true,
 	})
 }
 

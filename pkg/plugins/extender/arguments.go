@@ -40,7 +40,7 @@ func fields() argument.List {
 			"clusters"),
 		argument.Mappings("managedResources", resourceFields()...).WithHelp("ask about pods only that request one of these; about all " +
 			"pods when there are none"),
-		argument.Bool("ignorable", false).WithHelp("an error keeps nobody waiting; a pod that it does not bind is bound by the API server"),
+		argument.Bool("ignorable", false).WithHelp("an error keeps no pod waiting; a pod that it does not bind is bound by the API server"),
 		argument.Texts("distinguishBy").WithHelp("labels and annotations by which the extender decides"),
 	}
 }
@@ -51,7 +51,7 @@ func tlsFields() argument.List {
 		argument.Text("certFile", "").WithFormat("a file").WithHelp("who the scheduler is; goes with a `keyFile`"),
 		argument.Text("keyFile", "").WithFormat("a file").WithHelp("the key to `certFile`"),
 		argument.Text("serverName", "").WithHelp("whom the certificate must be for, in place of the host of the URL"),
-		argument.Bool("insecure", false).WithHelp("believe whoever answers to be the extender"),
+		argument.Bool("insecure", false).WithHelp("accept any certificate as the extender's"),
 	}
 }
 

@@ -5,6 +5,10 @@ SHELL := /usr/bin/env bash
 
 BIN := bin
 
+# One kind of build for all targets but tests with the race detector and images: what one has compiled, the others find in Go's cache.
+export CGO_ENABLED ?= 0
+export GOFLAGS += -trimpath
+
 # Each part of the house keeps its own targets; this file only collects them.
 include hack/make/*.mk
 

@@ -148,7 +148,7 @@ func words(text string) []string {
 	return strings.Fields(text)
 }
 
-// TestStructuredOutputIsWhatItSays reads what -o json and -o yaml print, and finds the same in both.
+// TestStructuredOutputIsWhatItSays parses the output of -o json and -o yaml, and finds the same in both.
 func TestStructuredOutputIsWhatItSays(t *testing.T) {
 	s := newServer(t)
 	s.objects["/apis/scheduling.tutti.dev/v1alpha1/namespaces/default/podgroups"] =
@@ -190,7 +190,7 @@ func TestStructuredOutputIsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestHelpHasExamples: every command that does something shows how it is used.
+// TestHelpHasExamples: every command with an action has an example.
 func TestHelpHasExamples(t *testing.T) {
 	var look func(path string, names []string)
 	s := newServer(t)
@@ -256,7 +256,7 @@ func TestLintForPrograms(t *testing.T) {
 	}
 }
 
-// TestWithoutKubeconfig: it is said where one was looked for, and not how the library is configured.
+// TestWithoutKubeconfig: the error says where one was searched, not how the library is configured.
 func TestWithoutKubeconfig(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none")
 	t.Setenv("KUBECONFIG", missing)

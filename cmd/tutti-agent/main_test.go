@@ -85,7 +85,7 @@ func TestWrongFlagsAreAllNamed(t *testing.T) {
 	}
 }
 
-// TestEndpoints: what is served while the work runs, and that neither outlives the other.
+// TestEndpoints: the endpoints are served while the work runs, and both end together.
 func TestEndpoints(t *testing.T) {
 	o := &options{nodeName: "n1", sysfsRoot: sysfs(t)}
 	registry := prometheus.NewRegistry()

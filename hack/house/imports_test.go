@@ -31,7 +31,7 @@ var rules = []rule{
 	{of: "pkg/argument"},
 	{of: "internal/metrics"},
 	{of: "internal/version"},
-	{of: "pkg/model", ours: []string{"apis", "pkg/isolated"}},
+	{of: "pkg/model", ours: []string{"pkg/isolated"}},
 	{of: "pkg/framework", ours: []string{"pkg/model", "pkg/isolated", "pkg/argument", "apis/config"}},
 	{of: "internal/topology", ours: []string{"pkg/model"}},
 	{of: "internal/suggest", ours: []string{"internal/placement", "pkg/framework", "pkg/model"}},
@@ -156,7 +156,7 @@ func TestImportRules(t *testing.T) {
 		importer, imported string
 		allowed            bool
 	}{
-		{"pkg/model", module + "apis/scheduling/v1alpha1", true},
+		{"pkg/model", module + "apis/scheduling/v1alpha1", false},
 		{"pkg/model", module + "pkg/framework", false},
 		{"pkg/model", "k8s.io/client-go/kubernetes", false},
 		{"pkg/framework", module + "pkg/model", true},

@@ -6,4 +6,4 @@ generate: ## Write what is generated: deep copies, CRDs, clients, tables of argu
 	@for pair in $(CHART_COPIES); do cp "$${pair#*=}" "$${pair%%=*}"; done
 
 verify: ## Fail if a generated file is not what `make generate` would write.
-	hack/verify.sh
+	hack/progress.sh verify hack/verify.sh

@@ -5,6 +5,7 @@ K8S ?=
 
 .PHONY: tools
 tools: ## Build the programs of a control plane (K8S=1.35.4 for another version).
+	@echo 'tools: compiling the program that builds them'
 	cd lab && go run ./cmd/lab build $(if $(K8S),--k8s $(K8S))
 
 .PHONY: e2e
@@ -13,4 +14,5 @@ e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
 
 .PHONY: demo
 demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).
-	cd lab && KEEP=$(KEEP) go run ./cmd/lab demo
+	@echo 'demo: compiling the program that builds the others; all of them take a quarter of an hour the first time'
+	@cd lab && KEEP=$(KEEP) go run ./cmd/lab demo

@@ -1,7 +1,7 @@
 .PHONY: lint fmt
 
 lint: ## Check format, go vet and staticcheck in all modules.
-	hack/lint.sh
+	hack/progress.sh lint hack/lint.sh
 
 fmt: ## Format all Go files.
 	hack/lint.sh fmt

@@ -7,7 +7,8 @@ test: no-skips verify lint unit chart lab ## Run every test: generated files, li
 
 # gotest is go test, and says which tests were skipped, and why.
 SKIPS := $(CURDIR)/build/skips
-GOTEST := SKIPS=$(SKIPS) $(CURDIR)/build/bin/gotest
+GOTEST := $(CURDIR)/build/bin/gotest
+PROGRESS := SKIPS=$(SKIPS) $(CURDIR)/hack/progress.sh
 
 .PHONY: no-skips gotest
 no-skips:
@@ -17,9 +18,9 @@ gotest:
 
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
 unit: gotest ## Run the tests of the root module, with the race detector and verify mode.
-	TUTTI_VERIFY=1 $(GOTEST) -race -timeout 30m $$(go list ./... | grep -v /test/simulation)
-	TUTTI_VERIFY=1 $(GOTEST) -race -run '^TestSameSeedSameTrace$$' ./test/simulation
-	TUTTI_VERIFY=1 $(GOTEST) -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) unit $(GOTEST) -race -timeout 30m $$(go list ./... | grep -v /test/simulation)
+	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -race -run '^TestSameSeedSameTrace$$' ./test/simulation
+	TUTTI_VERIFY=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
 	hack/commit-coverage.sh
 
 .PHONY: coverage
@@ -29,7 +30,7 @@ coverage: ## Print how much of the commit path its fault matrix covers.
 # Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait for others
 # more than they work: three of those that have a cluster of their own share two processors well.
 lab: tools gotest ## Run the tests of the lab, on a real API server.
-	cd lab && TUTTI_VERIFY=1 $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./...
+	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./...
 
 # How many random clusters, streams and histories each test tries, and the seed of the random numbers; empty draws one.
 CHECKS ?= 10000

@@ -84,13 +84,14 @@ func newMachine(t *testing.T, policy string) *machine {
 	return m
 }
 
-// runtime starts a container runtime at the socket, which synchronizes when it is allowed to. Its end is returned.
+// runtime starts a container runtime at the socket, which synchronizes when it is allowed to. It returns NRI's side of the
+// runtime.
 func (m *machine) runtime(allowed <-chan struct{}) *nri.Adaptation {
 	m.t.Helper()
 	dir := filepath.Dir(m.socket)
 	started := false
 	r, err := nri.New("test", "1", func(ctx context.Context, tell nri.SyncCB) error {
-		if started { // Start itself synchronizes what the runtime has built in
+		if started { // Start itself synchronizes the built-in plugins of the runtime
 			<-allowed
 		}
 		started = true
@@ -163,7 +164,7 @@ func TestFromNothingToOffered(t *testing.T) {
 		topology.BootID != "this-boot" || topology.Kubelet.CPUManagerPolicy != "none" || len(topology.Problems) != 0 {
 		t.Errorf("published %+v", topology)
 	}
-	// What is published is what is enforced: an ordinary container is kept off those CPUs.
+	// What is published is what is enforced: an ordinary container is kept off the isolated CPUs.
 	reply, err := first.CreateContainer(context.Background(), &api.CreateContainerRequest{
 		Pod: &api.PodSandbox{Id: "s", Uid: "u", Name: "p", Namespace: "ns"}, Container: &api.Container{Id: "c", PodSandboxId: "s", Name: "main"},
 	})
@@ -171,7 +172,7 @@ func TestFromNothingToOffered(t *testing.T) {
 		t.Errorf("an ordinary container is put on CPUs %q, %v; want 0-1", cpus, err)
 	}
 	first.Stop()
-	// NRI's Stop ends the listening alone; a runtime that ends takes its connections with it.
+	// NRI's Stop only closes the listener; a runtime that exits also closes its connections.
 	m.agent.mu.Lock()
 	link := m.agent.link
 	m.agent.mu.Unlock()

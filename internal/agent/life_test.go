@@ -16,20 +16,20 @@ import (
 type world struct {
 	life *State
 	now  time.Time
-	// What there is.
+	// The machine and the cluster.
 	isolated    isolated.CPUSet
 	problems    []string
 	allocatable int64
 	annotation  string
-	// What is out of order.
+	// The failures.
 	noMachine, noServer, noRuntime bool
 	// stuck is a runtime that moves no container.
 	stuck bool
-	// connected and synchronized are the connection's truth.
+	// connected and synchronized are the true state of the connection.
 	connected, synchronized bool
 	leased                  time.Time
-	// seen is what the last look found to be isolated, told what ordinary containers were last kept off: by a synchronization
-	// or a check, of a node that is not closed.
+	// seen are the isolated CPUs of the last Discover, told those that ordinary containers were last kept off: by a
+	// synchronization or a check, of a node that is not closed.
 	seen, told isolated.CPUSet
 	closed     bool
 }
@@ -49,7 +49,7 @@ func orderly(broken bool) error {
 	return nil
 }
 
-// run does what is due until nothing is, and returns what that was.
+// run carries out tasks until none is due, and returns them.
 func (w *world) run() string {
 	var done []string
 	for {
@@ -67,7 +67,7 @@ func (w *world) do(duty Task) {
 	case Discover:
 		if !w.noMachine {
 			if w.seen, w.closed = w.isolated, len(w.problems) > 0; w.closed {
-				w.told = isolated.CPUSet{} // ordinary containers start anywhere now
+				w.told = isolated.CPUSet{} // ordinary containers start on any CPU now
 			}
 		}
 		w.life.OnDiscovered(w.now, &Local{Topology: w.topology(), Problems: w.problems}, orderly(w.noMachine))
@@ -203,7 +203,7 @@ func TestAProblemTakesTheOfferBack(t *testing.T) {
 	}
 }
 
-// TestWithoutTheServerContainersAreKept: what is enforced does not wait for the API server.
+// TestWithoutTheServerContainersAreKept: enforcement does not depend on the API server.
 func TestWithoutTheServerContainersAreKept(t *testing.T) {
 	w := newWorld()
 	w.noServer = true
@@ -240,7 +240,7 @@ func TestWhatWasReadStandsWhenItCannotBeReadAgain(t *testing.T) {
 	did(t, w.after(5), "renew")
 }
 
-// TestNothingIsOfferedThatOthersRunOn: of CPUs that come to be isolated, ordinary containers are moved off first.
+// TestNothingIsOfferedThatOthersRunOn: ordinary containers are moved off newly isolated CPUs before these are published.
 func TestNothingIsOfferedThatOthersRunOn(t *testing.T) {
 	w := newWorld()
 	w.run()

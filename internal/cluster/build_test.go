@@ -245,9 +245,10 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
 		}
 		fmt.Fprintf(&b, " reserved %s", rooms(snapshot, j.Reservation))
-		if j.Group != nil {
-			fmt.Fprintf(&b, " group %s v%s", j.Group.UID, j.Group.ResourceVersion)
+		if j.HasGroup {
+			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
 		}
+		fmt.Fprintf(&b, " whole %t lowered %t settled %t maimed %t", j.Whole, j.Lowered, j.NothingPending, j.BelowMinimum)
 		b.WriteByte('\n')
 		for _, task := range j.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)

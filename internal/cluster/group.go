@@ -141,7 +141,7 @@ func (s *State) fillJob(job *model.Job) {
 		}
 	}
 	groups.Lower(job)
-	job.NeverPreempts = neverPreempts(job)
+	job.NeverPreempts = neverPreempts(job, group)
 	job.NothingPending = nothingPending(job)
 	job.BelowMinimum = belowMinimum(job)
 	job.Class = model.ClassOf(job, hasTerms)
@@ -174,9 +174,9 @@ func belowMinimum(job *model.Job) bool {
 }
 
 // neverPreempts tells whether the group, or a pod of it that has not ended, wants nobody evicted for it.
-func neverPreempts(job *model.Job) bool {
+func neverPreempts(job *model.Job, group *v1alpha1.PodGroup) bool {
 	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
-	return job.Group != nil && never(job.Group.Spec.PreemptionPolicy) ||
+	return group != nil && never(group.Spec.PreemptionPolicy) ||
 		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
 }
 
@@ -185,7 +185,7 @@ func neverPreempts(job *model.Job) bool {
 func nothingPending(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
-	return job.Count(waits) == 0 && (job.Group == nil || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)
+	return job.Count(waits) == 0 && (!job.HasGroup || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)
 }
 
 // highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.

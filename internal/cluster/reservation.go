@@ -14,17 +14,11 @@ import (
 
 // groupReservation is what is known to be reserved for one group.
 type groupReservation struct {
-	// reservation is nil when an end of it is assumed.
+	// reservation is nil when an end of it is assumed; object is the same as the group's status is to show it, never changed.
 	reservation *model.Reservation
+	parsed      *v1alpha1.Reservation
 	// assumed tells that it was decided here, and that the group's status has not shown it yet.
 	assumed bool
-}
-
-func (r *groupReservation) parsed() *v1alpha1.Reservation {
-	if r.reservation == nil {
-		return nil
-	}
-	return r.reservation.Object
 }
 
 // assumeReservation takes a decision about reserved room as given, until the group's status shows the same, or that the group
@@ -35,9 +29,7 @@ func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) 
 	}
 	r := &groupReservation{assumed: true}
 	if len(decided.Nodes) > 0 {
-		own := *decided
-		own.Object = s.writeReservation(decided)
-		r.reservation = &own
+		r.reservation, r.parsed = decided, s.writeReservation(decided)
 	}
 	s.setReserved(key, r)
 }
@@ -47,7 +39,7 @@ func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGro
 	known, shown := s.reserved[key], group.Status.Reservation
 	var in *v1alpha1.Reservation
 	if known != nil {
-		in = known.parsed()
+		in = known.parsed
 	}
 	switch {
 	case equality.Semantic.DeepEqual(in, shown):
@@ -59,7 +51,7 @@ func (s *State) readReservation(key model.JobKey, before, group *v1alpha1.PodGro
 		return in != nil
 	}
 	if !equality.Semantic.DeepEqual(in, shown) || known.assumed {
-		s.setReserved(key, &groupReservation{reservation: s.parseReservation(shown)})
+		s.setReserved(key, &groupReservation{reservation: s.parseReservation(shown), parsed: shown})
 	}
 	return !equality.Semantic.DeepEqual(in, shown)
 }
@@ -91,7 +83,7 @@ func (s *State) writeReservation(r *model.Reservation) *v1alpha1.Reservation {
 
 // parseReservation reads a group's status; an amount that is none of a pod's counts as far as it can.
 func (s *State) parseReservation(object *v1alpha1.Reservation) *model.Reservation {
-	r := &model.Reservation{Since: object.Since.Time, Object: object}
+	r := &model.Reservation{Since: object.Since.Time}
 	if object.ExpectedStart != nil {
 		r.ExpectedStart = object.ExpectedStart.Time
 	}
@@ -114,6 +106,14 @@ func (s *State) applyReservations() {
 			}
 		}
 	}
+}
+
+// Reservation returns what the status of a job's PodGroup is to show as reserved for it, never to be changed; nil when that is nothing.
+func (s *State) Reservation(job *model.Job) *v1alpha1.Reservation {
+	if job.Reservation == nil || job.Finished() || job.FirstUnmetMinimum((*model.Task).IsBound) == nil {
+		return nil
+	}
+	return s.reserved[job.Key].parsed
 }
 
 func hasNode(task *model.Task) bool {

@@ -135,10 +135,26 @@ func TestReservationInTheStatus(t *testing.T) {
 	}
 	s := newState(pod("a", of("g")), group("g", 1))
 	s.Assume(model.Decision{Job: ns("g"), Reservation: decided})
-	object := snap(t, s, start).Job(ns("g")).Reservation.Object
+	object := s.Reservation(snap(t, s, start).Job(ns("g")))
 	other := newState(pod("a", of("g")), group("g", 1, showing(object)))
-	if read := snap(t, other, start).Job(ns("g")).Reservation; !read.Equal(decided) || read.Object != object {
+	if read := snap(t, other, start).Job(ns("g")).Reservation; !read.Equal(decided) || other.Reservation(snap(t, other, start).Job(ns("g"))) != object {
 		t.Errorf("read %+v, decided %+v", read, decided)
+	}
+}
+
+func TestReservationOfAStartedGroupIsNotShown(t *testing.T) {
+	s := newState(group("g", 1, showing(reservationOf("n", 1))), pod("a", of("g")), node("n"))
+	job := snap(t, s, start).Job(ns("g"))
+	if s.Reservation(job) == nil {
+		t.Error("nothing is shown of a group that waits")
+	}
+	job.Tasks[0].Status = model.Binding
+	if s.Reservation(job) == nil {
+		t.Error("nothing is shown while the bind is in flight")
+	}
+	job.Tasks[0].Status = model.Bound
+	if s.Reservation(job) != nil {
+		t.Error("it is shown of a group that has started")
 	}
 }
 
@@ -150,7 +166,7 @@ func TestEffectOfReservations(t *testing.T) {
 		t.Error("a cycle is due because a pod began, and nothing is reserved")
 	}
 	s.Assume(reserve("g", "n", 3000))
-	object := snap(t, s, start).Job(ns("g")).Reservation.Object
+	object := s.Reservation(snap(t, s, start).Job(ns("g")))
 	if effect := s.Apply(seen(group("g", 1, showing(object)))); effect.Schedule {
 		t.Error("a cycle is due because the status shows what was decided")
 	}

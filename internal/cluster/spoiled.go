@@ -126,11 +126,12 @@ func (s *State) fillOrInvalidate(job *model.Job) {
 		slices.SortFunc(tasks, model.CompareTasks)
 		s.filled++
 		*job = model.Job{
-			Key: key, Tasks: tasks, MinMember: int32(max(1, len(tasks))), Version: s.filled, NeverPreempts: true, Group: s.groups[key],
+			Key: key, Tasks: tasks, MinMember: int32(max(1, len(tasks))), Version: s.filled, NeverPreempts: true,
 			Invalid: &model.Refusal{Code: model.Malformed, Detail: why},
 		}
-		if job.Priority, _ = highestPriority(tasks); job.Group != nil {
-			job.UID, job.Created = job.Group.UID, job.Group.CreationTimestamp.Time
+		job.Priority, _ = highestPriority(tasks)
+		if group := s.groups[key]; group != nil {
+			job.UID, job.Created, job.HasGroup = group.UID, group.CreationTimestamp.Time, true
 		} else if len(tasks) > 0 {
 			job.UID, job.Created = tasks[0].UID, tasks[0].Created
 		}

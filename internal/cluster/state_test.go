@@ -92,13 +92,13 @@ func TestMembershipOfGroups(t *testing.T) {
 	if diff := cmp.Diff([]string{"aworker", "b", "both"}, members); diff != "" {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
-	if job.UID != "group-g" || job.MinMember != 2 || job.Invalid != nil || job.Group == nil {
+	if job.UID != "group-g" || job.MinMember != 2 || job.Invalid != nil || !job.HasGroup {
 		t.Errorf("job is %+v", job)
 	}
-	if job := snapshot.Job(ns("empty")); job == nil || len(job.Tasks) != 0 || job.Group == nil {
+	if job := snapshot.Job(ns("empty")); job == nil || len(job.Tasks) != 0 || !job.HasGroup {
 		t.Errorf("a group without pods is %+v", job)
 	}
-	if job := snapshot.Job(model.JobKey{Namespace: "other", Name: "g"}); job == nil || job.Invalid == nil || job.Group != nil {
+	if job := snapshot.Job(model.JobKey{Namespace: "other", Name: "g"}); job == nil || job.Invalid == nil || job.HasGroup {
 		t.Errorf("a group of another namespace was joined: %+v", job)
 	}
 	if job := snapshot.Job(alone("g")); job == nil || job.MinMember != 1 || job.UID != "g" {

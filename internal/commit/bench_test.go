@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// BenchmarkMachine is what the machine itself costs for 10,000 binds in gangs of 50.
+// BenchmarkMachine measures the machine itself for 10,000 binds in gangs of 50.
 func BenchmarkMachine(b *testing.B) {
 	var decisions []model.Decision
 	for g := range 200 {

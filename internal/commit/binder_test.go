@@ -39,7 +39,7 @@ func TestBindBySomebodyElse(t *testing.T) {
 		name   string
 		binder *binder
 		want   class
-		// requests is how many the API server sees.
+		// requests is how many the API server gets.
 		requests int
 	}{
 		{"bound", &binder{}, done, 0},
@@ -118,7 +118,7 @@ func TestARefusalAfterABinderThatGaveNoAnswer(t *testing.T) {
 	}
 }
 
-// TestMachineNamesTheBinder: a decision's binder is in the call, and an unknown end is resolved as with the API server.
+// TestMachineNamesTheBinder: a decision's binder is in the call, and an unknown result is resolved as with the API server.
 func TestMachineNamesTheBinder(t *testing.T) {
 	m := New(Options{})
 	decision := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "g"}, MinBinds: 1, Binds: []model.Bind{

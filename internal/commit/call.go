@@ -58,8 +58,8 @@ func (k Kind) String() string {
 // prepares reports whether a call of this kind goes to the Preparer.
 func (k Kind) prepares() bool { return k <= CallRelease }
 
-// hasPriority reports whether a call of this kind goes before all that report about decisions, and never waits for a slot of
-// its own.
+// hasPriority reports whether a call of this kind goes before all that report about decisions, and is not subject to
+// StarvationLimit.
 func (k Kind) hasPriority() bool { return k <= CallBind }
 
 // isDecision reports whether a call of this kind carries out a decision, rather than reporting it.

@@ -25,13 +25,13 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// request is what a server saw.
+// request is a request that a server got.
 type request struct {
 	line, contentType, userAgent string
 	body                         []byte
 }
 
-// server answers with what the handler returns, nil being success, and keeps what it saw.
+// server answers with the result of the handler, nil being success, and keeps the requests.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -118,7 +118,7 @@ func TestBindNamesUIDAndNode(t *testing.T) {
 	}
 }
 
-// TestBindCarriesAnnotations: what is written with the node, and the only version of the pod that may have it.
+// TestBindCarriesAnnotations: they are written with the node, only for the given version of the pod.
 func TestBindCarriesAnnotations(t *testing.T) {
 	s, client := serve(t, success)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -365,7 +365,7 @@ func TestClientConfigIsACopyWithoutThrottle(t *testing.T) {
 	}
 }
 
-// TestTogether: the machine, the driver and the client together bind everything, one request each, and end without trace.
+// TestTogether: the machine, the driver and the client together bind everything, with one request each, and end empty.
 func TestTogether(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	s, client := serve(t, success)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stageAPI is an API whose calls wait until they are let go.
+// stageAPI is an API whose calls block until they are released.
 type stageAPI struct {
 	entered chan Call
 	leave   chan error
@@ -127,7 +127,7 @@ func TestDriverAsksBeforeEachRequest(t *testing.T) {
 	<-ended
 }
 
-// clumsy panics whatever it is asked.
+// clumsy panics on every call.
 type clumsy struct{}
 
 func (clumsy) Do(context.Context, Call) error { panic("dropped") }

@@ -14,24 +14,24 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// errInvalid is a 422 that does not speak of the UID, errOtherUID one that does: a patch that names another UID.
+// errInvalid is a 422 that does not mention the UID, errOtherUID one that does: a patch that names another UID.
 var (
 	errInvalid  = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid}}
 	errOtherUID = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "metadata.uid"}}},
 	}}
-	// errStore is what the server says of a bind when etcd was killed in the middle of it.
+	// errStore is the server's answer to a bind when etcd was killed during it.
 	errStore = apierrors.NewConflict(bindings, "p", errors.New(
 		"rpc error: code = Unavailable desc = error reading from server: connection reset by peer"))
 	errAfter = apierrors.NewTooManyRequests("later", 7)
 )
 
-// fault is an answer to a call. A call that is tried again after it is answered with yes then.
+// fault is an answer to a call. If the call is retried, it then succeeds.
 type fault struct {
 	name string
 	err  error
-	// wait is how long the next attempt waits at least; zero for answers that are final for some kind.
+	// wait is the minimal delay of the next attempt; zero for answers that are final for some kind.
 	wait time.Duration
 }
 
@@ -52,12 +52,12 @@ var faults = []fault{
 	{"not leading", ErrNotLeading, 0},
 }
 
-// subject is one kind of call, brought to where it is about to be sent for a pod or object named a, and what each answer comes
-// to: the words of its outcome, or "again", what another attempt, which succeeds, ends in.
+// subject is one kind of call, about to be sent for a pod or object named a, and the result of each answer: its outcome, or
+// "again" for another attempt, which succeeds.
 type subject struct {
 	begin func(*player)
 	sent  string
-	// success is the outcome of the answer yes.
+	// success is the outcome of a confirmed call.
 	success string
 	// outcomes are those of faults, by name.
 	outcomes map[string]string
@@ -132,7 +132,7 @@ func subjects() map[string]subject {
 	}
 }
 
-// TestEveryFaultOfEveryCall: what each answer comes to, for each kind of call.
+// TestEveryFaultOfEveryCall: the result of each answer, for each kind of call.
 func TestEveryFaultOfEveryCall(t *testing.T) {
 	for kind, s := range subjects() {
 		for _, f := range faults {
@@ -173,7 +173,7 @@ func (p *player) awaitRetry(wait time.Duration) {
 	if !ok || at.Sub(p.now) < wait || at.Sub(p.now) > wait+2*time.Second {
 		p.t.Fatalf("the next attempt is in %s, %t, want it in %s or a little more", at.Sub(p.now), ok, wait)
 	}
-	for range 2 { // first the whole server is given a rest, then the call has its own
+	for range 2 { // first all calls are paused, then the call has its own back-off
 		p.pass(at.Sub(p.now))
 		if p.calls() != "" {
 			return
@@ -210,7 +210,7 @@ func TestEveryFaultAfterTheDeadline(t *testing.T) {
 				p.expectCalls(s.sent)
 				p.said = nil
 				p.pass(time.Hour)
-				p.expect() // what is under way keeps its one chance
+				p.expect() // a call in flight keeps its attempt
 				p.reply("a", f.err)
 				want := want
 				if kind == "Bind" && classify(CallBind, f.err).class == unknown {

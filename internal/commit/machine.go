@@ -334,8 +334,7 @@ func (m *Machine) Cancel(now time.Time, uid types.UID) []Outcome {
 	return m.drainOutcomes()
 }
 
-// NextWake returns when the owner has to tick, or to ask for calls, although nothing else happens; ok is false when it need
-// not.
+// NextWake returns when the owner has to call Tick or Calls although nothing else happens; ok is false when it need not.
 func (m *Machine) NextWake() (at time.Time, ok bool) {
 	earliest := func(candidate time.Time) {
 		if !ok || candidate.Before(at) {

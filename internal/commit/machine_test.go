@@ -78,7 +78,7 @@ func event(name, reason, note string) Write {
 	}}
 }
 
-// player plays a machine at its own pace: the clock moves only when told to.
+// player drives a machine step by step: the clock moves only on request.
 type player struct {
 	t *testing.T
 	*Machine
@@ -119,7 +119,7 @@ func (p *player) heard(outcomes []Outcome) {
 	}
 }
 
-// calls sends what is to be sent and returns it in words.
+// calls sends the calls that are due and returns them as text.
 func (p *player) calls() string {
 	calls := p.Calls(p.now)
 	p.inFlight = append(p.inFlight, calls...)
@@ -183,7 +183,7 @@ func (p *player) expectCalls(want string) {
 	}
 }
 
-// expect compares what became final since it was asked last.
+// expect compares the outcomes since the last comparison.
 func (p *player) expect(want ...string) {
 	p.t.Helper()
 	if !slices.Equal(p.said, want) {
@@ -192,7 +192,7 @@ func (p *player) expect(want ...string) {
 	p.said = nil
 }
 
-// end expects that the machine is at rest and has kept nothing.
+// end expects that the machine is idle and empty.
 func (p *player) end() {
 	p.t.Helper()
 	p.expectCalls("")
@@ -289,12 +289,12 @@ func TestNewerWriteReplacesTheOlder(t *testing.T) {
 	p.replies(nil, "e", "e", "g")
 	p.expectCalls("GroupStatus g=4")
 	p.write(group("g", 5))
-	p.reply("g", errServer) // the newer takes over the attempt and its rest
+	p.reply("g", errServer) // the newer one takes over the attempt and its back-off
 	p.expectCalls("")
 	p.pass(time.Second)
 	p.expectCalls("GroupStatus g=5 #2")
 	p.reply("g", errServer)
-	p.write(group("g", 6)) // the newer replaces one that rests
+	p.write(group("g", 6)) // the newer one replaces one that backs off
 	p.expectCalls("")
 	p.pass(time.Second)
 	p.expectCalls("GroupStatus g=6 #3")
@@ -316,10 +316,10 @@ func TestDecisionOverridesCondition(t *testing.T) {
 	p.replies(nil, "b")
 	p.replies(errServer, "c")
 	p.expectCalls("Bind b, Bind c")
-	p.write(condition("b", "stale")) // says that a pod waits that is about to be bound
+	p.write(condition("b", "stale")) // says that a pod waits that is being bound
 	p.replies(nil, "b", "c")
 	p.said = nil
-	if len(p.targetQueues) != 1 { // the one taken out of the player's hands
+	if len(p.targetQueues) != 1 { // the one in the player's hands
 		t.Errorf("lines: got %d, want 1", len(p.targetQueues))
 	}
 	p.write(condition("d", "wait"))
@@ -392,7 +392,7 @@ func TestBusyServerPausesEverything(t *testing.T) {
 	p.end()
 }
 
-// TestBindAnswers: what the last answer means, alone and after an attempt whose reply was lost.
+// TestBindAnswers: the result of the last answer, alone and after an attempt whose reply was lost.
 func TestBindAnswers(t *testing.T) {
 	tests := map[string]struct {
 		err                  error

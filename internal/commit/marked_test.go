@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// outright is the deletion of one pod for the sake of a job.
+// outright is the deletion of one pod for a job.
 func outright(p *player) {
 	deletion := evictions("j", "v")
 	deletion.Evictions[0].DeletePod = true
@@ -13,7 +13,7 @@ func outright(p *player) {
 	p.expectCalls("Mark v")
 }
 
-// TestAVictimThatIsMarkedTooLateIsNotDeleted: while it is being marked it goes by itself, or the time is over.
+// TestAVictimThatIsMarkedTooLateIsNotDeleted: it ends by itself while its condition is being set, or the deadline has passed.
 func TestAVictimThatIsMarkedTooLateIsNotDeleted(t *testing.T) {
 	p := play(t, Options{})
 	outright(p)

@@ -117,8 +117,8 @@ func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
 	}
 }
 
-// marked goes on to delete a victim, unless it is obsolete. Kubernetes itself removes the condition of a pod that is not
-// deleted after two minutes.
+// marked goes on to delete a victim, unless it is obsolete. If the pod is not deleted, Kubernetes resets its condition after
+// two minutes.
 func (m *Machine) marked(now time.Time, e *entry) {
 	switch b := e.batch; {
 	case e.cancelled:

@@ -268,7 +268,7 @@ func TestEvictionIsTriedAgainUntilItsDeadline(t *testing.T) {
 	p.end()
 }
 
-// TestVictimIsMarkedBeforeItIsDeleted, and the mark names the job.
+// TestVictimIsMarkedBeforeItIsDeleted, and the condition names the job.
 func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p := play(t, Options{})
 	decision := evictions("j", "v", "w", "x", "y")
@@ -297,7 +297,7 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p.expect("Evicted v", "Evicted w gone") // the first attempt may have deleted it
 	p.reply("x", errDenied)
 	p.expect("EvictFailed x refused")
-	p.reply("y", nil) // marked, and not deleted: another victim was refused
+	p.reply("y", nil) // has the condition, and is not deleted: another victim was refused
 	p.expect("EvictFailed y", "Cleared j pods=1 members=0 failed=2")
 	p.end()
 }

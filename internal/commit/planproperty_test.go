@@ -12,7 +12,7 @@ import (
 // plans is what the model server and the checks of TestEveryBindHasOneTrueOutcome know about nominations and evictions, by
 // the name of their job: there is one plan for each.
 type plans struct {
-	// nominated, marked and evicted is what the server has been told about pods.
+	// nominated, marked and evicted count the server's requests about pods.
 	nominated       map[types.UID]string
 	marked, evicted map[types.UID]bool
 	// members are the nominated pods, missing how many of these nominations are not confirmed.
@@ -68,7 +68,7 @@ func (w *world) giveBack() {
 	w.send()
 }
 
-// bereave records that a plan has lost a member.
+// bereave drops the evictions of a plan that has lost a member.
 func (p *plans) bereave(lost model.PodRef) {
 	for job, members := range p.members {
 		for _, member := range members {

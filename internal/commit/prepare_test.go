@@ -238,7 +238,7 @@ func TestBusyServerPausesPreparingToo(t *testing.T) {
 	p.end()
 }
 
-// preparer prepares when it is let.
+// preparer prepares when it is allowed to.
 type preparer struct {
 	entered chan types.UID
 	leave   chan error
@@ -283,7 +283,7 @@ func TestPreparingTakesNoWorker(t *testing.T) {
 	if r := <-replies; r.Err != nil {
 		t.Errorf("reply: got %v", r.Err)
 	}
-	cancel() // what is being prepared is broken off
+	cancel() // preparations are cancelled
 	for range 2 {
 		if r := <-replies; !errors.Is(r.Err, context.Canceled) {
 			t.Errorf("reply: got %v, want that it was broken off", r.Err)
@@ -310,8 +310,8 @@ func TestPreparingIsBoundedInTime(t *testing.T) {
 	running.Wait()
 }
 
-// TestAGangThatCannotBeCompletedIsNotBegun: while its binds wait for a worker, more of its pods are deleted than it can do
-// without; the others are not bound.
+// TestAGangThatCannotBeCompletedIsNotBegun: while its binds wait for a worker, too many of its pods are deleted; the others
+// are not bound.
 func TestAGangThatCannotBeCompletedIsNotBegun(t *testing.T) {
 	m := New(Options{Workers: 1})
 	m.Write(start, group("busy", 1))

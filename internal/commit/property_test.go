@@ -19,11 +19,11 @@ type world struct {
 	workers int
 	now     time.Time
 
-	// nodes is where the server has bound pods to; deleted pods do not exist any more.
+	// nodes is the node of each pod that the server has bound; deleted pods are not in it.
 	nodes    map[types.UID]string
 	deleted  map[types.UID]bool
 	inFlight []Call
-	// frozen are binds whose reply was lost and that the server may still carry out, as long as a request may take.
+	// frozen are binds whose reply was lost and that the server may still carry out, for as long as a request may take.
 	frozen []Call
 	sentAt map[CallID]time.Time
 	// undoing counts the pods of undos without outcome, by pod.
@@ -34,7 +34,7 @@ type world struct {
 	bound map[types.UID]int
 	// before counts, for a pod whose bind was confirmed, the jobs submitted until then.
 	before map[types.UID]int
-	// committed counts Committed outcomes owed, by job.
+	// committed counts expected Committed outcomes, by job.
 	committed map[string]int
 	jobs      int
 	// aside is the state of what was reserved, by job and pod: "set", "prepared", "releasing" or "released". needs is the
@@ -43,7 +43,7 @@ type world struct {
 	needs     map[string]int
 	begun     map[string]bool
 	preparing int
-	// ended are the jobs that were said to need more than they have before their first bind.
+	// ended are the jobs whose minimum was raised beyond their members before their first bind.
 	ended map[string]bool
 	// spare is how many more of a decision's binds may fail before the first one is sent, if any is to be.
 	spare map[string]int
@@ -254,7 +254,7 @@ func (w *world) answer() {
 	}
 	w.judge(w.machine.Reply(w.now, Reply{ID: call.ID, Err: err}))
 	if rapid.IntRange(0, 9).Draw(w.t, "again") == 0 {
-		w.judge(w.machine.Reply(w.now, Reply{ID: call.ID})) // says nothing any more
+		w.judge(w.machine.Reply(w.now, Reply{ID: call.ID})) // no longer matters
 	}
 	w.send()
 }
@@ -275,7 +275,7 @@ func (w *world) mayThaw(call Call) bool { return w.now.Before(w.sentAt[call.ID].
 // requestTimeout is for how long the server works on a request after it timed out.
 const requestTimeout = 11 * time.Second
 
-// undo takes back what is bound of some pods.
+// undo undoes the binds of some pods.
 func (w *world) undo() {
 	var bound []model.Bind
 	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, 3, rapid.ID).Draw(w.t, "undo") {
@@ -289,7 +289,7 @@ func (w *world) undo() {
 	w.send()
 }
 
-// recheck says that a job needs more than it has.
+// recheck raises the minimum of a job beyond its members.
 func (w *world) recheck() {
 	job := model.JobKey{Namespace: "ns", Name: fmt.Sprintf("j%d", rapid.IntRange(1, w.jobs+1).Draw(w.t, "job"))}
 	w.ended[job.Name] = !w.begun[job.Name] && w.needs[job.Name] > 0
@@ -390,7 +390,7 @@ func (w *world) judgeAside(o Outcome) {
 	}
 }
 
-// drain answers everything until the machine rests.
+// drain answers everything until the machine is idle.
 func (w *world) drain() {
 	for range 10_000 {
 		w.send()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// doubted returns a player whose only bind has got its last answer, the one before it being lost, and is to be read.
+// doubted returns a player whose only bind has got its last answer, after one that was lost, so that its pod is to be read.
 func doubted(t *testing.T, last error) *player {
 	t.Helper()
 	p := play(t, Options{})
@@ -34,7 +34,7 @@ func TestPodIsReadOnAnotherNode(t *testing.T) {
 	p.end()
 }
 
-// TestPodWithoutNodeIsReadAgain: a request that was lost may be carried out as long as the server works at it.
+// TestPodWithoutNodeIsReadAgain: a request that was lost may be carried out as long as the server works on it.
 func TestPodWithoutNodeIsReadAgain(t *testing.T) {
 	p := doubted(t, errDenied)
 	p.reply("a", ErrNotBound)
@@ -103,7 +103,7 @@ func TestPodIsDeletedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// TestOthersGoOnWhileOneIsRead: neither a deadline nor an abort ends what is being read.
+// TestOthersGoOnWhileOneIsRead: neither a deadline nor an abort ends a read.
 func TestOthersGoOnWhileOneIsRead(t *testing.T) {
 	p := play(t, Options{})
 	p.submit(binds("j", "a", "b"))

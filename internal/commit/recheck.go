@@ -27,7 +27,7 @@ func (m *Machine) Recheck(now time.Time, job model.JobKey, spare int, why string
 // Starting reports whether binds of the job have no final answer yet.
 func (m *Machine) Starting(job model.JobKey) bool { return len(m.starts[job]) > 0 }
 
-// StartingOf returns the jobs with binds that have no final answer yet, those that satisfy asked, sorted.
+// StartingOf returns the jobs that satisfy asked and have binds without a final answer, sorted.
 func (m *Machine) StartingOf(asked func(model.JobKey) bool) []model.JobKey {
 	var keys []model.JobKey
 	for key := range m.starts {

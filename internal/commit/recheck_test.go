@@ -40,7 +40,7 @@ func TestRaisedMinimumEndsWhatIsBeingPrepared(t *testing.T) {
 	p.end()
 }
 
-// TestStartThatHasBegunGoesOn: what is bound of it is completed or undone like any other start.
+// TestStartThatHasBegunGoesOn: it is completed or undone like any other start.
 func TestStartThatHasBegunGoesOn(t *testing.T) {
 	p := play(t, Options{Workers: 1})
 	p.submit(binds("j", "a", "b"))
@@ -53,8 +53,7 @@ func TestStartThatHasBegunGoesOn(t *testing.T) {
 	p.end()
 }
 
-// TestSurplusThatIsNeededByNow: a member that the job could do without is needed when the minimum has risen, and the other way
-// round.
+// TestSurplusThatIsNeededByNow: a member beyond the minimum is needed when the minimum has risen, and the other way round.
 func TestSurplusThatIsNeededByNow(t *testing.T) {
 	for spare, want := range map[int]string{
 		0: "Committed j needs=2 bound=0 failed=2 uncertain=0",

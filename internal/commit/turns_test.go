@@ -54,7 +54,7 @@ func TestGangsOfAHelpingAreBoundWithoutABreak(t *testing.T) {
 	p.end()
 }
 
-// TestWhatIsSentAgainGoesFirst among those of its gang, and its gang where it was.
+// TestWhatIsSentAgainGoesFirst: a retry comes first among its gang's calls, and the gang keeps its turn.
 func TestWhatIsSentAgainGoesFirst(t *testing.T) {
 	p := play(t, Options{Workers: 2, Burst: 100})
 	p.submit(binds("a", "a0", "a1", "a2"))
@@ -81,7 +81,7 @@ func TestTurnsHoldWhatWasPut(t *testing.T) {
 			waiting.remove(e, served)
 			held = slices.DeleteFunc(held, func(other *entry) bool { return other == e })
 		}
-		// waited[b][c] counts the calls of c that went out since b has had something to send and was not served.
+		// waited[b][c] counts the calls of c that were sent since b has had something to send and was not served.
 		waited := map[*callGroup]map[*callGroup]int{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 3).Draw(t, "step") {

@@ -29,7 +29,7 @@ func TestUndoTakesTurnsWithBindsAndEndsWithEachPod(t *testing.T) {
 	p.end()
 }
 
-// TestUndoIsTriedUntilItIsAnswered: there is no deadline for it, or a gang would run in part.
+// TestUndoIsTriedUntilItIsAnswered: it has no deadline, or a gang would run in part.
 func TestUndoIsTriedUntilItIsAnswered(t *testing.T) {
 	p := play(t, Options{})
 	p.undo("j", "a", "b")
@@ -60,7 +60,7 @@ func TestUndoOfAPodThatGoesByItself(t *testing.T) {
 	p.end()
 }
 
-// TestStartGoesOnUntilItsOwnDeadline: what completes a start has what is left of its time, and no more.
+// TestStartGoesOnUntilItsOwnDeadline: the completion of a start has the rest of its time, and no more.
 func TestStartGoesOnUntilItsOwnDeadline(t *testing.T) {
 	p := play(t, Options{})
 	p.SubmitUntil(p.now, binds("j", "a"), p.now.Add(10*time.Second))
@@ -80,7 +80,7 @@ func TestStartGoesOnUntilItsOwnDeadline(t *testing.T) {
 	p.end()
 }
 
-// TestLargeGangHasMoreTime: that the server needs long for ten thousand binds is no reason to undo them.
+// TestLargeGangHasMoreTime: a slow server is no reason to undo ten thousand binds.
 func TestLargeGangHasMoreTime(t *testing.T) {
 	p := play(t, Options{Workers: 1})
 	p.submit(binds("j", gangOf("j", 250)...))

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// This file is the part of the fault matrix that lies between the machine and the API server: the client and the driver. What the
-// machine makes of their errors is in faults_test.go.
+// This file is the part of the fault matrix between the machine and the API server: the client and the driver. How the
+// machine handles their errors is in faults_test.go.
 
 // wireCalls are calls of all kinds that the client sends to the API server.
 func wireCalls() map[Kind]Call {
@@ -40,7 +40,7 @@ func TestEveryFaultOnTheWire(t *testing.T) {
 		for _, f := range faults {
 			var said apierrors.APIStatus
 			if !errors.As(f.err, &said) && !errors.Is(f.err, errLost) {
-				continue // it is no answer of a server
+				continue // it is not a server's answer
 			}
 			t.Run(kind.String()+"/"+f.name, func(t *testing.T) {
 				s, client := serve(t, func() *metav1.Status {
@@ -78,7 +78,7 @@ func TestEveryFaultOnTheWire(t *testing.T) {
 	}
 }
 
-// backend is an API and a Preparer that answers, panics, or waits until the time is over.
+// backend is an API and a Preparer that answers, panics, or blocks until the timeout.
 type backend struct {
 	err   error
 	panic bool
@@ -153,7 +153,7 @@ func replyTo(t *testing.T, api API, options DriverOptions, kind Kind) error {
 	return reply.Err
 }
 
-// TestEveryFaultOfABeginning: what is wrong before the first request.
+// TestEveryFaultOfABeginning: errors before the first request.
 func TestEveryFaultOfABeginning(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
 		"certificates": {Host: "https://x", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("none")}},

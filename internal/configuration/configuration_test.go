@@ -25,8 +25,8 @@ func offline(t *testing.T) *framework.Registry {
 	return catalogue
 }
 
-// TestCheck plays testdata/*.txt: each case is a file, and what is said about it; "fine" when it can be used. Run with
-// -rewrite to record answers.
+// TestCheck plays testdata/*.txt: each case is a file, and the messages about it; "fine" when it is valid. Run with -rewrite
+// to record the results.
 func TestCheck(t *testing.T) {
 	catalogue := offline(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -49,7 +49,7 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-// every is each argument of the list, and what stands inside it.
+// every is each argument of the list, and its fields.
 func every(list argument.List) argument.List {
 	var all argument.List
 	for _, l := range flatten(list, "") {
@@ -109,14 +109,14 @@ func TestWhatIsDeclaredIsWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadIsDeclared: every argument that an owner knows is one that it has declared.
+// TestWhatIsReadIsDeclared: every argument that an owner reads is declared.
 func TestWhatIsReadIsDeclared(t *testing.T) {
 	catalogue := offline(t)
 	for _, e := range Entries() {
 		reader := config.NewArguments(e.Name, map[string]string{"no such argument": "1"}).Reader()
 		for _, maker := range catalogue.Plugins {
 			if maker.Name == e.Name {
-				_, _ = maker.New(reader) // what it says of no arguments is not the question
+				_, _ = maker.New(reader) // its messages about missing arguments do not matter here
 			}
 		}
 		for _, maker := range catalogue.Actions {
@@ -132,7 +132,7 @@ func TestWhatIsReadIsDeclared(t *testing.T) {
 	}
 }
 
-// TestPagesAreFresh: the documentation has no table that is not what the declarations say now, and a page for each plugin.
+// TestPagesAreFresh: every table in the documentation matches the declarations, and each plugin has a page.
 func TestPagesAreFresh(t *testing.T) {
 	pages := map[string]string{"configuration.md": "plugins/%s.md"}
 	for _, e := range Entries() {

@@ -38,7 +38,7 @@ type stand struct {
 	t      *testing.T
 	live   *Watcher
 	client *fake.Clientset
-	// swaps are what the loop has been handed, written the events that were.
+	// swaps are the profiles that the loop has received, written the events.
 	swaps   chan func() *framework.Profile
 	written chan *eventsv1.Event
 	adopted []*framework.Profile
@@ -95,7 +95,7 @@ func configMap(text string) *corev1.ConfigMap {
 	return object
 }
 
-// write does something to a ConfigMap, which gets the next version.
+// write changes a ConfigMap, which gets the next version.
 func (s *stand) write(verb string, object *corev1.ConfigMap) {
 	s.t.Helper()
 	s.version++
@@ -115,7 +115,7 @@ func (s *stand) write(verb string, object *corev1.ConfigMap) {
 	}
 }
 
-// next is the loop between two cycles: it takes the next version, and returns the profile that it leads to.
+// next is the loop between two cycles: it takes the next version, and returns the resulting profile.
 func (s *stand) next() *framework.Profile {
 	s.t.Helper()
 	select {
@@ -127,7 +127,7 @@ func (s *stand) next() *framework.Profile {
 	}
 }
 
-// wants fails unless that text of that version is active, and the newest was refused with that, empty for not at all.
+// wants fails unless that text of that version is active, and the newest was refused with that message; empty if not refused.
 func (s *stand) wants(text, resourceVersion, refused string) {
 	s.t.Helper()
 	report := s.live.Report()
@@ -165,7 +165,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	}
 	s.wants(withGang, "1", "")
 	s.run()
-	if profile := s.next(); profile != nil { // what the informer first sees
+	if profile := s.next(); profile != nil { // the informer's first version
 		t.Error("the version that is active is swapped for itself")
 	}
 
@@ -188,7 +188,7 @@ func TestLiveFollowsTheConfigMap(t *testing.T) {
 	s.wants(withoutGang, "2", problems)
 	s.wantsEvent("3", corev1.EventTypeWarning, EventReason, strings.ReplaceAll(problems, "\n", "; ")+" (the version with the hash "+s.live.Report().Active.Hash+" is kept)")
 
-	again := configMap(broken) // another line of the object has changed
+	again := configMap(broken) // another key of the object has changed
 	again.Labels = map[string]string{"a": "b"}
 	s.write("update", again)
 	if s.next() != nil {
@@ -269,7 +269,7 @@ func gathered(t *testing.T, registry *prometheus.Registry) string {
 	return b.String()
 }
 
-// TestReplicasTellOnce: two of them name the event about a version alike, and a long one is cut.
+// TestReplicasTellOnce: two of them give the event about a version the same name, and a long one is cut.
 func TestReplicasTellOnce(t *testing.T) {
 	var events []*eventsv1.Event
 	for _, instance := range []string{"a", "b"} {
@@ -322,7 +322,7 @@ func TestParseConfigMap(t *testing.T) {
 	}
 }
 
-// TestLiveFollowsTheFile: what is in it counts when it was read twice; a file that has gone is refused once, and comes back.
+// TestLiveFollowsTheFile: its content counts when it was read twice; a deleted file is refused once, and may come back.
 func TestLiveFollowsTheFile(t *testing.T) {
 	catalogue := offline(t)
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -378,8 +378,8 @@ func TestLiveFollowsTheFile(t *testing.T) {
 	})
 }
 
-// TestSpreadByDefaultNeedsARestart: what needs informers that the process did not begin with is refused with its line, and one
-// that had them from the start may turn it off and on.
+// TestSpreadByDefaultNeedsARestart: an argument that needs informers the process did not start with is refused with its line;
+// if they were started, it may be turned off and on.
 func TestSpreadByDefaultNeedsARestart(t *testing.T) {
 	spread := withGang + "  - name: nodeorder\n    arguments:\n      podtopologyspread.defaulting: system\n"
 	for _, fromTheStart := range []bool{false, true} {
@@ -409,7 +409,7 @@ func TestSpreadByDefaultNeedsARestart(t *testing.T) {
 	}
 }
 
-// TestAPanicWhileReadingCostsTheVersion, not the scheduler.
+// TestAPanicWhileReadingCostsTheVersion: the version is refused, the scheduler goes on.
 func TestAPanicWhileReadingCostsTheVersion(t *testing.T) {
 	catalogue := offline(t)
 	source := Source{Namespace: "tutti-system", Name: "tutti-scheduler", Key: DefaultKey}

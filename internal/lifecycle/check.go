@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -55,10 +56,10 @@ func (g *Gangs) Concerns(job *model.Job) bool {
 	return observed || started
 }
 
-// Check returns what is to be done about a gang. lastRefusal is why the last cycle refused it, nil when it did not. A gang that
+// Check returns what is to be done about a gang. group is its PodGroup, nil for an implicit group. lastRefusal is why the last cycle refused it, nil when it did not. A gang that
 // is undone is delayed from then on; the caller carries it out.
-func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time) Verdict {
-	job = groups.Stated(job, job.Group)
+func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *model.Refusal, now time.Time) Verdict {
+	job = groups.Stated(job, group)
 	g.follow(job, now)
 	if until, awaits := g.awaitsReset(job, now); awaits {
 		return Verdict{Again: until, Held: &model.Refusal{
@@ -72,7 +73,7 @@ func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time)
 	due, ok := g.due(job, now)
 	if !ok && g.whole(job) {
 		restart, which = true, onNode
-		due, ok = groups.RestartAt(job)
+		due, ok = groups.RestartAt(group)
 	}
 	switch {
 	case !ok:
@@ -84,7 +85,7 @@ func (g *Gangs) Check(job *model.Job, lastRefusal *model.Refusal, now time.Time)
 	}
 	var why *model.Refusal
 	if restart {
-		why = restarted(job)
+		why = restarted(job, group.Status.DegradedSince.Time)
 	} else {
 		why = undone(job, g.cause(job, lastRefusal))
 	}
@@ -179,8 +180,7 @@ func members(job *model.Job, which func(*model.Task) bool) (members []model.Bind
 }
 
 // restarted is why what remains of a gang is deleted that was whole.
-func restarted(job *model.Job) *model.Refusal {
-	lost := job.Group.Status.DegradedSince
+func restarted(job *model.Job, lost time.Time) *model.Refusal {
 	return &model.Refusal{Code: model.MembersLost, Detail: fmt.Sprintf(
 		"restarted as onMemberLoss says: it has lost members, and only %d of %d have been left since %s",
 		job.Count((*model.Task).IsBound), job.MinMember, lost.UTC().Format(time.RFC3339))}

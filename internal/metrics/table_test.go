@@ -48,7 +48,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestPageIsWritten holds docs/metrics.md to the table.
+// TestPageIsWritten compares docs/metrics.md with the table.
 func TestPageIsWritten(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "metrics.md"))
 	if err != nil {
@@ -61,8 +61,7 @@ func TestPageIsWritten(t *testing.T) {
 
 const chart = "../../charts/tutti/files/"
 
-// TestQueriesNameWhatThereIs holds the dashboard and the alerts to the table: each metric that a query names exists, and each
-// label.
+// TestQueriesNameWhatThereIs compares the dashboard and the alerts with the table: each metric and label in a query exists.
 func TestQueriesNameWhatThereIs(t *testing.T) {
 	dashboard := queriesOfDashboard(t)
 	alerts := queriesOfAlerts(t)
@@ -97,13 +96,13 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestAlertsSeeTheFirst: an increase from nothing to one is none to Prometheus, so what alerts count is there from the start.
+// TestAlertsSeeTheFirst: to Prometheus a new series is no increase, so series in alerts exist from the start.
 func TestAlertsSeeTheFirst(t *testing.T) {
 	counted := 0
 	for _, query := range queriesOfAlerts(t) {
 		for _, found := range ours.FindAllStringSubmatch(query, -1) {
 			row, known := Find(Name(found[1]))
-			if !known || row.Kind != Counter || row.Program != Scheduler { // the agent's are at zero where they are made
+			if !known || row.Kind != Counter || row.Program != Scheduler { // the agent's are at zero where they are created
 				continue
 			}
 			counted++
@@ -120,7 +119,7 @@ func TestAlertsSeeTheFirst(t *testing.T) {
 	}
 }
 
-// unborn returns the series that a selector names and that is not there from the start, empty when all are.
+// unborn returns the series of a selector that does not exist from the start, empty when all do.
 func unborn(row Metric, selector string) string {
 	values := make(chan prometheus.Metric, 100)
 	NewCounter(row.Name).Collect(values)
@@ -206,7 +205,7 @@ var (
 // scraped are the labels that a Prometheus adds.
 var scraped = []string{"job", "instance", "namespace", "pod"}
 
-// check says what is wrong with a query of Prometheus's.
+// check returns what is wrong with a Prometheus query.
 func check(query string) (wrong []string) {
 	text := span.ReplaceAllString(quoted.ReplaceAllString(query, `""`), "")
 	labels := slices.Clone(scraped)

@@ -99,7 +99,7 @@ func ConflictEnded(outcome *commit.Outcome, now time.Time) commit.Write {
 // LostToConflicts are the events of the groups that lost a member to a conflict.
 func LostToConflicts(outcome *commit.Outcome, jobOf func(model.JobKey) *model.Job, now time.Time) (writes []commit.Write) {
 	for _, victim := range outcome.Victims {
-		if loser := jobOf(victim.Job); loser != nil && loser.Group != nil {
+		if loser := jobOf(victim.Job); loser != nil && loser.HasGroup {
 			event := jobEvent(loser, ReasonConflictEnded, now)
 			event.Type, event.Action = corev1.EventTypeWarning, ReasonConflictEnded
 			event.Note = "Evicted pod " + victim.Pod.Name + " from node " + victim.Node + ": " + victim.Message

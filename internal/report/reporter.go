@@ -41,8 +41,12 @@ type Reporter struct {
 	errors []string
 }
 
-// Source knows what neither the job nor its PodGroup says.
+// Source knows what the job does not say.
 type Source struct {
+	// Group returns the PodGroup of a job that has one, never changed.
+	Group func(model.JobKey) *v1alpha1.PodGroup
+	// Reservation returns what the status of the job's PodGroup is to show as reserved for it; nil when that is nothing.
+	Reservation func(*model.Job) *v1alpha1.Reservation
 	// Whole returns whether the group has had its minimum bound and has members left since; known is false where the status of
 	// the group says so itself.
 	Whole func(*model.Job) (whole, known bool)
@@ -105,8 +109,10 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 			r.errors = append(r.errors, fmt.Sprintf("job %s could not be reported: %v", job.Key, what))
 		}
 	}()
-	if job.Group != nil && job.Group.DeletionTimestamp == nil {
-		r.reportGroup(job, refusal, now)
+	if job.HasGroup {
+		if group := r.source.Group(job.Key); group.DeletionTimestamp == nil {
+			r.reportGroup(job, group, refusal, now)
+		}
 	}
 	if refusal != nil {
 		suggestion := r.source.Suggestion(job)
@@ -148,9 +154,9 @@ func (r *Reporter) notBefore(object types.UID, sent record, interval time.Durati
 	return sent.at.Add(interval)
 }
 
-func (r *Reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.Time) {
+func (r *Reporter) reportGroup(job *model.Job, group *v1alpha1.PodGroup, refusal *model.Refusal, now time.Time) {
 	sent := r.groups[job.UID]
-	current := job.Group.Status
+	current := group.Status
 	if sent.holds(now) {
 		current = sent.status
 	}
@@ -158,9 +164,10 @@ func (r *Reporter) reportGroup(job *model.Job, refusal *model.Refusal, now time.
 	if !known {
 		was = meta.IsStatusConditionTrue(current.Conditions, v1alpha1.ConditionScheduled)
 	}
-	wanted := groupStatus(job, current, was, refusal, r.source.Suggestion(job), metav1.NewTime(now).Rfc3339Copy())
+	wanted := groupStatus(job, group, current, was, refusal, r.source.Suggestion(job), metav1.NewTime(now).Rfc3339Copy())
+	wanted.Reservation = r.source.Reservation(job).DeepCopy()
 	if equality.Semantic.DeepEqual(wanted, current) {
-		if r.keep(sent.record, equality.Semantic.DeepEqual(current, job.Group.Status), now) {
+		if r.keep(sent.record, equality.Semantic.DeepEqual(current, group.Status), now) {
 			sent.generation = r.generation
 			r.groups[job.UID] = sent
 		}
@@ -244,7 +251,7 @@ func (r *Reporter) reportPods(job *model.Job, refusal *model.Refusal, now time.T
 	shown := false
 	for _, task := range job.Tasks {
 		if task.Status == model.Pending && !task.SchedulingGated && task.Node == "" {
-			numbers := job.Group == nil && (!job.Key.WithoutPodGroup || !shown && task.Invalid == nil)
+			numbers := !job.HasGroup && (!job.Key.WithoutPodGroup || !shown && task.Invalid == nil)
 			shown = shown || numbers
 			r.reportPod(job, task, refusal, numbers, now)
 		}
@@ -280,7 +287,7 @@ func (r *Reporter) reportPod(job *model.Job, task *model.Task, refusal *model.Re
 		return
 	}
 	r.writes = append(r.writes, commit.Write{Condition: &commit.PodCondition{Pod: task.PodRef, Condition: wanted}})
-	if first && (numbers || job.Group == nil && task.Invalid != nil) && sent.lastReason != wanted.Reason {
+	if first && (numbers || !job.HasGroup && task.Invalid != nil) && sent.lastReason != wanted.Reason {
 		r.writes = append(r.writes, podEvent(task.PodRef, corev1.EventTypeWarning, "FailedScheduling", wanted.Message, now))
 	}
 	r.pods[task.UID] = sentCondition{record: record{at: now, generation: r.generation, lastReason: wanted.Reason}, condition: wanted}

@@ -16,12 +16,14 @@ func TestAPanicCostsTheReportOfItsJobAlone(t *testing.T) {
 			_ = job.Tasks[len(job.Tasks)]
 		}
 		return false, false
-	}, Suggestion: func(*model.Job) string { return "" }})
+	}, Suggestion: func(*model.Job) string { return "" },
+		Group:       func(model.JobKey) *v1alpha1.PodGroup { return &v1alpha1.PodGroup{} },
+		Reservation: func(*model.Job) *v1alpha1.Reservation { return nil },
+	})
 	var jobs []*model.Job
 	refusals := map[model.JobKey]*model.Refusal{}
 	for _, name := range []string{"bad", "good"} {
-		job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: name}, MinMember: 1, Group: &v1alpha1.PodGroup{}}
-		job.Group.Namespace, job.Group.Name = "ns", name
+		job := &model.Job{Key: model.JobKey{Namespace: "ns", Name: name}, MinMember: 1, HasGroup: true}
 		jobs, refusals[job.Key] = append(jobs, job), &model.Refusal{Code: model.NotEnoughMembers, Needs: 1}
 	}
 	writes, _ := r.Report(jobs, refusals, time.Unix(1000, 0))

@@ -13,21 +13,21 @@ import (
 )
 
 // groupStatus returns the status a job's PodGroup is to have: a function of the live job, of why it waits (nil when it was not
-// refused) and what would let it start, of the status it has, or was sent, and of whether it was whole: had its minimum bound,
+// refused) and what would let it start, of its PodGroup and the status it has, or was sent, and of whether it was whole: had its minimum bound,
 // and has had members left since.
 func groupStatus(
-	job *model.Job, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, suggestion string, now metav1.Time,
+	job *model.Job, group *v1alpha1.PodGroup, current v1alpha1.PodGroupStatus, wasWhole bool, refusal *model.Refusal, suggestion string,
+	now metav1.Time,
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = groups.WaitingSince(job, status.WaitingSince, refusal != nil, now)
-	status.Reservation = groups.Reservation(job).DeepCopy()
 	if status.SmallestChange = ""; refusal != nil && job.FirstUnmetMinimum((*model.Task).IsBound) != nil {
 		status.SmallestChange = suggestion
 	}
 
-	job = groups.Stated(job, job.Group)
+	job = groups.Stated(job, group)
 	status.DegradedSince = groups.DegradedSince(job, current, wasWhole, now)
-	status.ObservedGeneration = job.Group.Generation
+	status.ObservedGeneration = group.Generation
 	status.Members = int32(len(job.Tasks))
 	status.Placed = count(job, (*model.Task).IsBound)
 	status.Running = count(job, func(t *model.Task) bool { return t.Status == model.Running })
@@ -42,7 +42,7 @@ func groupStatus(
 		}
 	}
 	if condition != nil && !job.Finished() { // the condition of a job that has ended stays
-		condition.ObservedGeneration = job.Group.Generation
+		condition.ObservedGeneration = group.Generation
 		if job.Warning != "" {
 			condition.Message += "; " + job.Warning
 		}
@@ -52,18 +52,18 @@ func groupStatus(
 	isScheduled := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 	status.Phase = phase(job, isScheduled, status.Phase)
 	if job.Finished() && status.Phase == v1alpha1.PodGroupPending && len(status.Conditions) == 0 {
-		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, now))
+		meta.SetStatusCondition(&status.Conditions, finishedBelowMinimum(job, group.Generation, now))
 	}
 	return status
 }
 
 // finishedBelowMinimum is the condition of a group that has none yet and whose members have all ended, fewer than its minimum: it
 // waits for members that may never be created.
-func finishedBelowMinimum(job *model.Job, now metav1.Time) metav1.Condition {
+func finishedBelowMinimum(job *model.Job, generation int64, now metav1.Time) metav1.Condition {
 	return metav1.Condition{
 		Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: string(model.NotEnoughMembers),
 		Message:            fmt.Sprintf("needs %d, and the %d that exist have ended", job.MinMember, len(job.Tasks)),
-		ObservedGeneration: job.Group.Generation, LastTransitionTime: now,
+		ObservedGeneration: generation, LastTransitionTime: now,
 	}
 }
 
@@ -159,7 +159,7 @@ func podCondition(
 	}
 	switch {
 	case task.Invalid != nil || numbers:
-	case job.Group != nil:
+	case job.HasGroup:
 		condition.Message = fmt.Sprintf("waits with its PodGroup %q: %s", job.Key.Name, refusal.Code)
 	default:
 		condition.Message = fmt.Sprintf("waits with its group %q: %s; the oldest of its pods that wait says more", job.Key.Name, refusal.Code)

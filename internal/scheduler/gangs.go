@@ -26,7 +26,7 @@ func (s *Scheduler) checkGangs(
 			continue
 		}
 		refusal := s.quarantineOnPanic(ctx, partStarts, job.Key, now, func() {
-			verdict := s.gangs.Check(job, s.refusals[job.Key], now)
+			verdict := s.gangs.Check(job, s.state.Group(job.Key), s.refusals[job.Key], now)
 			wake = backoff.Sooner(wake, verdict.Again)
 			if verdict.Held != nil {
 				held[job.Key] = verdict.Held

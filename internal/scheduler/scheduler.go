@@ -133,7 +133,10 @@ func New(
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
-		reporter: report.NewReporter(report.Source{Whole: gangs.Observed, Suggestion: advisor.message}), delays: delays, doubts: uncertainBinds{}, gangs: gangs,
+		reporter: report.NewReporter(report.Source{
+			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advisor.message,
+		}),
+		delays: delays, doubts: uncertainBinds{}, gangs: gangs,
 		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
@@ -255,6 +258,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 	})
 	watch.Begin(debugapi.PartSettle)
+	logRefusals(ctx, s.memory.Trail())
 	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
 	s.last.transientRetryAt(pass, !pass.IsZero())
 	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
@@ -378,4 +382,15 @@ func (s *Scheduler) nextWake() (time.Time, bool) {
 		}
 	}
 	return first.next()
+}
+
+// logRefusals logs, at V(4), how each job that waits came to its reason: what every action said, in order.
+func logRefusals(ctx context.Context, trail []framework.Step) {
+	log := klog.FromContext(ctx).V(4)
+	if !log.Enabled() {
+		return
+	}
+	for _, step := range trail {
+		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", step.Refusal.Code, "reason", step.Refusal.String())
+	}
 }

@@ -166,6 +166,9 @@ func kindsOf(tasks []*model.Task) []*model.Task {
 func (q *search) lowerMinimum(placed int64) func() *Change {
 	return func() *Change {
 		job, from := q.job, q.job.MinMember
+		if job.Lowered { // its group states another minimum, which is not what it waits for
+			return nil
+		}
 		defer func() { job.MinMember = from }()
 		can := func(minimum int32) bool {
 			job.MinMember = minimum

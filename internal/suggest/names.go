@@ -20,7 +20,7 @@ func Name(snapshot *model.Snapshot, key model.JobKey) (words string, looks int) 
 		if job.Key.Namespace != key.Namespace || looks >= mostNames {
 			break
 		}
-		if looks++; job.Group == nil {
+		if looks++; !job.HasGroup {
 			continue
 		}
 		if far := distance(job.Key.Name, key.Name, nearest); far < nearest {

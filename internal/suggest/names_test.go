@@ -3,7 +3,6 @@ package suggest
 import (
 	"testing"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -12,7 +11,7 @@ func TestTheNearestNameIsNamed(t *testing.T) {
 	add := func(namespace, name string, group bool) {
 		job := &model.Job{Key: model.JobKey{Namespace: namespace, Name: name}}
 		if group {
-			job.Group = &v1alpha1.PodGroup{}
+			job.HasGroup = true
 		}
 		snapshot.Jobs = append(snapshot.Jobs, job)
 	}

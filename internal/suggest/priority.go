@@ -122,7 +122,7 @@ func (q *search) evict(statement *framework.Statement, priority int32) {
 
 // evictUnits evicts those units that may be, as far as they leave their job its minimum, or nothing.
 func (q *search) evictUnits(statement *framework.Statement, units []framework.EvictionUnit) {
-	for _, unit := range q.session.Victims(framework.ForPreemption, q.job, units) {
+	for _, unit := range q.session.Victims(q.job, units) {
 		for _, task := range unit.Tasks {
 			stays := func(t *model.Task) bool { return t != task && t.Status.CountsTowardMinimum() }
 			if q.left--; unit.WholeGang || unit.Job.FirstUnmetMinimum(stays) == nil {

@@ -11,6 +11,9 @@ import (
 // it the highest minMember, which may not be below the roles' minima together. It is for jobs that no lower minMember alone helps.
 func (q *search) lowerRole() *Change {
 	job, roles, from := q.job, q.job.Roles, q.job.MinMember
+	if job.Lowered {
+		return nil
+	}
 	defer func() { job.Roles, job.MinMember = roles, from }()
 	var together int64
 	for _, role := range roles {

@@ -348,7 +348,7 @@ func (q *search) addNodes(placed int64) func() *Change {
 			each = mostOnNode
 		}
 		for _, node := range q.session.Snapshot.Nodes {
-			each = max(each, min(mostOnNode, fits(node.Allocatable, request)))
+			each = max(each, min(mostOnNode, node.Allocatable.Copies(request)))
 		}
 		q.left -= len(q.session.Snapshot.Nodes)
 		nodes := (short + each - 1) / each
@@ -363,14 +363,3 @@ func (q *search) addNodes(placed int64) func() *Change {
 
 // mostOnNode is how many members a node that is to be added would take at most.
 const mostOnNode = 100
-
-// fits returns how many requests there is room for.
-func fits(room, request model.Resources) int64 {
-	most := model.MaxAmount
-	for position, amount := range request {
-		if amount > 0 {
-			most = min(most, max(0, room.At(position)/amount))
-		}
-	}
-	return most
-}

@@ -27,7 +27,7 @@ func (d *draw) rarely(label string, n int) bool { return d.upTo(label, n-1) == n
 
 func (d *draw) namespace() string { return d.one("namespace", "a", "b", "c") }
 
-// namespaceObject has labels that selectors of namespaces name.
+// namespaceObject has labels that namespace selectors use.
 func (d *draw) namespaceObject(name string) *corev1.Namespace {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if !d.rarely("bare", 3) {
@@ -90,7 +90,7 @@ func (d *draw) service() *corev1.Service {
 	}
 }
 
-// replicas is the controller that owned pods of a namespace name.
+// replicas is the controller of the owned pods of a namespace.
 func (d *draw) replicas() *appsv1.ReplicaSet {
 	return &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: d.namespace()},

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// spreadReasons asks about a pod that is spread over zones, node by node.
+// spreadReasons returns the reason of each node for a pod that is spread over zones.
 func spreadReasons(t *testing.T, index *topology.Index, snapshot *model.Snapshot) string {
 	t.Helper()
 	pod := benchPod("asks", "job", 0)

@@ -43,7 +43,7 @@ func TestSameAsKubeScheduler(t *testing.T) {
 					m.index = topology.NewTight(o)
 				}
 				o.reset(t)
-				for _, name := range []string{"a", "b"} { // c comes later or never
+				for _, name := range []string{"a", "b"} { // c is added later or never
 					m.setNamespace(name)
 				}
 				for range 2 + m.upTo("nodes", 4) {

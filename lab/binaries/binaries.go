@@ -1,13 +1,17 @@
 // Package binaries builds the programs of a real control plane from their Go modules: etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubectl, kwok and helm. Only what is asked for is built, once per Kubernetes
-// version, into build/bin/<version>/ at the root of the repository.
+// version, into build/bin/<version>/ at the root of the repository. It also builds the programs of this repository.
 //
-// The versions are pinned by the modules below lab/tools. Programs found in the folder KUBEBUILDER_ASSETS are taken as
-// they are. The package starts nothing; lab/cluster does.
+// The versions are pinned by lab/go.mod, and are those of the root module where both have one; all programs are built with the
+// same flags. So a package that several of them import is compiled once. Programs found in the folder KUBEBUILDER_ASSETS are
+// taken as they are. The package starts nothing; lab/cluster does.
+//
+// Invariant: it imports the standard library alone, since lab/cmd/lab must compile in seconds.
 package binaries
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
@@ -33,7 +37,7 @@ const (
 	Helm              = "helm"
 )
 
-// DefaultKubernetes is the version that lab/tools/kubernetes pins: the one used when none is asked for.
+// DefaultKubernetes is the version that lab/go.mod pins: the one used when none is asked for.
 const DefaultKubernetes = "1.37.1"
 
 // AssetsEnv names the environment variable that points at a folder of prebuilt programs.
@@ -44,19 +48,19 @@ type buildSpec struct {
 	name   string
 	pkg    string // the package of its main function
 	module string // the module that holds it
-	tools  string // the folder below lab/tools that pins it
 }
 
+const kubernetes = "k8s.io/kubernetes"
+
 func recipes() []buildSpec {
-	const kubernetes = "k8s.io/kubernetes"
 	return []buildSpec{
-		{Etcd, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", "kubernetes"},
-		{APIServer, kubernetes + "/cmd/kube-apiserver", kubernetes, "kubernetes"},
-		{ControllerManager, kubernetes + "/cmd/kube-controller-manager", kubernetes, "kubernetes"},
-		{Scheduler, kubernetes + "/cmd/kube-scheduler", kubernetes, "kubernetes"},
-		{Kubectl, kubernetes + "/cmd/kubectl", kubernetes, "kubernetes"},
-		{Kwok, "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", "kwok"},
-		{Helm, "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4", "helm"},
+		{Etcd, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"},
+		{APIServer, kubernetes + "/cmd/kube-apiserver", kubernetes},
+		{ControllerManager, kubernetes + "/cmd/kube-controller-manager", kubernetes},
+		{Scheduler, kubernetes + "/cmd/kube-scheduler", kubernetes},
+		{Kubectl, kubernetes + "/cmd/kubectl", kubernetes},
+		{Kwok, "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"},
+		{Helm, "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4"},
 	}
 }
 
@@ -81,7 +85,7 @@ func (s *Set) Path(name string) string { return s.paths[name] }
 
 // Ensure makes sure that the named programs (all, when none is named) exist for a Kubernetes version (the default,
 // when empty), and says on out what it does. Two processes may call it at once: the second waits for the first.
-func Ensure(ctx context.Context, kubernetes string, out io.Writer, names ...string) (*Set, error) {
+func Ensure(ctx context.Context, version string, out io.Writer, names ...string) (*Set, error) {
 	wanted, err := pick(names)
 	if err != nil {
 		return nil, err
@@ -90,33 +94,30 @@ func Ensure(ctx context.Context, kubernetes string, out io.Writer, names ...stri
 	if err != nil {
 		return nil, err
 	}
-	kubernetes = strings.TrimPrefix(kubernetes, "v")
-	if kubernetes == "" {
-		kubernetes = DefaultKubernetes
-	}
-	w := builder{root: root, kubernetes: kubernetes, out: out, dir: filepath.Join(root, "build", "bin", kubernetes)}
-	release, err := w.lock()
+	version = cmp.Or(strings.TrimPrefix(version, "v"), DefaultKubernetes)
+	b := builder{root: root, kubernetes: version, out: out, dir: filepath.Join(root, "build", "bin", version)}
+	release, err := b.lock()
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 
-	set := &Set{Kubernetes: kubernetes, paths: map[string]string{}}
+	set := &Set{Kubernetes: version, paths: map[string]string{}}
 	var missing []buildSpec
 	for _, r := range wanted {
-		path, err := w.find(ctx, r)
+		path, err := b.find(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("look for %s: %w", r.name, err)
 		}
 		if path == "" {
 			missing = append(missing, r)
-			path = filepath.Join(w.dir, r.name)
+			path = filepath.Join(b.dir, r.name)
 		}
 		set.paths[r.name] = path
 	}
 	for i, r := range missing {
-		if err := w.build(ctx, r, fmt.Sprintf("[%d/%d] %s", i+1, len(missing), r.name)); err != nil {
-			return nil, fmt.Errorf("build %s for Kubernetes %s: %w", r.name, kubernetes, err)
+		if err := b.build(ctx, r, fmt.Sprintf("[%d/%d] %s", i+1, len(missing), r.name)); err != nil {
+			return nil, fmt.Errorf("build %s for Kubernetes %s: %w", r.name, version, err)
 		}
 	}
 	return set, nil
@@ -155,7 +156,7 @@ func Root() (string, error) {
 	}
 }
 
-// builder is one call of Ensure.
+// builder is one call of Ensure or Build.
 type builder struct {
 	root       string
 	kubernetes string
@@ -164,18 +165,18 @@ type builder struct {
 }
 
 // lock keeps other processes out of the version's folder until release is called, or this process ends.
-func (w *builder) lock() (release func(), err error) {
-	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+func (b *builder) lock() (release func(), err error) {
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("folder of programs: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(w.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(filepath.Join(b.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("lock of programs: %w", err)
 	}
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 		return func() { f.Close() }, nil
 	}
-	fmt.Fprintf(w.out, "another process builds in %s; waiting for it\n", w.dir)
+	fmt.Fprintf(b.out, "another process builds in %s; waiting for it\n", b.dir)
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock of programs: %w", err)
@@ -184,19 +185,19 @@ func (w *builder) lock() (release func(), err error) {
 }
 
 // find returns the file of a program that need not be built, or empty.
-func (w *builder) find(ctx context.Context, r buildSpec) (string, error) {
+func (b *builder) find(ctx context.Context, r buildSpec) (string, error) {
 	if assets := os.Getenv(AssetsEnv); assets != "" {
 		path := filepath.Join(assets, r.name)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
 	}
-	path := filepath.Join(w.dir, r.name)
+	path := filepath.Join(b.dir, r.name)
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return "", nil // not there, or only half of it
 	}
-	version, err := w.version(ctx, r)
+	version, err := b.version(ctx, r)
 	if err != nil {
 		return "", err
 	}
@@ -207,48 +208,48 @@ func (w *builder) find(ctx context.Context, r buildSpec) (string, error) {
 }
 
 // version is the version of the program's module that is wanted, with its v.
-func (w *builder) version(ctx context.Context, r buildSpec) (string, error) {
-	if r.module == "k8s.io/kubernetes" {
-		return "v" + w.kubernetes, nil
+func (b *builder) version(ctx context.Context, r buildSpec) (string, error) {
+	if r.module == kubernetes {
+		return "v" + b.kubernetes, nil
 	}
-	out, err := w.goCommand(ctx, w.tools(r), "list", "-m", "-f", "{{.Version}}", r.module).Output()
+	out, err := goCommand(ctx, filepath.Join(b.root, "lab"), "list", "-m", "-f", "{{.Version}}", r.module).Output()
 	if err != nil {
 		return "", fmt.Errorf("version of %s: %w", r.module, withStderr(err))
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// tools is the folder of the module that pins the program.
-func (w *builder) tools(r buildSpec) string { return filepath.Join(w.root, "lab", "tools", r.tools) }
-
-// build compiles one program, beside its place first, so that what is found there is always whole.
-func (w *builder) build(ctx context.Context, r buildSpec, label string) error {
-	version, err := w.version(ctx, r)
-	if err != nil {
-		return err
-	}
-	dir := w.tools(r)
-	if r.module == "k8s.io/kubernetes" && w.kubernetes != DefaultKubernetes {
-		if dir, err = w.generateTools(ctx, label); err != nil {
+// build compiles one program of the control plane.
+func (b *builder) build(ctx context.Context, r buildSpec, label string) error {
+	dir := filepath.Join(b.root, "lab")
+	if r.module == kubernetes && b.kubernetes != DefaultKubernetes {
+		generated, err := b.generateModule(ctx, label)
+		if err != nil {
 			return err
 		}
+		dir = generated
 	}
+	return b.compile(ctx, label, dir, filepath.Join(b.dir, r.name), r.pkg, "-mod=readonly", "-ldflags="+b.linkerFlags())
+}
+
+// compile compiles a program beside its place first, so that what is found there is always whole.
+func (b *builder) compile(ctx context.Context, label, dir, target, pkg string, flags ...string) error {
 	start := time.Now()
-	fmt.Fprintf(w.out, "%s: compiling %s@%s\n", label, r.pkg, version)
-	target := filepath.Join(w.dir, r.name)
-	cmd := w.goCommand(ctx, dir, "build", "-v", "-mod=readonly", "-ldflags", w.linkerFlags(), "-o", target+".part", r.pkg)
-	if err := watch(cmd, w.out, label, "compiling"); err != nil {
+	fmt.Fprintf(b.out, "%s: compiling %s\n", label, pkg)
+	args := append([]string{"build", "-v", "-trimpath", "-o", target + ".part"}, flags...)
+	if err := watch(goCommand(ctx, dir, append(args, pkg)...), b.out, label, "compiling"); err != nil {
 		return err
 	}
 	if err := os.Rename(target+".part", target); err != nil {
-		return fmt.Errorf("put %s in place: %w", r.name, err)
+		return fmt.Errorf("put %s in place: %w", filepath.Base(target), err)
 	}
-	fmt.Fprintf(w.out, "%s: done after %s\n", label, time.Since(start).Round(time.Second))
+	fmt.Fprintf(b.out, "%s: done after %s\n", label, time.Since(start).Round(time.Second))
 	return nil
 }
 
-// goCommand is the go tool, run in one of the tool modules.
-func (w *builder) goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+// goCommand is the go tool, run in a module. Without cgo, as in every other build of the repository but those with the race
+// detector: a package that imports net is another one with it.
+func goCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "PWD="+dir)
@@ -259,11 +260,11 @@ func (w *builder) goCommand(ctx context.Context, dir string, args ...string) *ex
 
 // linkerFlags give the programs the version they are: built from a module they would call themselves v0.0.0-master,
 // which kubectl, helm and version checks trip over.
-func (w *builder) linkerFlags() string {
-	part := strings.SplitN(w.kubernetes, ".", 3)
+func (b *builder) linkerFlags() string {
+	part := strings.SplitN(b.kubernetes, ".", 3)
 	part = append(part, "", "")
 	values := []string{
-		"gitVersion=v" + w.kubernetes, "gitMajor=" + part[0], "gitMinor=" + part[1], "gitCommit=v" + w.kubernetes,
+		"gitVersion=v" + b.kubernetes, "gitMajor=" + part[0], "gitMinor=" + part[1], "gitCommit=v" + b.kubernetes,
 		"gitTreeState=archive", "buildDate=1970-01-01T00:00:00Z",
 	}
 	flags := []string{"-s", "-w"}

@@ -12,6 +12,10 @@ go 1.25.0
 
 godebug default=go1.25
 
+godebug (
+	winsymlink=0
+)
+
 require (
 	example.com/other v1.2.3
 	k8s.io/api v0.0.0
@@ -23,13 +27,12 @@ replace (
 	k8s.io/client-go => ./staging/src/k8s.io/client-go
 )
 `
-	got, err := derive([]byte(released), "1.35.4")
+	text, err := derive(released, "1.35.4")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(got)
 	for _, want := range []string{
-		"go 1.25.0\n", "godebug default=go1.25\n", "k8s.io/kubernetes v1.35.4",
+		"go 1.25.0\n", "godebug default=go1.25\n", "godebug (\n\twinsymlink=0\n)\n", "k8s.io/kubernetes v1.35.4",
 		"k8s.io/api => k8s.io/api v0.35.4", "k8s.io/client-go => k8s.io/client-go v0.35.4",
 		"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl",
 	} {
@@ -40,7 +43,7 @@ replace (
 	if strings.Contains(text, "example.com") {
 		t.Errorf("the module replaces what is not a staging module:\n%s", text)
 	}
-	if _, err := derive([]byte(released), "1.35"); err == nil {
+	if _, err := derive(released, "1.35"); err == nil {
 		t.Error("1.35 passes for a version")
 	}
 }
@@ -59,9 +62,9 @@ func TestPickKeepsBuildingOrder(t *testing.T) {
 }
 
 func TestLinkerFlagsNameTheVersion(t *testing.T) {
-	w := builder{kubernetes: "1.35.4"}
+	b := builder{kubernetes: "1.35.4"}
 	for _, want := range []string{"component-base/version.gitVersion=v1.35.4", "gitMajor=1 ", "gitMinor=35 "} {
-		if got := w.linkerFlags(); !strings.Contains(got, want) {
+		if got := b.linkerFlags(); !strings.Contains(got, want) {
 			t.Errorf("flags %q lack %q", got, want)
 		}
 	}

@@ -99,9 +99,7 @@ func (s *demo) build(ctx context.Context) (string, error) {
 	if _, err := binaries.Ensure(ctx, s.options.Kubernetes, s.screen.writer("programs")); err != nil {
 		return "", fmt.Errorf("programs: %w", err)
 	}
-	stop := s.screen.heartbeat("programs", "compiling tutti-scheduler")
-	defer stop()
-	return harness.BuildScheduler(ctx, s.screen.writer("programs"))
+	return binaries.Build(ctx, s.screen.writer("programs"), binaries.TuttiScheduler)
 }
 
 func (s *demo) clusterOptions() cluster.Options {

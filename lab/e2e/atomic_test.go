@@ -20,6 +20,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
@@ -212,7 +213,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 	lab, _ := quietCluster(t)
 	lab.Nodes(t, quietNodes(t, "kill", 100)...)
 	r := registerOf(t, lab, metav1.NamespaceDefault)
-	program, err := harness.BuildScheduler(t.Context(), t.Output())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler)
 	if err != nil {
 		t.Fatal(err)
 	}

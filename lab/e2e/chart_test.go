@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -249,7 +250,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := harness.BuildScheduler(t.Context(), t.Output())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 
 	"github.com/tutti-sched/tutti/internal/agent/enforce"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/harness"
 	isolcpu "github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -292,7 +293,7 @@ func TestTwoSchedulersAtOnce(t *testing.T) {
 	nodes := quietNodes(t, "split", splitNodes)
 	lab.Nodes(t, nodes...)
 	y := watchYard(t, lab, nodes)
-	program, err := harness.BuildScheduler(t.Context(), t.Output())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func newReader(t *testing.T) *reader {
 	if err := c.CreateNodes(t.Context(), nodes...); err != nil {
 		t.Fatal(err)
 	}
-	program, err := harness.BuildScheduler(t.Context(), t.Output())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler)
 	if err != nil {
 		t.Fatal(err)
 	}

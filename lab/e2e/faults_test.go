@@ -16,6 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/lab/audit"
 	"github.com/tutti-sched/tutti/lab/bench/load"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -66,7 +67,7 @@ func newWorld(t *testing.T, policy string, options cluster.Options) *world {
 	t.Helper()
 	w := &world{T: t, nodes: number(t, "NODES", 40), pods: number(t, "PODS", 400)}
 	var err error
-	if w.program, err = harness.BuildScheduler(t.Context(), t.Output()); err != nil {
+	if w.program, err = binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler); err != nil {
 		t.Fatal(err)
 	}
 	w.lab, w.writes = bareCluster(t, policy, options)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
@@ -125,7 +126,7 @@ func TestAsksTheLeaderThroughTheAPIServer(t *testing.T) {
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("leader_4711")},
 	})
 	kubeconfig := operator(t, ns)
-	program, err := harness.BuildCommand(t.Context())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -145,7 +146,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	if installed.Ready != 2 {
 		t.Fatalf("%d replicas are ready, want two by default", installed.Ready)
 	}
-	program, err := harness.BuildScheduler(t.Context(), t.Output())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.TuttiScheduler)
 	if err != nil {
 		t.Fatal(err)
 	}

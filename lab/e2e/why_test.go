@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
@@ -51,7 +52,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 	a := newArena(t, "why", 2)
 	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-why"}})
 	kubeconfig := readerAccount(t, a.ns)
-	program, err := harness.BuildCommand(t.Context())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 func TestTheSchedulerShowsItself(t *testing.T) {
 	a := newArena(t, "show", 2)
 	scheduler := env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-show"}})
-	program, err := harness.BuildCommand(t.Context())
+	program, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
 	if err != nil {
 		t.Fatal(err)
 	}

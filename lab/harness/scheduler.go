@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -47,25 +45,6 @@ type Scheduler struct {
 	token string
 }
 
-// BuildScheduler compiles the scheduler of this repository and returns the program's file.
-func BuildScheduler(ctx context.Context, out io.Writer) (string, error) {
-	root, err := binaries.Root()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(root, "build", "bin", "tutti-scheduler")
-	start := time.Now()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "./cmd/tutti-scheduler")
-	cmd.Dir = root
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the scheduler: %w:\n%s", err, text)
-	}
-	fmt.Fprintf(out, "tutti-scheduler built after %s\n", time.Since(start).Round(100*time.Millisecond))
-	return path, nil
-}
-
 // StartScheduler runs the scheduler in a cluster and waits until it is ready. It ends at the latest with the cluster.
 func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOptions) (*Scheduler, error) {
 	var err error
@@ -76,7 +55,7 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 		options.Kubeconfig = c.Kubeconfig()
 	}
 	if options.Path == "" {
-		if options.Path, err = BuildScheduler(ctx, os.Stderr); err != nil {
+		if options.Path, err = binaries.Build(ctx, os.Stderr, binaries.TuttiScheduler); err != nil {
 			return nil, err
 		}
 	}

@@ -68,7 +68,7 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 		return nil, err
 	}
 	if options.Program == "" {
-		if options.Program, err = harness.BuildScheduler(ctx, options.Out); err != nil {
+		if options.Program, err = binaries.Build(ctx, options.Out, binaries.TuttiScheduler); err != nil {
 			return nil, err
 		}
 	}

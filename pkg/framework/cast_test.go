@@ -24,11 +24,9 @@ type everything struct {
 
 func (e everything) note(what string) { *e.asked = append(*e.asked, string(e.named)+" "+what) }
 
-func (e everything) CompareQueues(*model.Queue, *model.Queue) int  { e.note("queueOrder"); return 0 }
 func (e everything) CompareJobs(*model.Job, *model.Job) int        { e.note("jobOrder"); return 0 }
 func (e everything) CompareTasks(*model.Task, *model.Task) int     { e.note("taskOrder"); return 0 }
 func (e everything) ValidateJob(*model.Job) *model.Refusal         { e.note("jobValid"); return nil }
-func (e everything) Overused(*model.Queue) *model.Refusal          { e.note("queueLimit"); return nil }
 func (e everything) JobReady(*model.Job, Readiness) *model.Refusal { e.note("jobGate"); return nil }
 func (e everything) OnAllocate(*model.Task)                        { e.note("observe") }
 func (e everything) OnEvict(*model.Task)                           { e.note("observe") }
@@ -46,7 +44,7 @@ func (e everything) PreScore(*model.Task, FilterScope, []*model.Node) []NodeScor
 	return nil
 }
 
-func (e everything) FilterVictims(EvictionPurpose, *model.Job, []EvictionUnit) ([]EvictionUnit, bool) {
+func (e everything) FilterVictims(*model.Job, []EvictionUnit) ([]EvictionUnit, bool) {
 	e.note("victims")
 	return nil, false
 }
@@ -65,11 +63,9 @@ func (everything) ProcessPreemption(*model.Job, []NodeVictims) ([]VictimRejectio
 var (
 	_ Reserver           = everything{}
 	_ Binder             = everything{}
-	_ QueueOrderer       = everything{}
 	_ JobOrderer         = everything{}
 	_ TaskOrderer        = everything{}
 	_ JobValidator       = everything{}
-	_ QueueCapacity      = everything{}
 	_ JobReadiness       = everything{}
 	_ NodeFilter         = everything{}
 	_ NodeScorer         = everything{}

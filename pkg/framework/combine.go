@@ -31,12 +31,12 @@ func firstRefusal[P any](plugins []P, ask func(P) *model.Refusal) *model.Refusal
 // firstDecidedTier is the rule of victims: the intersection of the answers inside a tier; the first tier in which
 // somebody decided is final, also when its answer is nobody. When all abstain nobody may go.
 func firstDecidedTier(
-	tiers [][]VictimFilter, purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit,
+	tiers [][]VictimFilter, preemptor *model.Job, units []EvictionUnit,
 ) (picked []EvictionUnit, decided bool) {
 	for _, tier := range tiers {
 		left := slices.Clone(units)
 		for _, picker := range tier {
-			answer, has := picker.FilterVictims(purpose, preemptor, slices.Clone(units))
+			answer, has := picker.FilterVictims(preemptor, slices.Clone(units))
 			if !has {
 				continue
 			}

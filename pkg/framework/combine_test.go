@@ -94,13 +94,12 @@ func (s says) answer() *model.Refusal {
 }
 
 func (s says) ValidateJob(*model.Job) *model.Refusal         { return s.answer() }
-func (s says) Overused(*model.Queue) *model.Refusal          { return s.answer() }
 func (s says) JobReady(*model.Job, Readiness) *model.Refusal { return s.answer() }
 func (s says) PreFilter(*model.Task, FilterScope) ([]NodeFilterFunc, *model.Refusal) {
 	return []NodeFilterFunc{func(*model.Node) *model.Refusal { return s.answer() }}, nil
 }
 
-// TestFirstRefusal: yes when all say yes, else the first no in tier order, at each of the four points.
+// TestFirstRefusal: yes when all say yes, else the first no in tier order, at each of the three points.
 func TestFirstRefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		refuses := rapid.SliceOfN(rapid.Bool(), 0, 5).Draw(t, "refuses")
@@ -124,7 +123,6 @@ func TestFirstRefusal(t *testing.T) {
 		}
 		for point, got := range map[string]string{
 			"validator": session.ValidateJob(job).String(),
-			"limiter":   session.QueueOverused(nil).String(),
 			"gate":      session.JobReady(job, Ready).String(),
 			"filter":    filter,
 		} {
@@ -150,7 +148,7 @@ type picker struct {
 	abstain bool
 }
 
-func (p picker) FilterVictims(_ EvictionPurpose, _ *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
+func (p picker) FilterVictims(_ *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
 	if p.abstain {
 		return units, false
 	}
@@ -191,7 +189,7 @@ func TestFirstDecidedTier(t *testing.T) {
 			tiers = append(tiers, tier)
 		}
 		var got []int
-		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(ForPreemption, &model.Job{Priority: 1}, units) {
+		for _, unit := range Open(house(), &Profile{Tiers: tiers}, Options{}).Victims(&model.Job{Priority: 1}, units) {
 			got = append(got, slices.IndexFunc(units, func(u EvictionUnit) bool { return u.Job == unit.Job }))
 		}
 		if !slices.Equal(got, want) {
@@ -224,7 +222,7 @@ func TestVictimTiers(t *testing.T) {
 				}
 				profile.Tiers = append(profile.Tiers, members)
 			}
-			if got := Open(house(), profile, Options{}).Victims(ForPreemption, &model.Job{Priority: 1}, units); len(got) != c.want {
+			if got := Open(house(), profile, Options{}).Victims(&model.Job{Priority: 1}, units); len(got) != c.want {
 				t.Errorf("%d units, want %d", len(got), c.want)
 			}
 		})

@@ -18,6 +18,7 @@ type Cache struct {
 	// verdicts are what actions found out about jobs, emptied what they did about the cluster without the pods of jobs.
 	verdicts, emptied verdicts
 	snapshot          *model.Snapshot
+	trail             []Step
 	// rest is what the last session came to, nil when the next one may come to something else.
 	rest *idleResult
 }

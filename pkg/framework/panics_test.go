@@ -67,7 +67,7 @@ func (b bomb) PreScore(task *model.Task, scope FilterScope, _ []*model.Node) []N
 	return []NodeScore{{Name: "s", Weight: 1, Score: func(*model.Node) int64 { b.about("raw", task.Job); return 0 }}}
 }
 
-func (b bomb) FilterVictims(_ EvictionPurpose, preemptor *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
+func (b bomb) FilterVictims(preemptor *model.Job, units []EvictionUnit) ([]EvictionUnit, bool) {
 	b.about("victims", preemptor.Key)
 	for _, unit := range units {
 		b.about("unit", unit.Job.Key)
@@ -147,7 +147,7 @@ func (g greedy) Execute(s *Session) {
 			s.Refuse(job, refusal)
 			continue
 		}
-		s.Victims(ForPreemption, job, nil)
+		s.Victims(job, nil)
 		g.place(s, job, no("supposed"))
 		s.Refuse(job, g.place(s, job, nil))
 	}

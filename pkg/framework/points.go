@@ -13,22 +13,15 @@ type Plugin interface {
 	Name() string
 }
 
-// QueueOrderer has a say in which queue is served first. Combined: the first non-zero answer in tier order, then
+// JobOrderer has a say in which job is tried first. Combined: the first non-zero answer in tier order, then
 // creation time, then UID.
-type QueueOrderer interface {
-	Plugin
-	// CompareQueues is negative when a comes before b, zero when the plugin has no opinion.
-	CompareQueues(a, b *model.Queue) int
-}
-
-// JobOrderer has a say in which job is tried first. Combined like QueueOrderer.
 type JobOrderer interface {
 	Plugin
 	// CompareJobs is negative when a comes before b, zero when the plugin has no opinion.
 	CompareJobs(a, b *model.Job) int
 }
 
-// TaskOrderer has a say in which task of a job is placed first. Combined like QueueOrderer.
+// TaskOrderer has a say in which task of a job is placed first. Combined like JobOrderer.
 type TaskOrderer interface {
 	Plugin
 	// CompareTasks is negative when a comes before b, zero when the plugin has no opinion.
@@ -40,13 +33,6 @@ type JobValidator interface {
 	Plugin
 	// ValidateJob returns nil when the job may be tried.
 	ValidateJob(job *model.Job) *model.Refusal
-}
-
-// QueueCapacity tells whether a queue may use more. Combined: the first refusal.
-type QueueCapacity interface {
-	Plugin
-	// Overused returns nil when the queue is below its limit.
-	Overused(queue *model.Queue) *model.Refusal
 }
 
 // Readiness says which tasks a JobReadiness may count.
@@ -176,16 +162,6 @@ type Binder interface {
 	BinderOf(task *model.Task) string
 }
 
-// EvictionPurpose says why victims are looked for.
-type EvictionPurpose int8
-
-const (
-	// Preempt: for a job of higher priority.
-	ForPreemption EvictionPurpose = iota
-	// Reclaim: for a queue that is below its share.
-	ForReclaim
-)
-
 // EvictionUnit is what is evicted together: one surplus task, or a whole job.
 type EvictionUnit struct {
 	Job   *model.Job
@@ -200,7 +176,7 @@ type VictimFilter interface {
 	Plugin
 	// FilterVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false
 	// when the plugin has no opinion.
-	FilterVictims(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool)
+	FilterVictims(preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool)
 }
 
 // EventHandler follows what statements do. All are told, in tier order; an undo is told backwards.

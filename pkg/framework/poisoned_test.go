@@ -24,7 +24,7 @@ func (r ruthless) Execute(s *Session) {
 				units = append(units, EvictionUnit{Job: other, Tasks: other.Tasks, WholeGang: true})
 			}
 		}
-		for _, unit := range s.Victims(ForPreemption, job, units) {
+		for _, unit := range s.Victims(job, units) {
 			*r.asked = append(*r.asked, job.Key.Name+" "+unit.Job.Key.Name)
 			s.Refuse(job, s.Try(func(statement *Statement) *model.Refusal {
 				for _, task := range unit.Tasks {

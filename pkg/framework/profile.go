@@ -31,11 +31,9 @@ type Profile struct {
 // extensionPoints is who is asked what, filled anew for each session. This is the only list of who takes part where.
 type extensionPoints struct {
 	all         []Plugin
-	queueOrder  []QueueOrderer
 	jobOrder    []JobOrderer
 	taskOrder   []TaskOrderer
 	jobValid    []JobValidator
-	queueLimit  []QueueCapacity
 	jobGate     []JobReadiness
 	nodeFilter  []NodeFilter
 	nodeScore   []NodeScorer
@@ -68,11 +66,9 @@ func (p *Profile) resolvePoints() extensionPoints {
 			filled.all = append(filled.all, made.plugin)
 		}
 	}
-	filled.queueOrder = flatten(registered[QueueOrderer](tiers, config.QueueOrder))
 	filled.jobOrder = flatten(registered[JobOrderer](tiers, config.JobOrder))
 	filled.taskOrder = flatten(registered[TaskOrderer](tiers, config.TaskOrder))
 	filled.jobValid = flatten(registered[JobValidator](tiers, config.JobValid))
-	filled.queueLimit = flatten(registered[QueueCapacity](tiers, config.QueueLimit))
 	filled.jobGate = flatten(registered[JobReadiness](tiers, config.JobGate))
 	filled.nodeFilter = flatten(registered[NodeFilter](tiers, config.NodeFilter))
 	filled.nodeScore = flatten(registered[NodeScorer](tiers, config.NodeScore))
@@ -126,11 +122,9 @@ type pointDescription struct {
 
 func (s *extensionPoints) pointDescriptions() []pointDescription {
 	return []pointDescription{
-		{config.QueueOrder, "first non-zero, then creation time, then UID", names(s.queueOrder)},
 		{config.JobOrder, "first non-zero, then creation time, then UID", names(s.jobOrder)},
 		{config.TaskOrder, "first non-zero, then creation time, then UID", names(s.taskOrder)},
 		{config.JobValid, "first refusal", names(s.jobValid)},
-		{config.QueueLimit, "first refusal", names(s.queueLimit)},
 		{config.JobGate, "all must agree", names(s.jobGate)},
 		{config.NodeFilter, "first refusal", names(s.nodeFilter)},
 		{config.NodeScore, "sum of weight × score", names(s.nodeScore)},

@@ -14,12 +14,10 @@ func inquire(profile *Profile) {
 	snapshot := house(4)
 	job := join(snapshot, "a", 1, 1, model.Resources{1})
 	session := Open(snapshot, profile, Options{Verify: true})
-	session.CompareQueues(&model.Queue{Name: "a"}, &model.Queue{Name: "b"})
 	session.CompareJobs(job, &model.Job{})
 	session.CompareTasks(job.Tasks[0], &model.Task{})
 	session.ValidateJob(job)
-	session.QueueOverused(&model.Queue{})
-	session.Victims(ForPreemption, job, nil)
+	session.Victims(job, nil)
 	session.Try(func(statement *Statement) *model.Refusal {
 		node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)
 		return statement.Allocate(job.Tasks[0], node)
@@ -115,11 +113,9 @@ func TestExplain(t *testing.T) {
 actions: allocate, backfill
 
 QUESTION      ASKED, IN ORDER  COMBINED
-queueOrder    all              first non-zero, then creation time, then UID
 jobOrder      priority         first non-zero, then creation time, then UID
 taskOrder     all              first non-zero, then creation time, then UID
 jobValid      all              first refusal
-queueLimit    all              first refusal
 jobGate       gang, all        all must agree
 nodeFilter    all              first refusal
 nodeScore     all              sum of weight × score

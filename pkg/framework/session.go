@@ -152,6 +152,7 @@ func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
+	s.memory.clearTrail()
 	if s.runRecovered() {
 		s.verifyRest(before)
 	}
@@ -192,15 +193,11 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 		return
 	}
 	s.refusals[job.Key] = refusal
+	s.addStep(job, refusal)
 }
 
 // Refusal returns why a job waits, nil when nobody said so.
 func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job.Key] }
-
-// CompareQueues orders two queues, in total.
-func (s *Session) CompareQueues(a, b *model.Queue) int {
-	return firstNonZero(s.slots.queueOrder, QueueOrderer.CompareQueues, model.CompareQueues, a, b)
-}
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
@@ -245,11 +242,6 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 		s.stop(v, config.JobValid, start)
 		return refusal
 	})
-}
-
-// QueueOverused returns why the queue may use no more, nil when it may.
-func (s *Session) QueueOverused(queue *model.Queue) *model.Refusal {
-	return firstRefusal(s.slots.queueLimit, func(l QueueCapacity) *model.Refusal { return l.Overused(queue) })
 }
 
 // JobReady returns why the job may not start as it stands now, nil when it may.
@@ -312,6 +304,6 @@ func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
 	return find()
 }
 
-// OrderIsDynamic tells whether what a statement does may change the order of jobs or queues: a plugin that observes may keep
+// OrderIsDynamic tells whether what a statement does may change the order of jobs: a plugin that observes may keep
 // shares and order by them.
 func (s *Session) OrderIsDynamic() bool { return len(s.slots.observe) > 0 }

@@ -98,9 +98,9 @@ type timedPicker struct {
 }
 
 // FilterVictims asks the picker.
-func (p timedPicker) FilterVictims(purpose EvictionPurpose, preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool) {
+func (p timedPicker) FilterVictims(preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool) {
 	start := p.session.start()
-	picked, decided = p.VictimFilter.FilterVictims(purpose, preemptor, units)
+	picked, decided = p.VictimFilter.FilterVictims(preemptor, units)
 	p.session.stop(p, config.Victims, start)
 	return picked, decided
 }

@@ -41,7 +41,7 @@ func (p *placer) Execute(s *Session) {
 		p.chosen = node.Name
 		return statement.Allocate(job.Tasks[0], node)
 	})
-	s.Victims(ForPreemption, job, nil)
+	s.Victims(job, nil)
 }
 
 // play runs a session by a watch on which each look takes a millisecond, and returns how often it was looked at, and what it said.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzParseSet reads what it writes: a list that is read is written in one form only, and that form means the same.
+// FuzzParseSet reads what it writes: a list that can be read is written in one form only, and that form is the same set.
 func FuzzParseSet(f *testing.F) {
 	for _, list := range []string{"", "0", "0-3,8", " 1 , 2-2 ", "1023", "1024", "0-1023", "3-1", "-1", "0--1", "1,,2", "٣", "0x1", "99999999999999999999"} {
 		f.Add(list)
@@ -32,7 +32,7 @@ func FuzzParseSet(f *testing.F) {
 	})
 }
 
-// FuzzParseAssignment reads what anybody may have written on a pod.
+// FuzzParseAssignment reads arbitrary annotations of a pod.
 func FuzzParseAssignment(f *testing.F) {
 	f.Add(assigned)
 	f.Add(`{"v":1,"cpus":"4","containers":{"a":"5"}}`)
@@ -63,7 +63,7 @@ func FuzzParseAssignment(f *testing.F) {
 	})
 }
 
-// FuzzParseTopology reads what anybody may have written on a node.
+// FuzzParseTopology reads arbitrary annotations of a node.
 func FuzzParseTopology(f *testing.F) {
 	f.Add(topology)
 	f.Add(`{"v":1,"gen":-1,"numa":[{},{}],"threadsPerCore":-3,"problems":[""]}`)
@@ -95,8 +95,8 @@ func FuzzParseTopology(f *testing.F) {
 	})
 }
 
-// holdPicks sees that whatever can be read can be chosen from: ids that are free, as many as asked for, on NUMA nodes with a
-// number.
+// holdPicks checks that Pick works on any topology that can be read: ids that are free, as many as requested, on NUMA nodes
+// with a number.
 func holdPicks(t *testing.T, topology *Topology) {
 	for _, smt := range []SMT{PreferFullCore, RequireFullCore, OnePerCore} {
 		for _, numa := range []NUMA{NUMAPreferred, NUMARequired} {

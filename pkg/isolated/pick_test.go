@@ -78,8 +78,8 @@ func TestPickOfTwoSockets(t *testing.T) {
 		{all, 13, Policies{SMT: OnePerCore}, ""},
 		{all, 9, Policies{SMT: OnePerCore, NUMA: NUMARequired}, ""},
 		{all, 16, required, "8-15,24-31"},
-		{"4-7,20-22,24", 1, Policies{}, "24"},         // NUMA 0 breaks nothing either, but more would be left there
-		{"4-5,8-10,20-21,24-25", 1, Policies{}, "10"}, // fewer would be left in NUMA 0, but a core be broken
+		{"4-7,20-22,24", 1, Policies{}, "24"},         // NUMA 0 breaks no core either, but more would be left over there
+		{"4-5,8-10,20-21,24-25", 1, Policies{}, "10"}, // fewer would be left over in NUMA 0, but a core broken
 		{all, 0, Policies{}, ""},
 		{"", 1, Policies{}, ""},
 	} {
@@ -114,7 +114,7 @@ func TestPickKeepsToACache(t *testing.T) {
 	}
 }
 
-// TestPickIsBest compares with all that could be chosen, on random free sets.
+// TestPickIsBest compares with all possible choices, on random free sets.
 func TestPickIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		numa, cores := rapid.IntRange(1, 4).Draw(t, "numa"), rapid.IntRange(1, 4).Draw(t, "cores")
@@ -276,8 +276,8 @@ func BenchmarkPick(b *testing.B) {
 }
 
 // TestTenThousandFreeSets chooses from random free sets of random machines, with cores of one to four threads, and compares
-// with all sets of NUMA nodes that have enough: as many ids as asked for, all of them free, on as few NUMA nodes as can be;
-// whole cores alone where these are required.
+// with all sets of NUMA nodes that have enough: as many ids as requested, all of them free, on as few NUMA nodes as possible;
+// only whole cores where required.
 func TestTenThousandFreeSets(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	found := 0
@@ -334,7 +334,7 @@ func manyThreaded(random *rand.Rand) *Topology {
 	return top
 }
 
-// leastNodes returns on how many NUMA nodes there is capacity for n, by looking at every set of them; 0 when there is none.
+// leastNodes returns on how many NUMA nodes there is capacity for n, by trying every set of them; 0 when there is none.
 func leastNodes(top *Topology, free CPUSet, n int, p Policies) int {
 	least := 0
 	for mask := range 1 << len(top.NUMA) {

@@ -45,8 +45,8 @@ func podOf(annotation string, containers ...string) *corev1.Pod {
 	return pod
 }
 
-// TestSplit has every shape that a pod may have: what it takes of each pool, and which container runs where on cores of two
-// threads, 16 apart.
+// TestSplit has every shape of a pod: its request of each pool, and the CPUs of each container on cores of two threads, 16
+// apart.
 func TestSplit(t *testing.T) {
 	top := machine(t, 1, 16, "0-31", 0)
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// said writes sets by the names of their containers.
+// said writes sets with the names of their containers.
 func said(sets map[string]CPUSet) string {
 	text := fmt.Sprint(sets) // in order of keys
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "map["), "]")
@@ -177,7 +177,7 @@ func TestSplitIsNeverUnderCharged(t *testing.T) {
 		counted := helpers.PodRequests(pod.DeepCopy(), helpers.PodResourcesOptions{})
 		r, err := ParseRequest(pod)
 		if whole && err != nil && strings.Contains(err.Error(), "as a whole") {
-			return // too little for all of them
+			return // too small for all of them
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestSplitIsNeverUnderCharged(t *testing.T) {
 	})
 }
 
-// holdPartition sees that containers which run at the same time share nothing, and that each has what it asks for.
+// holdPartition checks that containers which run at the same time share no CPU, and that each has as many as it requests.
 func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 	top := randomMachine(t, 2, 8)
 	held, ok := Pick(top, top.Isolated, r.Count, r.Policies)
@@ -200,7 +200,7 @@ func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 		return
 	}
 	sets := r.Partition(top, held)
-	var lasting, sharing, started CPUSet // started are sidecars, those that share included
+	var lasting, sharing, started CPUSet // started are sidecars, including those that share
 	for _, p := range r.parts {
 		own := sets[p.name]
 		if own.Len() != p.cpus || own.Empty() || !own.Within(held) {
@@ -228,7 +228,7 @@ func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 	}
 }
 
-// TestResizedIsOrdinary: a container that has come to ask for more than its ids takes the rest from the ordinary pool.
+// TestResizedIsOrdinary: a container that is resized beyond its ids takes the rest from the ordinary pool.
 func TestResizedIsOrdinary(t *testing.T) {
 	pod := podOf("true", "a=3", "b=500m")
 	a := &Assignment{CPUs: NewCPUSet(8, 9), Containers: map[string]CPUSet{"a": NewCPUSet(8, 9)}}

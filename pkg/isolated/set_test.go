@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSetIsThatOfKubernetes compares the text of sets, and what is done with two of them, with kubelet's own type.
+// TestSetIsThatOfKubernetes compares the text of sets, and operations on two of them, with the kubelet's own type.
 func TestSetIsThatOfKubernetes(t *testing.T) {
 	ids := rapid.SliceOfN(rapid.IntRange(0, Limit-1), 0, 40)
 	rapid.Check(t, func(t *rapid.T) {

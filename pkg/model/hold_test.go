@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestHoldsAreSeenByWhomTheyConcern: whatever is held, shown and dropped in which order, a node keeps from the viewer exactly
-// the holds of others of the same or a higher priority.
+// TestHoldsAreSeenByWhomTheyConcern: in any order of changes, what counts as used on a node is exactly what is held for
+// others of the same or a higher priority.
 func TestHoldsAreSeenByWhomTheyConcern(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &Snapshot{Dimensions: NewDimensions()}
@@ -70,7 +70,8 @@ func drawHolds(t *rapid.T, jobs []JobKey) []HeldCapacity {
 	return holds
 }
 
-// TestSameHoldsAreNoChange: setting what is set already writes nothing into the journal, whose readers would look again.
+// TestSameHoldsAreNoChange: setting the same held capacity again adds nothing to the journal, whose readers would otherwise
+// do work.
 func TestSameHoldsAreNoChange(t *testing.T) {
 	s := &Snapshot{Dimensions: NewDimensions()}
 	s.SetNodes([]*Node{{Name: "n0"}})

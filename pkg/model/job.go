@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // JobKey names a job: a PodGroup, an implicit group, or a pod without either.
@@ -88,9 +86,16 @@ type Job struct {
 	NeverPreempts bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
-	// Group is the PodGroup, never changed; nil for a single pod, for an implicit group, and for a group that does not exist.
-	Group *v1alpha1.PodGroup
-	// ClassPriority is the value of the group's priority class; nil when it names none, or one that does not exist.
+	// HasGroup reports whether an object stands for the job, its PodGroup; false for a single pod, for an implicit group, and for
+	// a group that does not exist.
+	HasGroup bool
+	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not counted.
+	StatusFinished bool
+	// WaitingSince is since when the group has waited for room with all that it needs, as its object says; zero when it does not.
+	WaitingSince time.Time
+	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
+	ExpectedRunSeconds *int64
+	// ClassPriority is the value of the group's priority class; nil when it names none or one that does not exist.
 	ClassPriority *int32
 	// Warning is a note to the user besides the refusal, such as a priority class that is ignored; empty when there is none.
 	Warning string
@@ -111,7 +116,7 @@ type Job struct {
 }
 
 // IsSchedulableGroup reports whether the job is a group that can start: its PodGroup exists, or it needs none.
-func (j *Job) IsSchedulableGroup() bool { return j.Group != nil || j.Key.WithoutPodGroup }
+func (j *Job) IsSchedulableGroup() bool { return j.HasGroup || j.Key.WithoutPodGroup }
 
 // Count returns how many tasks satisfy the condition.
 func (j *Job) Count(condition func(*Task) bool) int {
@@ -131,8 +136,7 @@ func (j *Job) Finished() bool {
 	if len(j.Tasks) > 0 {
 		return done == len(j.Tasks)
 	}
-	return j.Group != nil && (j.Group.Status.Phase == v1alpha1.PodGroupSucceeded ||
-		j.Group.Status.Phase == v1alpha1.PodGroupFailed)
+	return j.StatusFinished
 }
 
 // UnmetMinimum is a minimum that is not met.
@@ -179,16 +183,4 @@ func (j *Job) Pending() []*Task {
 // CompareJobs orders jobs by creation and then by UID and key: the last criterion of every job order, so that it is total.
 func CompareJobs(a, b *Job) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), a.Key.Compare(b.Key))
-}
-
-// Queue is a queue of jobs. There is exactly one, as long as queues are not objects.
-type Queue struct {
-	Name    string
-	UID     types.UID
-	Created time.Time
-}
-
-// CompareQueues orders queues by creation, UID and name: the last criterion of every queue order.
-func CompareQueues(a, b *Queue) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }

@@ -86,7 +86,7 @@ func TestRevision_isThatOfTheContent(t *testing.T) {
 	changed("everything read again", func() { snapshot.Reset() })
 }
 
-// TestFixedRevision_ignoresPodsOfJobs: only what stays when all pods of jobs are gone counts.
+// TestFixedRevision_ignoresPodsOfJobs: it depends only on what is not a pod of a job.
 func TestFixedRevision_ignoresPodsOfJobs(t *testing.T) {
 	node := &model.Node{Name: "n"}
 	snapshot := &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: []*model.Node{node}}

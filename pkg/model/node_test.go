@@ -60,7 +60,7 @@ func TestLackingNamesTheSame(t *testing.T) {
 	}
 }
 
-// TestIdleIsFuture: whatever fits idle capacity fits future capacity.
+// TestIdleIsFuture: what fits idle capacity fits future idle capacity.
 func TestIdleIsFuture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		small := rapid.SliceOfN(rapid.Int64Range(-3, 6), 0, 4)

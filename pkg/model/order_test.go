@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// total checks that an order is antisymmetric, transitive and never calls two distinct things equal.
+// total checks that an order is antisymmetric and transitive, and that distinct things are not equal.
 func total[T any](t *rapid.T, compare func(a, b T) int, same func(a, b T) bool, a, b, c T) {
 	if sign(compare(a, b)) != -sign(compare(b, a)) {
 		t.Fatalf("antisymmetry: %v %v: %d and %d", a, b, compare(a, b), compare(b, a))
@@ -62,18 +62,7 @@ func TestTaskOrderIsTotal(t *testing.T) {
 	})
 }
 
-func TestQueueOrderIsTotal(t *testing.T) {
-	some := func(t *rapid.T) *Queue {
-		return &Queue{Name: few(t, "name"), UID: types.UID(few(t, "uid")), Created: soon(t)}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		total(t, CompareQueues,
-			func(a, b *Queue) bool { return a.Name == b.Name && a.UID == b.UID && a.Created.Equal(b.Created) },
-			some(t), some(t), some(t))
-	})
-}
-
-// TestStatusClasses writes the life of a task down once more, independently of the order of the constants.
+// TestStatusClasses lists the statuses once more, independently of the order of the constants.
 func TestStatusClasses(t *testing.T) {
 	for status, want := range map[Status]struct{ holds, onNode, counts bool }{
 		Pending:   {false, false, false},

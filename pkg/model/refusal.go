@@ -28,8 +28,6 @@ const (
 	InvalidRequest Code = "InvalidRequest"
 	// InvalidGroup: the PodGroup contradicts itself, or a member of an implicit group does not say how many it needs.
 	InvalidGroup Code = "InvalidGroup"
-	// QueueLimit: the job's queue is at its limit.
-	QueueLimit Code = "QueueLimit"
 	// Reserved: there is capacity, but it is reserved for another job.
 	Reserved Code = "Reserved"
 	// EvictionRefused: the API server has lately refused to evict the pod.

@@ -41,7 +41,7 @@ func TestRefusalSentence(t *testing.T) {
 		"needs 1, 0 placed; the cluster has no nodes": {
 			Code: NodesFiltered, Needs: 1, NodeReasons: []NodeReason{{NodesFiltered, "the cluster has no nodes", 0}},
 		},
-		"the queue is full": {Code: QueueLimit, Detail: "the queue is full"},
+		"too many jobs": {Code: "TooManyJobs", Detail: "too many jobs"},
 	} {
 		if got := refusal.String(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
@@ -60,8 +60,8 @@ func someRefusal(t *rapid.T) *Refusal {
 	}
 }
 
-// TestTallyOrder: the same refusals make the same causes, in whatever order and in however many tallies they were
-// counted; most frequent first, each cause once, nothing lost.
+// TestTallyOrder: the same refusals have the same reasons, in whatever order and in however many diagnoses they were counted;
+// most frequent first, each reason once, none lost.
 func TestTallyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		refusals := rapid.SliceOfN(rapid.Custom(someRefusal), 0, 20).Draw(t, "refusals")
@@ -96,7 +96,7 @@ func TestTallyOrder(t *testing.T) {
 	})
 }
 
-// before is the order of causes, strict.
+// before is the order of reasons, strict.
 func before(a, b NodeReason) bool {
 	if a.Nodes != b.Nodes {
 		return a.Nodes > b.Nodes
@@ -104,7 +104,8 @@ func before(a, b NodeReason) bool {
 	return a.Code < b.Code || a.Code == b.Code && a.Detail < b.Detail
 }
 
-// TestTallyRefusal: a lack of capacity anywhere makes the job's refusal one about capacity; only then does a bigger cluster help.
+// TestTallyRefusal: a lack of capacity on any node makes the job's refusal InsufficientResources; only then does a bigger
+// cluster help.
 func TestTallyRefusal(t *testing.T) {
 	var tally NodeDiagnosis
 	tally.AddN(&Refusal{Code: NodesFiltered, Detail: "taint"}, 5)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
 // Reservation is capacity on nodes that is reserved for a gang that has waited too long.
@@ -18,8 +16,6 @@ type Reservation struct {
 	// ExpectedStart is when the last of the pods on the capacity is expected to end, in whole seconds; zero when that is not
 	// known of all of them.
 	ExpectedStart time.Time
-	// Object is the reservation in the status of the PodGroup, never changed; nil in a decision.
-	Object *v1alpha1.Reservation
 }
 
 // ReservedNode is what is reserved on one node.

@@ -192,6 +192,17 @@ func (r *Resources) grow(n int) {
 // Clone returns a copy that shares nothing with r.
 func (r Resources) Clone() Resources { return slices.Clone(r) }
 
+// Copies returns how many such requests the amounts hold; a request for nothing fits MaxAmount times.
+func (r Resources) Copies(request Resources) int64 {
+	copies := MaxAmount
+	for i, amount := range request {
+		if amount > 0 {
+			copies = min(copies, max(0, r.At(i)/amount))
+		}
+	}
+	return copies
+}
+
 // Equal reports whether both vectors hold the same amounts, whatever their lengths.
 func (r Resources) Equal(other Resources) bool {
 	for i := range max(len(r), len(other)) {

@@ -52,7 +52,7 @@ func TestVectorReadsAmounts(t *testing.T) {
 	}
 }
 
-// TestVectorPositions holds new resources to name order, whatever order the map yields them in.
+// TestVectorPositions: new resources get positions in name order, whatever the order of the map.
 func TestVectorPositions(t *testing.T) {
 	list := corev1.ResourceList{}
 	for _, name := range []corev1.ResourceName{"e/5", "a/1", "d/4", "b/2", "c/3", "f/6", "g/7", "h/8"} {

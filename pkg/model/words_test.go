@@ -21,7 +21,7 @@ func TestWordsOfAmounts(t *testing.T) {
 	}
 }
 
-// TestNamesOfOtherNamespacesAreNotNamed: they are counted.
+// TestNamesOfOtherNamespacesAreNotNamed: they are only counted.
 func TestNamesOfOtherNamespacesAreNotNamed(t *testing.T) {
 	for want, spaces := range map[string][]string{
 		"":                                    nil,

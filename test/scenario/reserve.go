@@ -35,7 +35,7 @@ func (s *environment) writeGroups() {
 		group := before.DeepCopy()
 		group.Status.WaitingSince = groups.WaitingSince(
 			job, before.Status.WaitingSince, s.refusals[job.Key] != nil, metav1.NewTime(s.world.now))
-		group.Status.Reservation = groups.Reservation(job).DeepCopy()
+		group.Status.Reservation = s.state.Reservation(job).DeepCopy()
 		writeScheduled(&group.Status, groups.Stated(job, before), s.world.now)
 		if !equality.Semantic.DeepEqual(group.Status, before.Status) {
 			s.world.replaceGroup(name, group)
@@ -186,9 +186,8 @@ func (s *environment) passes(o *outcome, pod *corev1.Pod, owner *model.Job, rese
 		return true
 	}
 	seconds := pod.Spec.ActiveDeadlineSeconds
-	if job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil &&
-		(seconds == nil || *job.Group.Spec.ExpectedRunSeconds < *seconds) {
-		seconds = job.Group.Spec.ExpectedRunSeconds
+	if expected := job.ExpectedRunSeconds; expected != nil && (seconds == nil || *expected < *seconds) {
+		seconds = expected
 	}
 	return seconds != nil && reservation.ExpectedStart != nil &&
 		!s.world.now.Add(time.Duration(*seconds)*time.Second).After(reservation.ExpectedStart.Time)

@@ -92,6 +92,8 @@ func (d *decoder) disable(value *yaml.Node, plugin *Plugin) {
 		point := ExtensionPoint(name)
 		switch {
 		case !ok:
+		case name == "queueOrder" || name == "queueLimit":
+			d.errorf(item, "extension point %s is not built yet, since there are no queues: take it out of disable", quote(name))
 		case !slices.Contains(points, point):
 			hint := didYouMean(name, points)
 			if hint == "" {
@@ -129,11 +131,11 @@ type kubeBatchSwitch struct {
 	reason string
 }
 
-// switches are kube-batch's nine. Two have no counterpart of their own, and translating them into the nearest one would
+// switches are kube-batch's nine. Three have no counterpart of their own, and translating them into the nearest one would
 // switch off more than was asked for.
 func switches() []kubeBatchSwitch {
 	return []kubeBatchSwitch{
-		{key: "enableQueueOrder", point: QueueOrder},
+		{key: "enableQueueOrder", reason: "there are no queues yet"},
 		{key: "enableJobOrder", point: JobOrder},
 		{key: "enableTaskOrder", point: TaskOrder},
 		{key: "enableJobReady", point: JobGate},

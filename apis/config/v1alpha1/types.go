@@ -59,11 +59,9 @@ type ExtensionPoint string
 
 // The extension points.
 const (
-	QueueOrder ExtensionPoint = "queueOrder"
 	JobOrder   ExtensionPoint = "jobOrder"
 	TaskOrder  ExtensionPoint = "taskOrder"
 	JobValid   ExtensionPoint = "jobValid"
-	QueueLimit ExtensionPoint = "queueLimit"
 	JobGate    ExtensionPoint = "jobGate"
 	NodeFilter ExtensionPoint = "nodeFilter"
 	NodeScore  ExtensionPoint = "nodeScore"
@@ -75,7 +73,7 @@ const (
 // ExtensionPoints returns every extension point, in the order in which documentation and --explain-config list them.
 func ExtensionPoints() []ExtensionPoint {
 	return []ExtensionPoint{
-		QueueOrder, JobOrder, TaskOrder, JobValid, QueueLimit, JobGate,
+		JobOrder, TaskOrder, JobValid, JobGate,
 		NodeFilter, NodeScore, Victims, Observe, Requests,
 	}
 }

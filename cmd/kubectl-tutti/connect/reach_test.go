@@ -24,7 +24,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// scheduler is an endpoint that knows one token.
+// scheduler is an endpoint that accepts one token.
 func scheduler(t *testing.T) *httptest.Server {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		switch request.Header.Get("Authorization") {
@@ -49,7 +49,8 @@ func scheduler(t *testing.T) *httptest.Server {
 	return s
 }
 
-// apiServer has a Lease, the pod that holds it, and forwards its port to an address. It speaks the older of the two protocols.
+// apiServer has a Lease, the pod that holds it, and forwards its port to an address. It supports the older of the two
+// protocols.
 func apiServer(t *testing.T, holder, address string, port int32) *rest.Config {
 	answer := func(w http.ResponseWriter, object any) {
 		w.Header().Set("Content-Type", "application/json")

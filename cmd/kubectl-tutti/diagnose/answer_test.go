@@ -44,7 +44,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// read makes objects of YAML documents. A pod has the scheduler's name unless it says another.
+// read decodes YAML documents. A pod has the scheduler's name unless it has another.
 func read(t *testing.T, text string) *Namespace {
 	t.Helper()
 	namespace := &Namespace{Name: "ml"}

@@ -12,9 +12,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// TestStories plays the stories in testdata on node n1. Each line of input is one pod or one container: words, and key=value.
-// "configure" sets the view; "pod SANDBOX uid=… asks=… assigned=…" makes a sandbox known to the story, with its annotations:
-// assigned=main:4-5;side:6 is an assignment of those, for=UID and on=NODE make it another's, and text=… replaces it.
+// TestStories plays the stories in testdata on node n1. Each line of input is one pod or one container: words, and key=value
+// pairs. "configure" sets the view; "pod SANDBOX uid=… asks=… assigned=…" adds a sandbox, with its annotations:
+// assigned=main:4-5;side:6 is an assignment of those, for=UID and on=NODE make it that of another pod or node, and text=…
+// replaces it.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		story := &story{machine: New("n1"), pods: map[string]*Pod{}}

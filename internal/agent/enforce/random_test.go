@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// runtime is a runtime that obeys: what it was told is where its containers are.
+// runtime is a runtime that applies every change: its containers have the CPUs it was asked for.
 type runtime struct {
 	machine    *Enforcer
 	pods       []Pod
@@ -141,7 +141,7 @@ func (c *Container) put(p Placement) {
 	}
 }
 
-// check: no two pods' containers share a CPU if one of them has it for its own.
+// check: no two pods' containers share a CPU if one of them has it exclusively.
 func (r *runtime) check(t *rapid.T) {
 	for _, id := range slices.Sorted(maps.Keys(r.containers)) {
 		c := r.containers[id]

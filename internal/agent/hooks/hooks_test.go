@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// refusedWith fails unless the error says so.
+// refusedWith fails unless the error contains the reason.
 func refusedWith(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) {
@@ -126,8 +126,8 @@ func TestNoContainerStartsOnCPUsOfAnother(t *testing.T) {
 	isAt(t, r, "c2", "5-6")
 }
 
-// TestForceDeletedPod: its object is gone and its CPUs are given to another, but its sandbox lives. The other starts as soon as
-// that is removed, and never before; it is the kubelet that tries again.
+// TestForceDeletedPod: its object is gone and its CPUs are assigned to another pod, but its sandbox still exists. The other
+// pod starts as soon as the sandbox is removed, and never before; the kubelet retries.
 func TestForceDeletedPod(t *testing.T) {
 	r := newRuntime(t)
 	h, _ := newHooks(t, nil)
@@ -137,7 +137,7 @@ func TestForceDeletedPod(t *testing.T) {
 	_, err := r.create(b, "cb", "main")
 	refusedWith(t, err, "held by sandbox a")
 
-	// Nor does a restart of the agent make a difference.
+	// A restart of the agent makes no difference.
 	link.Close()
 	again, _ := newHooks(t, nil)
 	r.connect(again)
@@ -178,7 +178,7 @@ func TestKubeletChangesResources(t *testing.T) {
 	}
 }
 
-// TestWhatRunsIsMovedOnce: containers that were there before the agent, one of them in place.
+// TestWhatRunsIsMovedOnce: containers that were there before the agent, one of them on the right CPUs.
 func TestWhatRunsIsMovedOnce(t *testing.T) {
 	r := newRuntime(t)
 	old, new := pod(t, "s1", "u1", "main:4-5"), pod(t, "s2", "u2")
@@ -201,7 +201,7 @@ func TestWhatRunsIsMovedOnce(t *testing.T) {
 		t.Errorf("quota %d, want none", quota)
 	}
 
-	// Another agent in its place finds all in order.
+	// Another agent finds all containers on the right CPUs.
 	link.Close()
 	r.moved = nil
 	again, _ := newHooks(t, nil)
@@ -232,7 +232,7 @@ func TestWithoutTheAgentNothingIsolatedStarts(t *testing.T) {
 	refusedWith(t, err, `required plugin "isolcpu" not present`)
 }
 
-// TestAnAgentThatHangsFailsTheRequest: the runtime waits no longer than it wants to, and the next request is answered.
+// TestAnAgentThatHangsFailsTheRequest: the runtime waits no longer than its timeout, and the next request is answered.
 func TestAnAgentThatHangsFailsTheRequest(t *testing.T) {
 	nri.SetPluginRequestTimeout(200 * time.Millisecond)
 	t.Cleanup(func() { nri.SetPluginRequestTimeout(nri.DefaultPluginRequestTimeout) })
@@ -299,7 +299,7 @@ func TestDrift(t *testing.T) {
 	show("u2", "c2", "0-3")
 	check(0)
 
-	// What is isolated changes: a move, but no drift.
+	// The isolated CPUs change: a move, but no drift.
 	grown := view
 	grown.Isolated = isolated.NewCPUSet(3, 4, 5, 6, 7)
 	h.Enforce(grown)
@@ -309,7 +309,7 @@ func TestDrift(t *testing.T) {
 	if n := count(t, h.options.Metrics.drift.WithLabelValues()); n != 1 {
 		t.Errorf("%v drifts were counted, want 1", n)
 	}
-	// The runtime has no such container: it fails, and is tried again.
+	// The runtime has no such container: the move fails, and is retried.
 	h.Enforce(view)
 	delete(r.containers, "c2")
 	r.moved = nil

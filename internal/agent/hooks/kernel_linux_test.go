@@ -69,7 +69,7 @@ func TestTheKernelKeepsThemThere(t *testing.T) {
 	link = r.connect(again)
 	expect("after a restart")
 
-	// Led astray without a message: the kernel's files show it.
+	// Moved without a message: the kernel's files show it.
 	if k.root == "" {
 		t.Skip("the rest needs control groups, which cannot be made here")
 	}
@@ -103,7 +103,7 @@ func lastIsolated(t *testing.T) enforce.View {
 	return enforce.View{Online: machine, Isolated: isolated.NewCPUSet(last)}
 }
 
-// allowed returns where the kernel lets a process run.
+// allowed returns the CPUs on which the kernel lets a process run.
 func allowed(t *testing.T, pid int) isolated.CPUSet {
 	t.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
@@ -129,13 +129,13 @@ func allowed(t *testing.T, pid int) isolated.CPUSet {
 type kernel struct {
 	t         *testing.T
 	processes map[string]int
-	// root is where control groups are mounted, and group the one below it that is ours; empty where there are none to write.
+	// root is where control groups are mounted, and group our group below it; empty where none can be written.
 	root, group string
-	// inherited are the files of a new group that must be copied from its parent, which version 1 asks for.
+	// inherited are the files of a new group that must be copied from its parent, as version 1 requires.
 	inherited []string
 }
 
-// newKernel makes a control group of either version; where that cannot be, affinities are set instead.
+// newKernel makes a control group of either version; where that fails, it sets affinities instead.
 func newKernel(t *testing.T) *kernel {
 	const root = "/sys/fs/cgroup"
 	k := &kernel{t: t, processes: map[string]int{}}
@@ -185,7 +185,7 @@ func (k *kernel) inherit(id string) {
 	}
 }
 
-// cgroup returns the path of a container's group as a runtime would call it.
+// cgroup returns the path of a container's group as a runtime writes it.
 func (k *kernel) cgroup(id string) string {
 	return "/" + filepath.Join(strings.TrimPrefix(k.group, "cpuset/"), id)
 }
@@ -209,8 +209,8 @@ func (k *kernel) spin(id string) {
 	k.run(id, true, "sh", "-c", "read go; while :; do :; done")
 }
 
-// run starts the process of a container, and lets it go when it is in its group. One that is not to be killed ends with its
-// input.
+// run starts the process of a container, and lets it continue when it is in its group. One that is not to be killed ends with
+// its input.
 func (k *kernel) run(id string, kill bool, command ...string) {
 	k.t.Helper()
 	process := exec.Command(command[0], command[1:]...)

@@ -14,13 +14,13 @@ import (
 
 const accounts = "/sys/fs/cgroup/cpuacct"
 
-// account is one of the kernel's own accounts: on which CPU its processes have run how long.
+// account is a cpuacct control group: how long its processes have run on each CPU.
 type account struct {
 	t         *testing.T
 	directory string
 }
 
-// newAccount opens an account for the processes of containers that run already.
+// newAccount creates a group for the processes of containers that run already.
 func newAccount(t *testing.T, k *kernel, containers ...string) *account {
 	t.Helper()
 	directory, err := os.MkdirTemp(accounts, "tutti-test-")
@@ -34,7 +34,7 @@ func newAccount(t *testing.T, k *kernel, containers ...string) *account {
 	return a
 }
 
-// add moves the processes of a container into the account, and back when the test ends, so that it can be closed.
+// add moves the processes of a container into the group, and back when the test ends, so that the group can be removed.
 func (a *account) add(k *kernel, id string) {
 	a.t.Helper()
 	members, err := os.ReadFile(filepath.Join(k.root, k.group, id, "cgroup.procs"))
@@ -55,7 +55,7 @@ func (a *account) add(k *kernel, id string) {
 	})
 }
 
-// user returns for how long programs of the account have run on each CPU so far.
+// user returns for how long programs of the group have run on each CPU so far.
 func (a *account) user() []time.Duration {
 	a.t.Helper()
 	text, err := os.ReadFile(filepath.Join(a.directory, "cpuacct.usage_percpu_user"))
@@ -73,7 +73,7 @@ func (a *account) user() []time.Duration {
 	return times
 }
 
-// since returns for how long they have run on each CPU since then, once that is at least so long on one of them.
+// since returns for how long they have run on each CPU since a reading, once that is at least so long on one of them.
 func (a *account) since(then []time.Duration, cpu int, least time.Duration) []time.Duration {
 	a.t.Helper()
 	var times []time.Duration
@@ -91,11 +91,9 @@ func (a *account) since(then []time.Duration, cpu int, least time.Duration) []ti
 	return times
 }
 
-// TestOrdinaryLoadStaysOffIsolatedCPUs keeps all CPUs busy with ordinary containers, and asks the kernel's accounts where
-// they have run: before the agent comes on all CPUs, from then on not for a nanosecond on the isolated one; and the busy
-// process of the container that has this one on no other.
-//
-// It needs accounts by CPU, which control groups of version 1 have.
+// TestOrdinaryLoadStaysOffIsolatedCPUs keeps all CPUs busy with ordinary containers, and reads from the kernel where they
+// have run: before the agent starts on all CPUs, afterwards not for a nanosecond on the isolated one; and the busy process of
+// the container with that CPU on no other. It needs CPU times per CPU, which control groups of version 1 have.
 func TestOrdinaryLoadStaysOffIsolatedCPUs(t *testing.T) {
 	const long = 100 * time.Millisecond
 	here := lastIsolated(t)
@@ -110,7 +108,7 @@ func TestOrdinaryLoadStaysOffIsolatedCPUs(t *testing.T) {
 		k.spin(id)
 	}
 	ordinaryPod, isolatedPod := pod(t, "s1", "u1"), pod(t, "s2", "u2", "main:"+here.Isolated.String())
-	delete(isolatedPod.Annotations, required) // started before there was anybody to require
+	delete(isolatedPod.Annotations, required) // started before the plugin was required
 	for _, id := range containers {
 		mustCreate(t, r, ordinaryPod, id, id)
 	}

@@ -25,12 +25,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	nrilog.Set(logger{klog.Logger{}}) // NRI's own side of the socket is not what is tested
+	nrilog.Set(logger{klog.Logger{}}) // NRI's own side of the socket is not tested
 	goleak.VerifyTestMain(m)
 }
 
-// runtime is a container runtime, as far as NRI sees one: it is NRI's own code behind a socket, keeps containers as it was told,
-// and has the validator of required plugins.
+// runtime is a container runtime as NRI sees it: NRI's own code behind a socket. It applies changes to its containers, and
+// has the validator of required plugins.
 type runtime struct {
 	*nri.Adaptation
 	t      *testing.T
@@ -43,13 +43,13 @@ type runtime struct {
 	moved []string
 	// synchronizing receives a value before a plugin is synchronized.
 	synchronizing chan struct{}
-	// put carries a container's CPUs out; nil does nothing.
+	// put applies a container's CPUs; nil does nothing.
 	put func(id, cpus string)
 }
 
 func newRuntime(t *testing.T) *runtime {
 	t.Helper()
-	// Not t.TempDir, whose path is longer than that of a socket may be.
+	// Not t.TempDir, whose path may be too long for a socket.
 	dir, err := os.MkdirTemp("", "nri")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func newRuntime(t *testing.T) *runtime {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Stop)
-	<-r.synchronizing // Start itself synchronizes what the runtime has built in
+	<-r.synchronizing // Start itself synchronizes the built-in plugins of the runtime
 	return r
 }
 
@@ -132,7 +132,7 @@ func (r *runtime) set(c *api.Container, resources *api.LinuxResources) {
 	}
 }
 
-// create makes a container, unless it is refused.
+// create creates a container, unless it is refused.
 func (r *runtime) create(pod *api.PodSandbox, id, name string) (*api.ContainerAdjustment, error) {
 	c := &api.Container{
 		Id: id, PodSandboxId: pod.Id, Name: name, State: api.ContainerState_CONTAINER_CREATED, CreatedAt: int64(len(r.containers)),
@@ -154,7 +154,7 @@ func (r *runtime) create(pod *api.PodSandbox, id, name string) (*api.ContainerAd
 	return reply.GetAdjust(), nil
 }
 
-// change is what the kubelet wants of a container; other containers that are moved with it count as moved.
+// change is the kubelet's update of a container; other containers that are moved with it count as moved.
 func (r *runtime) change(id string, resources *api.LinuxResources) error {
 	c := r.containers[id]
 	reply, err := r.UpdateContainer(context.Background(), &api.UpdateContainerRequest{
@@ -185,7 +185,7 @@ func (r *runtime) stop(id string) {
 	}
 }
 
-// remove takes a sandbox away, with all that is in it.
+// remove removes a sandbox with all its containers.
 func (r *runtime) remove(sandbox string) {
 	for id, c := range r.containers {
 		if c.PodSandboxId == sandbox {
@@ -199,14 +199,14 @@ func (r *runtime) remove(sandbox string) {
 	}
 }
 
-// cpus returns where a container is.
+// cpus returns the CPUs of a container.
 func (r *runtime) cpus(id string) *api.LinuxCPU {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.containers[id].Linux.Resources.Cpu
 }
 
-// connect joins hooks to the runtime and waits until the runtime counts them in.
+// connect connects a plugin to the runtime and waits until it is registered.
 func (r *runtime) connect(h *Plugin) *Link {
 	r.t.Helper()
 	link, err := h.Connect(context.Background(), r.socket, clock.RealClock{}, 10*time.Second)
@@ -219,7 +219,7 @@ func (r *runtime) connect(h *Plugin) *Link {
 	return link
 }
 
-// reports collects what people would read.
+// reports collects the reported problems.
 type reports struct {
 	mu  sync.Mutex
 	all []PodProblem
@@ -241,7 +241,7 @@ func (r *reports) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// newHooks are hooks on a node with eight CPUs on two NUMA nodes, of which 4-7 are isolated.
+// newHooks is a plugin on a node with eight CPUs on two NUMA nodes, of which 4-7 are isolated.
 func newHooks(t *testing.T, change func(*Options)) (*Plugin, *reports) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -35,7 +35,7 @@ func node() *core.Node {
 	}
 }
 
-// calls returns what was asked of the API server since the last time, verbs and resources.
+// calls returns the requests to the API server since the last call, verbs and resources.
 func calls(client *fake.Clientset) []string {
 	var all []string
 	for _, action := range client.Actions() {

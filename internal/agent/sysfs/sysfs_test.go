@@ -11,10 +11,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// TestTopologies plays the stories in testdata. "tree" replaces the machine: each line is a path below /sys, or below /proc where
-// it starts with proc/, an equals sign and the file's text. "cpus FIRST-LAST ..." instead writes the files of a regular machine:
-// threads=N, numa=N, llc=N (groups per NUMA node). "add" lays more lines over what is there, "rm" takes files away. "publish"
-// says what the machine is for the scheduler, after a round through ParseTopology, and what it warns of.
+// TestTopologies plays the stories in testdata. "tree" replaces the machine: each line is a path below /sys, or below /proc
+// where it starts with proc/, an equals sign and the file's text. "cpus FIRST-LAST ..." instead writes the files of a regular
+// machine: threads=N, numa=N, llc=N (groups per NUMA node). "add" adds or replaces lines, "rm" removes files. "publish"
+// prints the topology, after a round trip through ParseTopology, and the warnings.
 func TestTopologies(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		tree, proc := fstest.MapFS{}, fstest.MapFS{}
@@ -109,7 +109,7 @@ func publish(t *testing.T, tree, proc fstest.MapFS, d *datadriven.TestData) stri
 		return "error: " + err.Error()
 	}
 	found := machine.Topology()
-	found.Mode = isolated.Included // of another package; the annotation is none without it
+	found.Mode = isolated.Included // of another package; without it the annotation is invalid
 	text, err := found.Text()
 	if err != nil {
 		t.Fatal(err)

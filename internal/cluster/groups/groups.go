@@ -94,7 +94,12 @@ func Fill(job *model.Job, group *v1alpha1.PodGroup) {
 	job.UID = group.UID
 	job.Created = group.CreationTimestamp.Time
 	job.MinMember = group.Spec.MinMember
-	job.Group = group
+	job.HasGroup = true
+	job.StatusFinished = group.Status.Phase == v1alpha1.PodGroupSucceeded || group.Status.Phase == v1alpha1.PodGroupFailed
+	if since := group.Status.WaitingSince; since != nil {
+		job.WaitingSince = since.Time
+	}
+	job.ExpectedRunSeconds = group.Spec.ExpectedRunSeconds
 	job.Whole = Whole(group)
 	job.Roles = nil
 	for _, role := range group.Spec.Roles {

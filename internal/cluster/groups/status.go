@@ -43,29 +43,21 @@ func DegradedSince(job *model.Job, before v1alpha1.PodGroupStatus, whole bool, n
 	return nil
 }
 
-// RestartAt returns when what is left of a degraded job is to be deleted, so that it starts anew; ok is false when it is to be left
+// RestartAt returns when what is left of a degraded group is to be deleted, so that it starts anew; ok is false when it is to be left
 // alone.
-func RestartAt(job *model.Job) (at time.Time, ok bool) {
-	if job.Group == nil || job.Group.Spec.OnMemberLoss != v1alpha1.MemberLossRestart || job.Group.Status.DegradedSince == nil {
+func RestartAt(group *v1alpha1.PodGroup) (at time.Time, ok bool) {
+	if group == nil || group.Spec.OnMemberLoss != v1alpha1.MemberLossRestart || group.Status.DegradedSince == nil {
 		return at, false
 	}
 	timeout := defaultLossTimeout
-	if seconds := job.Group.Spec.MemberLossTimeoutSeconds; seconds != nil {
+	if seconds := group.Spec.MemberLossTimeoutSeconds; seconds != nil {
 		timeout = time.Duration(min(*seconds, longestLossTimeout)) * time.Second
 	}
-	return job.Group.Status.DegradedSince.Add(timeout), true
+	return group.Status.DegradedSince.Add(timeout), true
 }
 
 // longestLossTimeout, in seconds, is as good as never, and can be counted in nanoseconds.
 const longestLossTimeout = 100 * 365 * 24 * 3600
-
-// Reservation returns the room that the job's PodGroup is to show as kept for it, nil when there is none.
-func Reservation(job *model.Job) *v1alpha1.Reservation {
-	if job.Reservation == nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil {
-		return nil
-	}
-	return job.Reservation.Object
-}
 
 // bound tells whether the API server knows the task to be on a node, or done.
 func bound(task *model.Task) bool {

@@ -52,22 +52,6 @@ func TestWaitingSince(t *testing.T) {
 	}
 }
 
-func TestReservationOfAStartedGroupIsNotShown(t *testing.T) {
-	object := &v1alpha1.Reservation{}
-	job := &model.Job{MinMember: 1, Reservation: &model.Reservation{Object: object}, Tasks: []*model.Task{{}}}
-	if Reservation(job) != object {
-		t.Error("nothing is shown of a group that waits")
-	}
-	job.Tasks[0].Status = model.Binding
-	if Reservation(job) != object {
-		t.Error("nothing is shown while the bind is on its way")
-	}
-	job.Tasks[0].Status = model.Bound
-	if Reservation(job) != nil {
-		t.Error("it is shown of a group that has started")
-	}
-}
-
 func TestDegradedSince(t *testing.T) {
 	before, now := metav1.NewTime(time.Unix(100, 0)), metav1.NewTime(time.Unix(200, 0))
 	with := func(statuses ...model.Status) *model.Job {

@@ -145,11 +145,6 @@ func (r *Reservations) setDevices(h *reservation) *fwk.Status {
 	return nil
 }
 
-// NoDeviceClass says why a node that does not report the extended resource is refused when no device class provides it.
-func NoDeviceClass(name corev1.ResourceName) string {
-	return "lack " + string(name) + ", which no DeviceClass provides"
-}
-
 // writes tells whether the API server must be told of anything before the pod is bound.
 func (r *Reservations) writes(h *reservation) bool {
 	for _, plugin := range r.reservePlugins() {

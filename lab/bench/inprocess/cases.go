@@ -94,6 +94,7 @@ func Selection() []Case {
 		return Case{Goals, First, Workload{Kind: kind, Nodes: 5000, Pending: 1000, GangSize: 1000}, 5, time.Second}
 	}
 	hopeless := Workload{Kind: Hopeless, Nodes: 5000, Pending: 80_000, GangSize: 8}
+	minima := Workload{Kind: Minima, Nodes: 5000, Pending: 184_750, GangSize: rareNodes + 1} // 10,000 gangs
 	large := identical(20_000, 200_000, 50, 50)
 	cases := []Case{
 		{Goals, First, identical(10_000, 0, 10_000, 10_000), 9, 250 * time.Millisecond},
@@ -103,6 +104,8 @@ func Selection() []Case {
 		{Goals, Again, hopeless, 9, 5 * time.Millisecond},
 		{Goals, OneGang, hopeless, 9, 0},
 		{Goals, Loop, hopeless, 1, 5 * time.Millisecond},
+		{Goals, First, minima, 3, 0},
+		{Goals, OneGang, minima, 9, 0},
 		{Goals, First, evicting(Victims, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(VictimGangs, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(Victims, 500, 4000, 1), 3, time.Second},
@@ -158,7 +161,7 @@ func (w Workload) fits() bool {
 	switch w.Kind {
 	case Shapes:
 		return w.Existing <= 200*w.Nodes && w.Pending <= 20*w.Nodes
-	case Identical, Hopeless:
+	case Identical, Hopeless, Minima:
 		return w.Existing+w.Pending <= 300*w.Nodes
 	case Victims, VictimGangs:
 		return w.Existing == 8*w.Nodes && w.Pending <= 8*w.Nodes
@@ -192,7 +195,7 @@ func One(kinds []Kind, workload Workload, rounds int) []Case {
 			workload.Existing = 8 * workload.Nodes
 		}
 		cases = append(cases, Case{Table: Goals, Measure: First, Workload: workload, Rounds: rounds})
-		if kind == Hopeless {
+		if kind.hopeless() {
 			cases = append(cases, Case{Table: Goals, Measure: Again, Workload: workload, Rounds: rounds},
 				Case{Table: Goals, Measure: OneGang, Workload: workload, Rounds: rounds},
 				Case{Table: Goals, Measure: Loop, Workload: workload, Rounds: 1})

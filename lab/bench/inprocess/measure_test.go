@@ -18,7 +18,7 @@ func TestCyclesBindWhatHasRoom(t *testing.T) {
 		if first := results[0]; first.Binds != w.Starts() || first.Took <= 0 || first.Snapshot <= 0 {
 			t.Errorf("%s: %+v", kind, first)
 		}
-		if again := results[len(results)-3]; again.Binds != 0 || (again.Waiting > 0) != (kind == Hopeless) {
+		if again := results[len(results)-3]; again.Binds != 0 || (again.Waiting > 0) != kind.hopeless() {
 			t.Errorf("%s: the cycle after it: %+v", kind, again)
 		}
 	}

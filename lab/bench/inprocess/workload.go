@@ -33,6 +33,8 @@ const (
 	Spread Kind = "spread"
 	// Hopeless gangs, of 100 shapes, have room for some of their members only. They are older than 500 gangs that start.
 	Hopeless Kind = "hopeless"
+	// Minima are hopeless gangs of one shape and 500 different minima.
+	Minima Kind = "minima"
 	// Victims: every GPU has a plain pod of a low priority; what waits has a high one and asks for one GPU each.
 	Victims Kind = "victims"
 	// VictimGangs are the same, but that those who run are gangs, of which none may be left with a part.
@@ -41,11 +43,14 @@ const (
 
 // Kinds are all of them, in the order of their tables.
 func Kinds() []Kind {
-	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Victims, VictimGangs}
+	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs}
 }
 
 // evicts tells whether others must end for those who wait.
 func (k Kind) evicts() bool { return k == Victims || k == VictimGangs }
+
+// hopeless reports whether most of what waits has no room.
+func (k Kind) hopeless() bool { return k == Hopeless || k == Minima }
 
 // What the clusters are made of. Room is no matter but where a workload says so.
 const (
@@ -57,7 +62,9 @@ const (
 	// Of the gangs that wait behind hopeless ones.
 	startable, startableSize = 500, 8
 	hopelessShapes           = 100
-	gpu                      = "nvidia.com/gpu"
+	// Of hopeless gangs with different minima, one in so many has another one than most.
+	differentMinima, everyOther = 500, 20
+	gpu                         = "nvidia.com/gpu"
 	// urgent is the priority of those for whom others are evicted.
 	urgent = 1000
 	// Of the nodes, these few offer one piece each of what the hopeless ask for.
@@ -88,7 +95,7 @@ func (w Workload) Gangs() int { return (w.Pending + w.GangSize - 1) / w.GangSize
 
 // Starts is how many of the pods that wait have room, or are given that of others.
 func (w Workload) Starts() int {
-	if w.Kind == Hopeless {
+	if w.Kind.hopeless() {
 		return startable * startableSize
 	}
 	return w.Pending
@@ -119,7 +126,7 @@ func (w Workload) Objects() Objects {
 	} else {
 		d.existing(&o.Existing, w)
 	}
-	if w.Kind == Hopeless {
+	if w.Kind.hopeless() {
 		d.hopeless(&o.Pending, w)
 		return o
 	}
@@ -253,10 +260,15 @@ func (d *objectBuilder) pod(gang string, index int) *corev1.Pod {
 // hopeless adds gangs of more members than there are nodes with what they need, and then gangs of small pods.
 func (d *objectBuilder) hopeless(b *Batch, w Workload) {
 	for i := 0; len(b.Pods) < w.Pending; i++ {
-		size := max(rareNodes+1, min(w.GangSize, w.Pending-len(b.Pods)))
+		size, shape := max(rareNodes+1, min(w.GangSize, w.Pending-len(b.Pods))), i%hopelessShapes
+		if w.Kind == Minima {
+			if shape = 0; i%everyOther == 0 {
+				size += i / everyOther % differentMinima
+			}
+		}
 		d.gang(b, "wait-"+strconv.Itoa(i), size, func(pod *corev1.Pod) {
 			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
-				corev1.ResourceCPU: *resource.NewMilliQuantity(1000+int64(i%hopelessShapes), resource.DecimalSI), rare: one(),
+				corev1.ResourceCPU: *resource.NewMilliQuantity(1000+int64(shape), resource.DecimalSI), rare: one(),
 			}
 		})
 	}
@@ -320,6 +332,6 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}
-	case Identical, Shapes, Hopeless, Victims, VictimGangs:
+	case Identical, Shapes, Hopeless, Minima, Victims, VictimGangs:
 	}
 }

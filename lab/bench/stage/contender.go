@@ -70,7 +70,7 @@ func Program(ctx context.Context, given string, contenders []SchedulerUnderTest,
 	if given != "" || !slices.Contains(contenders, Tutti) {
 		return given, nil
 	}
-	return harness.BuildScheduler(ctx, out)
+	return binaries.Build(ctx, out, binaries.TuttiScheduler)
 }
 
 // gangGate turns native gang scheduling on, in the API server and in kube-scheduler.

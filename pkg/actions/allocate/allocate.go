@@ -43,7 +43,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	var begun, promised, waiting []*model.Job
 	for _, job := range jobs {
 		switch {
-		case job.Count(pending) == 0 && (job.Group == nil || job.Finished()):
+		case job.Count(pending) == 0 && (!job.HasGroup || job.Finished()):
 			continue // nobody is left to wait: what there is runs, ends or has ended
 		case belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)

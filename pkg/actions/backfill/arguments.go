@@ -26,8 +26,7 @@ func Arguments() argument.List {
 	}
 }
 
-// New reads the arguments and returns the action; what is no good the reader reports. It keeps nothing between sessions but what
-// need not be found again.
+// New reads the arguments and returns the action; what is no good the reader reports.
 func New(r argument.Reader) framework.Action {
 	given := Arguments().Read(r)
 	a := &action{

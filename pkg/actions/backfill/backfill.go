@@ -25,14 +25,10 @@ type action struct {
 	reservations int
 	// budget is what planning, and what looking for borrowers, may each look at in one cycle.
 	budget int
-	found  planCache
 }
 
 // Name returns "backfill".
 func (*action) Name() string { return Name }
-
-// ResetCache drops what earlier searches have shown.
-func (a *action) ResetCache() { a.found = planCache{} }
 
 // OwnsReservations tells the framework that reservations are looked after.
 func (*action) OwnsReservations() {}
@@ -56,7 +52,7 @@ func (a *action) Execute(session *framework.Session) {
 	}
 	r := &run{
 		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{},
-		work: a.budget, searches: placement.Budget, places: map[model.Shape]int64{},
+		work: a.budget, searches: placement.Budget,
 	}
 	r.reviewReservations(holders)
 	r.reserveForOverdueGangs(waiting)
@@ -82,12 +78,8 @@ type run struct {
 	began map[model.JobKey]int64
 	// largest is start.Largest of the snapshot; nil until somebody asks.
 	largest model.Resources
-	// stay are the pods that are not of our jobs; nil until somebody asks.
-	stay []stayingPod
-	// vacated is the room of each node when all pods of our jobs are gone, places how many tasks of a shape that holds; as far as
-	// somebody asked.
+	// vacated is what emptied returns; nil until it is asked for.
 	vacated []model.Resources
-	places  map[model.Shape]int64
 	// work is what planning may still look at, searches what its exact searches may.
 	work, searches int
 }

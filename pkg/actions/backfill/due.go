@@ -37,12 +37,12 @@ func (r *run) reserveForOverdueGangs(waiting []*model.Job) {
 // reservationDue returns when the job's time has come, in seconds since 1970, or never. A gang of which no cycle has said yet that it waits
 // begins to wait now.
 func (r *run) reservationDue(job *model.Job) int64 {
-	if job.Group == nil || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
+	if !job.HasGroup || !waitsForRoom(r.session.Refusal(job)) || r.session.JobReady(job, framework.Ready) == nil {
 		return never
 	}
 	since := r.now
-	if written := job.Group.Status.WaitingSince; written != nil {
-		since = written.Unix()
+	if !job.WaitingSince.IsZero() {
+		since = job.WaitingSince.Unix()
 	}
 	return since + min(r.reserveAfter, never-since)
 }

@@ -23,25 +23,14 @@ type expectedCompletion struct {
 	task *model.Task
 	// end is when, in seconds since 1970, or unknown; since is when the task came.
 	end, since int64
-	// neverEnds tells that nobody knows the end, and that the task was there long before and has not left since.
-	neverEnds bool
+	// neverEnds is 1 when the end is unknown and the task was there long before and has not left since, else 0.
+	neverEnds int
 }
 
 // compareCompletions orders by end; of those whose end is unknown the one that runs longest comes first, but for those that
 // seem to stay.
 func compareCompletions(a, b expectedCompletion) int {
-	return cmp.Or(cmp.Compare(a.end, b.end), compareNeverEnding(a, b), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
-}
-
-func compareNeverEnding(a, b expectedCompletion) int {
-	switch {
-	case a.neverEnds == b.neverEnds:
-		return 0
-	case b.neverEnds:
-		return -1
-	default:
-		return 1
-	}
+	return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.neverEnds, b.neverEnds), cmp.Compare(a.since, b.since), cmp.Compare(a.task.UID, b.task.UID))
 }
 
 // expectedCompletions returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which they do.
@@ -52,7 +41,9 @@ func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, o
 		if task.Status.HasNode() && mayComplete(task, job) {
 			since := r.since(task)
 			d := expectedCompletion{task: task, end: r.end(task, since > guests), since: since}
-			d.neverEnds = d.end == unknown && since <= outlived
+			if d.end == unknown && since <= outlived {
+				d.neverEnds = 1
+			}
 			leaving = append(leaving, d)
 		}
 	}
@@ -94,8 +85,8 @@ func (r *run) known(task *model.Task) (first, second int64) {
 		return began + *seconds
 	}
 	first, second = after(r.since(task), task.Pod.Spec.ActiveDeadlineSeconds), unknown
-	if job := r.session.Snapshot.Job(task.Job); job != nil && job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil {
-		second = after(r.begin(job), job.Group.Spec.ExpectedRunSeconds)
+	if job := r.session.Snapshot.Job(task.Job); job != nil && job.ExpectedRunSeconds != nil {
+		second = after(r.begin(job), job.ExpectedRunSeconds)
 	}
 	return min(first, second), max(first, second)
 }
@@ -176,7 +167,8 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 // expected returns when the job is expected to start, if the last who takes room from it leaves then. Where more than room
 // decides, somebody else may have to leave, too: what was expected when the room was chosen is then the least.
 func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
-	switch plain := r.plain(job); {
+	plain := !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
+	switch {
 	case last == unknown, !plain && before.IsZero():
 		return time.Time{}
 	case !plain && before.Unix() > last, last == 0 && !before.IsZero():
@@ -199,9 +191,8 @@ func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, r
 	if !reservation.ExpectedStart.IsZero() {
 		expected = reservation.ExpectedStart.Unix()
 	}
-	above := r.session.Snapshot.Job(leaving.task.Job).Priority > job.Priority // others have borrowed, and are late
 	since := leaving.since > reservation.Since.Unix() && leaving.since <= r.now
-	return above && since && (leaving.end == unknown || leaving.end > expected)
+	return since && (leaving.end == unknown || leaving.end > expected)
 }
 
 // shortage is what is missing of a request on a node, where it is more than zero.

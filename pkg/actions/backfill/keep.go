@@ -31,7 +31,7 @@ func (r *run) notWaitingForResources(job *model.Job) bool {
 	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" }) {
 		return true
 	}
-	return job.Group == nil || r.session.Snapshot.JobBackoff[job.Key] == nil && r.session.ValidateJob(job) != nil
+	return !job.HasGroup || r.session.Snapshot.JobBackoff[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
 // revalidate looks at one reservation. As long as the job would start there once all have left it stays where it is, also when they
@@ -46,7 +46,11 @@ func (r *run) revalidate(job *model.Job) {
 	planned.ExpectedStart = expected.start
 	overdue := r.isOverdue(job, before, expected)
 	if !stands || expected.displaced || overdue {
-		anew := r.plan(job, r.overrunSince(before, overdue))
+		outlived := int64(0)
+		if overdue {
+			outlived = before.Since.Unix()
+		}
+		anew := r.plan(job, outlived)
 		switch {
 		case anew != nil:
 			planned = *anew
@@ -57,7 +61,6 @@ func (r *run) revalidate(job *model.Job) {
 		}
 	}
 	if !planned.Equal(before) {
-		planned.Object = nil
 		r.session.Reserve(job, &planned)
 	}
 	r.hold(job, &planned, expected)
@@ -78,19 +81,10 @@ func (r *run) isOverdue(job *model.Job, reservation *model.Reservation, expected
 // keepUntil returns up to when a place is kept of which nobody knows when it is free, in seconds since 1970.
 func keepUntil(job *model.Job, reservation *model.Reservation) int64 {
 	since, waited := reservation.Since.Unix(), int64(0)
-	if waits := job.Group.Status.WaitingSince; waits != nil {
-		waited = since - waits.Unix()
+	if !job.WaitingSince.IsZero() {
+		waited = since - job.WaitingSince.Unix()
 	}
 	return since + max(waited, minWait)
-}
-
-// overrunSince returns since when somebody must have run who outlived a reservation that is overdue, in seconds since 1970; zero
-// when it is not.
-func (*run) overrunSince(reservation *model.Reservation, overdue bool) int64 {
-	if !overdue {
-		return 0
-	}
-	return reservation.Since.Unix()
 }
 
 // hold takes note of a reservation and wakes the loop when what is expected of it may turn out wrong.
@@ -122,33 +116,33 @@ func withinRequest(job *model.Job, reservation *model.Reservation) bool {
 	return true
 }
 
-// stillFits tells whether the job would start in what is reserved for it, were all others of our jobs gone from there.
+// stillFits reports whether the job would start in what is reserved for it, were all others of our jobs gone from there.
 func (r *run) stillFits(job *model.Job, reservation *model.Reservation) bool {
-	if r.found.isValid(r, job, reservation.Nodes) {
-		return true
-	}
-	stands := false
-	r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		rooms := map[string]model.Resources{}
-		for _, room := range reservation.Nodes {
-			node := r.session.Snapshot.Node(room.Node)
-			if node == nil {
-				continue
-			}
-			rooms[node.Name] = room.Request
-			for _, task := range append([]*model.Task(nil), node.Tasks...) {
-				if mayComplete(task, job) {
-					statement.SimulateCompletion(task)
+	question := framework.Question{Action: Name + " reserved", Emptied: true}
+	return r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+		stands := false
+		r.session.Try(func(statement *framework.Statement) *model.Refusal {
+			rooms := map[string]model.Resources{}
+			for _, room := range reservation.Nodes {
+				node := r.session.Snapshot.Node(room.Node)
+				if node == nil {
+					continue
+				}
+				rooms[node.Name] = room.Request
+				for _, task := range slices.Clone(node.Tasks) {
+					if mayComplete(task, job) {
+						statement.SimulateCompletion(task)
+					}
 				}
 			}
+			stands = r.trial(job).FitsWithin(rooms)
+			return errWhatIf
+		})
+		if !stands {
+			return errWhatIf, framework.ForNow
 		}
-		stands = r.trial(job).FitsWithin(rooms)
-		return errWhatIf
-	})
-	if stands {
-		r.found.addValid(r, job, reservation.Nodes)
-	}
-	return stands
+		return nil, framework.ForJob
+	}) == nil
 }
 
 // errWhatIf ends statements that only suppose something.

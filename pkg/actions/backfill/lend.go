@@ -10,11 +10,11 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// lend starts jobs on reserved room that will be gone when it is needed, and tells those that could start there but for the
-// reservation.
+// lend starts jobs on reserved room that will be gone when it is needed, and explains the reservation to those that could start
+// there without it.
 func (r *run) lend(waiting []*model.Job) {
 	slices.SortFunc(waiting, r.session.CompareJobs)
-	l := &backfiller{run: r, work: r.budget, seen: map[signature]*cacheEntry{}}
+	l := &backfiller{run: r, work: r.budget}
 	for _, job := range waiting {
 		if l.work <= 0 {
 			return
@@ -25,8 +25,8 @@ func (r *run) lend(waiting []*model.Job) {
 	}
 }
 
-// mayFit tells whether a member of the job would fit on a node where room is reserved, were nobody to have it: a cheap look,
-// since mostly those are there still who must leave.
+// mayFit reports whether a member of the job would fit on a node where room is reserved, were it not held: a cheap look, since
+// mostly the pods that must leave are there still.
 func (l *backfiller) mayFit(job *model.Job) bool {
 	seen := map[model.Shape]bool{}
 	for _, task := range job.Pending() {
@@ -37,22 +37,13 @@ func (l *backfiller) mayFit(job *model.Job) bool {
 		for _, holder := range l.kept {
 			l.work -= len(holder.reservation.Nodes)
 			for _, node := range holder.usableNodes(l.session.Snapshot) {
-				if holds(node.Idle, task.Request) {
+				if node.Idle.Copies(task.Request) > 0 {
 					return true
 				}
 			}
 		}
 	}
 	return false
-}
-
-func holds(room, request model.Resources) bool {
-	for i, amount := range request {
-		if amount > 0 && amount > room.At(i) {
-			return false
-		}
-	}
-	return true
 }
 
 // blockingReservations returns the reservations that the job must respect.
@@ -79,34 +70,16 @@ type backfiller struct {
 	work int
 	// kept are the reservations that the job at hand must respect.
 	kept []*reservedJob
-	// seen is what was found for jobs whose members are alike; placed counts those that have started since.
-	seen   map[signature]*cacheEntry
-	placed int
 }
 
-// signature is what decides whether members that are alike, and ask for nothing but nodes and their room, could start.
-type signature struct {
-	shape    model.Shape
-	priority int32
-	// lent is how many of the reservations they may borrow from; fewer of them know less room.
-	lent int
-	look bool
-}
-
-// cacheEntry is up to how many of them could start, at the last count of the placed, and from how many on they cannot.
-type cacheEntry struct{ fits, placed, fails int }
-
-// tryJob starts the job on borrowed room, or tells it why not.
+// tryJob starts the job on borrowed room, or explains why not.
 func (l *backfiller) tryJob(job *model.Job) {
 	gone := l.completionTime(job)
-	if lent := l.usableReservations(gone); lent > 0 && l.place(job, gone, signature{lent: lent}, func(refusal *model.Refusal) *model.Refusal {
-		return refusal
-	}) {
-		l.placed++
+	if l.usableReservations(gone) && l.place(job, gone, func(refusal *model.Refusal) *model.Refusal { return refusal }) {
 		l.session.Refuse(job, surplus(job))
 		return
 	}
-	if l.place(job, model.UnrestrictedViewpoint, signature{look: true}, func(*model.Refusal) *model.Refusal { return errWhatIf }) {
+	if l.place(job, model.UnrestrictedViewpoint, func(*model.Refusal) *model.Refusal { return errWhatIf }) {
 		l.session.Refuse(job, l.reservedRefusal(job, gone))
 	}
 }
@@ -130,8 +103,8 @@ func (l *backfiller) completionTime(job *model.Job) int64 {
 		if deadline := task.Pod.Spec.ActiveDeadlineSeconds; deadline != nil {
 			seconds = *deadline
 		}
-		if job.Group != nil && job.Group.Spec.ExpectedRunSeconds != nil {
-			seconds = min(seconds, *job.Group.Spec.ExpectedRunSeconds)
+		if job.ExpectedRunSeconds != nil {
+			seconds = min(seconds, *job.ExpectedRunSeconds)
 		}
 		if seconds < 1 || seconds > math.MaxInt64-l.now {
 			return 0
@@ -144,77 +117,32 @@ func (l *backfiller) completionTime(job *model.Job) int64 {
 	return l.now + longest
 }
 
-// usableReservations returns how many of the reservations a job may borrow from that will be gone then.
-func (l *backfiller) usableReservations(gone int64) int {
-	lent := 0
-	for _, holder := range l.kept {
-		if gone != 0 && gone <= holder.reservation.Until() {
-			lent++
-		}
-	}
-	return lent
+// usableReservations reports whether a job may borrow from any of the reservations that will be gone then.
+func (l *backfiller) usableReservations(gone int64) bool {
+	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.Until() })
 }
 
-// place tries the job where reserved room is free for who is gone by then, and tells whether it found room. What becomes of
-// its start is for the last word to say: it is given nil, or why there was none.
-func (l *backfiller) place(
-	job *model.Job, gone int64, q signature, last func(*model.Refusal) *model.Refusal,
-) (found bool) {
-	known := l.lookup(job, &q)
-	if known != nil {
-		switch needs := int(job.MinMember); {
-		case needs >= known.fails:
-			return false
-		case q.look && needs <= known.fits && known.placed == l.placed:
-			return true
-		}
-	}
-	l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
+// place tries the job where reserved room is free for a job that is gone by then, and reports whether it found room. What
+// becomes of its start is for last to decide: it is given nil, or why there was none.
+func (l *backfiller) place(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
 	l.session.UseReservedUntil(job, gone)
 	defer l.session.UseReservedUntil(job, 0)
-	trial := l.trial(job)
-	l.session.Try(func(*framework.Statement) *model.Refusal {
-		refusal := trial.Place(model.Idle)
-		found = refusal == nil
-		return last(refusal)
-	})
-	if known != nil {
-		known.update(int(job.MinMember), found, l.placed)
-	}
-	return found
-}
-
-// lookup returns what is known of jobs like this one, nil when there are none.
-func (l *backfiller) lookup(job *model.Job, q *signature) *cacheEntry {
-	if len(job.Roles) > 0 || l.session.Uncached() {
-		return nil
-	}
-	first := job.Tasks[0]
-	for _, task := range job.Tasks {
-		if task.Status != model.Pending || task.SchedulingGated || task.Invalid != nil || task.Role != "" || task.Shape != first.Shape {
-			return nil
+	question := framework.Question{Action: Name + " lent", Class: job.Class.Placement()}
+	return l.session.Verdict(question, job, func() (refusal *model.Refusal, reach framework.Reach) {
+		l.work -= len(l.session.Snapshot.Nodes) + len(job.Tasks)
+		trial := l.trial(job)
+		l.session.Try(func(*framework.Statement) *model.Refusal {
+			refusal = trial.Place(model.Idle)
+			return last(refusal)
+		})
+		switch {
+		case trial.BudgetExhausted():
+			return refusal, framework.ForNow
+		case refusal != nil && len(refusal.NodeReasons) == 0:
+			return refusal, framework.ForJob
 		}
-	}
-	if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !l.session.FitsByResourcesOnly(task) }) {
-		return nil
-	}
-	q.shape, q.priority = first.Shape, job.Priority
-	if l.seen[*q] == nil {
-		l.seen[*q] = &cacheEntry{fails: math.MaxInt}
-	}
-	return l.seen[*q]
-}
-
-// update takes down how a try of so many ended.
-func (a *cacheEntry) update(needs int, found bool, placed int) {
-	switch {
-	case !found:
-		a.fails = min(a.fails, needs) // there will be less room, never more
-	case a.placed != placed:
-		a.fits, a.placed = needs, placed
-	default:
-		a.fits = max(a.fits, needs)
-	}
+		return refusal, framework.ForClass
+	}) == nil
 }
 
 // reservedRefusal returns the refusal of a job that could start were nothing reserved.

@@ -31,33 +31,47 @@ type plan struct {
 // plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
 // alone that are not of our jobs. Those who run since outlived or before, in seconds since 1970, are expected to leave last
 // when nobody knows their ends.
-func (r *run) plan(job *model.Job, outlived int64) *model.Reservation {
-	if r.found.isInfeasible(r, job) {
-		return nil
-	}
-	p := &plan{run: r, job: job, trial: r.trial(job)}
-	if !p.feasibleOnEmptyCluster() {
-		r.found.addInfeasible(r, job)
-		return nil
+func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservation) {
+	question := framework.Question{Action: Name, Class: job.Class.Placement(), Emptied: true, ByFit: true}
+	r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+		p := &plan{run: r, job: job, trial: r.trial(job)}
+		fit := p.find(outlived)
+		if p.rooms == nil && !p.trial.BudgetExhausted() {
+			return &model.Refusal{Needs: int64(job.MinMember), Has: fit}, framework.ForClass
+		}
+		if p.rooms != nil {
+			reservation = p.reservation()
+		}
+		return nil, framework.ForNow
+	})
+	return reservation
+}
+
+// find looks for room. When there is none it returns how many members find some at best.
+func (p *plan) find(outlived int64) (fit int64) {
+	fit = int64(p.job.MinMember) - 1
+	d := p.demand()
+	if lacking := d.lacking(p.run.emptied()); lacking > 0 {
+		return int64(p.job.MinMember) - lacking
 	}
 	var all []*model.Task
-	for _, other := range r.session.Snapshot.Jobs {
+	for _, other := range p.run.session.Snapshot.Jobs {
 		all = append(all, other.Tasks...)
 	}
-	p.leaving = r.expectedCompletions(job, all, r.now, outlived)
-	r.work -= len(all) + len(p.leaving)
-	if least, possible := p.minCompletions(); possible {
+	p.leaving = p.run.expectedCompletions(p.job, all, p.run.now, outlived)
+	p.run.work -= len(all) + len(p.leaving)
+	if least := p.minCompletions(d); least <= len(p.leaving) {
 		p.tryWith(least)
 	}
-	if p.rooms == nil {
-		r.found.addInfeasible(r, job)
-		return nil
-	}
-	reservation := &model.Reservation{Nodes: p.rooms, Since: time.Unix(r.now, 0).UTC()}
+	return fit
+}
+
+func (p *plan) reservation() *model.Reservation {
+	reservation := &model.Reservation{Nodes: p.rooms, Since: time.Unix(p.run.now, 0).UTC()}
 	if last := p.lastCompletion(); last != unknown {
 		reservation.ExpectedStart = time.Unix(last, 0).UTC()
 	}
-	outlook, _ := r.estimateStart(job, reservation)
+	outlook, _ := p.run.estimateStart(p.job, reservation)
 	reservation.ExpectedStart = outlook.start
 	return reservation
 }

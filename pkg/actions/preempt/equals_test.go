@@ -36,7 +36,7 @@ func (timid) Name() string { return "timid" }
 func (p timid) OpenSession(session *framework.Session) { *p.session = session }
 
 // FilterVictims leaves everybody.
-func (p timid) FilterVictims(_ framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+func (p timid) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	*p.kept = append(*p.kept, len((*p.session).Snapshot.Held()))
 	if preemptor.Key.Name == p.about {
 		panic("assignment to entry in nil map")

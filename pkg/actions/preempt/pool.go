@@ -191,7 +191,7 @@ func (r *run) filterVictims(p *candidateVictims, preemptor *model.Job) {
 		}
 	}
 	single, whole := map[*model.Task]bool{}, map[*model.Task]bool{}
-	for _, picked := range r.session.Victims(framework.ForPreemption, preemptor, units) {
+	for _, picked := range r.session.Victims(preemptor, units) {
 		if picked.WholeGang {
 			whole[picked.Tasks[0]] = true
 		} else {

@@ -174,7 +174,7 @@ func (s *search) agreed(p *plan) bool {
 	for i, u := range p.units {
 		units[i] = framework.EvictionUnit{Job: u.of.job, Tasks: u.tasks, WholeGang: u.whole}
 	}
-	return len(s.session.Victims(framework.ForPreemption, s.job, units)) == len(units)
+	return len(s.session.Victims(s.job, units)) == len(units)
 }
 
 // addUnit adds a unit to the plan.

@@ -31,7 +31,7 @@ func (plugin) Name() string { return Name }
 
 // FilterVictims keeps the units without pods of the system: those in kube-system, and those of the two priority classes that
 // Kubernetes reserves for critical pods.
-func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+func (plugin) FilterVictims(_ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return slices.ContainsFunc(unit.Tasks, ofSystem) }), true
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestPodsOfTheSystemStay: one of them keeps its whole unit.
+// TestPodsOfTheSystemStay: one of them protects its whole unit.
 func TestPodsOfTheSystemStay(t *testing.T) {
 	pod := func(namespace, class string) *model.Task {
 		return &model.Task{
@@ -27,7 +27,7 @@ func TestPodsOfTheSystemStay(t *testing.T) {
 		{[]*model.Task{pod("default", "system-node-critical"), plain}, true},
 		{[]*model.Task{pod("kube-system-like", "system")}, false},
 	} {
-		picked, decided := plugin{}.FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{{Tasks: c.tasks}})
+		picked, decided := plugin{}.FilterVictims(nil, []framework.EvictionUnit{{Tasks: c.tasks}})
 		if !decided || (len(picked) == 0) != c.stays {
 			t.Errorf("%v of class %q: picked %d, decided %v", c.tasks[0], c.tasks[0].Pod.Spec.PriorityClassName, len(picked), decided)
 		}

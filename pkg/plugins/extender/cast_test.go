@@ -23,14 +23,14 @@ import (
 
 // This file has what the other tests use: an extender with preset answers, and a small cluster.
 
-// server answers each call as told and keeps what it was sent, "verb body" by "verb body".
+// server answers each call with a preset answer and keeps the requests, "verb body" by "verb body".
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls []string
 }
 
-// serve starts a server. answer is given the verb and the body, and returns a status and a body.
+// serve starts a server. answer gets the verb and the body, and returns a status and a body.
 func serve(t testing.TB, answer func(verb, body string) (int, string)) *server {
 	t.Helper()
 	s := &server{}
@@ -67,7 +67,7 @@ func (s *server) taken() []string {
 	return calls
 }
 
-// count returns how many calls of a verb came since the last look.
+// count returns how many calls of a verb came since the last count.
 func (s *server) count(verb string) int {
 	n := 0
 	for _, call := range s.taken() {
@@ -97,7 +97,7 @@ func cluster(names ...string) *model.Snapshot {
 	return snapshot
 }
 
-// task is a pod of one container that wants a core; requests are names and amounts of what it wants besides.
+// task is a pod of one container that requests a core; requests are names and amounts of additional requests.
 func task(name string, requests ...string) *model.Task {
 	list := corev1.ResourceList{"cpu": resource.MustParse("1")}
 	for i := 0; i < len(requests); i += 2 {
@@ -127,7 +127,7 @@ func profile(t testing.TB, options []Options, before ...framework.Plugin) *frame
 	return &framework.Profile{Tiers: []framework.Tier{append(tier, framework.TierPlugin{Factory: factory})}}
 }
 
-// barred is a plugin that rules nodes out, by name.
+// barred is a plugin that rejects nodes, by name.
 type barred []string
 
 func (barred) Name() string { return "barred" }

@@ -14,7 +14,7 @@ import (
 
 const allPass = `{"NodeNames":["a","b","c"]}`
 
-// all is an extender that is asked everything, by names.
+// all is an extender with all verbs, by names.
 func all(s *server) Options {
 	return Options{
 		URLPrefix: s.prefix(), FilterVerb: "filter", PrioritizeVerb: "prioritize", BindVerb: "bind", Weight: 2, NodeCacheCapable: true,
@@ -157,7 +157,7 @@ func TestAnErrorKeepsNobodyWaitingWhoMayIgnoreIt(t *testing.T) {
 			options := all(s)
 			options.Ignorable = c.ignorable
 			p := profile(t, []Options{options})
-			for range 2 { // it is asked again in the next cycle
+			for range 2 { // it is called again in the next cycle
 				got := strings.ReplaceAll(choose(p, cluster("a", "b", "c"), task("p")), s.prefix(), "URL")
 				if got != c.want {
 					t.Errorf("got  %s\nwant %s", got, c.want)
@@ -188,7 +188,7 @@ func TestScoresCountLikeKubeSchedulers(t *testing.T) {
 	}
 }
 
-// prefers is a plugin that likes one node.
+// prefers is a plugin that prefers one node.
 type prefers string
 
 func (prefers) Name() string { return "prefers" }

@@ -20,7 +20,7 @@ func (s parrot) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(s))}, nil
 }
 
-// FuzzAnswer lets an extender answer anything to both questions: each node passes or has a reason, in one line, and no score is
+// FuzzAnswer lets an extender answer anything to both verbs: each node passes or has a reason, in one line, and no score is
 // beyond its bound.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{

@@ -69,7 +69,7 @@ func TestReadArguments(t *testing.T) {
 	}
 }
 
-// TestTheDocumentedExampleIsGood reads it where it stands.
+// TestTheDocumentedExampleIsGood reads it from the documentation.
 func TestTheDocumentedExampleIsGood(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/plugins/extender.md")
 	if err != nil {

@@ -34,7 +34,7 @@ func plan(snapshot *model.Snapshot, onA, onB []*model.Task) []framework.NodeVict
 	}
 }
 
-// review asks the plugin with these extenders; the result has the rejections, or is the refusal.
+// review calls the plugin with these extenders; the result has the rejections, or is the refusal.
 func review(t testing.TB, options []Options, onA, onB []*model.Task) string {
 	t.Helper()
 	snapshot := cluster("a", "b", "c")
@@ -202,7 +202,8 @@ func TestKindsThatDifferAboutANode(t *testing.T) {
 	}
 }
 
-// TestTheFirstThatDoesNotAgreeIsHeard, and an error keeps the job waiting unless it may be ignored.
+// TestTheFirstThatDoesNotAgreeIsHeard: its rejections count, and an error keeps the job waiting unless the extender is
+// ignorable.
 func TestTheFirstThatDoesNotAgreeIsHeard(t *testing.T) {
 	broken := serve(t, func(string, string) (int, string) { return http.StatusInternalServerError, "" })
 	first, second := says(t, map[string]string{"preempt": onlyB}), says(t, map[string]string{"preempt": `{}`})

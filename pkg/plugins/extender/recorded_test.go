@@ -12,8 +12,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
-// recorded is what kube-scheduler 1.37.1's own extender client sent, and made of the answers, for random extenders, pods
-// and answers; the nodes are a, b and c. Importing that client would bring half of Kubernetes into the module.
+// recorded is the requests and results of kube-scheduler 1.37.1's own extender client, for random extenders, pods and
+// answers; the nodes are a, b and c. Importing that client would bring half of Kubernetes into the module.
 type recorded struct {
 	Capable bool
 	Weight  int64
@@ -24,15 +24,15 @@ type recorded struct {
 	Said    said
 }
 
-// said is what a scheduler makes of one filter call, one prioritize call and one bind.
+// said is the results of one filter call, one prioritize call and one bind.
 type said struct {
-	// Passed are the nodes that are left. Resolvable are those out that eviction may open. Scores leave out zeros.
+	// Passed are the nodes that passed. Resolvable are rejected nodes that eviction may open. Scores leave out zeros.
 	Passed     []string
 	Resolvable map[string]bool
 	Scores     map[string]int64
 	// Failed reports whether the filter call failed, Bound whether the bind succeeded.
 	Failed, Bound bool
-	// Calls are what the extender was sent.
+	// Calls are the requests to the extender.
 	Calls []string
 }
 

@@ -66,7 +66,7 @@ func TestAnExtenderThatDoesNotAnswerHoldsUpOneCallAndNotEach(t *testing.T) {
 	}
 }
 
-// TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting: the session asks about its kind first each time.
+// TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting: the session calls for its kind first each time.
 func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -234,7 +234,7 @@ func TestTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"NodeNames":["a"]}`)
 	}))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // bad certificates are wanted here
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // bad certificates are intended here
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	ca := filepath.Join(t.TempDir(), "ca.crt")

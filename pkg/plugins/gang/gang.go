@@ -63,7 +63,7 @@ func (plugin) JobReady(job *model.Job, standing framework.Readiness) *model.Refu
 
 // FilterVictims keeps whole jobs, and single members beyond the minimum of their job and of their role: never a part of a
 // gang that needs it.
-func (plugin) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+func (plugin) FilterVictims(_ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool {
 		return !unit.WholeGang && unit.Job != nil && unit.Job.FirstUnmetMinimum(func(task *model.Task) bool {
 			return task.Status.CountsTowardMinimum() && !slices.Contains(unit.Tasks, task)

@@ -7,7 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// member is a task in few letters: its status, its role, and whether it is gated.
+// member is a task in short form: its status, its role, and whether it is gated.
 type member struct {
 	status model.Status
 	role   string
@@ -94,12 +94,12 @@ func TestGateJob(t *testing.T) {
 	}
 }
 
-// TestPickVictims: whole jobs may go, and members beyond every minimum.
+// TestPickVictims: whole jobs may be evicted, and members beyond every minimum.
 func TestPickVictims(t *testing.T) {
 	launcher, worker := member{status: model.Running, role: "launcher"}, member{status: model.Running, role: "worker"}
 	for name, c := range map[string]struct {
 		job  *model.Job
-		goes bool // whether the first member may go alone
+		goes bool // whether the first member may be evicted alone
 	}{
 		"beyond the minimum":         {gangOf(1, nil, running, running), true},
 		"at the minimum":             {gangOf(2, nil, running, running), false},
@@ -114,12 +114,12 @@ func TestPickVictims(t *testing.T) {
 			if c.job != nil {
 				unit.Tasks = c.job.Tasks[:1]
 			}
-			picked, decided := plugin{}.FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{unit})
+			picked, decided := plugin{}.FilterVictims(nil, []framework.EvictionUnit{unit})
 			if !decided || len(picked) == 1 != c.goes {
 				t.Errorf("alone: picked %d, decided %v", len(picked), decided)
 			}
 			unit.WholeGang = true
-			if picked, _ = (plugin{}).FilterVictims(framework.ForPreemption, nil, []framework.EvictionUnit{unit}); len(picked) != 1 {
+			if picked, _ = (plugin{}).FilterVictims(nil, []framework.EvictionUnit{unit}); len(picked) != 1 {
 				t.Error("the whole job may not go")
 			}
 		})

@@ -58,7 +58,7 @@ type everybody struct{}
 
 func (everybody) Name() string { return "everybody" }
 
-func (everybody) FilterVictims(_ framework.EvictionPurpose, _ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
+func (everybody) FilterVictims(_ *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	return units, true
 }
 
@@ -103,11 +103,11 @@ func (h *house) set(list string) isolated.CPUSet {
 	return set
 }
 
-// newPod returns a pending pod that the house does not know yet; annotations are name, value, and so on.
+// newPod returns a pending pod that is not yet in the house; annotations are name, value, and so on.
 func newPod(name, cpu string, annotations ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "default", Name: name, UID: types.UID(name), Generation: 1, Annotations: map[string]string{}, // for all binds
+			Namespace: "default", Name: name, UID: types.UID(name), Generation: 1, Annotations: map[string]string{},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "tutti",
@@ -123,7 +123,7 @@ func newPod(name, cpu string, annotations ...string) *corev1.Pod {
 	return pod
 }
 
-// tell writes a pod and lets the state see it.
+// tell writes a pod and sends its event to the state.
 func (h *house) tell(pod *corev1.Pod) {
 	h.version++
 	pod.ResourceVersion = strconv.Itoa(h.version)
@@ -140,7 +140,7 @@ func (h *house) remove(pod *corev1.Pod) {
 	h.state.Apply(cluster.Event{Kind: cluster.KindPod, Pod: cluster.StripPod(gone), Deleted: true})
 }
 
-// session runs a body on a session in verify mode, and assumes what is decided.
+// session runs a body on a session in verify mode, and assumes its decisions.
 func (h *house) session(body func(*framework.Session)) {
 	s := framework.Open(h.state.Snapshot(h.now), h.profile, framework.Options{
 		Verify: true, Memory: &h.memory,
@@ -178,7 +178,7 @@ func (h *house) place() {
 	})
 }
 
-// confirm lets the watch see a bind.
+// confirm sends the watch event of a bind.
 func (h *house) confirm(uid types.UID) {
 	bind := h.coming[uid]
 	delete(h.coming, uid)
@@ -190,7 +190,7 @@ func (h *house) confirm(uid types.UID) {
 	h.tell(pod)
 }
 
-// idle returns what is idle of both pools, and which CPUs are held.
+// idle returns the idle amounts of both pools, and the CPUs that are held.
 func (h *house) idle() (ordinary, count int64, held isolated.CPUSet) {
 	snapshot := h.state.Snapshot(h.now)
 	position, _ := snapshot.Dimensions.Find(isolated.Resource)
@@ -342,7 +342,7 @@ func (h *house) step(random *rand.Rand, step int) {
 	}
 }
 
-// randomPod is of any kind, among them some that others have bound, with CPUs of another pod, or with none.
+// randomPod is of any kind, including pods bound by other schedulers, with CPUs of another pod, or with none.
 func (h *house) randomPod(random *rand.Rand, name string) *corev1.Pod {
 	pod := newPod(name, []string{"1", "2", "3", "4", "500m"}[random.IntN(5)])
 	priority := int32(random.IntN(3))
@@ -384,7 +384,7 @@ func (h *house) try(random *rand.Rand) {
 						inner.Allocate(task, node)
 					}
 				}
-				return &model.Refusal{} // only to see that it leaves no trace
+				return &model.Refusal{} // only to check that it leaves no trace
 			})
 			for _, job := range s.Snapshot.Jobs {
 				for _, task := range job.Pending() {
@@ -398,7 +398,7 @@ func (h *house) try(random *rand.Rand) {
 	})
 }
 
-// resize lets the node offer something else, less than what is in use, too.
+// resize changes what the node offers, also to less than is in use.
 func (h *house) resize(random *rand.Rand) {
 	switch random.IntN(4) {
 	case 0:

@@ -22,7 +22,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestKubeletAdmitsWhatIsBound gives what was bound, in any order, to the check that a kubelet makes before it starts a pod.
+// TestKubeletAdmitsWhatIsBound runs the kubelet's admission check for the bound pods, in any order.
 func TestKubeletAdmitsWhatIsBound(t *testing.T) {
 	for _, c := range []struct {
 		name, allocatable  string
@@ -86,7 +86,7 @@ func TestWhatAKubeletCounts(t *testing.T) {
 	for _, c := range []struct {
 		allocatable        string
 		isolated, ordinary int
-		// admitted are those of either kind, of the isolated ones first.
+		// admitted are the pods of each kind, isolated ones first.
 		admittedIsolated, admittedOrdinary int
 		refusal                            string
 	}{
@@ -119,7 +119,7 @@ func TestWhatAKubeletCounts(t *testing.T) {
 	}
 }
 
-// admissionOf is what the kubelet of a node has against a pod beside others.
+// admissionOf is the kubelet's refusal of a pod beside others.
 func admissionOf(pod *corev1.Pod, others []*corev1.Pod, allocatable string) []scheduler.AdmissionResult {
 	node := kubeframework.NewNodeInfo(others...)
 	node.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
@@ -128,7 +128,7 @@ func admissionOf(pod *corev1.Pod, others []*corev1.Pod, allocatable string) []sc
 	return scheduler.AdmissionCheck(pod, node, true)
 }
 
-// TestBothDirectionsOfFit: a full pool says nothing about the other.
+// TestBothDirectionsOfFit: a full pool does not affect the other.
 func TestBothDirectionsOfFit(t *testing.T) {
 	h := newHouse(t)
 	for i := range 6 {
@@ -143,7 +143,7 @@ func TestBothDirectionsOfFit(t *testing.T) {
 	h.admitAll("14")
 }
 
-// TestQualityOfServiceIsUntouched: a pod that was bound with isolated CPUs is what its twin without the annotation is.
+// TestQualityOfServiceIsUntouched: a pod bound with isolated CPUs has the class of the same pod without the annotation.
 func TestQualityOfServiceIsUntouched(t *testing.T) {
 	for limits, want := range map[string]corev1.PodQOSClass{"cpu=2,memory=1Gi": corev1.PodQOSGuaranteed, "memory=1Gi": corev1.PodQOSBurstable} {
 		pod, twin := newPod("p", "2", isolated.RequestAnnotation, "true"), newPod("q", "2")

@@ -46,13 +46,13 @@ func TestFreedCPUsGoToWhoPaid(t *testing.T) {
 	}
 }
 
-// yard is a house in which pods are particular about their CPUs.
+// yard is a house with pods of strict policies.
 type yard struct {
 	*house
 	random *rand.Rand
 }
 
-// particular is a pod of at most so many isolated CPUs, for which in three cases of four not any will do.
+// particular is a pod of up to so many isolated CPUs, with a strict policy in three cases of four.
 func (y *yard) particular(name string, most int, priority int32) *corev1.Pod {
 	pod := newPod(name, fmt.Sprint(1+y.random.IntN(most)), isolated.RequestAnnotation, "true")
 	pod.Spec.Priority = &priority
@@ -73,7 +73,7 @@ func (y *yard) particular(name string, most int, priority int32) *corev1.Pod {
 	return pod
 }
 
-// confirmAll lets the watch see all binds.
+// confirmAll sends the watch events of all binds.
 func (y *yard) confirmAll() {
 	for _, uid := range slices.Sorted(maps.Keys(y.coming)) {
 		y.confirm(uid)

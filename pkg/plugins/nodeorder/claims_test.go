@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The claims there are: to volumes that are made where the pod goes, to volumes on nodes, and to devices.
+// The claims: to volumes that are created where the pod goes, to volumes on nodes, and to devices.
 var (
 	volumeClaims = []string{"late-0", "late-1", "local-0", "local-1", "plain-0"}
 	deviceClaims = []string{"either-0", "either-1", "both", "one"}
@@ -21,7 +21,7 @@ var (
 
 const device = "gpu.example.com"
 
-// randomClaims draws what the nodes n0, n1, … of zones z0 to z2 have of storage and devices, and claims to it.
+// randomClaims draws the storage and devices of the nodes n0, n1, … of zones z0 to z2, and claims to them.
 func randomClaims(r *rand.Rand) []runtime.Object {
 	late, tracked := storagev1.VolumeBindingWaitForFirstConsumer, true
 	class := func(name, provisioner string) *storagev1.StorageClass {
@@ -52,7 +52,7 @@ func randomClaims(r *rand.Rand) []runtime.Object {
 		deviceClaim("both", firstOf(2, 1), exactly(1)), deviceClaim("one", exactly(1)))
 }
 
-// claim lets a pod have claims of its own and, now and then, one that others may have, too.
+// claim gives a pod claims of its own and, now and then, a shared one.
 func claim(r *rand.Rand, pod *corev1.Pod) {
 	for i, name := range volumeClaims {
 		if r.IntN(4) == 0 {
@@ -131,7 +131,7 @@ func exactly(count int64) resourceapi.DeviceRequest {
 	}}
 }
 
-// firstOf asks for the first of these numbers of devices that can be had.
+// firstOf requests the first of these numbers of devices that is available.
 func firstOf(counts ...int64) resourceapi.DeviceRequest {
 	var request resourceapi.DeviceRequest
 	for i, count := range counts {

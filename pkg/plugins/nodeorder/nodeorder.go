@@ -183,7 +183,7 @@ type question struct {
 func (q *question) prepare() (score framework.NodeScore, ok bool) {
 	score = framework.NodeScore{Name: q.name, Weight: q.weight, Normalization: q.normalization, Score: q.raw}
 	if q.pre != nil {
-		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, nil) // none looks at the nodes
+		status := q.pre.PreScore(q.plugin.kube.Context(), q.state, q.pod, nil) // none reads the nodes
 		if !status.IsSuccess() {
 			return score, false
 		}

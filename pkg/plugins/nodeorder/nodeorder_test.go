@@ -21,7 +21,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 )
 
-// counterpart says whose score must equal whose, and by how much it may differ, which the package's paragraph explains.
+// counterpart lists which scores must be equal, and by how much they may differ, for the reasons in the package's comment.
 type counterpart struct {
 	ours, theirs string
 	tolerance    int64
@@ -75,7 +75,7 @@ func compare(t *testing.T, w *world, weights nodeorder.Weights, counterparts []c
 		for _, pair := range counterparts {
 			got, want := ours[pair.ours], theirs[pair.theirs]
 			if got == nil {
-				got = make([]int64, len(c.nodes)) // nothing to say is 0 for all
+				got = make([]int64, len(c.nodes)) // a score that does not apply is 0 for all
 			}
 			for i := range got {
 				if want != nil && max(got[i]-want[i], want[i]-got[i]) > pair.tolerance {

@@ -24,16 +24,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 )
 
-// How much TestOrderAsKubeScheduler looks at.
+// The amount of work of TestOrderAsKubeScheduler.
 const (
 	profiles          = 40
 	clustersByProfile = 60
 	leastPairs        = 20_000
 )
 
-// TestOrderAsKubeScheduler draws configurations and clusters, and holds every score, their weighted sum, and so the order of
-// the nodes to what kube-scheduler says, as well as the node that the engine chooses. Both work from the same API objects and
-// share nothing else: one through the cluster state and its view, the other through its own snapshot.
+// TestOrderAsKubeScheduler draws configurations and clusters, and compares every score, their weighted sum, the order of the
+// nodes and the engine's choice with kube-scheduler's. Both work from the same API objects and share nothing else: one
+// through the cluster state and its view, the other through its own snapshot.
 func TestOrderAsKubeScheduler(t *testing.T) {
 	count := map[string]int{}
 	for seed := range uint64(profiles) {
@@ -67,12 +67,12 @@ func counterparts() []counterpart {
 	}
 }
 
-// profile is one configuration in our words and in kube-scheduler's.
+// profile is one configuration in our format and in kube-scheduler's.
 type profile struct {
 	weights  nodeorder.Weights
 	strategy config.ScoringStrategy
 	balanced []config.ResourceSpec
-	// by is the weights by kube-scheduler's names; what has none is turned off.
+	// by is the weights by kube-scheduler's names; a missing one is turned off.
 	by map[string]int64
 	*world
 }
@@ -116,7 +116,7 @@ func randomProfile(r *rand.Rand) *profile {
 	return p
 }
 
-// randomResources draws resources to look at, in both words, and has ours read from text.
+// randomResources draws resources to score, in both formats, and parses ours from text.
 func randomResources(r *rand.Rand, heaviest int64) ([]config.ResourceSpec, nodeorder.Resources) {
 	names := []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi"}
 	if r.IntN(2) == 0 {
@@ -137,8 +137,8 @@ func randomResources(r *rand.Rand, heaviest int64) ([]config.ResourceSpec, nodeo
 	return theirs, ours
 }
 
-// apply writes it into kube-scheduler's default profile, of which nothing is left out: a score that has no weight of ours keeps
-// its own, and shows.
+// apply writes it into kube-scheduler's default profile without removing anything: a score without a weight of ours keeps its
+// own, so that a difference shows.
 func (p *profile) apply(theirs *config.KubeSchedulerProfile) {
 	for i := range theirs.Plugins.MultiPoint.Enabled {
 		plugin := &theirs.Plugins.MultiPoint.Enabled[i]
@@ -159,7 +159,7 @@ func (p *profile) apply(theirs *config.KubeSchedulerProfile) {
 	}
 }
 
-// opinion is what kube-scheduler thinks of all nodes.
+// opinion is kube-scheduler's result for all nodes.
 type opinion struct {
 	// scores are by plugin, 0 to 100, and sums their weighted sums.
 	scores map[string][]int64
@@ -167,9 +167,9 @@ type opinion struct {
 	state  fwk.CycleState
 }
 
-// askThem asks kube-scheduler for its scores of all nodes that have what the pod claims; the others leave the cluster, since
-// it scores no node that it would not give the pod, and bounds would be others. Of no other filter it is asked. It returns nil
-// when no node is left.
+// askThem gets kube-scheduler's scores of all nodes with the storage and devices that the pod claims; the others are removed
+// from the cluster, since kube-scheduler scores only feasible nodes, and bounds would differ. No other filter is run. It
+// returns nil when no node is left.
 func (p *profile) askThem(t *testing.T, o *objects, pod *corev1.Pod) *opinion {
 	t.Helper()
 	p.view.SharedLister = cache.NewSnapshot(o.pods, o.nodes)
@@ -221,13 +221,13 @@ func (p *profile) askThem(t *testing.T, o *objects, pod *corev1.Pod) *opinion {
 	return says
 }
 
-// compare returns what differs, empty when nothing does, and counts what it has seen. The pod is placed then, and the next one
-// asked about, as of members of a gang.
+// compare returns the differences, empty when there are none, and counts what it has compared. Then it places the pod and
+// continues with the next, as for members of a gang.
 func (p *profile) compare(t *testing.T, o *objects, count map[string]int) string {
 	t.Helper()
 	for _, pod := range o.incoming {
 		if p.by["NodeResourcesFit"] > 0 {
-			pod.Spec.Resources = nil // which that score overlooks, see the package's paragraph
+			pod.Spec.Resources = nil // which that score ignores, see the package's comment
 		}
 	}
 	for i, pod := range o.incoming {
@@ -276,7 +276,7 @@ func (p *profile) compareScores(
 	for _, pair := range counterparts() {
 		got, known := ours[pair.ours], says.scores[pair.theirs]
 		if got == nil {
-			continue // turned off, or nothing to say, which the sums would tell if it were wrong
+			continue // turned off or not applicable; an error would show in the sums
 		}
 		for i := range got {
 			sums[i] += p.by[pair.theirs] * got[i]
@@ -295,8 +295,8 @@ func (p *profile) compareScores(
 	return ""
 }
 
-// compareChoice asks the engine for the best node and compares it with that of kube-scheduler's sums. It returns its position,
-// negative when there is none or they differ.
+// compareChoice compares the engine's best node with that of kube-scheduler's sums. It returns its position, negative when
+// there is none or they differ.
 func (p *profile) compareChoice(
 	t *testing.T, snapshot *model.Snapshot, task *model.Task, says *opinion, count map[string]int,
 ) (best int, failure string) {
@@ -363,7 +363,7 @@ func randomObjects(r *rand.Rand) *objects {
 	return o
 }
 
-// lose takes nodes out of the cluster, with their pods.
+// lose removes nodes from the cluster, with their pods.
 func (o *objects) lose(names sets.Set[string]) {
 	o.nodes = slices.DeleteFunc(o.nodes, func(n *corev1.Node) bool { return names.Has(n.Name) })
 	o.pods = slices.DeleteFunc(o.pods, func(p *corev1.Pod) bool { return names.Has(p.Spec.NodeName) })
@@ -381,7 +381,7 @@ func (o *objects) state() *live.State {
 	return state
 }
 
-// richPod is a random pod with containers of all kinds, some of which do not say what they need.
+// richPod is a random pod with containers of all kinds, some of them without requests.
 func richPod(r *rand.Rand, name string) *corev1.Pod {
 	pod := randomPod(r, name)
 	image := pod.Spec.Containers[0].Image
@@ -398,7 +398,7 @@ func richPod(r *rand.Rand, name string) *corev1.Pod {
 	if r.IntN(6) == 0 {
 		pod.Spec.Overhead = requests(r.Int64N(300), r.Int64N(1<<28))
 	}
-	if r.IntN(6) == 0 { // the API server fills in what the pod as a whole does not say
+	if r.IntN(6) == 0 { // the API server defaults the pod-level fields that are missing
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: requests(r.Int64N(3000), r.Int64N(3<<30))}
 	}
 	return pod

@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Around whole percents of large amounts a float alone is off by one.
+// Near whole percents of large amounts a float alone is off by one.
 func TestPercentIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := rapid.OneOf(rapid.Int64Range(1, model.MaxAmount), rapid.Int64Range(model.MaxAmount-1000, model.MaxAmount)).Draw(t, "whole")

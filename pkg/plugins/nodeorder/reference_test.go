@@ -90,7 +90,8 @@ func newWorldOf(t testing.TB, change func(*config.KubeSchedulerProfile), objects
 	return w
 }
 
-// newReference builds kube-scheduler's framework with its default profile, but for what evicts, and with informers of its own.
+// newReference builds kube-scheduler's framework with its default profile, except for preemption, and with informers of its
+// own.
 func newReference(
 	t testing.TB, client *fake.Clientset, lister fwk.SharedLister, change func(*config.KubeSchedulerProfile),
 ) kube.Framework {
@@ -178,8 +179,8 @@ func nodeWeights() map[string]int64 {
 	}
 }
 
-// ours returns the plugin's scores of the nodes, 0 to 100, by score; what has nothing to say is missing. The scores of
-// resources, which the plugin sums up, are asked for one by one.
+// ours returns the plugin's scores of the nodes, 0 to 100, by score; a score that does not apply is missing. The scores of
+// resources, which the plugin sums up, are computed one by one.
 func (w *world) ours(t testing.TB, weights nodeorder.Weights, task *model.Task, nodes []*model.Node) map[string][]int64 {
 	t.Helper()
 	return w.scores(t, weights, task, &model.Snapshot{Dimensions: model.NewDimensions(), Nodes: nodes})
@@ -210,7 +211,7 @@ func (w *world) scores(
 	return scores
 }
 
-// askFilters lets filters find out what scores build on.
+// askFilters runs the filters whose state scores use.
 func (w *world) askFilters(task *model.Task, snapshot *model.Snapshot) {
 	plugin := w.filters()
 	plugin.(framework.SessionOpener).OpenSession(&framework.Session{Snapshot: snapshot})
@@ -254,7 +255,7 @@ func (w *world) plugin(t testing.TB, weights nodeorder.Weights, snapshot *model.
 	return plugin.(framework.NodeScorer)
 }
 
-// normalized is what the documentation of framework.Normalization says.
+// normalized follows the documentation of framework.Normalization.
 func normalized(raw []int64, how framework.Normalization) []int64 {
 	low, high := slices.Min(raw), slices.Max(raw)
 	for i, score := range raw {
@@ -274,7 +275,7 @@ func normalized(raw []int64, how framework.Normalization) []int64 {
 	return raw
 }
 
-// cluster is random nodes and pods, in kube-scheduler's words and in ours.
+// cluster is random nodes and pods, in kube-scheduler's types and in ours.
 type cluster struct {
 	nodes  []*corev1.Node
 	pods   []*corev1.Pod

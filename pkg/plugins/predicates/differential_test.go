@@ -32,23 +32,23 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 )
 
-// The counts that make the test worth something: so many pairs of a pod and a node, and so many refusals of each filter.
+// The minimal counts of the test: pairs of a pod and a node, and refusals of each filter.
 const (
 	enoughPairs    = 20_000
 	enoughRefusals = 200
 )
 
-// start is when every contest takes place.
+// start is the time when every contest starts.
 var start = time.Date(2026, time.January, 5, 8, 0, 0, 0, time.UTC)
 
-// What we see otherwise than kube-scheduler, and mean to, is no matter of yes and no: in which words a node that reports
-// nothing is refused, and amounts above a PiB, which no draw has.
+// The intended differences from kube-scheduler do not change feasibility: the message for a node that reports nothing, and
+// amounts above a PiB, which are never drawn.
 
-// unreported is how we refuse a node that reports nothing; kube-scheduler says that it is short of everything.
+// unreported is our refusal of a node that reports nothing; kube-scheduler's says that it is short of everything.
 const unreported = "the node reports no allocatable resources"
 
-// TestSameAsKubeScheduler holds what the engine says, through the cluster state, its view, the session and all that is
-// remembered between questions and cycles, against what kube-scheduler says of the same objects.
+// TestSameAsKubeScheduler compares the engine's results, through the cluster state, its view, the session and all caches
+// between queries and cycles, with kube-scheduler's for the same objects.
 func TestSameAsKubeScheduler(t *testing.T) {
 	score := &score{refusals: map[string]int{}, alone: map[string]int{}}
 	for seed := range uint64(32) {
@@ -67,7 +67,7 @@ func TestSameAsKubeScheduler(t *testing.T) {
 		t.Errorf("%d pairs of %d were refused, which is too many to tell filters apart", score.refused, score.pairs)
 	}
 	for _, filter := range score.filters {
-		// A pod that waits names no node, so that NodeName has nothing to say.
+		// A pending pod names no node, so that NodeName never refuses.
 		if score.alone[filter] < enoughRefusals && filter != "NodeName" {
 			t.Errorf("%s alone refused %d pairs, want %d", filter, score.alone[filter], enoughRefusals)
 		}
@@ -82,7 +82,7 @@ type score struct {
 	refusals, alone map[string]int
 }
 
-// contest is one cluster, as we see it and as kube-scheduler does.
+// contest is one cluster, in our state and in kube-scheduler's.
 type contest struct {
 	dice
 	t     *testing.T
@@ -95,7 +95,7 @@ type contest struct {
 	reference *reference
 	state     *cluster.State
 	profile   *framework.Profile
-	// memory is what sessions hand on, as in the scheduler.
+	// memory is what sessions pass on, as in the scheduler.
 	memory framework.Cache
 
 	revision int
@@ -146,7 +146,7 @@ func newContest(t *testing.T, seed uint64, score *score) *contest {
 	return c
 }
 
-// objects are what the API server holds besides nodes and pods.
+// objects are the other objects in the API server.
 func (c *contest) objects() []runtime.Object {
 	objects := []runtime.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"team": "a"}}},
@@ -165,7 +165,7 @@ func (c *contest) version() string {
 	return strconv.Itoa(c.revision)
 }
 
-// change lets time pass: nodes come, go and change, pods end and others begin.
+// change advances the time: nodes are added, removed and changed, pods end and others begin.
 func (c *contest) change() {
 	c.changeObjects()
 	c.changeClass()
@@ -293,7 +293,7 @@ func (c *contest) again(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// newcomer draws a pod that waits; some are like one that waits already, but for their name.
+// newcomer draws a pending pod; some are equal to a pending one, except for the name.
 func (c *contest) newcomer() *corev1.Pod {
 	name := fmt.Sprint("w", c.revision)
 	waiting := sorted(c.waiting)
@@ -350,7 +350,7 @@ func scratches(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 }
 
-// compareAll asks about every pod that waits, with nothing placed.
+// compareAll compares every pending pod, with nothing placed.
 func (c *contest) compareAll() {
 	session := c.open()
 	defer session.Close()
@@ -359,8 +359,8 @@ func (c *contest) compareAll() {
 	}
 }
 
-// compareGang places pods one after another within a statement, as members of a gang are, with the volumes and devices
-// that they get; asks about the next one each time, and takes everything back.
+// compareGang places pods one after another within a statement, like members of a gang, with their volumes and devices; it
+// compares the next one each time, and undoes everything.
 func (c *contest) compareGang() {
 	session := c.open()
 	defer session.Close()
@@ -388,7 +388,7 @@ func (c *contest) compareGang() {
 	c.compare(session, waiting[0], sorted(c.placed))
 }
 
-// compare asks both about a pod and all nodes, and returns the nodes that we would give it.
+// compare compares the results for a pod and all nodes, and returns the nodes that we find feasible.
 func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []*corev1.Pod) []*model.Node {
 	nodes := sorted(c.nodes)
 	if len(session.Snapshot.Nodes) != len(nodes) {
@@ -429,11 +429,11 @@ func (c *contest) compare(session *framework.Session, pod *corev1.Pod, placed []
 	return feasible
 }
 
-// nowhere leaves no node to choose, so that every refusal is counted.
+// nowhere rejects all nodes, so that every refusal is counted.
 func nowhere(*model.Node) bool { return false }
 
-// compareReasons holds the reasons we count against those of kube-scheduler. Where one filter alone refuses a node the
-// reason is its; where several do it may be any of theirs. It returns what is wrong.
+// compareReasons compares our counted reasons with kube-scheduler's. Where one filter alone refuses a node the reason is its;
+// where several do it may be any of theirs. It returns the difference.
 func compareReasons(causes []model.NodeReason, verdicts []verdict) string {
 	counted, least, most, refused, sum := map[string]int{}, map[string]int{}, map[string]int{}, 0, 0
 	for _, cause := range causes {
@@ -441,7 +441,7 @@ func compareReasons(causes []model.NodeReason, verdicts []verdict) string {
 		if cause.Code == model.InsufficientResources {
 			reason = "lacks " + reason
 		}
-		if strings.HasPrefix(reason, "had untolerated taint ") { // which one, kube-scheduler does not say
+		if strings.HasPrefix(reason, "had untolerated taint ") { // kube-scheduler does not report which one
 			reason = "had untolerated taint(s)"
 		}
 		counted[reason] += cause.Nodes

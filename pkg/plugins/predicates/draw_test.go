@@ -29,7 +29,7 @@ func (d dice) zone() string { return fmt.Sprint("z", d.IntN(3)) }
 
 func (d dice) app() string { return pick(d, "x", "y", "z") }
 
-// topology draws a key of domains: each node, three zones, racks that some nodes have no part in.
+// topology draws a key of domains: each node, three zones, racks that some nodes lack.
 func (d dice) topology() string {
 	return pick(d, corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyZone, "rack")
 }
@@ -38,7 +38,7 @@ const gpu corev1.ResourceName = "nvidia.com/gpu"
 
 var declared = []string{"RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"}
 
-// node draws a node, of which most are good for most pods.
+// node draws a node; most are feasible for most pods.
 func (d dice) node(name string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
 		corev1.LabelHostname: name, corev1.LabelTopologyZone: d.zone(), "disk": pick(d, "ssd", "hdd"),
@@ -98,7 +98,7 @@ func amounts(words ...string) corev1.ResourceList {
 	return list
 }
 
-// requests draws what a container asks for: little, and now and then of something rare.
+// requests draws a container's requests: small, and now and then a rare resource.
 func (d dice) requests() corev1.ResourceList {
 	return amounts("cpu", pick(d, "", "100m", "500m", "1"), "memory", pick(d, "", "128Mi", "1Gi"))
 }

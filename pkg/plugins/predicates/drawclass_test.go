@@ -39,7 +39,7 @@ func (c *contest) changeClass() {
 	c.follow()
 }
 
-// named gives the class its version, and the UID, or one that no class had before.
+// named sets the class's version, and its UID, or a new one.
 func (c *contest) named(class *resourceapi.DeviceClass, uid types.UID) *resourceapi.DeviceClass {
 	class.ResourceVersion = c.version()
 	if class.UID = uid; uid == "" {

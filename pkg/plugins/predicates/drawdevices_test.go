@@ -37,7 +37,7 @@ const (
 	otherResource corev1.ResourceName = "class.example.com/other"
 )
 
-// wishExtended asks for devices by extended resources, with a container or one before it.
+// wishExtended requests devices by extended resources, in a container or in an init container.
 func wishExtended(d dice, p *corev1.Pod) {
 	asked := &p.Spec.Containers[0].Resources
 	if d.oneIn(4) {
@@ -58,7 +58,7 @@ func implicitResource(class string) corev1.ResourceName {
 	return corev1.ResourceName(resourceapi.ResourceDeviceClassPrefix + class)
 }
 
-// otherClass is the class that comes and goes; it stands for the fast ones of the devices, or names no resource.
+// otherClass is the class that is added and deleted; it is for the fast devices, or names no resource.
 func (d dice) otherClass() *resourceapi.DeviceClass {
 	class := &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "other"},
@@ -73,7 +73,7 @@ func (d dice) otherClass() *resourceapi.DeviceClass {
 	return class
 }
 
-// devices draws classes, what nodes have, and claims to it in namespace default.
+// devices draws classes, the devices of nodes, and claims to them in namespace default.
 func (d dice) devices() []runtime.Object {
 	extended := string(classResource)
 	objects := []runtime.Object{&resourceapi.DeviceClass{

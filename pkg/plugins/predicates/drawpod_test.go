@@ -39,7 +39,7 @@ func (d dice) pod(name, on string, few int) *corev1.Pod {
 	return p
 }
 
-// run draws how a pod that has a node is getting on: running, resized, or about to end.
+// run draws the state of a pod with a node: running, resized, or terminating.
 func (d dice) run(p *corev1.Pod) {
 	if d.oneIn(3) {
 		p.Spec.SchedulerName = "other-scheduler"
@@ -174,7 +174,7 @@ func wishPorts(d dice, p *corev1.Pod) {
 	}
 }
 
-// wishFeatures asks for what a kubelet must declare that it can.
+// wishFeatures requires features that a kubelet must declare.
 func wishFeatures(d dice, p *corev1.Pod) {
 	no := false
 	switch d.IntN(3) {
@@ -223,7 +223,7 @@ func wishInit(d dice, p *corev1.Pod) {
 	}
 }
 
-// wishWhole asks for resources of the pod as a whole.
+// wishWhole adds pod-level requests.
 func wishWhole(d dice, p *corev1.Pod) {
 	p.Spec.Resources = &corev1.ResourceRequirements{
 		Requests: amounts("cpu", pick(d, "", "1", "3"), "memory", pick(d, "", "2Gi", "5Gi"), "hugepages-2Mi", pick(d, "", "", "4Mi")),
@@ -256,8 +256,8 @@ func wishSpread(d dice, p *corev1.Pod) {
 	}
 }
 
-// selector draws a selector of pods, nil at times, which selects none; once in a while one that no label can match, which
-// older API servers let pass.
+// selector draws a selector of pods, nil at times, which selects none; now and then one that no label can match, which older
+// API servers accept.
 func (d dice) selector() *metav1.LabelSelector {
 	if d.oneIn(80) {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": "not a label"}}

@@ -59,7 +59,7 @@ func (d dice) rule(name string) *resourceapi.DeviceTaintRule {
 	}}
 }
 
-// changeRules lets rules come, go and change, the probe's at last, and waits until both sides know.
+// changeRules adds, deletes and changes rules, the probe's last, and waits until both sides have them.
 func (c *contest) changeRules() {
 	for i := range 2 {
 		if name := fmt.Sprint("rule-", i); c.oneIn(2) {
@@ -102,7 +102,7 @@ func (c *contest) putRule(name string, rule *resourceapi.DeviceTaintRule) {
 	c.rules[name] = rule
 }
 
-// weProbe and theyProbe report whether the probe's device can be had, as the plugins and the reference see it.
+// weProbe and theyProbe report whether the probe's device is available to the plugins and to the reference.
 func (c *contest) weProbe() bool {
 	plugin := c.kube.Plugin("DynamicResources")
 	state, pod, node := c.kube.NewState(), newPod(probe, claiming(probe)), kube.NewNodeInfo()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Disks that are written down in the pod itself: two writers cannot share one, and readers can share some.
+// wishDisks are volumes that the pod itself defines: two writers cannot share one, and readers can share some.
 func wishDisks(d dice, p *corev1.Pod) {
 	disk := pick(d,
 		corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: pick(d, "d1", "d2")}},
@@ -27,7 +27,7 @@ func addVolume(p *corev1.Pod, source corev1.VolumeSource) {
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", len(p.Spec.Volumes)), VolumeSource: source})
 }
 
-// The claims there are; of those with a number, two of each.
+// claimNames are the claims; of those with a number, two of each.
 var claimNames = []string{
 	"pinned-0", "pinned-1", "zoned-0", "zoned-1", "csi-0", "csi-1", "csi-2", "csi-3", "csi-4", "csi-5", "must-0", "alone-0",
 	"alone-1", "static-0", "static-1", "late", "late-zoned", "late-known", "late-huge", "lost", "going", "now", "adrift", "none",
@@ -41,7 +41,7 @@ func wishClaims(d dice, p *corev1.Pod) {
 	if !d.oneIn(4) {
 		p.Namespace = "default"
 	}
-	// Those that some nodes can serve and others cannot come more often.
+	// Those that only some nodes can serve are drawn more often.
 	for range 1 + d.IntN(2) {
 		addVolume(p, volumeClaim(claimNames[d.IntN(19)]))
 	}
@@ -56,8 +56,8 @@ func wishScratch(d dice, p *corev1.Pod) {
 	}
 }
 
-// scratchers are pods whose volumes come and go with them: one whose claim is bound, one whose claim waits for a node, and
-// one whose claim is another pod's.
+// scratchers are pods whose volumes are created and deleted with them: one whose claim is bound, one whose claim waits for a
+// node, and one whose claim is another pod's.
 func (d dice) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
 	for i, name := range []string{"own-bound", "own-late", "own-none"} {
 		pod := d.pod(name, "", i%2)
@@ -79,7 +79,7 @@ func (d dice) scratchers() (pods []*corev1.Pod, claims []runtime.Object) {
 	return pods, claims
 }
 
-// storage draws classes, volumes, claims, drivers and what is attached, for pods of namespace default.
+// storage draws classes, volumes, claims, drivers and attached volumes, for pods of namespace default.
 func (d dice) storage() []runtime.Object {
 	objects := d.classes()
 	for i := range 2 {
@@ -183,7 +183,7 @@ func (d dice) classes() []runtime.Object {
 	}
 }
 
-// attachments are the drivers on each node, how much they can attach, and what is attached.
+// attachments are the drivers on each node, their limits, and the attached volumes.
 func (d dice) attachments() []runtime.Object {
 	var objects []runtime.Object
 	for i := range maxNodes {

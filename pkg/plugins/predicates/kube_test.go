@@ -24,7 +24,7 @@ import (
 // view is a lister with content that a test replaces, as the cluster state's changes during a session.
 type view struct{ fwk.SharedLister }
 
-// show replaces what the plugins see.
+// show replaces the content that the plugins see.
 func (v *view) show(pods []*corev1.Pod, nodes []*corev1.Node) {
 	v.SharedLister = cache.NewSnapshot(pods, nodes)
 }
@@ -62,8 +62,8 @@ func newWorld(t testing.TB, objects ...runtime.Object) *world {
 	return w
 }
 
-// snapshot returns what the plugins see as the engine has it, with the nodes in the order given; a node that they do not see
-// is empty.
+// snapshot returns the same content for the engine, with the nodes in the given order; a node that the plugins do not see is
+// empty.
 func (w *world) snapshot(nodes []*corev1.Node) *model.Snapshot {
 	s := &model.Snapshot{Dimensions: model.NewDimensions()}
 	for _, object := range nodes {
@@ -84,7 +84,7 @@ func taskOf(pod *corev1.Pod) *model.Task {
 	return &model.Task{PodRef: model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}, Pod: pod}
 }
 
-// ask returns what the plugin says about each node, in all scopes, in the order the engine asks them.
+// ask returns the plugin's result for each node, in all scopes, in the engine's order.
 func (w *world) ask(pod *corev1.Pod, nodes []*corev1.Node) []*model.Refusal {
 	plugin := w.newPlugin().(framework.NodeFilter)
 	snapshot := w.snapshot(nodes)

@@ -132,7 +132,7 @@ func (f *doubleFilter) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod
 	return f.double.filter(node.Node().Name)
 }
 
-// details returns what the plugin over the double says about nodes a and b.
+// details returns the plugin's results for nodes a and b.
 func (d *double) details(t *testing.T) []string {
 	t.Helper()
 	nodes := []*corev1.Node{newNode("a", tainted), newNode("b", tainted)}
@@ -217,7 +217,7 @@ func TestKubeBatchArgumentsAreUnderstoodAndWarnedOf(t *testing.T) {
 	}
 }
 
-// plainPod is what most pods of most jobs look like to the filters: a token and scratch space, nothing else.
+// plainPod is a pod as most jobs have it: a token and scratch space, nothing else.
 func plainPod() *corev1.Pod {
 	return newPod("p", volumes(
 		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},

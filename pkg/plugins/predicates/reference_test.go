@@ -31,18 +31,18 @@ import (
 )
 
 // reference is kube-scheduler's own framework with its default filters, resource fit among them, and with informers and
-// snapshots of its own: it shares nothing with what is tested but the objects of the API server.
+// snapshots of its own: it shares only the objects of the API server with the tested code.
 type reference struct {
 	framework kube.Framework
 	factory   informers.SharedInformerFactory
 	shown     *view
-	// devices knows devices, with their taints, and what device classes provide.
+	// devices tracks devices, with their taints, and the device classes.
 	devices fwk.SharedDRAManager
 	// filters are the names of its filters, in their order.
 	filters []string
 }
 
-// newReference builds it and waits until it has seen all that the client holds.
+// newReference builds it and waits until it has all objects of the client.
 func newReference(t *testing.T, client *fake.Clientset) *reference {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,7 +75,7 @@ func newReference(t *testing.T, client *fake.Clientset) *reference {
 	return r
 }
 
-// filtersAlone is kube-scheduler's default profile without what only scores or evicts and wants more to be built.
+// filtersAlone is kube-scheduler's default profile without plugins that only score or evict and have further dependencies.
 func filtersAlone(t *testing.T) *config.KubeSchedulerProfile {
 	t.Helper()
 	defaults, err := latest.Default()
@@ -121,9 +121,9 @@ func newDevices(
 	return manager, func() bool { return seen.HasSynced() && handled.HasSynced() && sliced.HasSynced() }
 }
 
-// verdict is what kube-scheduler says about one pod and one node.
+// verdict is kube-scheduler's result for one pod and one node.
 type verdict struct {
-	// by maps each filter that refuses, asked on its own, to the words it may refuse in; empty when the node will do.
+	// by maps each filter that refuses, run on its own, to its possible messages; empty when the node is feasible.
 	by map[string][]string
 	// whole reports whether a filter refused all nodes together, and the others were not run for each.
 	whole bool
@@ -194,8 +194,8 @@ func (r *reference) reserve(t *testing.T, pod *corev1.Pod) (takeBack func()) {
 	return func() { r.framework.RunReservePluginsUnreserve(ctx, state, pod, node.Node().Name) }
 }
 
-// words are those that a refusal of ours has for a status: of resources any that are lacking, else all reasons; of an
-// error, whose it is and what it says.
+// words are the messages that our refusal may have for a status: for resources any that is lacking, else all reasons; for an
+// error, the plugin and its message.
 func words(status *fwk.Status) []string {
 	if err := status.AsError(); status.Code() == fwk.Error {
 		return []string{status.Plugin() + " failed: " + errors.Unwrap(err).Error()}
@@ -213,7 +213,7 @@ func words(status *fwk.Status) []string {
 	return lacking
 }
 
-// allowed are the words that a refusal of the node may have, none when the node will do.
+// allowed are the messages that a refusal of the node may have, none when it is feasible.
 func (v verdict) allowed() []string {
 	all := sets.New[string]()
 	for _, words := range v.by {

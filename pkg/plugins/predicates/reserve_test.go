@@ -19,7 +19,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// storeroom has volumes of different sizes on both nodes and one for both, devices on both, and claims to too many of them.
+// storeroom has volumes of different sizes on both nodes and one for both, devices on both, and more claims than they can
+// serve.
 func storeroom() []runtime.Object {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	objects := []runtime.Object{
@@ -84,7 +85,7 @@ func lateClaim(name, class string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// users are the tasks of two gangs, which use claims of their own and such that they share, with each other too.
+// users are the tasks of two gangs, with claims of their own and shared ones, also between the gangs.
 func users() []*model.Task {
 	var tasks []*model.Task
 	for i, claims := range []string{
@@ -105,7 +106,8 @@ func users() []*model.Task {
 	return tasks
 }
 
-// TestWhatIsTakenBackNeverWas: whatever tasks are placed and taken back, the last first, every filter answers as before.
+// TestWhatIsTakenBackNeverWas: after tasks are placed and undone in reverse order, every filter has the same results as
+// before.
 func TestWhatIsTakenBackNeverWas(t *testing.T) {
 	w := newWorld(t, storeroom()...)
 	objects := []*corev1.Node{newNode("a"), newNode("b")}
@@ -176,7 +178,7 @@ func TestWhatIsTakenBackNeverWas(t *testing.T) {
 		t.Errorf("%d placements are no test", placements)
 	}
 	for _, action := range w.client.Actions() {
-		if verb := action.GetVerb(); verb != "list" && verb != "watch" { // which informers do when they come to it
+		if verb := action.GetVerb(); verb != "list" && verb != "watch" { // as informers eventually do
 			t.Errorf("a request was made: %s %s", verb, action.GetResource().Resource)
 		}
 	}

@@ -40,12 +40,6 @@ func (plugin) CompareJobs(a, b *model.Job) int { return cmp.Compare(b.Priority, 
 func (plugin) CompareTasks(a, b *model.Task) int { return cmp.Compare(b.Priority, a.Priority) }
 
 // FilterVictims keeps those of lower priority than the preemptor; a unit's priority is the highest of its job and its pods.
-// It abstains for other purposes.
-func (plugin) FilterVictims(
-	purpose framework.EvictionPurpose, preemptor *model.Job, units []framework.EvictionUnit,
-) (picked []framework.EvictionUnit, decided bool) {
-	if purpose != framework.ForPreemption {
-		return nil, false
-	}
+func (plugin) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) (picked []framework.EvictionUnit, decided bool) {
 	return slices.DeleteFunc(units, func(unit framework.EvictionUnit) bool { return unit.Priority() >= preemptor.Priority }), true
 }

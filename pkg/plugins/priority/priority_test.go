@@ -7,7 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestHigherFirst includes the ends of the range, between which a subtraction would wrap round.
+// TestHigherFirst includes the ends of the range, whose difference overflows.
 func TestHigherFirst(t *testing.T) {
 	for _, c := range []struct {
 		a, b int32

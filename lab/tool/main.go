@@ -1,0 +1,39 @@
+// Command tool is what lab/cmd/lab builds and runs: throw-away Kubernetes clusters for trying, testing and measuring Tutti. It is
+// for developers and evaluators; nothing of it is installed anywhere.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	quiet()
+	root := &cobra.Command{
+		Use:           "lab",
+		Short:         "Build and run throw-away Kubernetes clusters",
+		Long:          "Build and run throw-away Kubernetes clusters. \"lab build --help\" says how to build the programs of one.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(
+		auditCommand(),
+		benchCommand(),
+		demoCommand(),
+		imageCommand(),
+		openbCommand(),
+		upCommand(),
+	)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		stop()
+		os.Exit(1)
+	}
+}

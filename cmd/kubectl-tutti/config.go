@@ -33,8 +33,8 @@ func newConfigLint(a *clientFlags) *cobra.Command {
 		Use:   "lint FILE",
 		Short: "Check a configuration as the scheduler would, without a cluster",
 		Long: `Reads a configuration as the scheduler would at its start, and reports everything that is wrong with it, by line, and what works
-but should be written differently. - reads from standard input. It asks nobody: neither the API server nor a scheduler. It fails
-when the scheduler would.`,
+but should be written differently. - reads from standard input. It asks neither the API server nor a scheduler. It fails when the
+scheduler would.`,
 		Example: `  kubectl tutti config lint scheduler.yaml
   kubectl tutti config lint scheduler.yaml -o json
   kubectl get configmap -n tutti-system tutti-scheduler -o jsonpath='{.data.scheduler\.yaml}' | kubectl tutti config lint -`,

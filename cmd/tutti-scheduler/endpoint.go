@@ -45,8 +45,8 @@ func (o *options) checkCertificates() error {
 	return nil
 }
 
-// endpoint says how metrics and what the scheduler shows of itself are served: by HTTPS, to those who send a token that the API
-// server knows (else 401) of somebody who may get the path (else 403).
+// endpoint says how metrics and the scheduler's own state are served: by HTTPS, to requests with a token that the API server
+// knows (else 401) of a user that may get the path (else 403).
 func (o *options) endpoint(source debugapi.Source) server.Options {
 	return server.Options{
 		BindAddress:    o.metricsAddress,
@@ -58,7 +58,7 @@ func (o *options) endpoint(source debugapi.Source) server.Options {
 		KeyName:        keyFile,
 		TLSOpts: []func(*tls.Config){func(settings *tls.Config) {
 			settings.MinVersion = tls.VersionTLS13
-			settings.NextProtos = []string{"http/1.1"} // nobody needs many streams here, and they have been used to keep servers busy
+			settings.NextProtos = []string{"http/1.1"} // no client needs many streams here, and they have been used to keep servers busy
 			if o.certificates == "" {
 				made := sync.OnceValues(selfSigned)
 				settings.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return made() }

@@ -24,8 +24,8 @@ import (
 	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
-// judge is an API server that knows two tokens: "good" of somebody who may get everything that the endpoint serves, "poor" of
-// somebody who may get nothing.
+// judge is an API server that knows two tokens: "good" of a user that may get everything that the endpoint serves, "poor" of a
+// user that may get nothing.
 func judge(t *testing.T) *httptest.Server {
 	answer := func(w http.ResponseWriter, object any) {
 		w.Header().Set("Content-Type", "application/json")
@@ -120,8 +120,8 @@ func ask(t *testing.T, method, url, token string) (status int, text string, show
 	return answer.StatusCode, string(body), answer.TLS
 }
 
-// TestEndpointServesThoseWhoMay: nobody sees anything without a token that the API server knows, nor with one of somebody who
-// may not get the path; and the path is what is asked about.
+// TestEndpointServesThoseWhoMay: a request gets nothing without a token that the API server knows, nor with the token of a user
+// that may not get the path. The path is what the API server is asked about.
 func TestEndpointServesThoseWhoMay(t *testing.T) {
 	address := serve(t, &options{})
 	for path, want := range map[string]string{

@@ -27,8 +27,8 @@ const (
 	reviewFor  = 10 * time.Second
 )
 
-// newAuthHandler makes what stands in front of the endpoint: it lets through who sends a token that the API server knows, and
-// may do what was asked for. controller-runtime has the same, but says 500 to whoever sends a token that nobody knows.
+// newAuthHandler makes the filter in front of the endpoint. It lets a request through when the API server knows its token, and
+// the user of the token may do what the request asks for. controller-runtime has the same, but answers 500 to an unknown token.
 func newAuthHandler(config *rest.Config, client *http.Client) (server.Filter, error) {
 	tokens, err := authenticationv1.NewForConfigAndClient(config, client)
 	if err != nil {
@@ -65,12 +65,12 @@ type authHandler struct {
 	next          http.Handler
 }
 
-// ServeHTTP answers 401 to whoever cannot be told who he is, 403 to whoever may not, and 500 when nobody can report whether
-// he may.
+// ServeHTTP answers 401 to a request of an unknown user, 403 to one that its user may not make, and 500 when the API server does
+// not say whether the user may make it.
 func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	known, ok, err := d.authenticator.AuthenticateRequest(request)
 	if err != nil {
-		d.log.V(2).Info("Somebody could not be authenticated", "reason", err.Error())
+		d.log.V(2).Info("A request could not be authenticated", "reason", err.Error())
 	}
 	if err != nil || !ok {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -84,7 +84,7 @@ func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	})
 	switch {
 	case err != nil:
-		d.log.Error(err, "Nobody can tell whether a request is allowed", "user", name)
+		d.log.Error(err, "The API server does not say whether a request is allowed", "user", name)
 		http.Error(w, "the API server does not say whether this is allowed", http.StatusInternalServerError)
 	case decision != authorizer.DecisionAllow:
 		d.log.V(2).Info("A request is not allowed", "user", name, "reason", reason)

@@ -74,7 +74,7 @@ slow, for tests.`,
 	return command
 }
 
-// checkArgs lets --explain-config have one name, and nobody else any.
+// checkArgs allows one name with --explain-config, and no argument otherwise.
 func (o *options) checkArgs(command *cobra.Command, args []string) error {
 	if o.explainConfig {
 		return cobra.MaximumNArgs(1)(command, args)

@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
-// slow answers after a while, and to what nobody waits for any more not at all.
+// slow answers after a while. It does not answer a request whose caller no longer waits.
 type slow struct{ takes time.Duration }
 
 func (s slow) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -62,7 +62,8 @@ func TestWaitingForAPlaceIsNoTimeOut(t *testing.T) {
 	})
 }
 
-// TestWithoutAnAnswerAPlaceIsGivenUp: whoever never gets an answer does not keep the others waiting indefinitely.
+// TestWithoutAnAnswerAPlaceIsGivenUp: a request that is never answered does not keep the
+// others waiting indefinitely.
 func TestWithoutAnAnswerAPlaceIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, began := preparingClient(t, 24*time.Hour), time.Now()

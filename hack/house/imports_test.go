@@ -39,7 +39,7 @@ var rules = []rule{
 	{of: "pkg/plugins/predicates", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "internal/topology"}, kubernetes: true},
 	{of: "pkg/plugins/nodeorder", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "internal/topology"}, kubernetes: true},
 	{of: "pkg/plugins/isolcpu", ours: []string{"pkg/framework", "pkg/model", "pkg/argument", "pkg/isolated"}},
-	// The two registries list what lies below them and nothing else; below them nobody knows its sister.
+	// The two registries list what lies below them and nothing else; below them no package imports its sibling.
 	{of: "pkg/plugins/", ours: []string{"pkg/framework", "pkg/model", "pkg/argument"}},
 	{of: "pkg/actions/", ours: []string{"pkg/framework", "internal/placement", "pkg/model", "pkg/argument"}},
 	{of: "pkg/plugins", ours: []string{"pkg/plugins/", "pkg/framework", "pkg/model", "internal/topology", "apis/config"}, client: true},

@@ -30,8 +30,8 @@ func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) 
 	return Effect{Schedule: true}
 }
 
-// budgetOf reads a budget as the eviction subresource does: one whose latest change the disruption controller has not worked
-// out yet allows nothing, one without a selector, or with one that cannot be read, covers nobody.
+// budgetOf reads a budget as the eviction subresource does. A budget whose latest change the disruption controller has not
+// processed yet allows nothing. A budget without a selector, or with one that cannot be read, covers no pod.
 func budgetOf(object *policyv1.PodDisruptionBudget) model.Budget {
 	budget := model.Budget{Namespace: object.Namespace, Name: object.Name, Selector: labels.Nothing()}
 	if selector, err := metav1.LabelSelectorAsSelector(object.Spec.Selector); err == nil {

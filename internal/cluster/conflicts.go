@@ -107,7 +107,7 @@ func (s *State) conflictsOn(name string) []Conflict {
 	})
 	owners := map[int]types.UID{}
 	names := map[types.UID]string{}
-	var kept isolated.CPUSet // by those who yield to nobody
+	var kept isolated.CPUSet // the CPUs of the pods that yield to no other pod
 	var found []Conflict
 	for _, pod := range pods {
 		report := func(kind ConflictKind, detail string) {
@@ -146,9 +146,9 @@ func (s *State) conflictsOn(name string) []Conflict {
 	return found
 }
 
-// ConflictLosers returns the pods of this scheduler that yield to others and are not in flight out, as of the last
-// TakeConflicts, by node and in the order in which they were bound; none of the system's, which nobody ends. It costs what
-// there is of conflicts.
+// ConflictLosers returns the pods of this scheduler that yield to others and are not being evicted or deleted, as of the last
+// TakeConflicts, by node and in the order in which they were bound. System-critical pods are left out, since they are never
+// evicted. The cost is proportional to the number of conflicts.
 func (s *State) ConflictLosers() []Conflict {
 	var yielding []Conflict
 	for _, name := range slices.Sorted(maps.Keys(s.conflicts.found)) {
@@ -163,7 +163,7 @@ func (s *State) ConflictLosers() []Conflict {
 	return yielding
 }
 
-// takeOwnership makes a pod the owner of what nobody owns, and returns the rest, with whom the first of it belongs to.
+// takeOwnership makes a pod the owner of the CPUs that no pod owns. It returns the others, and the owner of the first of them.
 func takeOwnership(owners map[int]types.UID, cpus isolated.CPUSet, by types.UID) (taken isolated.CPUSet, owner types.UID) {
 	for id := cpus.Next(0); id >= 0; id = cpus.Next(id + 1) {
 		switch first, owned := owners[id]; {
@@ -185,8 +185,8 @@ func isolatedOn(node *nodeState) isolated.CPUSet {
 	return node.isolated.Isolated
 }
 
-// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it; when it was created for
-// one that nobody has bound, since it was created on its node.
+// boundAt returns when a pod was bound, which the API server notes in the transaction that binds it. For a pod that was created
+// on its node, and so was never bound, it returns when the pod was created.
 func boundAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {

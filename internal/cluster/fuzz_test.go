@@ -14,9 +14,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// FuzzLeasesAndBudgets lets a Lease of a node's agent, a disruption budget and a group that nobody has validated into a
-// cluster where others have theirs: nobody panics, nor changes what is true of the others, and a budget never allows less
-// than nothing.
+// FuzzLeasesAndBudgets adds a Lease of a node's agent, a disruption budget and a group, none of them validated, to a cluster
+// that has other objects of these kinds. No code panics, the other objects are not affected, and a budget never allows less than
+// nothing.
 func FuzzLeasesAndBudgets(f *testing.F) {
 	f.Add([]byte(`{}`), []byte(`{}`), []byte(`{}`), int64(0))
 	f.Add([]byte(`{"spec": {"renewTime": "2026-01-05T08:00:00.000000Z", "leaseDurationSeconds": 40}}`),

@@ -116,7 +116,7 @@ func (s *State) fillJob(job *model.Job) {
 	case key.WithoutPodGroup:
 		groups.FillImplicit(job)
 	case group == nil:
-		// Nobody knows the minimum any more, so every member is taken to be needed: what runs is not cut down.
+		// The minimum is not known any more, so every member is taken to be needed: no running member counts as surplus.
 		job.MinMember = int32(min(len(tasks), 1<<30))
 		job.Created = tasks[0].Created
 		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: key.Name}
@@ -173,15 +173,15 @@ func belowMinimum(job *model.Job) bool {
 	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
 }
 
-// neverPreempts reports whether the group, or a pod of it that has not ended, wants nobody evicted for it.
+// neverPreempts reports whether the group, or a pod of it that has not ended, wants no pod evicted for it.
 func neverPreempts(job *model.Job, group *v1alpha1.PodGroup) bool {
 	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
 	return group != nil && never(group.Spec.PreemptionPolicy) ||
 		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
 }
 
-// nothingPending reports whether there is nothing to decide: nobody waits, and the job has its minimum, or has ended, or is
-// no group, whose members may still come. A group that is refused as a whole must be told so.
+// nothingPending reports whether there is nothing to decide: no pod waits, and the job has its minimum, or has ended, or is no
+// group, whose members may still come. A group that is refused as a whole must be told so.
 func nothingPending(job *model.Job) bool {
 	waits := func(task *model.Task) bool { return task.Status == model.Pending }
 	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }

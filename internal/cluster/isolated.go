@@ -23,9 +23,9 @@ func (r *podState) isolated() *isolated.Assignment {
 	}
 }
 
-// sameCPUCharge reports whether a later version of a pod with equal annotations is charged for the same CPUs: one that asks
-// for isolated ones and was bound without any takes ordinary ones, what somebody has written on it before it was bound counts
-// from then on, and one with a bind in flight is charged for what it is given.
+// sameCPUCharge reports whether a later version of a pod with equal annotations is charged for the same CPUs. A pod that asks
+// for isolated CPUs and was bound without any takes ordinary ones. An assignment that another client wrote before the pod was
+// bound counts from the bind on. A pod with a bind in flight is charged for what it is given.
 func sameCPUCharge(before *podState, after *corev1.Pod) bool {
 	_, claims := after.Annotations[isolated.AssignedAnnotation]
 	return !before.chargedAtBind() && (before.task.Pod.Spec.NodeName == after.Spec.NodeName || !isolated.WantsIsolated(after) && !claims)

@@ -135,8 +135,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestOnlyWhoCanNeverRunYields: to the one that was bound first, in the same second to the one with the smaller UID, and to
-// nobody who yields to a third.
+// TestOnlyWhoCanNeverRunYields: a pod yields to the one that was bound first, in the same second to the one with the smaller
+// UID, and never to a pod that yields to a third.
 func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 	events := []Event{
 		{Kind: KindNode, Node: isolating("n", 1)},
@@ -147,7 +147,7 @@ func TestOnlyWhoCanNeverRunYields(t *testing.T) {
 		{Kind: KindPod, Pod: pod("d", holding("11", 4))},
 		{Kind: KindPod, Pod: pod("leaves", holding("8", 5), deleting(start))},
 		{Kind: KindPod, Pod: pod("theirs", holding("8", 6), by("another"))},
-		// Nobody has bound it: it was created on the node.
+		// No scheduler has bound it: it was created on the node.
 		{Kind: KindPod, Pod: pod("created", holding("8", 0), func(p *corev1.Pod) { p.Status.Conditions = nil }, created(start.Add(7*time.Second)))},
 	}
 	yielding := func(s *State) []string {
@@ -268,7 +268,7 @@ func TestLeasesAfterAFreshStart(t *testing.T) {
 	}
 }
 
-// TestLeasesAreNotLookedAtUnlessAskedFor: nobody is gated by default.
+// TestLeasesAreNotLookedAtUnlessAskedFor: no node is gated by default.
 func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 	s := newState()
 	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})
@@ -277,7 +277,7 @@ func TestLeasesAreNotLookedAtUnlessAskedFor(t *testing.T) {
 	}
 }
 
-// TestMalformedPodKeepsItsCPUs: nobody is given what a pod holds that cannot be read.
+// TestMalformedPodKeepsItsCPUs: the CPUs of a pod that cannot be read are given to no other pod.
 func TestMalformedPodKeepsItsCPUs(t *testing.T) {
 	s := New(Options{SchedulerNames: []string{"tutti"}, Translators: []model.RequestTranslator{tripping{}}})
 	s.Apply(Event{Kind: KindNode, Node: isolating("n", 1)})

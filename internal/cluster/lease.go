@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
-// leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since nobody there
-// would enforce what they are given; ordinary ones, and those that run, are not concerned.
+// leases are those of the nodes' agents. A node whose agent lets its Lease expire is given no isolated pods, since no agent
+// would enforce their CPUs there. Ordinary pods, and those that run, are not affected.
 type leases struct {
 	// disabled reports that nodes need one.
 	disabled bool
@@ -36,7 +36,8 @@ func (l *leases) trackNode(name string, topology *isolated.Topology) {
 	}
 }
 
-// applyLease takes note of a Lease. That it was renewed concerns nobody; that it had expired, or ends sooner, does.
+// applyLease records a Lease. A renewal alone changes no decision. A Lease that had expired, or that ends sooner than before,
+// does.
 func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
 	name, agents := strings.CutPrefix(object.Name, isolated.LeasePrefix)
 	if !agents || !s.leases.disabled {

@@ -12,10 +12,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what becomes of an object that somebody panics over who reads it: a translator, kube-scheduler's code, or
-// ours. It stands in the state with its name and a reason, and costs nobody but its own job, or the node itself.
+// This file handles an object over which the code that reads it panics: a translator, kube-scheduler's code, or ours. The state
+// keeps such an object with its name and a reason. It costs only its own job, or the node itself.
 
-// longestReason is how much of what somebody panicked with is shown, in bytes.
+// longestReason is how much of the value of a panic is shown, in bytes.
 const longestReason = 256
 
 // buildOrFallback returns what build makes, else, when that panics, what instead makes of the reason.
@@ -41,15 +41,15 @@ func (s *State) buildPod(pod *corev1.Pod, before, earlier *podState) *podState {
 	})
 }
 
-// unreadablePod says where a pod is and nothing of what it wants, for which nobody will place it. On its node it takes what
-// it took before, else no more than its place among the pods.
+// unreadablePod says where a pod is and nothing of what it wants, so it is never placed. On its node it takes what it took
+// before, else no more than its place among the pods.
 func (s *State) unreadablePod(pod *corev1.Pod, before *podState, refused *model.Refusal) *podState {
 	bare := &corev1.Pod{
 		ObjectMeta: stripMeta(&pod.ObjectMeta),
 		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName},
 	}
-	if held, holds := pod.Annotations[isolated.AssignedAnnotation]; holds { // nobody else is to be given the same
+	if held, holds := pod.Annotations[isolated.AssignedAnnotation]; holds { // no other pod may be given the same
 		bare.Annotations = map[string]string{isolated.AssignedAnnotation: held}
 	}
 	r := &podState{invalid: refused}
@@ -81,8 +81,8 @@ func (s *State) buildNode(object *corev1.Node) *nodeState {
 	})
 }
 
-// recordUnreadable takes note of an event that nobody could take in. A group keeps what was known of it, and does not start
-// before it can be read.
+// recordUnreadable records an event that could not be processed. A group keeps what was known of it, and does not start before
+// it can be read.
 func (s *State) recordUnreadable(event Event, why string) Effect {
 	s.malformed = "an object could not be read: " + why
 	if event.Kind != KindGroup {

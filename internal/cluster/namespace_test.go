@@ -17,8 +17,8 @@ func labelled(version, team string) *corev1.Namespace {
 	return n
 }
 
-// Whoever remembers an answer must learn that a term may choose another namespace now; of everything else about one nobody
-// need.
+// A plugin that remembers an answer must learn that a term may choose another namespace now. No plugin needs to learn of
+// anything else about a namespace.
 func TestLabelsOfNamespacesShowInTheSnapshot(t *testing.T) {
 	s, now := newState(node("n")), time.Unix(1000, 0)
 	for _, step := range []struct {

@@ -15,7 +15,7 @@ type nodeState struct {
 	refused     *model.Refusal
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
-	// bare reports that nobody can read it, and nothing of it is left but its name.
+	// bare reports that the node cannot be read, and only its name is left.
 	bare bool
 }
 

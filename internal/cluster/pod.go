@@ -15,8 +15,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// stuckAfter is how long a pod may outlive its deletionTimestamp, which includes its grace, before nobody counts on its
-// room any more.
+// stuckAfter is how long a pod may outlive its deletionTimestamp, which includes its grace, before no job counts on its
+// capacity any more.
 const stuckAfter = 30 * time.Second
 
 // podState is what the state knows about one pod. It is never changed, only replaced.
@@ -47,8 +47,8 @@ func (r *podState) finished() bool {
 }
 
 // stuckAt returns from when on a pod that is being deleted counts as stuck. The deletionTimestamp is of the API server's clock.
-// One of ours that is ahead of it must not take everybody who has just been evicted for stuck: what they were evicted for
-// would be released, and others be evicted again, indefinitely.
+// A clock of ours that is ahead of it must not make every pod that has just been evicted count as stuck: the nominations that
+// they were evicted for would be released, and other pods be evicted again, indefinitely.
 func (r *podState) stuckAt() time.Time {
 	pod := r.task.Pod
 	at := pod.DeletionTimestamp.Time

@@ -61,7 +61,7 @@ func nonZeroDefaultsOf(pod *corev1.Pod) model.NonZeroDefaults {
 	supposed[model.CPU] = counted.Cpu().MilliValue() - stated.Cpu().MilliValue()
 	supposed[model.Memory] = counted.Memory().Value() - stated.Memory().Value()
 	for i, amount := range supposed {
-		supposed[i] = min(max(amount, 0), model.MaxAmount) // nobody's request may overflow the sums
+		supposed[i] = min(max(amount, 0), model.MaxAmount) // no request may overflow the sums
 	}
 	return supposed
 }

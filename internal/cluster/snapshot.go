@@ -22,7 +22,8 @@ func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	return s.snapshot
 }
 
-// refresh brings the snapshot up to date with what has changed, unless something is spoiled, for which it ends early.
+// refresh brings the snapshot up to date with what has changed, unless an object is quarantined, for which it ends
+// early.
 func (s *State) refresh(now time.Time) {
 	changed := s.patchNamespaces() || s.changed()
 	s.growVectors()

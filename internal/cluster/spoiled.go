@@ -12,9 +12,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what becomes of an object that was read, and over which somebody panics who brings the snapshot up to date
-// with it. The accounting may hold half of it then, so the whole snapshot is made again without it, which takes as long as
-// after a start.
+// This file handles an object that was read, but over which the code panics that brings the snapshot up to date with it. The
+// accounting may hold half of the object then. So the whole snapshot is made again without it, which takes as long as after a
+// start.
 
 // updateTarget is the object that the snapshot is being brought up to date with: a pod, a node or a job.
 type updateTarget struct {
@@ -23,13 +23,13 @@ type updateTarget struct {
 	job  model.JobKey
 }
 
-// panickedUpdate is a subject over which somebody has panicked, and with what.
+// panickedUpdate is a subject whose update has panicked, and the value of the panic.
 type panickedUpdate struct {
 	updateTarget
 	why string
 }
 
-// updateOne does what the snapshot needs for one subject and takes note when somebody panics over it.
+// updateOne does what the snapshot needs for one subject, and records a panic over it.
 func (s *State) updateOne(over updateTarget, do func()) {
 	buildOrFallback(func() bool {
 		if s.tended != nil {
@@ -43,10 +43,10 @@ func (s *State) updateOne(over updateTarget, do func()) {
 	})
 }
 
-// Rebuild makes the snapshot, and the view of it, empty and everything in it new. Who has spoiled it stands there with its
-// name and a reason, and whoever does so again does not stand there at all.
+// Rebuild empties the snapshot, and the view of it, and makes everything in it again. A quarantined object is kept with its name
+// and a reason only. An object that is quarantined again is left out.
 //
-// Invariant I25: each time there is one fewer who can, so that it comes to an end.
+// Invariant I25: each time there is one object fewer that can panic, so that this comes to an end.
 func (s *State) Rebuild() {
 	for _, one := range s.quarantined {
 		s.quarantineObject(one)
@@ -100,7 +100,7 @@ func (s *State) quarantineObject(one panickedUpdate) {
 	}
 }
 
-// unreadableNode is a node that nobody can read, or count: it takes nobody.
+// unreadableNode is a node that cannot be read, or counted: it takes no pods.
 func unreadableNode(object *corev1.Node, why string) *nodeState {
 	return &nodeState{
 		object:  &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
@@ -109,8 +109,7 @@ func unreadableNode(object *corev1.Node, why string) *nodeState {
 	}
 }
 
-// fillOrInvalidate is fill for any job. Of one that somebody panics over nothing is known but who belongs to it, and nobody
-// is placed for it.
+// fillOrInvalidate is fill for any job. Of a job over which fill panics only the members are known, and none of them is placed.
 func (s *State) fillOrInvalidate(job *model.Job) {
 	key := job.Key
 	buildOrFallback(func() bool {
@@ -153,8 +152,7 @@ func (s *State) TakeMalformed() []string {
 }
 
 // readPod works out what kube-scheduler wants to know about a pod. Terms that cannot be parsed are left out, as
-// kube-scheduler does; of a pod that it panics over nothing is left but where it is, or everybody who looks at its node would
-// suffer.
+// kube-scheduler does. Of a pod that it panics over only the node is kept, or each look at that node would panic.
 func readPod(pod *corev1.Pod) *framework.PodInfo {
 	return buildOrFallback(func() *framework.PodInfo {
 		known, _ := framework.NewPodInfo(pod)

@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// explosive makes whoever brings the snapshot up to date with a subject panic, half-way or not.
+// explosive makes the code panic that brings the snapshot up to date with a subject, half-way or not.
 func explosive(s *State, over updateTarget) *int {
 	times := 0
 	s.tended = func(one updateTarget) {
@@ -33,8 +33,7 @@ func spoilt(t *testing.T) *State {
 	return s
 }
 
-// TestPanicWhileASnapshotIsTaken costs the subject over which it comes, at the first snapshot and at a later one, and nobody
-// else.
+// TestPanicWhileASnapshotIsTaken costs only the subject over which it comes, at the first snapshot and at a later one.
 func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 	for name, over := range map[string]updateTarget{
 		"pod": {pod: "bad"}, "node": {node: "bad"}, "job": {job: model.JobKey{Namespace: "ns", Name: "bad"}},
@@ -86,8 +85,8 @@ func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 	}
 }
 
-// TestASpoiledSnapshotIsMended: when nobody panics any more the state shows what one would that has never seen the like.
-func TestASpoiledSnapshotIsMended(t *testing.T) {
+// TestAQuarantinedPodRecovers: after the last panic the snapshot is the same as that of a state in which no update has panicked.
+func TestAQuarantinedPodRecovers(t *testing.T) {
 	s := spoilt(t)
 	explosive(s, updateTarget{pod: "bad"})
 	snap(t, s, start)

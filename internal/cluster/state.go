@@ -68,8 +68,8 @@ type State struct {
 	// unreadable says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
 	unreadable map[model.JobKey]*model.Refusal
 	malformed  string
-	// spoiled are those over whom somebody panicked while the snapshot was brought up to date, complaints what is yet to be told of
-	// it; tended is told of each one in turn, for tests, nil tells nobody.
+	// quarantined are the subjects whose update of the snapshot panicked. complaints is what is yet to be reported of them. tended
+	// is called for each subject in turn, for tests; nil is not called.
 	quarantined []panickedUpdate
 	complaints  []string
 	tended      func(updateTarget)
@@ -110,7 +110,7 @@ func New(options Options) *State {
 // Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
 // repeated ones are recognised.
 //
-// Invariant I25: an object that cannot be read costs its own job, and nobody else.
+// Invariant I25: an object that cannot be read costs its own job, and no other.
 func (s *State) Apply(event Event) Effect {
 	s.malformed = ""
 	effect := buildOrFallback(func() Effect { return s.apply(event) }, func(why string) Effect { return s.recordUnreadable(event, why) })

@@ -160,7 +160,7 @@ func stripStatus(status *corev1.PodStatus) corev1.PodStatus {
 }
 
 // stripInitStatuses keeps of init containers what is kept of others, and of a pod that does not run yet which of them have
-// started: whoever ends the pod ends their work.
+// started: the end of the pod ends their work.
 func stripInitStatuses(status *corev1.PodStatus) []corev1.ContainerStatus {
 	kept := stripContainerStatuses(status.InitContainerStatuses)
 	if status.Phase != corev1.PodPending {

@@ -17,8 +17,8 @@ type specInterner struct {
 // maxTemplates is how many templates are known at a time; past it all are learnt again.
 const maxTemplates = 4096
 
-// intern makes the stripped pod, which nobody else has yet, share its spec with the pods that asked for the same before. A
-// spec that cannot be written down is not shared.
+// intern makes the stripped pod share its spec with the pods that asked for the same before. No other code may hold the
+// pod yet. A spec that cannot be written down is not shared.
 func (t *specInterner) intern(pod *corev1.Pod) *corev1.Pod {
 	spec := pod.Spec
 	spec.NodeName = "" // the one thing that differs

@@ -17,7 +17,7 @@ import (
 )
 
 // View is the snapshot as kube-scheduler's plugins read it. The pods on a node are brought up to date when they are read,
-// from the snapshot's journal: what nobody reads costs nothing.
+// from the snapshot's journal: a node that is not read costs nothing.
 //
 // The goroutine that owns the state owns it; between two changes, plugins may read it from several goroutines. What its lists
 // return is valid until the next change and must not be changed.
@@ -47,7 +47,7 @@ type View struct {
 
 var _ fwk.SharedLister = (*View)(nil)
 
-// View returns the view of the state's snapshot, always the same one. The first call makes it; a state that nobody asks has
+// View returns the view of the state's snapshot, always the same one. The first call makes it; without a call the state has
 // none.
 func (s *State) View() *View {
 	if s.view != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// viewNode is one node in the view. Whoever asks it about pods, or what they take, lets it catch up first.
+// viewNode is one node in the view. A method about its pods, or what they take, brings it up to date first.
 type viewNode struct {
 	*framework.NodeInfo
 	view *View
@@ -227,7 +227,7 @@ func addPorts(n *viewNode) {
 // image is what the nodes say about one image. All nodes that have it share the summary.
 type image struct {
 	summary *fwk.ImageStateSummary
-	// sizes counts the nodes by the size they report. The largest counts, whoever reported first.
+	// sizes counts the nodes by the size they report. The largest counts, whichever node reported first.
 	sizes map[int64]int
 }
 

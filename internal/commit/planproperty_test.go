@@ -68,7 +68,7 @@ func (w *world) giveBack() {
 	w.send()
 }
 
-// bereave drops the evictions of a plan that has lost a member.
+// dropEvictions drops the evictions of a plan that has lost a member.
 func (p *plans) dropEvictions(lost model.PodRef) {
 	for job, members := range p.members {
 		for _, member := range members {

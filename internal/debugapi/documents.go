@@ -28,7 +28,7 @@ type Node struct {
 	// Pods is how many pods are on the node, of all schedulers.
 	Pods        int                 `json:"pods"`
 	Allocatable corev1.ResourceList `json:"allocatable"`
-	// Idle is what nobody uses, promised and reserved room included. It is negative where more runs than the node offers.
+	// Idle is what no pod uses, nominated and reserved capacity included. It is negative where more runs than the node offers.
 	Idle corev1.ResourceList `json:"idle"`
 	// Releasing is what pods use that are being deleted and will be gone soon.
 	Releasing corev1.ResourceList `json:"releasing,omitempty"`

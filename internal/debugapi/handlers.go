@@ -14,7 +14,7 @@ const (
 	PathConfig = "/debug/config"
 )
 
-// patience is how long whoever asks waits for a loop that is busy.
+// patience is how long a request waits for a loop that is busy.
 const patience = 10 * time.Second
 
 // Source answers with documents. Its functions are called by many goroutines at once and must not be nil; what they return is
@@ -58,6 +58,6 @@ func document[T any](get func(context.Context) (*T, error)) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(text) // whoever asked may have gone
+		_, _ = w.Write(text) // the client may have gone
 	})
 }

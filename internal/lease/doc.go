@@ -2,10 +2,11 @@
 // when requests may be sent, so that no request of one leader is under way when the next one begins. It does not know what is
 // written.
 //
-//   - Election (election.go) is a state machine: Next says which request is due, Answer takes what came of it, MayWrite says whether a
-//     request may be sent now. It has no goroutine, no timer and no client, and reads no clock but the one it is given.
-//   - Run (run.go) drives it against an API server. test/simulation drives the same machine under virtual time, with processes that
-//     crash or freeze, requests that are lost, clocks that jump and machines that sleep.
+//   - Election (election.go) is a state machine: Next says which request is due, Answer takes what came of it, MayWrite says
+//     whether a request may be sent now. It has no goroutine, no timer and no client, and reads no clock but the one it is
+//     given.
+//   - Run (run.go) drives it against an API server. test/simulation drives the same machine under virtual time, with processes
+//     that crash or freeze, requests that are lost, clocks that jump and machines that sleep.
 //
 // # Two clocks
 //

@@ -201,8 +201,8 @@ func (e *Election) wrote(request *Request, stored *coordinationv1.Lease) {
 	if !e.held {
 		e.held, e.begins = true, request.sent.Monotonic
 		if e.expires > 0 {
-			// Nobody gave it up who had nothing under way: it has expired, or was deleted. What its holder sent last, counting by a
-			// clock of its own, has ended by then.
+			// The last holder did not give it up, which it does only with no request in flight: the Lease has expired, or was deleted.
+			// What the holder sent last, by its own clock, has ended by then.
 			e.begins = e.expires + RequestTimeout
 		}
 	}

@@ -43,7 +43,7 @@ type suggester struct {
 	// queue are the jobs to ask about, in order. rebuild reports that it is out of date.
 	queue   []model.JobKey
 	rebuild bool
-	// since is since when somebody waits to be asked about; zero when nobody does. refresh is when an advice gets too old.
+	// since is when a job began to wait to be asked about; zero when no job waits. refresh is when an advice gets too old.
 	since, refresh time.Time
 	// resume is when the next turn may be, since the last one has left questions.
 	resume time.Time
@@ -124,7 +124,7 @@ func (a *suggester) plan(snapshot *model.Snapshot, refusals map[model.JobKey]*mo
 	a.queue = append(a.queue, old...)
 }
 
-// canSuggest reports whether something that somebody does could help, other than to wait.
+// canSuggest reports whether a change could help the job, other than waiting.
 func canSuggest(refusal *model.Refusal) bool {
 	switch refusal.Code {
 	case model.InsufficientResources, model.NodesFiltered, model.NotEnoughMembers, model.SchedulingGated, model.GroupNotFound:
@@ -199,7 +199,7 @@ func (a *suggester) note(job *model.Job, refusal *model.Refusal, text string, no
 	}
 }
 
-// adviseSome asks about jobs until the turn is over. One over which somebody panics is asked about no more until it has
+// adviseSome asks about jobs until the turn is over. A job over which the search panics is not asked about again until it has
 // changed.
 func (s *Scheduler) adviseSome(ctx context.Context, snapshot *model.Snapshot, left int, now time.Time) {
 	a := s.advisor

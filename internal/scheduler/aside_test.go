@@ -199,7 +199,7 @@ func TestWhatIsPreparedForAStartThatIsInPartEndsWithIt(t *testing.T) {
 		if call.Pod.Name != "mpi-2" {
 			return nil
 		}
-		k.keep["mpi-2"] = commit.Call{} // from now on nobody answers
+		k.keep["mpi-2"] = commit.Call{} // from now on there is no answer
 		return forbidden(call)
 	}
 	k.gang("mpi", 3, 3)

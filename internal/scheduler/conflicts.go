@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file tells of pods that hold isolated CPUs which they should not, and ends those that can never run: such as when two
-// schedulers were active at once. The node's agent starts no container on CPUs that another one has, whoever that is.
+// This file reports pods that hold isolated CPUs which they should not, and evicts those that can never run: such as when two
+// schedulers were active at once. The node's agent starts no container on CPUs that any other container has.
 
 // watchConflicts reports what has come to be wrong, and evicts who yields.
 func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {

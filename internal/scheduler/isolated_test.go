@@ -153,7 +153,7 @@ func TestAgentThatIsGoneGetsNoIsolatedPods(t *testing.T) {
 	}
 }
 
-// TestConflictsAreToldOnce, by an event and a measurement, and nobody is evicted who holds nothing of others.
+// TestConflictsAreToldOnce, by an event and a measurement, and no pod is evicted that holds no CPUs of other pods.
 func TestConflictsAreToldOnce(t *testing.T) {
 	w := newIsolatedWorld(t)
 	registry := prometheus.NewRegistry()
@@ -226,7 +226,7 @@ func conflictEvents(calls []commit.Call) []string {
 	return told
 }
 
-// TestWhoCanNeverRunIsEvicted: the one that was bound second, once, and everybody concerned is told why.
+// TestWhoCanNeverRunIsEvicted: the pod that was bound second is evicted, once, and events on it and on its group say why.
 func TestWhoCanNeverRunIsEvicted(t *testing.T) {
 	w := newIsolatedWorld(t)
 	w.inConflict()
@@ -270,8 +270,8 @@ func TestWhoMayNotBeEvictedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyOfTheSystemIsEvictedForAConflict: who is critical to it stays, and is reported.
-func TestNobodyOfTheSystemIsEvictedForAConflict(t *testing.T) {
+// TestNoSystemPodIsEvictedForAConflict: a system-critical pod stays, and is reported.
+func TestNoSystemPodIsEvictedForAConflict(t *testing.T) {
 	w := newIsolatedWorld(t)
 	w.inConflict()
 	second := w.pods["g-1"].DeepCopy()

@@ -39,8 +39,8 @@ type world struct {
 	refuse func(commit.Call) error
 	// refuseWrites answers a status or condition with an error; nil answers all with yes.
 	refuseWrites func(commit.Call) error
-	// refusePlan answers a promise or what ends a victim with an error; nil answers all with yes. To what drop says, nobody
-	// listens.
+	// refusePlan answers a nomination or an eviction with an error; nil answers all with yes. A call that drop reports has no
+	// effect and gets no answer.
 	refusePlan func(commit.Call) error
 	drop       func(commit.Call) bool
 	// refuseUndo answers the deletion of a pod that was bound, refuseRead a look at a pod, with an error; nil answers all with yes.
@@ -305,7 +305,7 @@ func TestRefusedBindIsTriedAgainWithBackOff(t *testing.T) {
 
 func TestStandbyFollowsAndDecidesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.mailbox.take() // the Lease is somebody else's
+	w.mailbox.take() // the Lease belongs to another process
 	w.node("n1", "8")
 	w.gang("mpi", 3, 3)
 	if calls := w.play(t.Context(), time.Second); len(calls) != 0 {
@@ -338,7 +338,7 @@ func TestCountsFollowAtMostOnceASecond(t *testing.T) {
 	}
 }
 
-// TestBindOfAPodThatIsGoneIsNoStorm while the watch does not say so yet; when it does, nobody waits any longer.
+// TestBindOfAPodThatIsGoneIsNoStorm while the watch does not say so yet; when it does, no job waits any longer.
 func TestBindOfAPodThatIsGoneIsNoStorm(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

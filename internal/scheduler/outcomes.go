@@ -17,7 +17,7 @@ import (
 
 // This file acts on what has become final: of binds, of what was reserved for them, of nominations and evictions.
 
-// handleOutcomes acts on what has become final. Whoever panics over an outcome costs the job that it is about.
+// handleOutcomes acts on what has become final. A panic over an outcome costs the job that it is about.
 func (s *Scheduler) handleOutcomes(ctx context.Context, outcomes []commit.Outcome) {
 	now := s.options.Clock.Now()
 	for _, outcome := range outcomes {

@@ -69,7 +69,7 @@ func TestWhoHearsOfAnObjectLaterThanTheLoopIsAskedOnceMore(t *testing.T) {
 	}
 }
 
-// BinderOf returns somebody who binds everything.
+// BinderOf returns the address of an extender that binds every pod.
 func (o *outsider) BinderOf(*model.Task) string { return "http://x" }
 
 // liar answers binds with yes, and does the first of them not.

@@ -185,8 +185,8 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	}
 }
 
-// TestAPanicOverAnOutcomeCostsItsJob: whoever is told of a bind falls over it. The loop goes on, and what is assumed does not
-// stay so indefinitely.
+// TestAPanicOverAnOutcomeCostsItsJob: the code that is told of a bind panics. The loop goes on, and what is assumed does not stay
+// so indefinitely.
 func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)
 	fragile := &fragile{}
@@ -228,7 +228,7 @@ func (f *fragile) Confirm(pod types.UID) {
 	}
 }
 
-// TestAPanicOverAStartCostsItsJob: nobody can tell when the start of one gang is to end. Others are undone in their time.
+// TestAPanicOverAStartCostsItsJob: when the start of one gang is to end cannot be determined. Others are undone in their time.
 func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)
 	w.refuse = func(call commit.Call) error {
@@ -244,7 +244,7 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	snapshot := w.loop.state.Snapshot(now)
 	broken := snapshot.Job(jobKey("bad"))
 	whole := broken.Tasks
-	broken.Tasks = append(whole[:len(whole):len(whole)], nil) // whoever looks at all of them falls over the last
+	broken.Tasks = append(whole[:len(whole):len(whole)], nil) // code that looks at all of them panics over the last
 	over, _ := w.loop.checkGangs(t.Context(), snapshot, now)
 	if why := over[jobKey("bad")]; why == nil || why.Code != model.Quarantined || !strings.HasPrefix(why.Detail, "starts panicked: ") {
 		t.Errorf("the bad gang is refused: %v", why)
@@ -258,7 +258,7 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	}
 }
 
-// TestStartsEndWhileCyclesFail: a start's time does not wait for whoever panics in every cycle.
+// TestStartsEndWhileCyclesFail: a start ends in its time, even when a plugin panics in every cycle.
 func TestStartsEndWhileCyclesFail(t *testing.T) {
 	w, f, _ := newFaultyWorld(t)
 	w.refuseTo("mpi-1")

@@ -177,8 +177,8 @@ func TestGangThatGoesIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsThePromise: who starts again while victims leave evicts nobody, lets nobody have the room, and binds when
-// it is there.
+// TestRestartKeepsThePromise: a scheduler that restarts while victims leave evicts no other pod, gives the capacity to no other
+// job, and binds when the capacity is free.
 func TestRestartKeepsThePromise(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.high("mpi", 2)
@@ -208,7 +208,7 @@ func TestCrashBeforeTheEvictions(t *testing.T) {
 	w.expect("all are gone", w.play(t.Context(), time.Second), "Bind mpi-0 n0, Bind mpi-1 n1")
 }
 
-// TestNominationInVain: room that the pods say was promised to them and that they do not need any more is everybody's.
+// TestNominationInVain: capacity that pods are nominated for and do not need any more is free for every job.
 func TestNominationInVain(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.high("mpi", 2)
@@ -272,7 +272,7 @@ func TestRefusedVictimIsSpared(t *testing.T) {
 	}
 }
 
-// TestPromiseThatIsRefusedIsNoStorm, and evicts nobody.
+// TestPromiseThatIsRefusedIsNoStorm: a refused nomination is retried a few times only, and no pod is evicted.
 func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.refusePlan = forbidden

@@ -16,9 +16,9 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 )
 
-// TestPlansUnderFaults: gangs of higher priority come to a full cluster whose API server refuses promises and evictions, takes
-// them and loses the answer, and whose scheduler crashes, while pods come and go. Nobody is evicted unless a pod already says
-// that it is to have the room, and when the faults are over everything comes to rest, with all the room used.
+// TestPlansUnderFaults: gangs of higher priority come to a full cluster whose API server refuses nominations and
+// evictions, or takes them and loses the answer, and whose scheduler crashes, while pods come and go. No pod is evicted unless
+// another pod is already nominated for its capacity. When the faults are over everything comes to rest, with all capacity used.
 func TestPlansUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newOustingWorld(t, rapid.IntRange(1, 4).Draw(t, "nodes"))

@@ -37,7 +37,7 @@ func TestMinimumRaisedWhileVolumesArePrepared(t *testing.T) {
 	}
 }
 
-// TestAGroupThatBecomesAnotherWhileVolumesArePrepared: a role that nobody plays is needed as well, or the group contradicts
+// TestAGroupThatBecomesAnotherWhileVolumesArePrepared: a role that no pod has is needed as well, or the group contradicts
 // itself.
 func TestAGroupThatBecomesAnotherWhileVolumesArePrepared(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.PodGroupSpec){

@@ -57,7 +57,8 @@ func TestAnotherConfigurationIsLiveAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnotherConfigurationLeavesWhatIsOnItsWay: binds without an answer stay assumed, and their room is nobody else's.
+// TestAnotherConfigurationLeavesWhatIsOnItsWay: binds without an answer stay assumed, and no other pod gets their
+// capacity.
 func TestAnotherConfigurationLeavesWhatIsOnItsWay(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "3")

@@ -142,8 +142,8 @@ func TestAReservationIsShownAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnUnknownEndCostsLittleAtRest: room of which nobody knows when it is free is looked for elsewhere after an hour, and then
-// each time after twice as long, so that a day in which nothing happens costs a handful of writes.
+// TestAnUnknownEndCostsLittleAtRest: when it is unknown when the reserved capacity will be free, other capacity is looked for
+// after an hour, and then each time after twice as long. So a day in which nothing happens costs a handful of writes.
 func TestAnUnknownEndCostsLittleAtRest(t *testing.T) {
 	w := reserving(t, "1m")
 	w.node("n1", "1")
@@ -156,8 +156,8 @@ func TestAnUnknownEndCostsLittleAtRest(t *testing.T) {
 	}
 }
 
-// TestARefusedBindDoesNotGiveTheReservationToAnother: while a gang starts in its room nobody else gets a reservation, so that
-// it still has its own when the binds fail.
+// TestARefusedBindDoesNotGiveTheReservationToAnother: while a gang starts in its capacity no other job gets a reservation.
+// So the gang still has its own when the binds fail.
 func TestARefusedBindDoesNotGiveTheReservationToAnother(t *testing.T) {
 	w := reserving(t, "0s")
 	w.node("n1", "1")

@@ -167,7 +167,8 @@ func assigned(call commit.Call) error {
 
 func jobKey(name string) model.JobKey { return model.JobKey{Namespace: "default", Name: name} }
 
-// TestAGroupCreatedAgainAfterItsMembersEndedHasACondition: nobody is asked about a job that has ended, and yet it waits.
+// TestAGroupCreatedAgainAfterItsMembersEndedHasACondition: no plugin is asked about a job that has ended, and yet the
+// job waits.
 func TestAGroupCreatedAgainAfterItsMembersEndedHasACondition(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

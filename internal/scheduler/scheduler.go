@@ -113,7 +113,7 @@ type Options struct {
 	// Metrics receives the measurements; nil drops them.
 	Metrics *telemetry.Metrics
 	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
-	// simulators. nil tells nobody.
+	// simulators. nil is not called.
 	Decided func(model.Decision)
 }
 

@@ -139,8 +139,8 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	}
 }
 
-// TestDeadlineCountsFromTheFirstBind, across the attempts to place the missing members again. While nobody knows what became
-// of one of them nothing is undone.
+// TestDeadlineCountsFromTheFirstBind, across the attempts to place the missing members again. While it is unknown what became of
+// one of them nothing is undone.
 func TestDeadlineCountsFromTheFirstBind(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -240,7 +240,7 @@ func TestMemberLostBeforeThereWasAnythingToTell(t *testing.T) {
 // TestInterruptedStartAfterARestart: it is completed if it can be, and undone soon if its time was over before.
 func TestInterruptedStartAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
-		down, undone time.Duration // how long nobody led; when it is undone after the restart
+		down, undone time.Duration // how long no scheduler led; when the start is undone after the restart
 		works        bool
 	}{
 		"completed":             {5 * time.Second, 0, true},
@@ -290,7 +290,7 @@ func TestDegradedGangAfterARestart(t *testing.T) {
 	}
 }
 
-// TestMembersThatWereCreatedOnANodeAreNotUndone: nobody has bound them.
+// TestMembersThatWereCreatedOnANodeAreNotUndone: no scheduler has bound them.
 func TestMembersThatWereCreatedOnANodeAreNotUndone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "1")
@@ -323,8 +323,8 @@ func TestUndoThatIsRefusedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestGangThatLostAllStartsAnew: what its status says of the members it had is not true of those it gets.
-func TestGangThatLostAllStartsAnew(t *testing.T) {
+// TestGangThatLostAllStartsAgain: what its status says of the members it had is not true of those it gets.
+func TestGangThatLostAllStartsAgain(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
 	w.gang("mpi", 2, 2)
@@ -343,9 +343,9 @@ func TestGangThatLostAllStartsAnew(t *testing.T) {
 	}
 }
 
-// TestAStartAnewIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends.
+// TestStartingAgainIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends.
 // Its status must not say by then that what is bound is left of a gang that was whole.
-func TestAStartAnewIsNotTakenForALossAfterACrash(t *testing.T) {
+func TestStartingAgainIsNotTakenForALossAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
 	w.gang("mpi", 2, 2)
@@ -365,8 +365,8 @@ func TestAStartAnewIsNotTakenForALossAfterACrash(t *testing.T) {
 	}
 }
 
-// TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting for long.
-func TestAStatusThatCannotBeWrittenKeepsNobodyFromStarting(t *testing.T) {
+// TestAStatusThatCannotBeWrittenKeepsNoJobFromStarting for long.
+func TestAStatusThatCannotBeWrittenKeepsNoJobFromStarting(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
 	w.gang("mpi", 2, 2)

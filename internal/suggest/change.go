@@ -19,7 +19,7 @@ const (
 	Drop
 	// Free ends what others use on nodes.
 	Free
-	// Uncordon opens nodes that somebody has cordoned.
+	// Uncordon opens nodes that are cordoned.
 	Uncordon
 	// Add brings new nodes.
 	Add

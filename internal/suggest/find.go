@@ -54,7 +54,7 @@ func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal,
 }
 
 // isApplicable reports whether trying to start the job says anything: it waits for its minimum, its members can be placed at
-// all, and nobody outside has a part in it, who would have to be asked.
+// all, and no component outside the scheduler, which would have to be asked, keeps them from a node for now.
 func (q *search) isApplicable() bool {
 	if q.session.JobReady(q.job, framework.Ready) == nil || q.session.ValidateJob(q.job) != nil {
 		return false
@@ -105,7 +105,7 @@ func (q *search) verified(find func() *Change) *Change {
 	return nil
 }
 
-// whatIf does something that is taken back at once, also when somebody panics: before what is supposed of the job is taken
+// whatIf does something that is taken back at once, also when a plugin panics: before what is supposed of the job is taken
 // back.
 func (q *search) whatIf(body func(*framework.Statement)) {
 	ended := false

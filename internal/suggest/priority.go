@@ -12,7 +12,7 @@ import (
 const highestPriority = 1_000_000_000
 
 // preemption returns what would let the job start at the cost of others: that it may evict at all, or the lowest priority
-// that lets it evict enough of them. It counts on nobody whom a disruption budget covers.
+// that lets it evict enough of them. It counts on no pod that a disruption budget covers.
 func (q *search) preemption() *Change {
 	if !q.options.Preempts {
 		return nil

@@ -21,7 +21,7 @@ type shortageSearch struct {
 	// missing are the members without room, in their order, offers where each kind of them would lack least.
 	missing []*model.Task
 	offers  map[kind]*shortageHeap
-	// freeableCapacity is what could be freed on nodes, as far as somebody asked.
+	// freeableCapacity is what could be freed on the nodes that were asked about.
 	freeableCapacity map[*model.Node]model.Resources
 	// plain reports that nothing but shape and room decided.
 	plain bool
@@ -282,8 +282,8 @@ func (f *shortageSearch) offersFor(task *model.Task) *shortageHeap {
 	return known
 }
 
-// least returns the cheapest offer. One that has become dearer since is put in its place; none becomes cheaper, as nobody is
-// given more room than is taken at once. Those that ask for more than could be freed are dropped.
+// least returns the cheapest offer. One that has become dearer since is put in its place; none becomes cheaper, as no member is
+// given more capacity than is taken at once. Those that ask for more than could be freed are dropped.
 func (o *shortageHeap) least(f *shortageSearch, task *model.Task) (nodeShortage, bool) {
 	for len(*o) > 0 {
 		first := &(*o)[0]

@@ -57,7 +57,7 @@ func (q *search) startsWithout(wish *PodConstraint, waiting []*model.Task) bool 
 	}
 	defer func() {
 		for i, task := range waiting {
-			q.session.DropHypotheticalShape(task.Shape) // nobody asks for it again soon
+			q.session.DropHypotheticalShape(task.Shape) // no job asks for it again soon
 			task.Pod, task.Shape = before[i].pod, before[i].shape
 		}
 	}()

@@ -107,8 +107,8 @@ func TestChronicleTellsOfMoments(t *testing.T) {
 	}
 }
 
-// TestChronicleBelievesTheServer, as to how long there was between two binds, where whoever watches was kept from it for a
-// while.
+// TestChronicleBelievesTheServer: the server's times say how long there was between two binds, where the watch was delayed for
+// a while.
 func TestChronicleBelievesTheServer(t *testing.T) {
 	const second = time.Second
 	seen := time.Now()

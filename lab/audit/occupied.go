@@ -42,8 +42,8 @@ type arrival struct {
 	when, bound time.Time
 }
 
-// since is how long after another one it came. Whoever watches may have been kept from it in between, so that the server's word
-// counts where it makes it less, with the second that its times are short of.
+// since is how long after another one it came. The watch may have been delayed in between. So the server's times count where
+// they make it less, plus the second to which they are rounded.
 func (a arrival) since(other arrival) time.Duration {
 	after := a.when.Sub(other.when)
 	if !a.bound.IsZero() && !other.bound.IsZero() {

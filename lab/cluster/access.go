@@ -39,7 +39,7 @@ func (c *Cluster) Client() (*kubernetes.Clientset, error) {
 }
 
 // KubeconfigFor writes a kubeconfig file with a fresh token of a ServiceAccount, which must exist, and returns its
-// path. Whoever uses it may do what RBAC allows that account, and no more.
+// path. A client that uses it may do what RBAC allows that account, and no more.
 func (c *Cluster) KubeconfigFor(ctx context.Context, namespace, serviceAccount string) (string, error) {
 	return c.access(ctx, namespace, serviceAccount, serviceAccount, nil)
 }

@@ -181,7 +181,7 @@ func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
-	// The last started first, so that nobody complains about a server that went away.
+	// The last started first, so that no process complains about a server that has ended.
 	for _, p := range slices.Backward(c.processes) {
 		p.Kill()
 	}

@@ -127,13 +127,13 @@ func (c *Cluster) apiServer() part {
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-mode=RBAC",
 		"--allow-privileged=true",
-		"--endpoint-reconciler-type=none", // nobody reaches the server through its Service
+		"--endpoint-reconciler-type=none", // no client reaches the server through its Service
 		"--profiling=false",
 	}
 	// Nodes are born without the taint that the node lifecycle controller, which does not run, would take off.
 	disabled := []string{"TaintNodesByCondition"}
 	if !c.options.ControllerManager {
-		disabled = append(disabled, "ServiceAccount") // nobody makes the default ServiceAccounts
+		disabled = append(disabled, "ServiceAccount") // no controller makes the default ServiceAccounts
 	}
 	args = append(args, "--disable-admission-plugins="+strings.Join(disabled, ","))
 	return part{

@@ -9,7 +9,7 @@ import (
 )
 
 // Ports that are handed out lie below those that the kernel hands out itself: what is free now stays free until it is used,
-// however long the program takes to start, and nobody who connects to a port without a listener comes to talk to himself.
+// however long the program takes to start. And no client that connects to a port without a listener gets connected to itself.
 const (
 	firstPort = 15_000
 	lastPort  = 31_999
@@ -20,7 +20,7 @@ var nextPort = struct {
 	number int
 }{number: firstPort + rand.IntN(lastPort-firstPort)}
 
-// FreePort returns a port of the loopback interface that nobody listens on, and that this process has not been given before.
+// FreePort returns a port of the loopback interface that no process listens on, and that this process has not been given before.
 // It may be called from any goroutine.
 func FreePort() (int, error) {
 	nextPort.Lock()

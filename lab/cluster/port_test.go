@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNoPortIsHandedOutTwice, nor one that somebody listens on.
+// TestNoPortIsHandedOutTwice, nor one that a process listens on.
 func TestNoPortIsHandedOutTwice(t *testing.T) {
 	first, err := FreePort()
 	if err != nil {

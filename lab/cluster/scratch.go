@@ -10,7 +10,7 @@ import (
 // scratch is a folder for a cluster's data, in memory where the machine has a file system for that.
 //
 // A program that is killed cannot clean up. So each folder holds a lock that the kernel releases when the program that
-// made it ends, and whoever makes the next folder removes those whose lock is free.
+// made it ends, and the program that makes the next folder removes those whose lock is free.
 type scratch struct {
 	dir  string
 	lock *os.File

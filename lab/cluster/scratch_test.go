@@ -36,7 +36,8 @@ func TestScratchOfTheDeadIsSwept(t *testing.T) {
 	}
 }
 
-// TestScratchGoesWhileOthersCome: whoever looks for folders of the dead does not get in the way of an owner who removes one.
+// TestScratchGoesWhileOthersCome: a process that looks for folders of ended processes does not hinder an owner that removes
+// one.
 func TestScratchGoesWhileOthersCome(t *testing.T) {
 	base := t.TempDir()
 	var owners sync.WaitGroup

@@ -218,5 +218,5 @@ Ctrl-C ends it, and so does the end of any of its processes.
 	}
 }
 
-// errInterrupted is why a demo ends that somebody ended.
+// errInterrupted is why a demo ends that its user has interrupted.
 var errInterrupted = errors.New("interrupted")

@@ -38,7 +38,7 @@ func objects(name string) ([]*unstructured.Unstructured, error) {
 func submit(ctx context.Context, c client.Client, all ...*unstructured.Unstructured) error {
 	for _, object := range all {
 		object = object.DeepCopy()
-		if object.GetKind() != "PriorityClass" { // which is everybody's
+		if object.GetKind() != "PriorityClass" { // which is in no namespace
 			object.SetNamespace(namespace)
 		}
 		if err := c.Create(ctx, object); err != nil {

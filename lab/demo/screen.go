@@ -23,7 +23,7 @@ func newScreen(out io.Writer) *output {
 	return &output{out: out, start: now, last: now}
 }
 
-// say writes one line about somebody.
+// say writes one line, after the name of its subject.
 func (s *output) say(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *output) title(text string) {
 	fmt.Fprintf(s.out, "\n%s\n%s\n", text, strings.Repeat("-", len(text)))
 }
 
-// heartbeat says now and then that something still goes on while nobody else says anything, until the result is called.
+// heartbeat says now and then that something still goes on while no other line is written, until the result is called.
 func (s *output) heartbeat(who, doing string) (stop func()) {
 	const every = 15 * time.Second
 	ticker, done := time.NewTicker(every), make(chan struct{})
@@ -62,7 +62,7 @@ func (s *output) heartbeat(who, doing string) (stop func()) {
 	return func() { close(done); ended.Wait() }
 }
 
-// writer turns what somebody else prints into lines about them.
+// writer turns what another program prints into lines about it.
 func (s *output) writer(who string) io.Writer { return &lines{screen: s, who: who} }
 
 // lines cuts a stream into lines.

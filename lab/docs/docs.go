@@ -138,8 +138,8 @@ func hereDocument(text string) string {
 	return found[1]
 }
 
-// Shows is nil when the lines of a page are found in what a command printed, in this order; other lines may be between them. Space
-// between words does not count. "…" stands for anything, and one age or time for another, such as 8s for 2m10s.
+// Shows is nil when the lines of a page are found in what a command printed, in this order; other lines may be between them.
+// Space between words does not count. "…" stands for anything, and one age or time for another, such as 8s for 2m10s.
 func Shows(want []string, printed string) error {
 	rest := strings.Split(printed, "\n")
 	for _, line := range want {

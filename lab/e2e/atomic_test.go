@@ -337,7 +337,7 @@ func assertBindConflicts(t *testing.T, lab *harness.Env) {
 	}
 }
 
-// assertNothingLeaked lets all pods go, and gives every CPU of every node to somebody else.
+// assertNothingLeaked lets all pods go, and gives every CPU of every node to other pods.
 func assertNothingLeaked(t *testing.T, lab *harness.Env, r *register) {
 	err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), client.GracePeriodSeconds(0))
 	if err != nil {

@@ -293,12 +293,12 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 		func(p *corev1.Pod) { p.Spec.PriorityClassName = urgent.Name })...)
 	lab.Eventually(t, patience, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })
 	playAgent(t, lab)
-	// Whoever waits for room would take that of the nodes that come now, which have volumes and devices for others.
+	// A job that waits for capacity would take that of the nodes that come now, which have volumes and devices for others.
 	if err := lab.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(ns.Name),
 		client.MatchingLabels{v1alpha1.LabelPodGroup: "too-big"}, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	playClaims(t, lab, func(t *testing.T) string { // one that stays: nobody may write events in one that goes
+	playClaims(t, lab, func(t *testing.T) string { // one that stays: no client may write events in one that is deleted
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "claims-"}}
 		lab.Create(t, ns)
 		return ns.Name

@@ -130,7 +130,7 @@ func (c *claims) devices() {
 	c.Eventually(c.t, patience, func() error { return c.devicesGiven(2) })
 }
 
-// tainted: nobody is given a device while a rule taints it; when the rule goes the gang that waits starts.
+// tainted: no pod is given a device while a rule taints it; when the rule is deleted, the gang that waits starts.
 func (c *claims) tainted() {
 	driver := c.ns + ".example.com"
 	rule := &resourceapi.DeviceTaintRule{
@@ -160,7 +160,7 @@ func (c *claims) tainted() {
 	c.Eventually(c.t, patience, func() error { return errors.Join(c.bound("pair", 2), c.devicesGiven(2)) })
 }
 
-// extended: members ask for devices as for room; the scheduler makes a claim for each that is bound, and for nobody else.
+// extended: members request devices as they do capacity; the scheduler makes a claim for each bound member, and for no other.
 func (c *claims) extended() {
 	class := c.deviceClass("claims-0", "claims-1")
 	ask := withExtended(class)
@@ -240,7 +240,8 @@ func (c *claims) shared() {
 	}
 }
 
-// givenBack: while nobody makes one member's volume nothing is bound, and when that member goes, the others' devices are free.
+// givenBack: while no provisioner makes one member's volume, no member is bound; when that one is deleted, the others' devices
+// are free.
 func (c *claims) givenBack() {
 	class := c.class("example.com/nobody")
 	c.volumeClaim(class, "never", corev1.ReadWriteOnce)

@@ -49,7 +49,7 @@ func newConfigured(t *testing.T) *configured {
 	}
 	env.Create(t, c.configMap)
 	c.scheduler = env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config-map=" + c.ns + "/policy"}})
-	c.metrics() // whoever asks first is looked up
+	c.metrics() // the first caller is looked up
 	return c
 }
 

@@ -41,7 +41,8 @@ var elsewhere = map[string]string{
 	"make test": "it is what runs this test",
 }
 
-// notRun is how many blocks say that they cannot be run here. Who adds one adds one here, and somebody looks at why.
+// notRun is how many blocks say that they cannot be run here. A change that adds one raises the number here, and is
+// reviewed for the reason.
 const notRun = 14
 
 // TestPagesSayWhatIsNotRun wants every block of commands in any page to be run, or to say why not.
@@ -69,7 +70,7 @@ func TestPagesSayWhatIsNotRun(t *testing.T) {
 	t.Logf("%d blocks are run, %d are not", ran, marked)
 }
 
-// TestPages runs the commands of the pages, as somebody would who follows them.
+// TestPages runs the commands of the pages, as a user would who follows them.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for _, page := range run {
@@ -165,7 +166,7 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// reader is somebody who follows a page, at the root of the repository, with a cluster of their own.
+// reader is a user who follows a page, at the root of the repository, with a cluster of their own.
 type reader struct {
 	t       *testing.T
 	lab     *harness.Env
@@ -226,7 +227,7 @@ func (r *reader) install() bool {
 	return r.follow("install", docs.Command{Text: text})
 }
 
-// follow runs a command and reports whether it did what the page says. Whoever only looks looks again until it is so.
+// follow runs a command and reports whether it did what the page says. A command that only reads is repeated until it does.
 func (r *reader) follow(at string, command docs.Command) bool {
 	r.t.Helper()
 	first, _, _ := strings.Cut(command.Text, "  #")

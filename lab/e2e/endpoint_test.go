@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// freeAddress is an address on the loopback interface that nobody listens on.
+// freeAddress is an address on the loopback interface that no process listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	address, err := cluster.FreeAddress()
@@ -68,7 +68,8 @@ func status(t *testing.T, address, path, token string) (int, error) {
 	return answer.StatusCode, err
 }
 
-// assertGuarded wants the endpoint of a scheduler that runs as the chart has it to answer those who may, and nobody else.
+// assertGuarded wants the endpoint of a scheduler that runs as the chart has it to answer the accounts that may read
+// it, and no other caller.
 func assertGuarded(t *testing.T, lab *harness.Env, address string) {
 	t.Helper()
 	tokens := map[string]string{

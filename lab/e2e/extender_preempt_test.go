@@ -19,7 +19,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// guardian is an HTTP extender that decides in evictions alone: nobody is to leave the nodes that it guards.
+// guardian is an HTTP extender that decides in evictions alone: no pod is to be evicted from the nodes that it guards.
 type guardian struct {
 	t      *testing.T
 	guards []string

@@ -56,7 +56,7 @@ type world struct {
 	shared bool
 
 	batches, schedulers int
-	// strikes is how often somebody was hit while a gang was bound in part.
+	// strikes is how often a fault came while a gang was bound in part.
 	strikes int
 	// gangs are those of the batch, with their sizes.
 	gangs map[string]int

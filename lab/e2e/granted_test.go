@@ -60,7 +60,7 @@ type auditEvent struct {
 	ResponseStatus struct{ Code int }
 }
 
-// permission is one thing that somebody may do.
+// permission is one thing that an account may do.
 type permission struct{ verb, apiGroup, resource string }
 
 // String writes "patch pods/status" or "list csinodes.storage.k8s.io".

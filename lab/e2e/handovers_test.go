@@ -35,7 +35,7 @@ rules:
 const (
 	// leaseHolds is how long a Lease holds after the time that stands in it.
 	leaseHolds = 15 * time.Second
-	// margin is for how long nobody may write between the leader whose Lease has expired and the next one.
+	// margin is for how long no scheduler may write between the leader whose Lease has expired and the next one.
 	margin = 3 * time.Second
 	// leaseOf is the name of the Lease.
 	leaseOf = "tutti-scheduler"
@@ -83,7 +83,7 @@ type leaderWrites struct {
 	// calls is how many writes there were, besides those of the Lease and of events about it; handovers how often the Lease
 	// changed hands.
 	calls, handovers int
-	// late are those that the server received when the Lease of who sent them had expired or was somebody else's.
+	// late are those that the server received when the Lease of their sender had expired or was held by another scheduler.
 	late []string
 	// soon are those of a new leader within the margin after the Lease of the last one had expired.
 	soon []string
@@ -98,7 +98,7 @@ type leaderWrites struct {
 	since, starts time.Time
 	// lately are the last writes to the Lease, those that failed among them.
 	lately []string
-	// bound reports that the holder has bound somebody.
+	// bound reports that the holder has bound a pod.
 	bound bool
 }
 
@@ -184,7 +184,7 @@ func (j *leaderWrites) call(e *written) {
 
 // TestHandOvers has leaders replaced again and again while gangs are being bound (HANDOVERS=50): every other one is frozen, and
 // thaws around the time at which the next one begins; the others are killed, or end as in a rolling update. The server's log is
-// searched for writes of whoever did not hold the Lease.
+// searched for writes of a scheduler that did not hold the Lease.
 func TestHandOvers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, leaderLog, cluster.Options{})

@@ -13,13 +13,13 @@ import (
 // noLog is for those that do not look at what the server was asked.
 const noLog = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: None}]\n"
 
-// firstDecision is how long after it was started a scheduler may take to bind somebody, at a thousand nodes and ten thousand
+// firstDecision is how long after it was started a scheduler may take to bind a pod, at a thousand nodes and ten thousand
 // pods.
 const firstDecision = 10 * time.Second
 
 // TestKilledAtAnyMoment kills the scheduler again and again (KILLS=200): while gangs are being bound, and while the next one
 // starts or completes what it found. No gang stays bound in part, no node ever holds too much, and it is not long until
-// somebody is bound again. NODES=1000 PODS=10000 is the size for which this is promised.
+// a pod is bound again. NODES=1000 PODS=10000 is the size for which this is promised.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, noLog, cluster.Options{})

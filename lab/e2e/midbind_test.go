@@ -73,7 +73,7 @@ func (w *torn) member(bound bool, index string) *corev1.Pod {
 	return nil
 }
 
-// whole waits until so many members run on nodes that are there, and nobody else has a node.
+// whole waits until so many members run on nodes that are there, and no other pod has a node.
 func (w *torn) whole(count int) map[string]types.UID {
 	w.Helper()
 	env.Eventually(w.T, 2*patience, func() error { return inGroupPhase(w.T, w.gang, v1alpha1.PodGroupRunning) })
@@ -168,7 +168,7 @@ func TestMinimumIsRaisedMidBind(t *testing.T) {
 	w.kept(w.whole(5))
 }
 
-// TestMinimumIsRaisedBeyondReachMidBind: a minimum that is never reached leaves nobody bound.
+// TestMinimumIsRaisedBeyondReachMidBind: a minimum that is never reached leaves no member bound.
 func TestMinimumIsRaisedBeyondReachMidBind(t *testing.T) {
 	w := newTorn(t, "beyond", "6s")
 	w.raise(9)

@@ -39,13 +39,13 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.start("--bind-deadline=5s")
-	crowd := &crowd{world: w, least: w.room * 3 / 10, most: w.room * 7 / 10}
+	others := &others{world: w, least: w.room * 3 / 10, most: w.room * 7 / 10}
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		crowd.come(ctx)
+		others.come(ctx)
 	}()
 	whole, begun := 0, time.Now()
 	long := span(t, "STRANGERS", 15*time.Second)
@@ -64,9 +64,9 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 	}
 	leave()
 	<-left
-	crowd.leave()
+	others.leave()
 	w.lab.Eventually(t, patience, func() error {
-		crowd.refuse(t.Context())
+		others.refuse(t.Context())
 		w.replace()
 		if !w.started() {
 			return fmt.Errorf("in part: %v", w.chronicle.Partial())
@@ -93,7 +93,7 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 	}
 	t.Logf("RESULT strangers: %d gangs started beside %d pods of kube-scheduler; %d times a node came to hold too much, %d times by a bind "+
 		"of ours, the last of kube-scheduler's there before it by %s; %d pods refused by the kubelet and made anew; gangs left in part 0; a gang was in "+
-		"part for at most %s", whole, crowd.made, len(overs), ours, spread(after), crowd.refused,
+		"part for at most %s", whole, others.made, len(overs), ours, spread(after), others.refused,
 		w.chronicle.LongestPartial().Round(time.Millisecond))
 }
 
@@ -111,9 +111,9 @@ func span(t *testing.T, variable string, everyDay time.Duration) time.Duration {
 	return d
 }
 
-// crowd are the pods of the other scheduler: fifty are made in a second until there are most, then as many go until there are
+// others is the pods of the other scheduler: fifty are made in a second until there are most, then as many go until there are
 // least.
-type crowd struct {
+type others struct {
 	*world
 	least, most   int
 	made, refused int
@@ -121,7 +121,7 @@ type crowd struct {
 }
 
 // come lets them come and go until the context ends, and plays the kubelets.
-func (c *crowd) come(ctx context.Context) {
+func (c *others) come(ctx context.Context) {
 	growing := true
 	_ = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		switch count := len(c.there); {
@@ -145,14 +145,14 @@ func (c *crowd) come(ctx context.Context) {
 }
 
 // check fails the test by what goes wrong before the end.
-func (c *crowd) check(ctx context.Context, err error) {
+func (c *others) check(ctx context.Context, err error) {
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 		c.Error(err)
 	}
 }
 
 // leave lets all of them go.
-func (c *crowd) leave() {
+func (c *others) leave() {
 	for _, pod := range c.there {
 		c.check(c.Context(), c.lab.Client.Delete(c.Context(), pod, client.GracePeriodSeconds(0)))
 	}
@@ -160,7 +160,7 @@ func (c *crowd) leave() {
 }
 
 // refuse is what a kubelet does that is given more than its node holds: the pod that came last has failed.
-func (c *crowd) refuse(ctx context.Context) {
+func (c *others) refuse(ctx context.Context) {
 	over := c.chronicle.Over()
 	if len(over) == 0 {
 		return

@@ -118,7 +118,7 @@ func goesSlowly(p *corev1.Pod) {
 	p.Annotations[cluster.StopAfter] = "1h"
 }
 
-// TestVictimsAreSurplusFirstAndThenWholeGangs: nobody is evicted who need not be, and no gang is left with a part.
+// TestVictimsAreSurplusFirstAndThenWholeGangs: no pod is evicted that need not be, and no gang keeps a part of its members.
 func TestVictimsAreSurplusFirstAndThenWholeGangs(t *testing.T) {
 	a := newArena(t, "victims", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})
@@ -183,8 +183,8 @@ func TestABudgetProtects(t *testing.T) {
 	a.bound("dear", 1)
 }
 
-// TestRoomStaysWithWhoPaid: while victims take their time, nobody else is evicted and nobody gets their room, also when the
-// scheduler is killed meanwhile.
+// TestRoomStaysWithWhoPaid: while victims terminate, no other pod is evicted and no other job gets their capacity, also when
+// the scheduler is killed meanwhile.
 func TestRoomStaysWithWhoPaid(t *testing.T) {
 	a := newArena(t, "paid", 3)
 	first := env.Scheduler(t, harness.SchedulerOptions{})

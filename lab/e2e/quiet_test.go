@@ -50,7 +50,7 @@ func (l writeLog) lines(t *testing.T) [][]byte {
 	return bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 }
 
-// quietCluster is a cluster of its own, where nobody writes but the test and the scheduler: etcd and kube-apiserver alone.
+// quietCluster is a cluster of its own, where only the test and the scheduler write: etcd and kube-apiserver alone.
 func quietCluster(t *testing.T) (*harness.Env, writeLog) {
 	t.Helper()
 	return bareCluster(t, policy, cluster.Options{})
@@ -139,9 +139,9 @@ func held(name string, pods []corev1.Pod, bound int) error {
 	return nil
 }
 
-// TestAGangThatDoesNotFitHoldsNothingAndNobodyWritesAtRest: three members on room for two bind nothing and hold nothing,
-// the gang behind them gets the room, and once that is told, the scheduler writes nothing at all.
-func TestAGangThatDoesNotFitHoldsNothingAndNobodyWritesAtRest(t *testing.T) {
+// TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest: of a gang of three with capacity for two no member is bound,
+// and it holds nothing. The gang behind it gets the capacity. Once that is reported, the scheduler writes nothing at all.
+func TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest(t *testing.T) {
 	t.Parallel()
 	quiet, writes := quietCluster(t)
 	quiet.Nodes(t, cluster.Nodes("quiet", 2, map[string]string{"cpu": "1"})...)

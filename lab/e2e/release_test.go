@@ -52,7 +52,7 @@ func rollback(t *testing.T, lab *harness.Env) {
 	}
 }
 
-// assertPeople wants those with the usual roles in a namespace to reach its PodGroups, and nobody their status.
+// assertPeople wants those with the usual roles in a namespace to reach its PodGroups, and none of them their status.
 func assertPeople(t *testing.T, lab *harness.Env) {
 	const ns = "people"
 	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})

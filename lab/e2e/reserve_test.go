@@ -19,7 +19,7 @@ import (
 
 // The tests of this file are about room that is kept for a gang which has waited for two seconds.
 
-// reserving starts a scheduler that makes reservations soon, and evicts nobody.
+// reserving starts a scheduler that makes reservations soon, and evicts no pod.
 func reserving(t *testing.T) *harness.Scheduler {
 	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -102,8 +102,8 @@ func TestReservedRoomIsKept(t *testing.T) {
 	env.Eventually(t, patience, func() error { return errors.Join(a.reserved(large, 0), waits(t, next, "InsufficientResources")) })
 }
 
-// TestReservedRoomIsLent to those who say that they will be gone before it is needed, be it the group or the pod that says so,
-// and to nobody else.
+// TestReservedRoomIsLent: reserved capacity is lent to jobs that say that they end before it is needed, be it the group or the
+// pod that says so, and to no other job.
 func TestReservedRoomIsLent(t *testing.T) {
 	reserving(t)
 	a, large := queue(t, "lent", endsAfter(600))
@@ -202,7 +202,7 @@ func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
 	next := 2
 	env.Eventually(t, patience, func() error {
 		if time.Since(large.CreationTimestamp.Time) > time.Second { // those of the same second may be before the large one
-			small(next, "3s") // one more with every look: there is always somebody who would fit
+			small(next, "3s") // one more with every look: there is always a pod that would fit
 			next++
 		}
 		return boundOf(t, a.ns, "large", 2)

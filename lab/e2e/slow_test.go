@@ -52,8 +52,8 @@ func (a *arena) where(name string) (node, nominated string) {
 	return pod.Spec.NodeName, pod.Status.NominatedNodeName
 }
 
-// TestSlowVictimsAreEvictedOnce: however often the scheduler looks while they take their time, nobody else goes, and their room
-// is for whom they were evicted.
+// TestSlowVictimsAreEvictedOnce: however often the scheduler looks while they terminate, no other pod is evicted, and their
+// capacity is for the job for which they were evicted.
 func TestSlowVictimsAreEvictedOnce(t *testing.T) {
 	a := newArena(t, "slow", 4)
 	middle := a.class("slow-middle", 100, nil)
@@ -125,8 +125,8 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 	}
 }
 
-// TestVictimsThatAreCreatedAgainWaitBehind: what a Deployment and a StatefulSet make in place of their victims pushes nobody
-// out, and is not evicted again; it starts when those who pushed it out are done.
+// TestVictimsThatAreCreatedAgainWaitBehind: the pods that a Deployment and a StatefulSet make in place of their victims cause
+// no eviction, and are not evicted again. They start when the pods for which the victims were evicted are done.
 func TestVictimsThatAreCreatedAgainWaitBehind(t *testing.T) {
 	a := newArena(t, "anew", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})

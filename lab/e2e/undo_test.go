@@ -151,7 +151,7 @@ func TestSchedulerKilledInTheMiddleOfAGang(t *testing.T) {
 }
 
 // TestNextLeaderWaitsForTheLastOnesRequests: after a crash the Lease runs out, and what its holder may have sent has its
-// time; after a regular end nobody waits.
+// time; after a regular end no scheduler waits.
 func TestNextLeaderWaitsForTheLastOnesRequests(t *testing.T) {
 	env.Nodes(t, cluster.Nodes("led", 1, map[string]string{"cpu": "9"})...)
 	ns := env.Namespace(t)

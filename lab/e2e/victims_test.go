@@ -92,7 +92,7 @@ func TestAGangThatRequestsNothingNeedsPlacesAllTheSame(t *testing.T) {
 	}
 }
 
-// TestAGangThatRequestsNothingStartsOnFullNodes, and nobody has to leave for it.
+// TestAGangThatRequestsNothingStartsOnFullNodes: and no pod is evicted for it.
 func TestAGangThatRequestsNothingStartsOnFullNodes(t *testing.T) {
 	a := newArena(t, "full", 2)
 	env.Scheduler(t, harness.SchedulerOptions{})
@@ -104,7 +104,7 @@ func TestAGangThatRequestsNothingStartsOnFullNodes(t *testing.T) {
 	w.evictions(0)
 }
 
-// TestTheMoreImportantStay: of sixteen who could make room, as few go as are needed, and no one goes before somebody lower.
+// TestTheMoreImportantStay: of sixteen pods that could be evicted, as few are as needed, and none before one of lower priority.
 func TestTheMoreImportantStay(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -206,7 +206,7 @@ func TestPodsOfTheSystemStay(t *testing.T) {
 	}
 }
 
-// TestAGangWithRolesMakesRoomForAllOfThem, and for nobody beyond its minimum.
+// TestAGangWithRolesMakesRoomForAllOfThem, and for no member beyond its minimum.
 func TestAGangWithRolesMakesRoomForAllOfThem(t *testing.T) {
 	a := newArena(t, "mpi", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})

@@ -48,7 +48,7 @@ func saysAll(text string, err error, want ...string) error {
 }
 
 // TestWhySaysTheTrueCause breaks a job in five ways. Each time kubectl tutti why says what is wrong, with numbers, to
-// somebody who may do no more than read PodGroups and pods.
+// a user who may do no more than read PodGroups and pods.
 func TestWhySaysTheTrueCause(t *testing.T) {
 	a := newArena(t, "why", 2)
 	env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--scheduler-name=tutti-why"}})
@@ -65,7 +65,7 @@ func TestWhySaysTheTrueCause(t *testing.T) {
 			return saysAll(text, err, want...)
 		})
 	}
-	// Whoever has the highest priority has all the room, so that nobody else starts.
+	// The gang of the highest priority has all the capacity, so that no other job starts.
 	a.gang("boss", a.high, 2, 2, ours)
 	a.bound("boss", 2)
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// witness watches the pods of an arena and forgets nobody who was evicted, also not those who are gone since.
+// witness watches the pods of an arena and forgets no pod that was evicted, also not those that are gone since.
 type witness struct {
 	arena *arena
 	// looks is how often the test has asked for quiet.

@@ -87,7 +87,7 @@ func StartScheduler(ctx context.Context, c *cluster.Cluster, options SchedulerOp
 }
 
 // Get returns what the scheduler answers the administrator below URL, such as /metrics. A scheduler schedules, and says that
-// it is ready, before it answers there: so it is asked again while it runs and nobody listens, for up to a minute.
+// it is ready, before it answers there: so the request is repeated while it runs and does not listen, for up to a minute.
 func (s *Scheduler) Get(ctx context.Context, path string) ([]byte, error) {
 	var text []byte
 	var last error

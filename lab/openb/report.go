@@ -26,7 +26,7 @@ rounded up to one GPU. GPUs are ` + "`nvidia.com/gpu`" + `, the model is the lab
 certain models gets a required node affinity. The trace does not say how many pods a node takes; it is 110.
 
 All objects are created before the scheduler starts, in a fresh etcd and kube-apiserver with nothing else beside them:
-nothing has to run, so nobody plays the kubelet, and nothing ends. The run is over when every gang is either bound as a
+nothing has to run, so no kubelet is simulated, and nothing ends. The run is over when every gang is either bound as a
 whole or says why it waits, and nothing has changed for a while. The objects are created 64 at a time, so the gangs' order
 by age, and with it which of them start, is not quite the same each time.
 

@@ -72,7 +72,7 @@ func Run(ctx context.Context, options Options) (result *Result, err error) {
 			return nil, err
 		}
 	}
-	// Nothing has to run, so nobody plays the kubelet: a bound pod stays as it is.
+	// Nothing has to run, so no kubelet is simulated: a bound pod stays as it is.
 	c, err := cluster.Start(ctx, cluster.Options{Kubernetes: options.Kubernetes, Dir: options.Dir, Out: options.Out})
 	if err != nil {
 		return nil, err

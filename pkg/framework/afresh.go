@@ -4,8 +4,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is Choose and Feasible said straightforwardly: everybody is asked about every node, nothing is remembered. It is
-// the measure that tests hold the rankings to; nobody else uses it.
+// This file is Choose and Feasible in the plainest form: every plugin is asked about every node, nothing is remembered. Tests
+// compare the rankings with it; nothing else uses it.
 
 // uncached is everything about one task and all nodes.
 type uncached struct {

@@ -35,7 +35,7 @@ func (s *Session) bindOf(op *operation) model.Bind {
 	}
 }
 
-// explainShortage returns the refusal of a node that lacks one resource, in more words if somebody has them.
+// explainShortage returns the refusal of a node that lacks one resource, in more words if a plugin has them.
 func (s *Session) explainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal {
 	if position <= model.Pods {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// dealer gives each task the lowest CPU that nobody on the node holds.
+// dealer gives each task the lowest CPU that no task on the node holds.
 type dealer struct{ binder string }
 
 func (dealer) Name() string { return "dealer" }
@@ -31,8 +31,8 @@ func (dealer) ExplainShortage(*model.Task, *model.Node, int, model.CapacityKind)
 
 func (d dealer) BinderOf(*model.Task) string { return d.binder }
 
-// TestAssignedIsUndone: CPUs are a task's from when it is placed on, and nobody's when that never happened; a promise gives
-// none.
+// TestAssignedIsUndone: CPUs are a task's from when it is placed on, and no task's when that never happened; a nomination
+// gives none.
 func TestAssignedIsUndone(t *testing.T) {
 	snapshot := house(4)
 	job := join(snapshot, "a", 2, 3, model.Resources{1})
@@ -76,7 +76,7 @@ func TestAssignedIsUndone(t *testing.T) {
 	}
 }
 
-// TestWhoBindsByItselfGetsNoIsolatedCPUs: nobody would write them down.
+// TestWhoBindsByItselfGetsNoIsolatedCPUs: no binder would write them to the pod.
 func TestWhoBindsByItselfGetsNoIsolatedCPUs(t *testing.T) {
 	snapshot := house(4)
 	job := join(snapshot, "a", 1, 1, model.Resources{1})

@@ -80,7 +80,8 @@ func (c *Registry) Build(configuration *config.Configuration) (*Profile, error) 
 // build is one profile in the making.
 type build struct {
 	catalogue *Registry
-	// part reports that something is wrong already, so that names may be unknown which somebody else has reported.
+	// part reports that decoding has failed in part: a name may then be unknown because of an error that the decoder has
+	// reported.
 	part     bool
 	errs     []error
 	warnings []config.Warning

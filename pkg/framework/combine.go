@@ -28,8 +28,8 @@ func firstRefusal[P any](plugins []P, ask func(P) *model.Refusal) *model.Refusal
 	return nil
 }
 
-// firstDecidedTier is the rule of victims: the intersection of the answers inside a tier; the first tier in which
-// somebody decided is final, also when its answer is nobody. When all abstain nobody may go.
+// firstDecidedTier is the rule of victims: the intersection of the answers inside a tier; the first tier in which a plugin
+// decided is final, also when its answer is no unit. When all abstain no unit may go.
 func firstDecidedTier(
 	tiers [][]VictimFilter, preemptor *model.Job, units []EvictionUnit,
 ) (picked []EvictionUnit, decided bool) {

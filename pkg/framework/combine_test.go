@@ -156,12 +156,12 @@ func (p picker) FilterVictims(_ *model.Job, units []EvictionUnit) ([]EvictionUni
 	for _, i := range p.picks {
 		picked = append(picked, units[i])
 	}
-	clear(units) // what a picker does to its argument is nobody else's business
+	clear(units) // what a picker does to its argument affects no other picker
 	return picked, true
 }
 
-// TestFirstDecidedTier checks the rule against a plain reading of it: intersection in a tier; the first tier in which
-// somebody decided is final, also when nobody is left.
+// TestFirstDecidedTier checks the rule against a plain reading of it: intersection in a tier; the first tier in which a plugin
+// decided is final, also when no unit is left.
 func TestFirstDecidedTier(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var units []EvictionUnit
@@ -292,7 +292,7 @@ func (r reviewer) ProcessPreemption(_ *model.Job, proposals []NodeVictims) ([]Vi
 	return r.objections, r.refusal
 }
 
-// TestReviewersMustAllAgree: the first that does not is heard, and nobody behind it is asked.
+// TestReviewersMustAllAgree: the answer of the first that does not agree counts, and no reviewer behind it is asked.
 func TestReviewersMustAllAgree(t *testing.T) {
 	var asked []string
 	agrees := reviewer{named: "agrees", asked: &asked}

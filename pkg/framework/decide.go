@@ -27,7 +27,7 @@ func (s *Session) emitDecisions(operations []operation) {
 			decision := decisionOf(op.task.Job)
 			decision.Binds = append(decision.Binds, s.bindOf(&op))
 		case model.Pipelined:
-			if paid || s.hasPendingVictims(op.task.Job) { // one that cost nobody anything is made again in each cycle
+			if paid || s.hasPendingVictims(op.task.Job) { // a nomination without a victim is made again in each cycle
 				decision := decisionOf(op.task.Job)
 				decision.Nominations = append(decision.Nominations, model.Nomination{Pod: op.task.PodRef, Node: op.task.Node})
 				s.promised[op.task.UID] = true

@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// MayPreempt reports whether an action that comes later may find somebody to evict for the job.
+// MayPreempt reports whether an action that comes later may find pods to evict for the job.
 func (s *Session) MayPreempt(job *model.Job) bool {
 	return slices.ContainsFunc(s.profile.Actions[min(s.currentPart+1, len(s.profile.Actions)):], func(action Action) bool {
 		preemptor, ok := action.(Preemptor)

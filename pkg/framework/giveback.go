@@ -6,8 +6,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ReleaseNominations ends what was promised to a job in earlier cycles: its room is there for everybody at once. What the job
-// is promised later in the session is new.
+// ReleaseNominations ends the nominations of a job from earlier cycles: all jobs may have their capacity at once. Nominations
+// that the job gets later in the session are new.
 func (s *Session) ReleaseNominations(job *model.Job) {
 	decision := model.Decision{Job: job.Key, Nominations: s.releaseNominations(job, nil)}
 	s.Snapshot.ReleaseNominated(job.Key)
@@ -38,16 +38,16 @@ func (s *Session) releaseExpired() {
 	}
 }
 
-// releaseNominations takes back, once, what was promised to members of a job in earlier cycles, or in this one and has lapsed
-// since, but for those who are promised room again.
-func (s *Session) releaseNominations(job *model.Job, anew []model.Nomination) []model.Nomination {
+// releaseNominations takes back, once, the nominations of members of a job from earlier cycles, or those of this one that have
+// lapsed since, but for the members that are nominated again.
+func (s *Session) releaseNominations(job *model.Job, again []model.Nomination) []model.Nomination {
 	if s.returned[job.Key] {
 		return nil
 	}
 	var back []model.Nomination
 	for _, task := range job.Tasks {
-		again := func(promise model.Nomination) bool { return promise.Pod.UID == task.UID }
-		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(anew, again) {
+		ofTask := func(promise model.Nomination) bool { return promise.Pod.UID == task.UID }
+		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(again, ofTask) {
 			back = append(back, model.Nomination{Pod: task.PodRef})
 		}
 	}

@@ -91,6 +91,6 @@ func (m *Cache) evictOldest() {
 	delete(m.shapes, oldest)
 }
 
-// DropHypotheticalShape drops what is remembered of a shape that only somebody's supposition has, so that it takes no room
-// from others.
+// DropHypotheticalShape drops what is remembered of a shape that only a hypothetical task has, so that it takes no place from
+// others.
 func (s *Session) DropHypotheticalShape(shape model.Shape) { delete(s.memory.shapes, shape) }

@@ -19,7 +19,7 @@ import (
 type choosy struct {
 	named
 	session *Session
-	// weights are those of its scores; of its taste nobody knows whether they are none, or below it.
+	// weights are those of its scores; of its taste it is unknown whether they are none, or below it.
 	weights [5]int64
 }
 
@@ -291,8 +291,8 @@ func (f *fond) PreScore(_ *model.Task, scope FilterScope, _ []*model.Node) []Nod
 	return nil
 }
 
-// TestFullNodesAreNotRanked: where no node has room, and where it does not matter which is best, nobody is asked what depends
-// on the whole cluster, which is what costs most.
+// TestFullNodesAreNotRanked: where no node has capacity, and where it does not matter which is best, no plugin is asked for
+// scores that depend on the whole cluster. These cost most.
 func TestFullNodesAreNotRanked(t *testing.T) {
 	f := &fond{named: "fond"}
 	snapshot := house(1, 2)

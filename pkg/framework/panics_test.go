@@ -272,7 +272,7 @@ func starts(started []string) string {
 	return strings.Join(names, " ")
 }
 
-// TestPanicLeavesNothing lets somebody panic anywhere, at any time: the others get what they would get without that job.
+// TestPanicLeavesNothing lets a plugin panic anywhere, at any time: the other jobs get what they would get without that job.
 func TestPanicLeavesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs := rapid.IntRange(2, 5).Draw(t, "jobs")
@@ -293,7 +293,7 @@ func TestPanicLeavesNothing(t *testing.T) {
 			t.Fatalf("others got\n%v\nwithout the job\n%v", got.started, want.started)
 		}
 		if len(got.caught) > 0 && len(others(got.started)) != len(got.started) {
-			if got.refusals[key] == nil { // it started before somebody panicked over it
+			if got.refusals[key] == nil { // it started before a plugin panicked over it
 				t.Fatalf("started and quarantined without a word: %v", got.caught)
 			}
 		}
@@ -371,7 +371,7 @@ func TestPanicOverManyJobs(t *testing.T) {
 	}
 }
 
-// grudge panics over everybody.
+// grudge panics over every job.
 type grudge struct{ named }
 
 func (grudge) ValidateJob(job *model.Job) *model.Refusal {

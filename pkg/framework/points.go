@@ -84,13 +84,14 @@ type NodeFilter interface {
 	PreFilter(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal)
 }
 
-// SnapshotOnlyFilter is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same as
-// long as that is. Where one has others, nobody can report that they would be, and the task is asked about in every cycle.
+// SnapshotOnlyFilter is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same
+// as long as that is. Where a task has other global checks, it is unknown whether they would be the same, and plugins are
+// asked about the task in every cycle.
 type SnapshotOnlyFilter interface {
 	NodeFilter
 	// DependsOnSnapshotOnly reports whether whatever the plugin says of the task follows from the snapshot and the labels of
-	// namespaces: from no other object, nobody's answer, and no clock. True is also right of a task that it has not been asked
-	// about.
+	// namespaces: from no other object, no answer of an extender, and no clock. True is also right of a task that it has not been
+	// asked about.
 	DependsOnSnapshotOnly(task *model.Task) bool
 }
 
@@ -129,8 +130,8 @@ type NodeScorer interface {
 	PreScore(task *model.Task, scope FilterScope, candidates []*model.Node) []NodeScore
 }
 
-// Reserver sets things aside that stand on no node's books, such as volumes and devices, so that nobody else is given
-// them. Combined: the first refusal; who has reserved by then is told to take it back, in reverse order.
+// Reserver sets things aside that no node accounts for, such as volumes and devices, so that no other task is given them.
+// Combined: the first refusal; the plugins that have reserved by then are told to take it back, in reverse order.
 type Reserver interface {
 	Plugin
 	// Reserve is called before a task is placed on idle room of the node. prepare reports that the API server must be told of
@@ -171,8 +172,8 @@ type EvictionUnit struct {
 	WholeGang bool
 }
 
-// VictimFilter narrows whom an eviction may hit. Combined: the intersection inside a tier; the first tier in which
-// somebody decided is final, also when its answer is nobody; when all abstain, the next tier speaks.
+// VictimFilter narrows which units may be evicted. Combined: the intersection inside a tier; the first tier in which a plugin
+// decided is final, also when its answer is no unit; when all abstain, the next tier is asked.
 type VictimFilter interface {
 	Plugin
 	// FilterVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false
@@ -208,7 +209,7 @@ type SessionCloser interface {
 // Preemptor is an action that evicts pods for jobs that were refused.
 type Preemptor interface {
 	Action
-	// MayPreempt reports whether there is anybody to evict for a job that was refused. It is called by actions that come before.
+	// MayPreempt reports whether there are pods to evict for a job that was refused. It is called by actions that come before.
 	MayPreempt(session *Session, job *model.Job) bool
 }
 
@@ -219,8 +220,8 @@ type Resumer interface {
 	Resume(session *Session, deferred []*model.Job)
 }
 
-// CacheResetter is a plugin or action that keeps something beyond a session. After a panic, whosever it was, nobody knows how
-// much of a change that has seen.
+// CacheResetter is a plugin or action that keeps something beyond a session. After a panic of any plugin or action, it is
+// unknown how much of a change the cache has seen.
 type CacheResetter interface {
 	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their goroutine,
 	// and may be called several times.

@@ -55,8 +55,8 @@ func (hoarder) OnDeallocate(*model.Task, model.Placement) {}
 // ResetCache counts.
 func (h hoarder) ResetCache() { *h.forgot++ }
 
-// TestAPoisonedVictimCostsNoPreemptor: whoever panics over a victim does so over the victim's job, which nobody is asked
-// about any more; those who need room have others to look at.
+// TestAPoisonedVictimCostsNoPreemptor: a plugin that panics over a victim does so over the victim's job, which no plugin is
+// asked about any more. The jobs that need capacity have other victims to look at.
 func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
 	for _, at := range []string{"unit", "evicted", "undone"} {
 		t.Run(at, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 // for an action to decide.
 
 // ReservationOwner is an action that keeps reservations: it plans them again when they do not help any more, and ends them.
-// Without one in the pipeline nobody would, so that what an earlier configuration reserved is released.
+// Without one in the pipeline reservations would never end, so that what an earlier configuration reserved is released.
 type ReservationOwner interface {
 	Action
 	// OwnsReservations does nothing; it tells what the action is for.

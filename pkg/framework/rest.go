@@ -17,8 +17,8 @@ type idleResult struct {
 	wake time.Time
 }
 
-// idleResultFor returns what the last session came to if a session on this snapshot would come to the same, else nil. Nobody
-// knows that of a snapshot without a version.
+// idleResultFor returns what the last session came to if a session on this snapshot would come to the same, else nil. That is
+// unknown of a snapshot without a version.
 func (m *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *idleResult {
 	switch {
 	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:

@@ -22,8 +22,7 @@ type VictimRejection struct {
 	Node *model.Node
 	// By is who objects, in the user's words.
 	By string
-	// Victims are those on the node that should leave it for the members in place of the ones proposed; none when nobody
-	// should.
+	// Victims are those on the node that should leave it for the members in place of the ones proposed; none when no task should.
 	Victims []*model.Task
 }
 
@@ -34,11 +33,11 @@ type PreemptionExtender interface {
 	// ProcessPreemption is asked once about each plan for the preemptor, about the nodes where members would take the room of
 	// victims, by name. It returns objections, one for a node at most and by name of the nodes, none when the plan may be carried
 	// out; or a refusal when no plan may be for now. This and the answers of node filters are the only places where a session may
-	// wait for somebody outside. What it answers holds for this plan alone and is not kept.
+	// wait for a webhook. What it answers holds for this plan alone and is not kept.
 	ProcessPreemption(preemptor *model.Job, proposals []NodeVictims) ([]VictimRejection, *model.Refusal)
 }
 
-// HasPreemptionExtender reports whether anybody decides in plans of victims.
+// HasPreemptionExtender reports whether any plugin decides in plans of victims.
 func (s *Session) HasPreemptionExtender() bool { return len(s.slots.review) > 0 }
 
 // ProcessPreemption asks the reviewers about a plan: objections or a refusal of the first that does not agree, neither when
@@ -51,7 +50,7 @@ func (s *Session) ProcessPreemption(preemptor *model.Job, proposals []NodeVictim
 }
 
 // TransientFilter is a NodeFilter whose answers may be others in a few seconds although nothing in the cluster has changed,
-// since it asks somebody outside. Combined: one is enough.
+// since it asks a webhook. Combined: one is enough.
 type TransientFilter interface {
 	NodeFilter
 	// IsTransient reports whether such an answer keeps the task from any node. Actions ask before they remember, beyond the
@@ -59,7 +58,7 @@ type TransientFilter interface {
 	IsTransient(task *model.Task) bool
 }
 
-// HasTransientRefusal reports whether somebody outside keeps the task from a node for now.
+// HasTransientRefusal reports whether the answer of a webhook keeps the task from a node for now.
 func (s *Session) HasTransientRefusal(task *model.Task) bool {
 	return slices.ContainsFunc(s.slots.nodeFilter, func(filter NodeFilter) bool {
 		fleeting, ok := filter.(TransientFilter)

@@ -31,7 +31,7 @@ func (s *Session) SelectNode(
 		tally.AddN(refused, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
-	if _, any := order.best(); any { // when there is no room at all, nobody has to say where it would be best
+	if _, any := order.best(); any { // when no node has capacity, no scores are needed
 		s.rank(&question, task, answer, order)
 		if best := s.best(answer, order, &question, within); best != nil {
 			return best, nil

@@ -18,11 +18,11 @@ type DecisionSink func(model.Decision)
 type Options struct {
 	// Decide receives decisions; nil drops them.
 	Decide DecisionSink
-	// Wake receives when time alone may change an answer of the session, as often as somebody says so; nil drops it. It is
-	// called on the session's goroutine.
+	// Wake receives when time alone may change an answer of the session, as often as a plugin or an action says so; nil drops it.
+	// It is called on the session's goroutine.
 	Wake func(at time.Time)
-	// OnAction is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for who measures,
-	// since the session reads no clock; nil tells nobody. A session that has nothing to do has no parts.
+	// OnAction is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for callers that
+	// measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Cache
@@ -197,7 +197,7 @@ func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
 	s.addStep(job, refusal)
 }
 
-// Refusal returns why a job waits, nil when nobody said so.
+// Refusal returns why a job waits, nil when no action has refused it.
 func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job.Key] }
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
@@ -260,10 +260,10 @@ func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	})
 }
 
-// ApplyReservations makes the accounting of all nodes show the room that the job may use: what is kept for others of its
+// ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
 // priority or above is taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum:
-// whoever has it reserved may wait for the end of that gang, which does not come without the members it lacks. Choose,
-// Feasible and statements do so for the task's job; who reads books must ask.
+// the job that has it reserved may wait for the end of that gang, which does not come without the members it lacks. Choose,
+// Feasible and statements do so for the task's job; a caller that reads the accounting of nodes must ask for it.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(s.viewer(job))
@@ -295,9 +295,9 @@ func (s *Session) prepareForJob(task *model.Task) {
 // Uncached reports that nothing may be remembered, so that what is can be held to it. For tests.
 func (s *Session) Uncached() bool { return s.options.Afresh }
 
-// WithBackoffNodes reports whether the job has nodes to avoid, and then calls what is to find room elsewhere, with these
-// nodes ruled out for it; whoever gets false from it may look again without, since a node that refused once may be the only
-// one there is.
+// WithBackoffNodes reports whether the job has nodes to avoid, and then calls find to look for capacity elsewhere, with these
+// nodes ruled out for it. A caller that gets false may look again without that rule, since a node that refused once may be the
+// only one there is.
 func (s *Session) WithBackoffNodes(job *model.Job, find func() bool) bool {
 	if len(s.Snapshot.NodeBackoff[job.Key]) == 0 {
 		return false

@@ -118,8 +118,8 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 	return nil
 }
 
-// Evict marks a task that runs, or is about to, as releasing its room. It refuses when the task holds none, and where nobody
-// may ever be evicted. When the outermost statement ends, no gang may have been cut below its minimum.
+// Evict marks a task that runs, or is about to, as releasing its capacity. It refuses when the task holds none, and where the
+// task may never be evicted. When the outermost statement ends, no gang may have been cut below its minimum.
 func (st *Statement) Evict(task *model.Task) *model.Refusal { return st.evict(task, false) }
 
 // Delete is Evict for a pod that is to be deleted outright, whatever budgets say.
@@ -166,8 +166,8 @@ func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	return nil
 }
 
-// SimulateCompletion takes a task off its node as if it had ended, to see what there would be room for then. It refuses when
-// the task is on no node. The statement must be refused in the end: nobody ends because somebody supposes so.
+// SimulateCompletion takes a task off its node as if it had ended, to see what would fit then. It refuses when the task is on
+// no node. The statement must be refused in the end: the task still runs.
 func (st *Statement) SimulateCompletion(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
@@ -183,8 +183,8 @@ func (st *Statement) SimulateCompletion(task *model.Task) *model.Refusal {
 	return nil
 }
 
-// Unpipeline takes back a promise that an earlier statement of this session has made and that evicted nobody: it was for this
-// cycle only. It refuses when the task has no promise.
+// Unpipeline takes back a nomination that an earlier statement of this session has made and that evicted no pod: it was for
+// this cycle only. It refuses when the task has no nomination.
 func (st *Statement) Unpipeline(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal

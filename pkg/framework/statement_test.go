@@ -385,7 +385,7 @@ func TestVerifyPanics(t *testing.T) {
 	}
 }
 
-// shelf sets things aside and reports whether that is all taken back.
+// freeOnNUMA sets things aside and reports whether that is all taken back.
 type freeOnNUMA struct {
 	named
 	refuse bool

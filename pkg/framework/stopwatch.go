@@ -34,7 +34,7 @@ func (w *PluginTimer) newTimings() map[pluginPoint]time.Duration {
 	return map[pluginPoint]time.Duration{}
 }
 
-// start returns when a plugin began to answer; zero when nobody measures it.
+// start returns when a plugin began to answer; zero when it is not measured.
 func (s *Session) start() time.Time {
 	if s.pluginTimings == nil {
 		return time.Time{}

@@ -14,8 +14,8 @@ type Question struct {
 	Action string
 	// Class is the part of the job's class that decides about the answer, such as model.Class.Placement.
 	Class model.Class
-	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whoever of them comes and
-	// goes.
+	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whichever of them come and
+	// go.
 	Emptied bool
 	// ByFit reports that a refusal's Has is all that find room, so that it holds for each minimum above that; otherwise it holds
 	// for the minimum that was refused and those above.

@@ -7,7 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// invariantViolation is what a broken invariant panics with. It is nobody's fault but ours, and nothing is to go on after it.
+// invariantViolation is what a broken invariant panics with. It is a bug of the scheduler itself, not of a plugin, and nothing
+// is to go on after it.
 type invariantViolation string
 
 // rethrow lets a recovered panic go on.

@@ -9,10 +9,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file has the three rules about victims that are the engine's, whatever the tiers say: nobody of the system is evicted,
-// nobody of the same or a higher priority, and no gang is cut below its minimum.
+// This file has the three rules about victims that are the engine's, whatever the tiers say: no system pod is evicted, no pod
+// of the same or a higher priority, and no gang is cut below its minimum.
 
-// isSystemCritical returns why a task is never evicted for anybody, nil when it may be.
+// isSystemCritical returns why a task is never evicted for any job, nil when it may be.
 func isSystemCritical(task *model.Task) *model.Refusal {
 	switch {
 	case !task.IsSystemCritical():
@@ -71,7 +71,7 @@ func (s *Session) pick(preemptor *model.Job, units []EvictionUnit) (picked []Evi
 	return picked
 }
 
-// checkEvictions looks at every job that loses somebody, and at whoever it is lost to.
+// checkEvictions looks at every job that loses a task, and at the job that the task is evicted for.
 //
 // Invariants I11, I12: a victim's priority is lower than that of a job which gets room by the statement, and what is left of
 // its job is nothing, its minimum, or more.

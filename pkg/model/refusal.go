@@ -80,7 +80,8 @@ type NodeReason struct {
 }
 
 // String returns the one sentence that is shown everywhere: "needs 12, 9 placed (worker); 31 nodes lack nvidia.com/gpu, 4
-// nodes: had untolerated taint gpu=true:NoSchedule; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3 nvidia.com/gpu".
+// nodes: had untolerated taint gpu=true:NoSchedule; 3 members short of 8 nvidia.com/gpu each; closest: node n7, missing 3
+// nvidia.com/gpu".
 func (r *Refusal) String() string {
 	if r == nil {
 		return ""

@@ -47,8 +47,8 @@ func (o *outcome) cut() bool {
 	return false
 }
 
-// holdPatience: who has paid for room does not lose it because the budget came to its end, but to an equal who has paid, too,
-// or, where it was promised other room a moment ago, to somebody above it.
+// holdPatience: a job for which pods were evicted does not lose the capacity because the budget came to its end. It loses it
+// only to an equal for which pods were evicted, too, or, where it was nominated elsewhere a moment ago, to a job above it.
 func (s *environment) holdPatience(t *rapid.T, o *outcome) {
 	for _, d := range o.decisions {
 		refusal := o.refusals[d.Job]
@@ -97,7 +97,7 @@ func TestPreemptionOnALittleBudget(t *testing.T) {
 			}
 		}
 		const long = 400
-		for i := 0; ; i++ { // at last everybody goes who has to, and every search comes to its end
+		for i := 0; ; i++ { // at last all pods go that have to, and every search comes to its end
 			o := f.stage.goOn(t)
 			if err := f.stage.confirm(); err != nil {
 				t.Fatal(err)
@@ -119,8 +119,8 @@ func TestPreemptionOnALittleBudget(t *testing.T) {
 	}
 }
 
-// TestManyEqualsGiveWay: jobs of one priority, each of which was promised half of what it needs, and one pod that could be
-// evicted. Nobody is: half of them make room enough for the other half.
+// TestManyEqualsGiveWay: jobs of one priority, each of which has nominations for half of what it needs, and one pod that could
+// be evicted. It is not: half of the jobs release enough capacity for the other half.
 func TestManyEqualsGiveWay(t *testing.T) {
 	for _, equals := range []int{2, 16, 18, 20, 40} {
 		s := newStage()

@@ -156,7 +156,7 @@ func (s *environment) byClass(name corev1.ResourceName) bool {
 	})
 }
 
-// checkWaiting is invariant I7: whoever could be bound and is not, is told why.
+// checkWaiting is invariant I7: each pod that could be bound and is not has a reason why.
 func (s *environment) checkWaiting(o *outcome) error {
 	for _, pod := range s.world.pods {
 		waits := pod.Spec.SchedulerName == "tutti" && pod.Status.Phase == corev1.PodPending &&

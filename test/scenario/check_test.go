@@ -92,7 +92,7 @@ func TestParseLines(t *testing.T) {
 	}
 }
 
-// TestLinesRefused: a story with a slip of the pen is not played as something else.
+// TestLinesRefused: a story with a misspelt line is not played as something else.
 func TestLinesRefused(t *testing.T) {
 	for _, text := range []string{
 		"pod", "pod p cpus=1", "node n cpu=", "node n taints=gpu", "group g min=x", "group g size=2", "class c worth=2",

@@ -17,11 +17,11 @@
 //	idle: n1 cpu=2
 //
 // A story begins an empty cluster and ends with one more cycle, played without being asked for, in which nothing may be
-// decided and, if the cycle before decided nothing either and nothing happened since, nobody may wait for another reason.
+// decided and, if the cycle before decided nothing either and nothing happened since, no pod may wait for another reason.
 // After each cycle the player checks on its own account that no decision is below a gang's minimum, no pod is bound twice, no
-// node gets more than it has, everybody who waits is told why, and that victims are of lower priority than whoever they leave
-// for, leave with all their gang or without harm to it, as their budgets allow, and never for one who has left for them
-// before.
+// node gets more than it has, and each waiting pod has a reason. Victims are of lower priority than the job for which they are
+// evicted. They are evicted with all their gang or without harm to it, as their budgets allow, and never for a job that was
+// evicted for them before.
 //
 // The commands, with the lines or words they take:
 //
@@ -55,7 +55,7 @@
 //
 //	filter n1 busy        n1 does not do for now, and why; never n1 old   nor ever
 //	prioritize n1 7       it gives n1 7 points
-//	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   nobody should
+//	preempt n1 a-0 b-0    these should leave n1 in place of others; preempt n1   no pod should
 //	fail preempt          it fails when asked so
 //
 // A pod that is made running began to run when it was made. What a cycle reserves is written "reserve: for JOB MEMBERS on NODE,

@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// TestAReservationWithoutDecision is invariant I25 for what is read of a group's status: whoever may write it can keep no
-// room that the group does not wait for.
+// TestAReservationWithoutDecision is invariant I25 for what is read of a group's status: a user who may write it can keep no
+// capacity that the group does not wait for.
 func TestAReservationWithoutDecision(t *testing.T) {
 	room := func(node, resourceName, amount string) v1alpha1.ReservedNode {
 		return v1alpha1.ReservedNode{Name: node, Members: 1, Resources: corev1.ResourceList{

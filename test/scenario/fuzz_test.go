@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// FuzzObjects lets a pod, a node and a group that nobody has validated into a cluster with a gang that is fine, as the built-in
-// configuration and kube-scheduler's plugins see it: the gang starts, whatever they say, no invariant breaks, and who panics
-// does so over the pod.
+// FuzzObjects lets a pod, a node and a group that were not validated into a cluster with a gang that is fine, as the built-in
+// configuration and kube-scheduler's plugins see it: the gang starts, whatever they say, no invariant breaks, and a plugin that
+// panics does so over the pod.
 func FuzzObjects(f *testing.F) {
 	f.Add([]byte(oddPod), []byte(oddNode), []byte(oddGroup))
 	f.Add([]byte(`{}`), []byte(`{}`), []byte(`{}`))
@@ -55,7 +55,7 @@ func FuzzConfiguration(f *testing.F) {
 	newStage := openLister(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		const long = 1 << 14
-		if len(text) > long || strings.Contains(text, "urlPrefix") { // nobody is to be asked
+		if len(text) > long || strings.Contains(text, "urlPrefix") { // no extender is to be asked
 			return
 		}
 		s := newStage()

@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// manyPods is the number of pod slots that nobody writes down because it never matters.
+// manyPods is the number of pod slots that no story writes down because it never matters.
 const manyPods = 110
 
 // writeIdle lists what each node has left; nodes with the same left share a line, in order of the first of them.
@@ -45,7 +45,7 @@ func room(dimensions *model.ResourceIndex, node *model.Node) string {
 			continue
 		}
 		if node.Allocatable.At(i) == model.ProvidedByDRA {
-			continue // nobody can say how many devices are left of it
+			continue // the node does not say how many devices are left of it
 		}
 		if i == model.Pods && node.Allocatable.At(i) == manyPods {
 			continue

@@ -29,7 +29,7 @@ func (s *environment) jobOf(pod *corev1.Pod) model.JobKey {
 	return job
 }
 
-// groupOfJob is the PodGroup of a job, or what its pods say in the place of one; nil when nobody says anything.
+// groupOfJob is the PodGroup of a job, or what its pods say in the place of one; nil when none of them says anything.
 func (s *environment) groupOfJob(job model.JobKey) *v1alpha1.PodGroup {
 	if !job.WithoutPodGroup {
 		return s.world.groups[jobName(job)]

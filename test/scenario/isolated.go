@@ -125,8 +125,8 @@ func (s *environment) heldBy(pod *corev1.Pod) (*isolated.Assignment, error) {
 	return held, err
 }
 
-// checkIsolated sees that the pods which a cycle has bound hold CPUs that the node isolates and that nobody else there holds,
-// as many as they ask for, and that who asks for none holds none.
+// checkIsolated sees that the pods which a cycle has bound hold CPUs that the node isolates and that no other pod there holds,
+// as many as they ask for, and that a pod which asks for none holds none.
 func (s *environment) checkIsolated(name string, fresh map[types.UID]bool) error {
 	topology, err := isolated.ParseTopology(s.world.nodes[name].Annotations[isolated.TopologyAnnotation])
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *environment) checkIsolated(name string, fresh map[types.UID]bool) error
 	return nil
 }
 
-// freeCPUs writes which isolated CPUs nobody holds, and how many more are about to be free.
+// freeCPUs writes which isolated CPUs no pod holds, and how many more are about to be free.
 func freeCPUs(node *model.Node) string {
 	if node.Isolated == nil {
 		return ""

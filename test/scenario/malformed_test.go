@@ -17,14 +17,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// odd is what nobody should have written: a pod, the node and the group of the same name.
+// odd is what no user should have written: a pod, the node and the group of the same name.
 type odd struct {
 	pod   corev1.Pod
 	node  corev1.Node
 	group v1alpha1.PodGroup
 }
 
-// good is what every cluster has besides: a gang that has room on a node that takes nobody else, and keeps to itself.
+// good is what every cluster has besides: a gang that has room on a node that takes no other pod.
 const good = `
 node good cpu=8 memory=8Gi labels=for=fine taints=for=fine:NoSchedule
 group fine/fine min=2
@@ -32,8 +32,8 @@ pod fine/fine-1 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostn
 pod fine/fine-2 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostname ports=82 selector=for=fine tolerate=for=fine:NoSchedule
 `
 
-// suffer plays three cycles of a cluster with odd objects in it, and returns who was caught panicking, and what could not be
-// read. It is an error when any of it hurts somebody else.
+// suffer plays three cycles of a cluster with odd objects in it, and returns which plugins panicked, and what could not be
+// read. It is an error when any of it affects another job.
 func (o *odd) suffer(s *environment) (complaints []string, err error) {
 	s.world.onEvent = func(event cluster.Event) {
 		if effect := s.state.Apply(event); effect.Malformed != "" {

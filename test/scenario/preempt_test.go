@@ -50,7 +50,7 @@ func (f *fight) gang(priority int) string {
 	var lines []string
 	if f.n(0, 2) > 0 {
 		lines = append(lines, fmt.Sprintf("group %s min=%d", name, f.n(1, members)))
-		if words = "group=" + name; priority == 0 && f.n(0, 1) == 0 { // nobody is evicted for it, so the solver need not know
+		if words = "group=" + name; priority == 0 && f.n(0, 1) == 0 { // no pod is evicted for it, so the solver need not know
 			lines[0] += " roles=chief:1"
 			words += " role=" + f.one("chief", "hand")
 		}
@@ -150,7 +150,7 @@ func TestPreemption(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 8 { // at last everybody goes who has to
+		for range 8 { // at last all pods go that have to
 			if _, err := f.stage.cycle(); err != nil {
 				t.Fatal(err)
 			}
@@ -255,8 +255,8 @@ func (v *sight) left(owner string) int {
 	return n
 }
 
-// starts reports whether enough members of the job find room, by trying each on every node. passing reports whether room that
-// others were promised in this cycle at nobody's cost is taken; nobody can see from outside whether that was before.
+// starts reports whether enough members of the job find capacity, by trying each on every node. passing reports whether capacity
+// nominated to other jobs in this cycle without evictions is taken; from outside one cannot see whether that was before.
 func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 	var members []*corev1.Pod
 	has := 0
@@ -278,7 +278,7 @@ func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 	return v.fit(v.free(o, job, passing), members, needs-has)
 }
 
-// free returns what each node has left for the job: nobody who is gone counts, nor room kept for the lower.
+// free returns what each node has left for the job: pods that are gone do not count, nor does capacity kept for lower jobs.
 func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]int64 {
 	free := map[string][2]int64{}
 	for name, node := range v.stage.world.nodes {

@@ -20,7 +20,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
-// lens is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
+// lister is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
 type lister struct{ fwk.SharedLister }
 
 // land is kube-scheduler's plugins where namespaces are those that a stage's state knows.
@@ -33,7 +33,7 @@ func (l land) NamespaceLabels(name string) (labels map[string]string, exists boo
 	return l.stage.state.NamespaceLabels(name)
 }
 
-// openLens returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
+// openLister returns a maker of stages that share kube-scheduler's plugins. Those look at the stage that was made last, or that
 // aim was called for.
 func openLister(t testing.TB) func() *environment {
 	t.Helper()
@@ -353,8 +353,8 @@ func rest(t *rapid.T, s *environment) {
 	checkIdleRoom(t, s, before)
 }
 
-// checkIdleRoom: nobody is left waiting whom a look at the idle room, ignoring all but the request, would place; for plain
-// pods on nodes that take everybody.
+// checkIdleRoom: no pod is left waiting that a look at the idle capacity, ignoring all but the request, would place; for plain
+// pods on nodes that take any pod.
 func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 	for key, refusal := range o.refusals {
 		job := o.snapshot.Job(key)

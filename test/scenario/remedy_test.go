@@ -29,7 +29,7 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 		d, s := &random{t: t}, newStage()
 		lines := d.cluster()
 		if d.n(0, 1) == 0 {
-			lines = d.crowd()
+			lines = d.others()
 		}
 		t.Log(lines)
 		if err := s.world.apply(lines); err != nil {
@@ -70,8 +70,8 @@ func TestAdviceIsTrueAndSmall(t *testing.T) {
 	}
 }
 
-// crowd draws a few nodes full of pods, and gangs that wait for them.
-func (d *random) crowd() string {
+// others draws a few nodes full of pods, and gangs that wait for them.
+func (d *random) others() string {
 	lines := []string{"class low value=-5", "class high value=5"}
 	nodes := d.n(1, 4)
 	for i := range nodes {
@@ -120,8 +120,8 @@ func settleDown(t *rapid.T, s *environment) {
 }
 
 // leastRoom holds what is to be freed to what is in use, and to the least of all that would do, found by trying how many
-// members go where. That is for members that are alike and ask for CPU alone, on nodes that are open to them, while nobody is
-// there to be evicted.
+// members go where. That is for members that are alike and ask for CPU alone, on nodes that are open to them, while no pod
+// could be evicted.
 func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice suggest.Suggestions) {
 	if len(advice) == 0 || len(advice[0]) != 1 || advice[0][0].Kind != suggest.Free {
 		return
@@ -148,7 +148,7 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice sugg
 	if slices.ContainsFunc(snapshot.Jobs, func(other *model.Job) bool { return other.Priority < job.Priority }) || len(job.Tasks) != len(waiting) {
 		return
 	}
-	odd := func(node *model.Node) bool { // something else than CPU and a taint that keeps everybody off may decide there, or it is overdrawn
+	odd := func(node *model.Node) bool { // something else than CPU and a taint that keeps all pods off may decide there, or it is overdrawn
 		prefers := func(taint corev1.Taint) bool { return taint.Effect == corev1.TaintEffectPreferNoSchedule }
 		return node.Isolated != nil || node.Idle.At(model.CPU) < 0 || node.Idle.At(model.Pods) < 20 || slices.ContainsFunc(node.Object.Spec.Taints, prefers)
 	}
@@ -195,7 +195,7 @@ func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amo
 	return least[short], true
 }
 
-// trial is a remedy that is applied, and smaller ones that must not do.
+// trial is a suggestion that is applied, and smaller ones that must not do.
 type trial struct {
 	t          *rapid.T
 	newStage   func() *environment
@@ -277,7 +277,7 @@ func grainOf(position int) int64 {
 	return 1
 }
 
-// starts reports whether the job starts with the remedy, where instead gives another change in the place of one; empty when
+// starts reports whether the job starts with the suggestion, where instead gives another change in the place of one; empty when
 // it does, else why not.
 func (c *trial) starts(instead func(*suggest.Change) *suggest.Change) string {
 	s := c.newStage()

@@ -162,12 +162,12 @@ func (s *environment) checkRoomOf(
 	return nil
 }
 
-// leaves reports whether a pod is being deleted, and not for too long yet: whoever waits for the room gets what it has, too.
+// leaves reports whether a pod is being deleted, and not for too long yet: a job that waits for the capacity gets the pod's, too.
 func (s *environment) leaves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && s.world.now.Unix() < pod.DeletionTimestamp.Add(30*time.Second).Unix()
 }
 
-// maimed reports whether the job held room and was below its minimum before it was given anything.
+// belowMinimum reports whether the job held capacity and was below its minimum before it was given anything.
 func belowMinimum(o *outcome, job *model.Job) bool {
 	fresh := map[types.UID]bool{}
 	for _, pods := range o.bound() {

@@ -66,8 +66,8 @@ type environment struct {
 	refusals map[model.JobKey]*model.Refusal
 }
 
-// reservations is what carries decisions out, as far as volumes and devices go. Nothing is written: whoever is confirmed has
-// what was reserved for good.
+// reservations is what carries decisions out, as far as volumes and devices go. Nothing is written: a pod that is confirmed
+// keeps what was reserved.
 type reservations interface {
 	Confirm(pod types.UID)
 	Release(ctx context.Context, pod types.UID) error
@@ -254,7 +254,7 @@ func (s *environment) reject(names []string, options map[string]string) error {
 	for _, name := range names {
 		pod := s.world.pods[name]
 		if pod == nil || s.coming[pod.UID] == "" {
-			return fmt.Errorf("no bind of %s is on its way", name)
+			return fmt.Errorf("no bind of %s is in flight", name)
 		}
 		delete(s.coming, pod.UID)
 		delete(s.given, pod.UID)

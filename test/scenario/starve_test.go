@@ -67,7 +67,7 @@ func (s *stream) second() error {
 	return s.tick()
 }
 
-// tick lets whoever is done end, or was evicted, and whoever got a node begin to run.
+// tick ends the pods that are done or were evicted, and lets those that got a node begin to run.
 func (s *stream) tick() error {
 	s.world.now = s.world.now.Add(time.Second)
 	done := s.world.podNames(func(pod *corev1.Pod) bool {
@@ -143,8 +143,8 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 	})
 }
 
-// TestALargeGangDoesNotStarveAmongOverrunningJobs: everybody says to be gone much sooner than is true. Then those who came
-// last always seem to be the first to leave, and must not drive the gang from place to place indefinitely.
+// TestALargeGangDoesNotStarveAmongOverrunningJobs: every job declares a much shorter run than is true. Then those that came last
+// always seem to be the first to end, and must not drive the gang from node to node indefinitely.
 func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
 	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}

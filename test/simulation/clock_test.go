@@ -72,8 +72,8 @@ func TestTheOrderOfAMapIsSeen(t *testing.T) {
 }
 
 // TestClocksChangeNoDecision is I28: what is decided, and when, is the same whatever the clocks of the schedulers show, where
-// nobody waits for so long that room is reserved, and no pod is so late to go that it counts as stuck: that is told by its
-// deletion's time, and a clock may move it, as it may any expiry.
+// no job waits for so long that capacity is reserved, and no pod is so late to go that it counts as stuck: that follows from
+// its deletion's time, and a clock may move it, as it may any expiry.
 func TestClocksChangeNoDecision(t *testing.T) {
 	filters := open(t)
 	first := setting(t, "SIM_SEED", 1)

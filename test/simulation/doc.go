@@ -8,8 +8,8 @@
 // arrives or is answered, a pod that a kubelet starts, a user's edit, a crash. Events happen one after the other, in the
 // order of their virtual time; nothing has a goroutine, a timer or a clock of its own, and whatever is by chance comes from
 // dice that depend on the seed alone. So the same Config leads to the same simulation, byte for byte, and a seed that fails
-// is a test. (Only kube-scheduler's filters are made once for all simulations. They read pods and nodes through a lens on the
-// process that is at work.)
+// is a test. (Only kube-scheduler's filters are made once for all simulations. They read pods and nodes through a lister that
+// shows those of the process that is at work.)
 //
 //		plan, kubelets,                             ┌──────────── process ────────────┐
 //		controllers     ──► server ──► stream ────► │ Mailbox ► Scheduler ► Machine   │
@@ -23,8 +23,8 @@
 //	    and goes on, or lists again, with what was in between left out; and whose first list may be an old one.
 //	  - travel is the network: requests and answers that are lost or take long, and 401, 409, 429, 500 and 503 for no good reason.
 //	    A request that has left arrives, whatever becomes of the process.
-//	  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins. It may
-//	    stand still for a while, and its clock may be ahead or behind.
+//	  - process is one life of a replica. It ends by a crash, after a certain write, or with its Lease, and another life begins.
+//	    It may stand still for a while, and its clock may be ahead or behind.
 //	  - world is kubelets, controllers and the disruption controller; plan is what users, nodes and chance do.
 //
 // # How it goes
@@ -37,11 +37,11 @@
 // judge never asks the scheduler's books. What is decided is judged by what the process had been told: I1 and I26 (gangs.go),
 // I3 and I4 (room.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In between: I6,
 // I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop without end is of
-// I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: everybody who waits is told why, no call is in flight, what the
-// process holds is what a new one would read, nobody waits for whom there is room, and nothing is written any more.
+// I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason, no call is in flight, what the
+// process holds is what a new one would read, no pod waits for which there is capacity, and nothing is written any more.
 //
-// What another one did to a node of which the process had not been told when it decided is no violation of I3: nobody can
-// know it. The same for what a request does that arrives after its client has given up.
+// What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
+// know that. The same for what a request does that arrives after its client has given up.
 //
 // # When it fails
 //

@@ -27,7 +27,7 @@ func countMembers(pods []*corev1.Pod, group *v1alpha1.PodGroup, place func(*core
 }
 
 // groupFor returns what a job's group needs: its PodGroup, or what the pods of an implicit group say in the place of one; nil
-// when nobody says anything, as of a plain pod.
+// when neither says anything, as of a plain pod.
 func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1.PodGroup) *v1alpha1.PodGroup {
 	switch {
 	case job.IsPod:

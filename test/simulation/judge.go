@@ -31,7 +31,7 @@ type invariantChecker struct {
 	troubled time.Time
 }
 
-// podArrival is when a pod came to its node, and by which life of a scheduler; zero by somebody else.
+// podArrival is when a pod came to its node, and by which life of a scheduler; zero by another client.
 type podArrival struct {
 	version uint64
 	life    int
@@ -113,7 +113,7 @@ func (j *invariantChecker) changed(before object, now change) {
 	case *v1alpha1.PodGroup:
 		was, _ := before.(*v1alpha1.PodGroup)
 		m := countMembers(j.server.pods(), o, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
-		if m.All > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // nobody of ours has asked for more
+		if m.All > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // no process of ours has asked for more
 			delete(j.started, o.UID)
 			j.hurt[o.UID] = true
 		}

@@ -137,7 +137,7 @@ func (w *world) submitForeign(d rng) {
 	w.submit(d, j)
 }
 
-// submitMalformed submits what the API server takes and nobody can count, or what contradicts itself.
+// submitMalformed submits what the API server takes and no scheduler can count, or what contradicts itself.
 func (w *world) submitMalformed(d rng) {
 	j := w.newJob(d, "m")
 	j.gang, j.members, j.min = true, 2, 2
@@ -267,7 +267,7 @@ func (w *world) deleteNode(d rng) {
 
 func (w *world) bringNode(d rng) { w.addNode(d, fmt.Sprintf("n%d", d.IntN(8))) }
 
-// setBudget protects the pods of a job, all those of a namespace, or nobody any more.
+// setBudget protects the pods of a job, all those of a namespace, or no pod any more.
 func (w *world) setBudget(d rng) {
 	name := pick(d, "one", "two")
 	if w.server.objects[cluster.KindBudget][key(firstNamespace, name)] != nil {

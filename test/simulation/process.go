@@ -148,7 +148,7 @@ func (p *process) freeze(span time.Duration, sleeps bool) {
 		p.judge.trouble()
 		waiting := p.waiting
 		p.waiting = nil
-		p.random.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // whose turn it is first, nobody knows
+		p.random.Shuffle(len(waiting), func(i, j int) { waiting[i], waiting[j] = waiting[j], waiting[i] }) // any of them may be first
 		for _, do := range waiting {
 			do()
 		}

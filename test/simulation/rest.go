@@ -63,8 +63,8 @@ func (j *invariantChecker) checkReasonReported() {
 	}
 }
 
-// checkNoLeftovers is I8 as far as the machine and promises go: nothing is in flight, and room is kept for nobody but by
-// reservation.
+// checkNoLeftovers is I8 as far as the machine and nominations go: nothing is in flight, and capacity is held by reservations
+// alone.
 func (j *invariantChecker) checkNoLeftovers(p *process) {
 	if !p.machine.Idle() || len(p.inFlight) > 0 {
 		j.violated("I8", "%d calls are in flight at rest, the machine's counts are %+v", len(p.inFlight), p.machine.Counts())

@@ -32,7 +32,7 @@ type Config struct {
 	Workers int
 	// Scheduler is the configuration of the schedulers, YAML; nil is what the seed says.
 	Scheduler []byte
-	// Ahead is how far the clocks of all schedulers are ahead of those of everybody else, beside what Faults make of it.
+	// Ahead is how far the clocks of all schedulers are ahead of those of all others, beside what Faults make of it.
 	Ahead time.Duration
 	// Punctual reports that every kubelet ends its pods within their grace; else a few of them do not answer for a while.
 	Punctual bool
@@ -120,7 +120,7 @@ type Simulation struct {
 	text   []byte
 	result Result
 	hash   hash.Hash64
-	// writer is the process whose call the server is carrying out; nil when the change is somebody else's.
+	// writer is the process whose call the server is carrying out; nil when the change is by another client.
 	writer *process
 	writes int
 	// lastChange is when the server stored something last.

@@ -25,15 +25,15 @@ func victimsOf(decision model.Decision) map[types.UID]bool {
 	return victims
 }
 
-// stays reports whether a pod, by what the process knows, is on a node and is not about to leave it, with the victims or
-// before.
+// stays reports whether a pod, by what the process knows, is on a node, is not terminating there, and is not one of the
+// victims.
 func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool) bool {
 	task := p.task(pod)
 	return p.place(pod) == node && pod.DeletionTimestamp == nil && !victims[pod.UID] && (task == nil || task.Status != model.Releasing)
 }
 
-// evictsForAStart is I10: whoever others are evicted for gets its whole minimum promised, in room that is there when they are
-// gone, and of each job that loses members one at least leaves where a member is promised.
+// evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, in capacity that is there when
+// they are gone, and of each job that loses members at least one is evicted from a node to which a member is nominated.
 func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
 	promised := map[types.UID]string{}
 	nodes := map[string]bool{}
@@ -77,8 +77,8 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 	}
 }
 
-// checkEvictionUseful is the other half of I10: if the victims of any one job stayed, somebody would lack room where it is
-// promised. Where room is kept for others, that may be why, and nothing is said.
+// checkEvictionUseful is the other half of I10: if the victims of any one job stayed, a member would lack capacity where it is
+// nominated. Where capacity is held for others, that may be why, and nothing is reported.
 func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decision) {
 	for _, hold := range p.snapshot.Held() {
 		if hold.Job != decision.Job {

@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// expectation is the cluster as somebody sees it: all there is, or what one process has been told.
+// expectation is the cluster as one party sees it: all there is, or what one process has been told.
 type expectation struct {
 	pods  []*corev1.Pod
 	nodes []*corev1.Node
@@ -42,8 +42,8 @@ func (p *process) asTold() expectation {
 	return o
 }
 
-// isUseless returns who waits although there is room, counted as simply as can be; empty when nobody does. Only those are
-// looked at that may be.
+// isUseless returns a pod that waits although there is capacity, counted as simply as can be; empty when none does. Only those
+// are looked at that may start.
 func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	waiting := map[model.JobKey][]*corev1.Pod{}
 	var keys []model.JobKey
@@ -89,7 +89,7 @@ func (o *expectation) roomFor(pod *corev1.Pod) int {
 	return int(sum)
 }
 
-// nobodyWaitsForEver is I16, at rest: no job waits for which there is room, where no room is kept for anybody.
+// noJobWaitsForever is I16, at rest: no job waits for which there is capacity, where no capacity is held.
 func (j *invariantChecker) noJobWaitsForever(p *process) {
 	if len(p.state.Snapshot(p.clock.Now()).Held()) > 0 {
 		return
@@ -103,9 +103,9 @@ func (j *invariantChecker) noJobWaitsForever(p *process) {
 // asleep is for how long at least a loop that has nothing to do means to do nothing.
 const asleep = 200 * time.Millisecond
 
-// leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves nobody waiting for
-// whom there is room, unless it is held back or room is kept for somebody, as it may be while pods are in flight out: what is
-// free by then is for those who only lack the rest.
+// leavesNothingUndone is I18: a loop that has looked at all it has been told of, and goes to sleep, leaves no pod waiting for
+// which there is capacity, unless the pod is held back or capacity is held for a job. While pods terminate nothing is
+// checked: what is free by then is for the jobs that only lack the rest.
 func (j *invariantChecker) leavesNothingUndone(p *process) {
 	leaves := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Held()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
@@ -117,7 +117,7 @@ func (j *invariantChecker) leavesNothingUndone(p *process) {
 	told := p.asTold()
 	who := told.isUseless(func(pod *corev1.Pod) bool {
 		job, task := p.snapshot.Job(jobKeyOf(pod)), p.task(pod)
-		if job == nil || task == nil { // as it is, somebody sees to it that it is not looked at
+		if job == nil || task == nil { // unknown to the process: it counts as one that may start
 			return true
 		}
 		return job.Invalid == nil && task.Invalid == nil && p.snapshot.JobBackoff[job.Key] == nil
@@ -127,8 +127,8 @@ func (j *invariantChecker) leavesNothingUndone(p *process) {
 	}
 }
 
-// checkNoHoldAndWait is I17, at rest: nobody who waits keeps room from others, since what they were evicted for has either
-// started or been released.
+// checkNoHoldAndWait is I17, at rest: no waiting job keeps capacity from others, since the job for which they were evicted has
+// either started or released it.
 func (j *invariantChecker) checkNoHoldAndWait() {
 	for _, pod := range j.server.pods() {
 		if waits(pod) && pod.Status.NominatedNodeName != "" {
@@ -145,7 +145,7 @@ const longestPart = 30*time.Second + lease.Duration + lease.RequestTimeout
 // trouble takes down that something went wrong just now.
 func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 
-// notePart takes down since when a group has been bound in part, if it never was whole, and nobody else had a hand in it.
+// notePart takes down since when a group has been bound in part, if it never was whole, and no other client took part in it.
 func (j *invariantChecker) notePart(group *v1alpha1.PodGroup) {
 	m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
 	inPart := m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil

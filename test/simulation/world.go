@@ -15,7 +15,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
-// world is everybody else who writes to the server: kubelets, controllers, and users.
+// world is all others that write to the server: kubelets, controllers, and users.
 type world struct {
 	*Simulation
 	random rng

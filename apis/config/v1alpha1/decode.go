@@ -188,7 +188,7 @@ func (d *decoder) actionArguments(value *yaml.Node) map[string]actionArguments {
 	return all
 }
 
-// handOut gives the actions their arguments and warns of arguments that nobody reads.
+// handOut gives the actions their arguments and warns of arguments that no action reads.
 func (d *decoder) handOut(all map[string]actionArguments, actions []Action) {
 	for i := range actions {
 		if given, ok := all[actions[i].Name]; ok {
@@ -235,7 +235,7 @@ func lastLine(n *yaml.Node) int {
 	return last
 }
 
-// checkName records an error unless the name is a known one. remedy says what to do about one that is not built yet.
+// checkName records an error unless the name is a known one. suggestion says what to do about one that is not built yet.
 func (d *decoder) checkName(at *yaml.Node, noun, name string, known, family []string, suggestion string) {
 	if slices.Contains(known, name) {
 		return

@@ -60,7 +60,7 @@ func owner(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// brief cuts what somebody wrote to what a message can hold.
+// brief cuts the text of a user to what a message can hold.
 func brief(text string) string {
 	const most = 40
 	if len(text) <= most {

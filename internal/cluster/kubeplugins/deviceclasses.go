@@ -70,8 +70,8 @@ func byClass(pod *corev1.Pod, node *corev1.Node) []corev1.ResourceName {
 	})
 }
 
-// ownClaim reports whether the claim is the one that kube-scheduler's plugin, and nobody else, makes for the extended resources
-// of the pod.
+// ownClaim reports whether the claim is the one that kube-scheduler's plugin itself makes for the extended resources of the
+// pod.
 func ownClaim(claim *resourceapi.ResourceClaim, pod *corev1.Pod) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Namespace == pod.Namespace &&
 		slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == pod.UID })
@@ -87,7 +87,7 @@ type recordingDRA struct {
 func (t recordingDRA) ResourceClaims() fwk.ResourceClaimTracker { return t.claims }
 
 // recordingClaimTracker is a claim tracker that notes what is reserved: the claim for extended resources is made by the
-// plugin and known to nobody else. Reservations.mu guards it, under which alone something is reserved.
+// plugin and known to no other component. Reservations.mu guards it, under which alone something is reserved.
 type recordingClaimTracker struct {
 	fwk.ResourceClaimTracker
 	signalled []types.UID

@@ -145,7 +145,7 @@ func TestStrandedExtended(t *testing.T) {
 	s.reserveSoon(p)
 }
 
-// TestNoDeviceClass: whatever the snapshot says, nobody is bound without devices.
+// TestNoDeviceClass: whatever the snapshot says, no pod is bound without devices.
 func TestNoDeviceClass(t *testing.T) {
 	p := asking("p", 1)
 	s := newExtended(t, devices(1), p)

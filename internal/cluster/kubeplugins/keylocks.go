@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// keyLocks lock names, several at once. Whoever waits can give up. The zero keyLocks is ready.
+// keyLocks lock names, several at once. A caller that waits can give up. The zero keyLocks is ready.
 //
-// Invariant: everybody locks in sorted order, so nobody waits for somebody who waits for him.
+// Invariant: every caller locks in sorted order, so no two callers wait for each other.
 type keyLocks struct {
 	mu    sync.Mutex
 	known map[string]*keyLock
 }
 
-// keyLock is one name that somebody holds or waits for.
+// keyLock is one name that a caller holds or waits for.
 type keyLock struct {
 	// held has room for the one who holds it.
 	held chan struct{}

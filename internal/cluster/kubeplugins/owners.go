@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// spreadOwners knows what gives a pod its siblings, once somebody has asked.
+// spreadOwners knows what gives a pod its siblings, once SpreadSelector was called.
 type spreadOwners struct {
 	informers informers.SharedInformerFactory
 	watched   []cache.InformerSynced

@@ -72,8 +72,8 @@ type reservation struct {
 	prepared  bool
 	cancel    context.CancelFunc
 	abandoned bool
-	// stale reports that somebody who shares a claim has prepared it since, so that state is out of date; lost says why what was
-	// reserved is not any more, empty when it still is.
+	// stale reports that another pod that shares a claim has prepared it since, so that state is out of date. lost says why what
+	// was reserved is not any more, empty when it still is.
 	stale      bool
 	claimsLost string
 }
@@ -184,8 +184,8 @@ func (r *Reservations) Abandon(pod types.UID) {
 
 // IsOrphaned makes a reservation of the device claims that the API server has reserved for the pod, as a start leaves them
 // that a crash has ended, and reports whether there are any. Release withdraws the pod from them, and gives the devices back
-// that nobody else has then; a pod that finds no place must not keep them from others, nor be kept by them from nodes where
-// it would find one. The loop calls it for a pod that is not placed.
+// that no other pod has then. A pod that finds no place must not keep them from others, nor be kept by them from nodes where it
+// would find one. The loop calls it for a pod that is not placed.
 func (r *Reservations) IsOrphaned(pod *corev1.Pod) bool {
 	extended := extendedResources(pod)
 	if len(pod.Spec.ResourceClaims)+len(extended) == 0 {
@@ -266,7 +266,7 @@ func (r *Reservations) begin(ctx context.Context, pod types.UID) (*reservation, 
 	return h, ctx, nil
 }
 
-// refresh asks everything again when somebody else has prepared a claim that the pod shares.
+// refresh asks everything again when another pod has prepared a claim that this pod shares.
 func (r *Reservations) refresh(h *reservation) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,7 +294,7 @@ func (r *Reservations) markStale(h *reservation) {
 }
 
 // Release ends the reservation of a pod that will not be bound, and gives everything back: devices also at the API server,
-// where this pod was given them and nobody else uses them. Volumes that are bound to a claim by then stay so: that cannot be
+// where this pod was given them and no other pod uses them. Volumes that are bound to a claim by then stay so: that cannot be
 // undone. A pod without a reservation is no error. It may ask the API server and is called on a goroutine that may wait.
 func (r *Reservations) Release(ctx context.Context, pod types.UID) error {
 	r.mu.Lock()

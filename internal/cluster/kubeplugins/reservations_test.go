@@ -443,7 +443,7 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestSharedByAGroup: members that share claims are prepared all at once, and whoever goes last gives the device back.
+// TestSharedByAGroup: members that share claims are prepared all at once, and the last member to go gives the device back.
 func TestSharedByAGroup(t *testing.T) {
 	members := []*corev1.Pod{}
 	objects := []runtime.Object{disk("d"), volumeClaim("data"), volumeClaim("two"), devices(1), deviceClaim("gpu"), deviceClaim("two")}

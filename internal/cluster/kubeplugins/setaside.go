@@ -159,7 +159,7 @@ func (r *Reservations) writes(h *reservation) bool {
 // that the API server has reserved for the pod since an earlier attempt, which a session must not do.
 func (r *Reservations) unreserve(h *reservation) {
 	switch {
-	case h.prepared: // nothing is in flight, or it is somebody else's by now
+	case h.prepared: // nothing is in flight, or it belongs to another pod by now
 	case h.reserved, h.preparing:
 		for _, claim := range h.pending {
 			r.claims.MaybeRemoveClaimPendingAllocation(claim, false)
@@ -250,7 +250,7 @@ func (r *Reservations) deleteOwnClaims(ctx context.Context, h *reservation) erro
 	return errors.Join(failed...)
 }
 
-// remove deletes a claim that nobody uses, with the finalizer that keeps it while it is allocated.
+// remove deletes a claim that no pod uses, with the finalizer that keeps it while it is allocated.
 func (r *Reservations) remove(ctx context.Context, known *resourceapi.ResourceClaim) error {
 	client := r.client.ResourceV1().ResourceClaims(known.Namespace)
 	claim, err := client.Get(ctx, known.Name, metav1.GetOptions{})

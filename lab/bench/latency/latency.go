@@ -142,7 +142,7 @@ func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTes
 	return run, err
 }
 
-// rest is what everybody gets to finish with the gang before: statuses, events.
+// rest is the time that the scheduler and the server get to finish with the gang before: statuses, events.
 const rest = 100 * time.Millisecond
 
 // one measures one gang.

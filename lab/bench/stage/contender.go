@@ -28,7 +28,7 @@ type SchedulerUnderTest string
 
 // The contenders.
 const (
-	// Alone is nobody: binds to nodes chosen beforehand, by workers that decide nothing.
+	// Alone is no scheduler: binds to nodes chosen beforehand, by workers that decide nothing.
 	Alone SchedulerUnderTest = "binding alone"
 	// Floor is the least that a scheduler does: list nodes and pods, watch pods, bind each to any node, and see every bind in the
 	// watch.
@@ -132,7 +132,7 @@ func (s *Bench) kubeScheduler(ctx context.Context) (*process.Process, error) {
 	return s.Cluster.Run("kube-scheduler-contender", set.Path(binaries.Scheduler), args...)
 }
 
-// FreePort is a port of the loopback interface that nobody uses now.
+// FreePort is a port of the loopback interface that no process uses now.
 func FreePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

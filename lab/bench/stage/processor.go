@@ -17,7 +17,7 @@ const tick = time.Second / 100
 // Usage is how much processor time was used up to a moment.
 type Usage struct {
 	at time.Time
-	// all is everybody's, ours that of this process and its children: the control plane and the scheduler.
+	// all is that of all processes, ours that of this process and its children: the control plane and the scheduler.
 	all, ours time.Duration
 }
 

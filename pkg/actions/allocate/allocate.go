@@ -2,7 +2,7 @@
 // then, when every job has had its try, the members beyond the minimum one by one. Before all others come the jobs that have
 // begun and are short of members, and, but for jobs of higher priority, those that others were evicted for.
 //
-// It evicts nobody. A job that cannot start leaves no trace in the session and hides nothing from the jobs behind it.
+// It evicts no pod. A job that cannot start leaves no trace in the session and hides nothing from the jobs behind it.
 package allocate
 
 import (
@@ -27,8 +27,8 @@ type action struct {
 // Name returns "allocate".
 func (*action) Name() string { return Name }
 
-// Execute tries every waiting job's minimum, those first that have begun and are short of members, then those that others were
-// evicted for and whoever is above them, and then hands out what is left.
+// Execute tries every waiting job's minimum: first the jobs that have begun and are short of members, then the jobs that pods
+// were evicted for and the jobs above them. Then it hands out the capacity that is left.
 func (a *action) Execute(session *framework.Session) { a.serve(session, pendingJobs(session)) }
 
 // Resume does that for the deferred jobs: by now there are plans for the jobs above them, or it is known that there are none.
@@ -44,7 +44,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	for _, job := range jobs {
 		switch {
 		case job.Count(pending) == 0 && (!job.HasGroup || job.Finished()):
-			continue // nobody is left to wait: what there is runs, ends or has ended
+			continue // no member waits: those there are run, end or have ended
 		case belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
@@ -90,7 +90,7 @@ func partitionByNominated(waiting, promised []*model.Job) (above, rest []*model.
 	return above, rest
 }
 
-// pendingJobs returns the jobs of which somebody may wait.
+// pendingJobs returns the jobs that may have waiting members.
 func pendingJobs(session *framework.Session) []*model.Job {
 	var jobs []*model.Job
 	for _, job := range session.Snapshot.Jobs {

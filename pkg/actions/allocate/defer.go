@@ -38,7 +38,8 @@ func (o *outranking) add(job *model.Job, refusal *model.Refusal) {
 	}
 }
 
-// update adds the nodes of the jobs that were refused since. Nobody is asked before a job would start.
+// update adds the nodes of the jobs that were refused since. The actions behind this one are not asked before a job would
+// start.
 func (o *outranking) update(session *framework.Session) {
 	for _, job := range o.refused {
 		priority := int64(job.Priority)

@@ -41,8 +41,8 @@ func racks(count int, others, last []int64, wants ...says) *siblings {
 	return p
 }
 
-// guarded are racks of which all but the last have a large node from which somebody keeps the gang away, as no count of places
-// tells, and too small a one beside it.
+// guarded returns racks. All but the last have a large node from which a running pod keeps the gang away, which no count of
+// places shows, and a node beside it that is too small.
 func guarded(count int) *siblings {
 	p := racks(count, []int64{64, 8}, []int64{9})
 	for i, node := range p.snapshot.Nodes {

@@ -35,7 +35,8 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 	}
 	if trial.NominationsSuffice() {
 		waits := placement.WaitingForVictims(session.Snapshot, job)
-		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) { // whoever it is may agree without a sign, and be the only one in the way
+		// The plugin that refuses for now may agree later without an event, and may be all that is in the way.
+		if slices.ContainsFunc(trial.Members(), session.HasTransientRefusal) {
 			waits.Transient, waits.Note = true, refusal.String()
 		}
 		session.Refuse(job, waits)

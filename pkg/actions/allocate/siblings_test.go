@@ -291,7 +291,7 @@ func (p *siblings) count(counts [][]int, apps []string, key, value string) (n in
 	return n
 }
 
-// liked reports that no sibling there wants nobody like it near.
+// liked reports that no sibling in that domain excludes this template from it.
 func (p *siblings) liked(counts [][]int, of, node int) bool {
 	for other, c := range counts {
 		for _, s := range p.templates[other].says {
@@ -308,7 +308,8 @@ func (p *siblings) liked(counts [][]int, of, node int) bool {
 	return true
 }
 
-// likes reports that those are near who must be, and nobody who must not; the first of its kind may go to any domain.
+// likes reports that the siblings which must be near are near, and none that must not be. The first of its kind may go to any
+// domain.
 func (p *siblings) likes(counts [][]int, of, node int) bool {
 	one := p.templates[of]
 	var apps []string
@@ -420,7 +421,7 @@ func TestNoFeasibleGangOfSiblingsIsMissed(t *testing.T) {
 	}
 }
 
-// nobody is how many members of each template are on each node before any is placed.
+// none returns how many members of each template are on each node before any is placed.
 func (p *siblings) none() [][]int {
 	counts := make([][]int, len(p.templates))
 	for of := range counts {

@@ -11,8 +11,8 @@ import (
 // extraMembers is the members of one job that wait beyond a minimum which has been reached.
 type extraMembers struct {
 	job *model.Job
-	// waiting are those that have not been looked at, in task order. Room only shrinks while surplus is handed out, so
-	// nobody needs a second look.
+	// waiting are those that have not been looked at, in task order. Capacity only shrinks while surplus is handed out, so no
+	// task needs a second look.
 	waiting    []*model.Task
 	infeasible map[model.Shape]bool
 	// refused counts those that found no room, reason is why the first of them did not.

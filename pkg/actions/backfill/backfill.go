@@ -1,8 +1,8 @@
 // Package backfill keeps large gangs from starving, and lets small jobs run around them.
 //
-// A gang that has waited for long although it would fit the empty cluster gets a reservation: room on the nodes whose pods are
-// expected to end first, which nobody of the same or a lower priority is given any more. Until the gang is expected to start,
-// the room is lent to jobs that will be gone by then.
+// A gang that has waited for long although it would fit the empty cluster gets a reservation: capacity on the nodes whose pods
+// are expected to end first. No other job of the same or a lower priority is given that capacity any more. Until the gang is
+// expected to start, it is lent to jobs that will be gone by then.
 //
 // The package decides who gets a reservation, where, and who may borrow. That others see reserved room as taken is the
 // snapshot's business (model.Hold), that it outlives the process the status' of the PodGroup. Tasks that request nothing are
@@ -74,9 +74,9 @@ type run struct {
 	holders []*reservedJob
 	// starting is how many more have one, and room to start in since; their minimum is not bound yet.
 	starting int
-	// began is when the first member of a job began to run, as far as somebody asked.
+	// began is when the first member of a job began to run; it has the jobs that were asked for.
 	began map[model.JobKey]int64
-	// largest is start.Largest of the snapshot; nil until somebody asks.
+	// largest is start.Largest of the snapshot; nil until it is asked for.
 	largest model.Resources
 	// vacated is what emptied returns; nil until it is asked for.
 	vacated []model.Resources
@@ -88,7 +88,7 @@ type run struct {
 type reservedJob struct {
 	job         *model.Job
 	reservation *model.Reservation
-	// nodes are those of the reservation; nil until somebody asks.
+	// nodes are those of the reservation; nil until they are asked for.
 	nodes []*model.Node
 }
 

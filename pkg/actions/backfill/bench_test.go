@@ -133,8 +133,8 @@ func (f *field) cycle(assume bool) (reserved *model.Reservation) {
 	return reserved
 }
 
-// BenchmarkCycle is a cycle of 5,000 nodes full of 50,000 running pods with a gang that waits. Which part of it planning takes
-// is the difference to nobody being due.
+// BenchmarkCycle is a cycle of 5,000 nodes full of 50,000 running pods with a gang that waits. The part that planning takes is
+// the difference to the case in which no gang is due.
 func BenchmarkCycle(b *testing.B) {
 	for _, c := range []struct {
 		name         string

@@ -62,8 +62,8 @@ func (r *run) holds(job *model.Job) *reservedJob {
 	return nil
 }
 
-// reserve gives the job a reservation, if there is one left, or if somebody of lower priority has one who may wait
-// indefinitely for those above it.
+// reserve gives the job a reservation, if there is one left, or if a job of lower priority has one that may wait indefinitely
+// for the jobs above it.
 func (r *run) reserve(job *model.Job) {
 	if r.work <= 0 {
 		return

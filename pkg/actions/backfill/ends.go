@@ -12,7 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// unknown is the end of a task that nobody knows; it comes after all that are known.
+// unknown is the end of a task when it is not known; it comes after all that are known.
 const unknown = math.MaxInt64
 
 // overrunGrace is for how long, in seconds, an end that has passed is still believed: pods take a while to end.
@@ -126,12 +126,13 @@ func (r *run) since(task *model.Task) int64 {
 
 // startEstimate is what is to be expected of a reservation.
 type startEstimate struct {
-	// start is when the last of those who use the room is expected to leave; zero when that is unknown of any. When nobody
-	// uses it any more it is what it was, or now.
+	// start is when the last of the pods that use the capacity is expected to leave; zero when that is unknown of any. When no
+	// pod uses it any more it is what it was, or now.
 	start time.Time
 	// first is when what is known of the first of them is not believed any more, in seconds since 1970; zero when nothing is.
 	first int64
-	// displaced reports that somebody above the job has taken of the room since, and stays for longer than was expected.
+	// displaced reports that a job of higher priority has taken some of the capacity since, and stays for longer than was
+	// expected.
 	displaced bool
 }
 
@@ -166,8 +167,8 @@ func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o s
 	return o, true
 }
 
-// expected returns when the job is expected to start, if the last who takes room from it leaves then. Where more than room
-// decides, somebody else may have to leave, too: what was expected when the room was chosen is then the least.
+// expected returns when the job is expected to start, if the last pod that takes capacity from it leaves then. Where more than
+// capacity decides, other pods may have to leave, too: what was expected when the capacity was chosen is then the earliest.
 func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	plain := !slices.ContainsFunc(job.Pending(), func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
 	switch {
@@ -179,9 +180,9 @@ func (r *run) expected(job *model.Job, before time.Time, last int64) time.Time {
 	return time.Unix(cmp.Or(last, r.now), 0).UTC()
 }
 
-// displacesReservation reports whether a task of somebody above the job came to its node after the room there was reserved,
-// and will not be gone in time. Who says that it came later than now says so by another clock, and cannot be told from those
-// who were there: what is planned again because of it would be so in each cycle.
+// displacesReservation reports whether a task of a job of higher priority came to its node after the capacity there was
+// reserved, and will not be gone in time. A task that came later than now came so by another clock. It cannot be told from the
+// tasks that were there: what is planned again because of it would be planned again in each cycle.
 func (r *run) displacesReservation(leaving expectedCompletion, job *model.Job, reservation *model.Reservation) bool {
 	if above := r.session.Snapshot.Job(leaving.task.Job); above == nil || above.Priority <= job.Priority {
 		return false

@@ -8,14 +8,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reviewReservations keeps the reservations that help, plans those again that do not, and releases those that nobody waits for.
+// reviewReservations keeps the reservations that help, plans those again that do not, and releases those that no job waits
+// for.
 func (r *run) reviewReservations(jobs []*model.Job) {
 	slices.SortFunc(jobs, r.session.CompareJobs)
 	for _, job := range jobs {
 		switch {
 		case r.session.JobReady(job, framework.Pipelined) == nil:
-			// It has room, or will as soon as others have left. The reservation ends by itself when its minimum is bound, and
-			// not before: a bind may fail. So nobody else gets one in its place either, who would have it when the bind has failed.
+			// It has capacity, or will as soon as other pods have left. The reservation ends by itself when the minimum is bound, and
+			// not before: a bind may fail. So no other job gets a reservation in its place either: that job would still have it after a
+			// failed bind.
 			r.starting++
 		case r.reserveAfter == never || r.slotsTaken() || r.notWaitingForResources(job):
 			r.session.Reserve(job, nil)
@@ -34,10 +36,11 @@ func (r *run) notWaitingForResources(job *model.Job) bool {
 	return !job.HasGroup || r.session.Snapshot.JobBackoff[job.Key] == nil && r.session.ValidateJob(job) != nil
 }
 
-// revalidate looks at one reservation. As long as the job would start there once all have left it stays where it is, also
-// when they leave later than was expected and others elsewhere are expected to leave sooner: a job that went wherever
-// somebody promises to end soon would wait indefinitely among those who do not keep it. Where it stays, everybody ends some
-// time, and nobody of its priority or below comes after. What is expected follows those who are there.
+// revalidate looks at one reservation. As long as the job would start there once all pods have left, it stays where it is,
+// also when they leave later than was expected and pods elsewhere are expected to leave sooner. A job that always moved to the
+// pods with the earliest expected end would wait indefinitely for pods that overrun it. Where it stays, every pod ends some
+// time, and no job of its priority or below takes the capacity after that. The expected start follows from the pods that are
+// there.
 func (r *run) revalidate(job *model.Job) {
 	before := job.Reservation
 	planned := *before
@@ -66,11 +69,11 @@ func (r *run) revalidate(job *model.Job) {
 	r.hold(job, &planned, expected)
 }
 
-// minWait is for how many seconds at least a place is kept where nobody knows when the last one leaves.
+// minWait is for how many seconds at least a place is kept where it is unknown when the last pod leaves.
 const minWait = 60 * 60
 
-// isOverdue reports whether nobody knows when the place is free, and it has been waited for long enough to look for another
-// one, without those who were there all the time: they may never end.
+// isOverdue reports whether it is unknown when the place is free, and the job has waited long enough to look for another one,
+// without the pods that were there all the time: they may never end.
 //
 // Invariant: each such place is kept for at least as long as the job had waited when it was chosen, and so, sooner or later,
 // for longer than any of those run that do end.
@@ -78,7 +81,7 @@ func (r *run) isOverdue(job *model.Job, reservation *model.Reservation, expected
 	return expected.start.IsZero() && r.now >= keepUntil(job, reservation)
 }
 
-// keepUntil returns up to when a place is kept of which nobody knows when it is free, in seconds since 1970.
+// keepUntil returns up to when a place is kept if it is unknown when it is free, in seconds since 1970.
 func keepUntil(job *model.Job, reservation *model.Reservation) int64 {
 	since, waited := reservation.Since.Unix(), int64(0)
 	if !job.WaitingSince.IsZero() {
@@ -98,8 +101,8 @@ func (r *run) hold(job *model.Job, reservation *model.Reservation, expected star
 	}
 }
 
-// withinRequest reports whether no more is reserved than all members request together that wait: they may be others than
-// before, and the status that it was read from may be somebody else's word.
+// withinRequest reports whether no more is reserved than all waiting members request together: they may be others than before,
+// and the status that it was read from may have been written by another client.
 func withinRequest(job *model.Job, reservation *model.Reservation) bool {
 	var reserved, requested model.Resources
 	for _, room := range reservation.Nodes {

@@ -28,9 +28,9 @@ type plan struct {
 	enough int
 }
 
-// plan returns the room that the job has to wait for least, nil when it does not fit even the empty cluster, with the pods
-// alone that are not of our jobs. Those who run since outlived or before, in seconds since 1970, are expected to leave last
-// when nobody knows their ends.
+// plan returns the capacity that the job has to wait for least, nil when it does not fit even the empty cluster, in which only
+// the pods run that are not of our jobs. Pods that run since outlived or before, in seconds since 1970, are expected to leave
+// last when their ends are unknown.
 func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservation) {
 	question := framework.Question{Action: Name, Class: job.Class.Placement(), Emptied: true, ByFit: true}
 	r.session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
@@ -76,7 +76,7 @@ func (p *plan) reservation() *model.Reservation {
 	return reservation
 }
 
-// lastCompletion returns when the last of those who have to leave is expected to; now, when nobody has to: what the job was
+// lastCompletion returns when the last of the pods that have to leave is expected to; now, when none has to: what the job was
 // refused for was released since.
 func (p *plan) lastCompletion() int64 {
 	if p.enough == 0 {

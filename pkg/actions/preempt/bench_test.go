@@ -148,8 +148,8 @@ func BenchmarkRoles(b *testing.B) {
 	}
 }
 
-// BenchmarkHopeless is a thousand pods, each of another shape, for which nobody's leaving makes room: the search ends with its
-// budget.
+// BenchmarkHopeless is a thousand pods, each of another shape, for which no eviction frees enough capacity: the search ends
+// with its budget.
 func BenchmarkHopeless(b *testing.B) {
 	measure(b, func() *model.Snapshot {
 		snapshot := full(5000, 4)

@@ -13,9 +13,8 @@ type heapKey struct {
 	priority int32
 }
 
-// nodeCostHeap has what every node offers for one more task of a shape, the cheapest on top. Offers are about room alone. A
-// node is looked at again when somebody came or went there, or when a source with members there was taken from or released
-// to.
+// nodeCostHeap has what every node offers for one more task of a shape, the cheapest on top. Offers are about capacity alone.
+// A node is looked at again when a pod came or went there, or when a source with members there was taken from or released to.
 //
 // Invariant: what stands on it for a node is what the node offered when it was last looked at, or, while a plan is made, no
 // dearer than what it offers now; so who takes the top one looks at it once more.
@@ -90,7 +89,7 @@ func (s *search) recompute(p *plan, b *nodeCostHeap, place int32) {
 	}
 }
 
-// cheapest returns the node with the cheapest offer and looks at it once more; nil when nobody offers anything.
+// cheapest returns the node with the cheapest offer and looks at it once more; nil when no node offers anything.
 func (s *search) cheapest(p *plan, b *nodeCostHeap) (*model.Node, victimSet) {
 	for len(b.heap) > 0 {
 		place := b.heap[0]

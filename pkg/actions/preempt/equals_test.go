@@ -35,7 +35,7 @@ func (timid) Name() string { return "timid" }
 // OpenSession takes note of the session.
 func (p timid) OpenSession(session *framework.Session) { *p.session = session }
 
-// FilterVictims leaves everybody.
+// FilterVictims keeps all units.
 func (p timid) FilterVictims(preemptor *model.Job, units []framework.EvictionUnit) ([]framework.EvictionUnit, bool) {
 	*p.kept = append(*p.kept, len((*p.session).Snapshot.Held()))
 	if preemptor.Key.Name == p.about {
@@ -81,7 +81,7 @@ func TestAPanicInARehearsalLosesNoRoom(t *testing.T) {
 	}
 }
 
-// TestWhoseQuarantineIsOverMayBeEvicted though nothing else has changed since there was nobody to be evicted.
+// TestWhoseQuarantineIsOverMayBeEvicted though nothing else has changed since there was no pod to evict.
 func TestWhoseQuarantineIsOverMayBeEvicted(t *testing.T) {
 	snapshot := full(1, 8)
 	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 1, Priority: 10, Version: 1}

@@ -114,7 +114,7 @@ func (p *problem) billOf(victims map[types.UID]bool) (costs bill, allowed bool) 
 	return costs, allowed
 }
 
-// holdMinimal is invariant I10: whoever is released, the gang cannot start.
+// holdMinimal is invariant I10: whichever victims are released, the gang cannot start.
 func (p *problem) holdMinimal(t *rapid.T, victims map[types.UID]bool) {
 	for _, job := range p.others {
 		var gone []types.UID

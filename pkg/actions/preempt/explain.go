@@ -100,8 +100,8 @@ type preemptibleJob struct {
 	priority int32
 }
 
-// lowestPriorityHint says, for a job that finds nobody below it, which priority it has and which is the lowest of those whose
-// pods run; nothing when none do.
+// lowestPriorityHint says, for a job that finds no job below it, which priority it has and which is the lowest of the jobs
+// whose pods run; nothing when none do.
 func (r *run) lowestPriorityHint(job *model.Job) string {
 	for _, other := range r.lowestPriorityJobs() {
 		switch {
@@ -115,13 +115,13 @@ func (r *run) lowestPriorityHint(job *model.Job) string {
 	return ""
 }
 
-// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one.
-// All jobs without a plan ask for it, and it is looked for once for all of them, until somebody is evicted.
+// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one. All
+// jobs without a plan ask for it, and it is looked for once for all of them, until a pod is evicted.
 func (r *run) lowestPriorityJobs() []preemptibleJob {
 	if r.least != nil {
 		return r.least
 	}
-	r.least = []preemptibleJob{} // not nil, though nobody may run
+	r.least = []preemptibleJob{} // not nil, though it may be that no job runs
 	for _, job := range r.session.Snapshot.Jobs {
 		if len(r.least) == 2 && job.Priority >= r.least[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
 			continue
@@ -160,7 +160,7 @@ func (s *search) hopelessKey() (key infeasibleKey, ok bool) {
 }
 
 // lookupInfeasible returns the job of this run that has asked the same, and for which there was no plan; nil when there is
-// none. Nobody has been evicted since.
+// none. No pod has been evicted since.
 func (r *run) lookupInfeasible(s *search) *unplanned {
 	if key, ok := s.hopelessKey(); ok {
 		return r.hopeless[key]

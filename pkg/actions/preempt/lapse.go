@@ -8,9 +8,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reclaimFreeNominations takes back, for now, the room that lower jobs were promised in this cycle at nobody's cost, so that
-// nobody is evicted for want of it. It returns those jobs; when their turn comes they are promised what is left. A plan of
-// this run stands.
+// reclaimFreeNominations takes back, for now, the nominations that lower jobs got in this cycle without a victim, so that no
+// pod is evicted for want of that capacity. It returns those jobs; when their turn comes they are nominated to what is left. A
+// plan of this run stands.
 func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 	var highest *model.Job
 	for _, job := range refused {
@@ -46,7 +46,8 @@ func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 
 func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined }
 
-// renominate promises a job room at nobody's cost again; false, with the reason why it waits, when there is too little left.
+// renominate nominates the members of a job again without a victim; false, with the reason why the job waits, when there is
+// too little left.
 func (r *run) renominate(job *model.Job) bool {
 	refusal := placement.New(r.session, job, r.largest, &r.exhaustiveBudget).Place(model.FutureIdle)
 	if refusal != nil {

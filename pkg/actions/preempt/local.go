@@ -21,8 +21,8 @@ type candidate struct {
 // maxPairs is up to how many units of a node every two of them are looked at together.
 const maxPairs = 24
 
-// victimsOn returns the cheapest offer that a node makes for a request, on top of a plan, as far as room goes; ok is false when
-// not even everybody who may leave would make room for it.
+// victimsOn returns the cheapest offer that a node makes for a request, on top of a plan, as far as capacity goes; ok is false
+// when even all pods that may leave would not free enough for it.
 func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (cheapest victimSet, ok bool) {
 	s.spend(1)
 	lack := node.Shortage(request, model.FutureIdle)

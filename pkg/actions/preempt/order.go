@@ -69,7 +69,7 @@ func (a *cost) plus(b *cost) cost {
 	return both
 }
 
-// started returns since when a pod has run, as far as anybody knows.
+// started returns since when a pod has run, as far as that is known.
 func started(task *model.Task) time.Time {
 	if at := task.Pod.Status.StartTime; at != nil {
 		return at.Time

@@ -31,7 +31,7 @@ type cachedFailure struct {
 	why         string
 }
 
-// invalidate forgets everything when anything is different. It looks at everybody who runs, which costs far less than to search
+// invalidate forgets everything when anything is different. It looks at all pods that run, which costs far less than to search
 // for victims among them.
 func (p *failureCache) invalidate(snapshot *model.Snapshot) {
 	if p.seed == (maphash.Seed{}) {
@@ -60,11 +60,11 @@ func (p *failureCache) fingerprint(snapshot *model.Snapshot) uint64 {
 	}
 	for _, job := range snapshot.Jobs {
 		if !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() }) {
-			continue // it has nobody to give, and what is kept for it comes below
+			continue // it has no pod to give, and what is kept for it comes below
 		}
 		maphash.WriteComparable(&h, job.Version)
 		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
-			h.WriteByte('!') // nobody evicts whom nobody may be asked about
+			h.WriteByte('!') // plugins may not be asked about it, so none of its pods is evicted
 		}
 	}
 	for i := range snapshot.Budgets {
@@ -108,14 +108,14 @@ func (p *failureCache) lookup(r *run, job *model.Job) (why string, ok bool) {
 	return before.why, true
 }
 
-// put keeps why there is no plan, unless objects that are in no snapshot decide: nobody would notice when these change.
+// put keeps why there is no plan, unless objects that are in no snapshot decide: the cache would not notice when these change.
 func (p *failureCache) put(session *framework.Session, f *unplanned) {
 	if !slices.ContainsFunc(f.job.Tasks, func(task *model.Task) bool { return !session.FiltersDependOnSnapshotOnly(task) }) {
 		p.known[f.job.Key] = cachedFailure{version: f.job.Version, nominations: f.scene, why: f.why}
 	}
 }
 
-// toggleNomination takes note that somebody was given room for more than this cycle, or gave it back.
+// toggleNomination takes note that a job was given a nomination for more than this cycle, or gave it back.
 func (r *run) toggleNomination() {
 	r.moved, r.seen = true, false
 	clear(r.hopeless) // what they say of the cluster is true no more
@@ -126,7 +126,7 @@ func (r *run) toggleNomination() {
 // holds for that, which may be different in a job's next turn although nothing in the cluster is: others may have had theirs
 // before it.
 func (r *run) nominationsHash() uint64 {
-	if r.seen || r.moved { // once somebody was given room nothing is compared any more
+	if r.seen || r.moved { // once a job was given a nomination nothing is compared any more
 		return r.scene
 	}
 	var h maphash.Hash

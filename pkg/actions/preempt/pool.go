@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// candidateVictims is everybody who may be evicted for jobs of one priority.
+// candidateVictims are all pods that may be evicted for jobs of one priority.
 type candidateVictims struct {
 	// sources are in the order of their jobs, pods of other schedulers behind them.
 	sources []*victimJob
@@ -88,7 +88,7 @@ func (p *candidateVictims) index() {
 	}
 }
 
-// excludingNodes returns the pool of those who can leave without anybody leaving these nodes: a job with a member there goes
+// excludingNodes returns the pool of the pods that can leave while no pod leaves these nodes: a job with a member there goes
 // no more as a whole.
 func (p *candidateVictims) excludingNodes(nodes map[string]string) *candidateVictims {
 	there := func(task *model.Task) bool { return nodes[task.Node] != "" }
@@ -129,7 +129,7 @@ func ofNode(task *model.Task) bool {
 	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")
 }
 
-// victimJobOf returns whom a job has to give, nil for nobody.
+// victimJobOf returns the pods that a job has to give, nil when there are none.
 func (r *run) victimJobOf(job *model.Job) *victimJob {
 	s := &victimJob{job: job, wholeUnit: true, priority: job.Priority}
 	alive := 0

@@ -80,8 +80,8 @@ func (a *action) runOf(session *framework.Session) *run {
 	return a.run
 }
 
-// releaseUnplanned ends what was promised to those who will have no turn, since eviction cannot help them: nobody is to be
-// evicted for the want of their room.
+// releaseUnplanned ends the nominations of the jobs that will have no turn, since eviction cannot help them: no pod is to be
+// evicted for want of their capacity.
 func releaseUnplanned(session *framework.Session, turns []*model.Job) {
 	for _, job := range session.Expired() {
 		if !slices.Contains(turns, job) {
@@ -146,8 +146,8 @@ func (a *action) recordFailures(run *run, stuck []*model.Task) {
 // retryNote is how long those wait for another cycle who had no turn in this one, if nothing happens.
 const retryNote = 5 * time.Second
 
-// roundsByHolders returns the jobs in one round, or in two: in the first are those who had no turn in the cycle before, and
-// whoever holds room that is kept from them.
+// roundsByHolders returns the jobs in one round, or in two: in the first are the jobs that had no turn in the cycle before,
+// and the jobs that hold capacity which is kept from them.
 func (a *action) roundsByHolders(refused []*model.Job) [][]*model.Job {
 	lowest, any := int32(0), false
 	for _, job := range refused {
@@ -169,10 +169,11 @@ func (a *action) roundsByHolders(refused []*model.Job) [][]*model.Job {
 	return [][]*model.Job{first, rest}
 }
 
-// inPlanningOrder returns all of the jobs in the order to look at them: by priority, for who is above whom decides who may be
-// evicted and which room is seen, and job order among equals. But those come first of these whose promises are not enough any
-// more: with no plan for them their room is for others, before anybody is evicted for the want of it; and before them those
-// who need only be promised again what was taken back a moment ago, since nobody keeps it from the others.
+// inPlanningOrder returns all of the jobs in the order to look at them: by priority, which decides which pods may be evicted
+// and which capacity is seen, and by job order among equals. But first among equals come the jobs whose nominations are not
+// enough any more: with no plan for them their capacity is for others, before any pod is evicted for want of it. Before them
+// come the jobs that need only the nominations again that were taken back a moment ago, since no job keeps that capacity from
+// the others.
 func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
 	const again, holder, other = 0, 1, 2
 	part := func(job *model.Job) int {
@@ -250,7 +251,7 @@ type run struct {
 	// least is what leastImportant has found, nil before it is asked.
 	least  []preemptibleJob
 	boards map[heapKey]*nodeCostHeap
-	// touched are nodes on which it may cost something else now to make room, although nobody has come or gone there.
+	// touched are nodes on which the cost of freeing capacity may have changed, although no pod has come or gone there.
 	touched []*model.Node
 	// drafts are searches to go on with.
 	drafts map[model.JobKey]*savedSearch
@@ -260,7 +261,8 @@ type run struct {
 	// evicted are the jobs that have a plan by now which lasts beyond the cycle; plans is how many victims were decided for.
 	evicted map[model.JobKey]bool
 	plans   int
-	// moved reports that somebody was given room for more than this cycle, or gave it back: what was found out before is of no use.
+	// moved reports that a job was given a nomination for more than this cycle, or gave it back: what was found out before is of
+	// no use.
 	moved bool
 	// scene is what sceneNow returned last, seen that nothing has changed since.
 	tieBreakSeed maphash.Seed
@@ -280,7 +282,7 @@ type unplanned struct {
 	budgets []*model.Budget
 	// cut reports that the search was not finished, missed that the job has its turn in the next cycle.
 	cut, skipped bool
-	// fleeting reports that somebody outside has a part in it, who may say something else when nothing has changed.
+	// fleeting reports that an extender has a part in it, which may answer otherwise although nothing has changed.
 	fleeting bool
 	// scene is the one that it failed in.
 	scene uint64

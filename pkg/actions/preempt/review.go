@@ -11,14 +11,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file asks those who decide in whole plans. A plan to which they agree is decided. If they would have other victims on
-// some nodes, that is a plan if the engine and the budgets allow it and the job starts by it, and they are asked about it once
-// more; nobody is evicted whom neither the search nor they have named. Else nobody is evicted from these nodes for the job, and
-// the search begins again without them.
+// This file asks the reviewers, the plugins that decide in whole plans. A plan to which they agree is decided. If they would
+// have other victims on some nodes, that is a plan if the engine and the budgets allow it and the job starts by it, and they
+// are asked about it once more; no pod is evicted that neither the search nor they have named. Else no pod is evicted from
+// these nodes for the job, and the search begins again without them.
 
 const (
 	// reviewsPerJob is about how many plans for one job reviewers are asked in one cycle, reviewsPerCycle about how many in all:
-	// they may be outside, and everybody waits for their answers.
+	// they may be webhooks, and all jobs wait for their answers.
 	reviewsPerJob   = 32
 	reviewsPerCycle = 128
 )
@@ -33,11 +33,11 @@ type extenderRound struct {
 	// objections are what they have against the last plan; refusal says that there shall be none, whichever.
 	objections []framework.VictimRejection
 	refusal    *model.Refusal
-	// roundsExhausted reports that there was a plan which nobody could be asked about any more, late that others had been asked
-	// about before.
+	// roundsExhausted reports that there was a plan which no reviewer could be asked about any more, budgetExhausted that the
+	// limit of the cycle was the reason, not that of the job.
 	roundsExhausted, budgetExhausted bool
-	// without are the nodes from which nobody is evicted, by whose word; grown reports that there are more of them than the search
-	// knows of. altered are the nodes where others leave than the search has chosen.
+	// without are the nodes from which no pod is evicted, with the name of the reviewer that objects; grown reports that there
+	// are more of them than the search knows of. altered are the nodes where others leave than the search has chosen.
 	without map[string]string
 	grown   bool
 	altered map[string]bool
@@ -83,7 +83,7 @@ func (h *extenderRound) rejections() string {
 	return strings.Join(parts, ", and on ")
 }
 
-// excludingNodes returns a search for the same job that leaves alone everybody on the nodes of the hearing.
+// excludingNodes returns a search for the same job that evicts no pod from the nodes which the extender round excludes.
 func (s *search) excludingNodes() *search {
 	again := s.newSearch(s.job, s.pool.excludingNodes(s.rounds.without))
 	again.rounds, again.boards = s.rounds, map[heapKey]*nodeCostHeap{}
@@ -114,8 +114,8 @@ func (s *search) applyOrRevise(p *plan) bool {
 	}
 }
 
-// excludeNodes takes down that nobody shall be evicted from the nodes. Where some are out of the question as they are, the
-// objections to others, where only somebody else should leave, are for another plan.
+// excludeNodes takes down that no pod shall be evicted from the nodes. Where some are out of the question as they are, the
+// objections to others, where only another pod should leave, are for another plan.
 func (s *search) excludeNodes(objections []framework.VictimRejection) {
 	never := func(o framework.VictimRejection) bool { return len(o.Victims) == 0 || s.rounds.altered[o.Node.Name] }
 	some := slices.ContainsFunc(objections, never)
@@ -160,7 +160,7 @@ func (s *search) revise(p *plan, objections []framework.VictimRejection) *plan {
 	return again
 }
 
-// planOf returns the plan by which these leave and nobody else; nil when they may not, or not together.
+// planOf returns the plan by which these tasks leave and no others; nil when they may not, or not together.
 func (s *search) planOf(leave map[*model.Task]bool) *plan {
 	p := newPlan(s.guard)
 	left := len(leave)
@@ -217,7 +217,7 @@ func (s *search) review(p *plan) *model.Refusal {
 	return nil
 }
 
-// nodeVictims returns what the plan does on each node where both somebody leaves and a member of the job gets room.
+// nodeVictims returns what the plan does on each node where both a victim leaves and a member of the job is placed.
 func (s *search) nodeVictims(p *plan) []framework.NodeVictims {
 	byNode := map[string]*framework.NodeVictims{}
 	for _, task := range s.trial.Members() {

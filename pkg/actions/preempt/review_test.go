@@ -18,7 +18,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
 
-// judge is a reviewer with a rule for some nodes: who should leave them, if anybody. It agrees about the others.
+// judge is a reviewer with a rule for some nodes: which pods should leave them, if any. It agrees about the others.
 type judge struct {
 	rules map[string][]*model.Task
 	// asked are the jobs it was asked about, wrong what should not have been asked.
@@ -50,7 +50,7 @@ func sameTasks(a, b []*model.Task) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(task *model.Task) bool { return !slices.Contains(b, task) })
 }
 
-// drawRules draws nodes that nobody may be evicted from, and nodes where others should leave than the search would choose.
+// drawRules draws nodes that no pod may be evicted from, and nodes where other pods should leave than the search would choose.
 func drawRules(t *rapid.T, p *problem, others bool) map[string][]*model.Task {
 	rules := map[string][]*model.Task{}
 	for _, node := range p.snapshot.Nodes {
@@ -124,7 +124,7 @@ func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
 	}
 }
 
-// plannable reports whether there is a plan that evicts nobody from a node for which there is a rule.
+// plannable reports whether there is a plan that evicts no pod from a node for which there is a rule.
 func (p *problem) plannable(j *judge) bool {
 	found := false
 	p.sets(func(set map[types.UID]bool, costs bill) {
@@ -285,7 +285,7 @@ func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 	}
 }
 
-// moody is a filter that keeps everybody off some nodes, for the time being.
+// moody is a filter that keeps all pods off some nodes, for the time being.
 type moody map[string]bool
 
 func (moody) Name() string { return "moody" }

@@ -14,7 +14,7 @@ type search struct {
 	job   *model.Job
 	pool  *candidateVictims
 	trial *placement.Placer
-	// hearing is what reviewers have said about plans for the job.
+	// rounds is what reviewers have said about plans for the job.
 	rounds *extenderRound
 	// boards are the run's, or this search's own when its pool is.
 	boards map[heapKey]*nodeCostHeap
@@ -109,7 +109,7 @@ func (s *search) looks() int {
 	return members * max(1, len(s.session.Snapshot.Nodes)/8)
 }
 
-// decide makes the plan come true; false when somebody objects after all.
+// decide makes the plan come true; false when a reviewer objects after all.
 func (s *search) decide(p *plan) bool {
 	if !s.agreed(p) {
 		return false
@@ -185,7 +185,7 @@ func (s *search) addUnit(p *plan, u victimUnit) {
 	p.add(u)
 }
 
-// markDirty lets boards look again at the nodes of everybody that a search took something from.
+// markDirty lets boards look again at the nodes of every source that a search took victims from.
 func (r *run) markDirty(s *search) {
 	for _, of := range s.touchedBy {
 		if of.job == nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is about equals: jobs of one priority that all hold room which is not enough for them any more. Each plans around
-// what the others hold, and who has no plan then gives its room back. That must come first: a plan around room that is
-// released in the same cycle evicts somebody for nothing. So the equals rehearse.
+// This file is about equals: jobs of one priority that all hold capacity which is not enough for them any more. Each plans
+// around what the others hold, and a job that has no plan then gives its capacity back. That must come first: a plan around
+// capacity that is released in the same cycle evicts pods for nothing. So the equals rehearse.
 
 // leadingHolders returns the jobs at the front that have the priority and hold room, all of those in a row.
 func leadingHolders(priority int32, turns []*model.Job) []*model.Job {
@@ -87,7 +87,7 @@ func (a *action) dryRunEquals(r *run, holders, lapsed []*model.Job) (without int
 	kept := slices.Clone(snapshot.Held())
 	stage := r.fork()
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		defer snapshot.SetHeld(kept) // also when somebody panics
+		defer snapshot.SetHeld(kept) // also when a plugin panics
 		for i, job := range holders {
 			switch a.dryRunJob(stage, statement, job, slices.Contains(lapsed, job)) {
 			case infeasible:

@@ -16,8 +16,8 @@ import (
 const Name = "gang"
 
 // Summary is what the plugin does, in half a sentence.
-const Summary = "that a job starts with its minimum, and that of each of its roles, or not at all; that nobody is " +
-	"evicted whom a gang needs, but whole gangs"
+const Summary = "that a job starts with its minimum, and that of each of its roles, or not at all; that no pod is " +
+	"evicted which its gang needs, unless the whole gang is"
 
 // New returns the plugin. It has no state and no arguments.
 func New() framework.Plugin { return plugin{} }

@@ -44,7 +44,7 @@ type PodGroupSpecApplyConfiguration struct {
 	// OnMemberLoss says what becomes of a group that was started, has lost members since and is below its minimum. It is
 	// completed before any other group starts, as soon as there are members and room for them. Wait, which is also what
 	// leaving it out means, waits for that and leaves the members alone that are left. Restart waits for
-	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them anew, and the group starts
+	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them again, and the group starts
 	// again as a whole.
 	OnMemberLoss *schedulingv1alpha1.MemberLossPolicy `json:"onMemberLoss,omitempty"`
 	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300

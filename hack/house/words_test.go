@@ -1,0 +1,225 @@
+package house
+
+import (
+	"go/ast"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// glossary is the page with the words, those in use and those retired.
+const glossary = "docs/glossary.md"
+
+// The scopes of a retired word.
+const (
+	inIdentifiers = "identifier"
+	inMessages    = "message"
+	inProse       = "prose"
+)
+
+// maxComment is how many characters a line of a comment may have.
+const maxComment = 130
+
+// retired is a word that is written nowhere in its scopes.
+type retired struct {
+	word, use string
+	scopes    []string
+	// whole matches the word, or its plain inflections, in a sentence.
+	whole *regexp.Regexp
+}
+
+// retiredWords reads the second table of the glossary.
+func retiredWords(t *testing.T) []retired {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, glossary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "\n## Retired words\n")
+	if !found {
+		t.Fatalf("%s has no section of retired words", glossary)
+	}
+	var words []retired
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.HasPrefix(cells[0], "-") || strings.TrimSpace(cells[0]) == "word" {
+			continue
+		}
+		word := retired{word: strings.TrimSpace(cells[0]), use: strings.TrimSpace(cells[2])}
+		for scope := range strings.SplitSeq(cells[1], ",") {
+			scope = strings.TrimSpace(scope)
+			if scope != inIdentifiers && scope != inMessages && scope != inProse {
+				t.Fatalf("%s: %q has the unknown scope %q", glossary, word.word, scope)
+			}
+			word.scopes = append(word.scopes, scope)
+		}
+		word.whole = regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(regexp.QuoteMeta(word.word), " ", `\s+`) + `(s|'s)?\b`)
+		words = append(words, word)
+	}
+	if len(words) < 10 {
+		t.Fatalf("%s retires %d words only; is its table still a table?", glossary, len(words))
+	}
+	return words
+}
+
+// parts are the words of an identifier, in lower case: split at capitals, digits and underscores.
+func parts(name string) []string {
+	var words []string
+	start := 0
+	flush := func(end int) {
+		if end > start {
+			words = append(words, strings.ToLower(name[start:end]))
+		}
+		start = end
+	}
+	for i, r := range name {
+		last, _ := utf8.DecodeLastRuneInString(name[:i])
+		next, _ := utf8.DecodeRuneInString(name[i+utf8.RuneLen(r):])
+		switch {
+		case !unicode.IsLetter(r):
+			flush(i)
+			start = i + utf8.RuneLen(r)
+		case unicode.IsUpper(r) && i > start && (unicode.IsLower(last) || unicode.IsLower(next)):
+			flush(i)
+		}
+	}
+	flush(len(name))
+	return words
+}
+
+// names reports whether an identifier has the word as one of its parts, in the singular or with an s.
+func (w retired) names(identifier string) bool {
+	return slices.ContainsFunc(parts(identifier), func(part string) bool { return part == w.word || part == w.word+"s" })
+}
+
+// findings returns what is wrong with a file, a line each.
+func (s *source) findings(words []retired) []string {
+	var found []string
+	add := func(at token.Pos, w retired, scope string) {
+		position := s.set.Position(at)
+		found = append(found, s.path+":"+strconv.Itoa(position.Line)+": "+scope+": "+strconv.Quote(w.word)+" is retired; use: "+w.use)
+	}
+	each := func(scope string, f func(retired)) {
+		for _, w := range words {
+			if slices.Contains(w.scopes, scope) {
+				f(w)
+			}
+		}
+	}
+	for _, group := range s.file.Comments {
+		for _, comment := range group.List {
+			if strings.HasPrefix(comment.Text, "//go:") || strings.HasPrefix(comment.Text, "// +") { // directives
+				continue
+			}
+			each(inProse, func(w retired) {
+				if w.whole.MatchString(comment.Text) {
+					add(comment.Pos(), w, inProse)
+				}
+			})
+			for line := range strings.Lines(comment.Text) {
+				if utf8.RuneCountInString(line) > maxComment {
+					found = append(found, s.at(comment).String()+": a comment line of more than "+strconv.Itoa(maxComment)+" characters")
+				}
+			}
+		}
+	}
+	ast.Inspect(s.file, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.Ident:
+			each(inIdentifiers, func(w retired) {
+				if w.names(node.Name) {
+					add(node.Pos(), w, inIdentifiers)
+				}
+			})
+		case *ast.ImportSpec:
+			return false
+		case *ast.BasicLit:
+			if node.Kind == token.STRING && !s.test {
+				each(inMessages, func(w retired) {
+					if w.whole.MatchString(node.Value) {
+						add(node.Pos(), w, inMessages)
+					}
+				})
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// pages are the documents that people write.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md", "CONTRIBUTING.md"}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			all = append(all, filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator))))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestRetiredWords finds no retired word of the glossary in its scope, and no comment line that is too long.
+func TestRetiredWords(t *testing.T) {
+	words := retiredWords(t)
+	for _, s := range sources(t) {
+		if s.written() || s.path == "hack/house/words_test.go" {
+			continue
+		}
+		for _, finding := range s.findings(words) {
+			t.Error(finding)
+		}
+	}
+	for _, page := range pages(t) {
+		if page == glossary {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			for _, w := range words {
+				if slices.Contains(w.scopes, inProse) && w.whole.MatchString(line) {
+					t.Errorf("%s:%d: %s: %q is retired; use: %s", page, number, inProse, w.word, w.use)
+				}
+			}
+		}
+	}
+}
+
+// TestRetiredWordsAreFound plants a word in each scope.
+func TestRetiredWordsAreFound(t *testing.T) {
+	planted, err := parse("pkg/planted/planted.go", []byte("// Package planted tells whether nobody waits.\npackage planted\n\n"+
+		"func askNobody() string { return \"somebody waits\" }\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := strings.Join(planted.findings(retiredWords(t)), "\n")
+	for _, want := range []string{`prose: "tells whether"`, `prose: "nobody"`, `identifier: "nobody"`, `message: "somebody"`} {
+		if !strings.Contains(found, want) {
+			t.Errorf("%s is not found:\n%s", want, found)
+		}
+	}
+	for identifier, want := range map[string][]string{
+		"HTTPServer": {"http", "server"}, "askNobody": {"ask", "nobody"}, "test_DICE2": {"test", "dice"}, "x": {"x"},
+	} {
+		if got := parts(identifier); !slices.Equal(got, want) {
+			t.Errorf("the parts of %s are %q, not %q", identifier, got, want)
+		}
+	}
+}

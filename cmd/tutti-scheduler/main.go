@@ -1,6 +1,6 @@
 // Command tutti-scheduler is the scheduler: it binds the pods of PodGroups all together or not at all.
 //
-// This package holds the flags and the wiring; what it wires has its own packages under pkg.
+// Everything is in pkg/command, which builds a scheduler with plugins of another module, too.
 package main
 
 import (
@@ -8,10 +8,12 @@ import (
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/tutti-sched/tutti/pkg/command"
 )
 
 func main() {
-	if err := newCommand().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	if err := command.New().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}

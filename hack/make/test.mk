@@ -1,7 +1,7 @@
 # Tests. CI runs `make test` and nothing else.
 
 .PHONY: test unit lab soak
-test: no-skips verify lint unit chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
+test: no-skips verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
 	@if [ -s $(SKIPS) ]; then echo "test: $$(wc -l <$(SKIPS)) tests were skipped:"; cat $(SKIPS); fi
 	@echo "test: all passed"
 
@@ -22,6 +22,10 @@ unit: gotest ## Run the tests of the root module, with the race detector and ver
 	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -race -run '^TestSameSeedSameTrace$$' ./test/simulation
 	TUTTI_VERIFY=1 $(PROGRESS) 'unit: simulation' $(GOTEST) -timeout 30m ./test/simulation # all of it: with the race detector it takes many minutes
 	hack/commit-coverage.sh
+
+.PHONY: example
+example: gotest ## Build the scheduler of examples/joblimit, a module of its own, and play its stories.
+	cd examples/joblimit && go vet . && $(GOTEST) .
 
 .PHONY: coverage
 coverage: ## Print how much of the commit path its fault matrix covers.

@@ -15,8 +15,8 @@ import (
 )
 
 // FuzzLeasesAndBudgets adds a Lease of a node's agent, a disruption budget and a group, none of them validated, to a cluster
-// that has other objects of these kinds. No code panics, the other objects are not affected, and a budget never allows less than
-// nothing.
+// that has other objects of these kinds. No code panics, the other objects are not affected, and a budget never allows less
+// than nothing.
 func FuzzLeasesAndBudgets(f *testing.F) {
 	f.Add([]byte(`{}`), []byte(`{}`), []byte(`{}`), int64(0))
 	f.Add([]byte(`{"spec": {"renewTime": "2026-01-05T08:00:00.000000Z", "leaseDurationSeconds": 40}}`),

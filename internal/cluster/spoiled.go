@@ -43,8 +43,8 @@ func (s *State) updateOne(over updateTarget, do func()) {
 	})
 }
 
-// Rebuild empties the snapshot, and the view of it, and makes everything in it again. A quarantined object is kept with its name
-// and a reason only. An object that is quarantined again is left out.
+// Rebuild empties the snapshot, and the view of it, and makes everything in it again. A quarantined object is kept with its
+// name and a reason only. An object that is quarantined again is left out.
 //
 // Invariant I25: each time there is one object fewer that can panic, so that this comes to an end.
 func (s *State) Rebuild() {

@@ -85,7 +85,8 @@ func TestPanicWhileASnapshotIsTaken(t *testing.T) {
 	}
 }
 
-// TestAQuarantinedPodRecovers: after the last panic the snapshot is the same as that of a state in which no update has panicked.
+// TestAQuarantinedPodRecovers: after the last panic the snapshot is the same as that of a state in which no update has
+// panicked.
 func TestAQuarantinedPodRecovers(t *testing.T) {
 	s := spoilt(t)
 	explosive(s, updateTarget{pod: "bad"})

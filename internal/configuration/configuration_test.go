@@ -187,8 +187,8 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 			}
 			for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
 				text, _, _ := strings.Cut(block, "```")
-				// examples/thrift tests its own.
-				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: thrift") {
+				// examples/joblimit tests its own.
+				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: joblimit") {
 					continue
 				}
 				seen++

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -28,14 +29,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
 
-// Catalogue returns the registry of every action and plugin of this build. With nil they can be explained, but not created.
-func Catalogue(kube plugins.Kube) *framework.Registry {
-	return &framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
+// Catalogue returns the registry of every action and plugin of this build: the built-in ones and the extra plugins, which
+// take the place of built-in ones of their names. With a nil kube the built-in ones can be explained, but not created.
+func Catalogue(kube plugins.Kube, extra ...framework.PluginRegistration) *framework.Registry {
+	builtIn := slices.DeleteFunc(plugins.BuiltIn(kube), func(plugin framework.PluginRegistration) bool {
+		return slices.ContainsFunc(extra, func(other framework.PluginRegistration) bool { return other.Name == plugin.Name })
+	})
+	return &framework.Registry{Actions: actions.BuiltIn(), Plugins: append(builtIn, extra...)}
 }
 
 // Offline returns a registry from which everything can be created but nothing run: no request is made. What it starts ends
 // with the context. Call it once per process.
-func Offline(ctx context.Context) (*framework.Registry, error) {
+func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*framework.Registry, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{})
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -47,7 +52,7 @@ func Offline(ctx context.Context) (*framework.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Catalogue(kube), nil
+	return Catalogue(kube, extra...), nil
 }
 
 // Lint reads a configuration as a scheduler would at its start, and returns all errors with their lines (see config.Errors),

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tutti-sched/tutti/pkg/argument"
+	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
 // Entry documents one action or plugin.
@@ -19,9 +20,9 @@ type Entry struct {
 }
 
 // Entries returns every action and then every plugin of this build, in the order in which they are explained.
-func Entries() []Entry {
+func Entries(extra ...framework.PluginRegistration) []Entry {
 	var all []Entry
-	catalogue := Catalogue(nil)
+	catalogue := Catalogue(nil, extra...)
 	for _, maker := range catalogue.Actions {
 		all = append(all, Entry{Kind: "action", Name: maker.Name, Summary: maker.Summary, Arguments: maker.Arguments})
 	}
@@ -33,8 +34,8 @@ func Entries() []Entry {
 
 // Explain returns the documentation of one action or plugin, or of all of them, one a line, when the name is empty. The error
 // lists the names.
-func Explain(name string) (string, error) {
-	entries := Entries()
+func Explain(name string, extra ...framework.PluginRegistration) (string, error) {
+	entries := Entries(extra...)
 	if name == "" {
 		return overview(entries), nil
 	}

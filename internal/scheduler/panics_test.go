@@ -185,8 +185,8 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	}
 }
 
-// TestAPanicOverAnOutcomeCostsItsJob: the code that is told of a bind panics. The loop goes on, and what is assumed does not stay
-// so indefinitely.
+// TestAPanicOverAnOutcomeCostsItsJob: the code that is told of a bind panics. The loop goes on, and what is assumed does not
+// stay so indefinitely.
 func TestAPanicOverAnOutcomeCostsItsJob(t *testing.T) {
 	w, _, sum := newFaultyWorld(t)
 	fragile := &fragile{}

@@ -139,8 +139,8 @@ func TestStartThatCannotBeCompletedIsUndone(t *testing.T) {
 	}
 }
 
-// TestDeadlineCountsFromTheFirstBind, across the attempts to place the missing members again. While it is unknown what became of
-// one of them nothing is undone.
+// TestDeadlineCountsFromTheFirstBind, across the attempts to place the missing members again. While it is unknown what became
+// of one of them nothing is undone.
 func TestDeadlineCountsFromTheFirstBind(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")
@@ -343,8 +343,8 @@ func TestGangThatLostAllStartsAgain(t *testing.T) {
 	}
 }
 
-// TestStartingAgainIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process ends.
-// Its status must not say by then that what is bound is left of a gang that was whole.
+// TestStartingAgainIsNotTakenForALossAfterACrash: the group was whole, has lost all, and is in part again when the process
+// ends. Its status must not say by then that what is bound is left of a gang that was whole.
 func TestStartingAgainIsNotTakenForALossAfterACrash(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "8")

@@ -20,8 +20,8 @@ var nextPort = struct {
 	number int
 }{number: firstPort + rand.IntN(lastPort-firstPort)}
 
-// FreePort returns a port of the loopback interface that no process listens on, and that this process has not been given before.
-// It may be called from any goroutine.
+// FreePort returns a port of the loopback interface that no process listens on, and that this process has not been given
+// before. It may be called from any goroutine.
 func FreePort() (int, error) {
 	nextPort.Lock()
 	defer nextPort.Unlock()

@@ -62,8 +62,8 @@ func TestKubeletsAdmitWhatIsBound(t *testing.T) {
 	}
 }
 
-// boundAndWaiting is nil once so many of the pods are bound, and each other pod says one of the reasons, and each reason is said
-// by a pod.
+// boundAndWaiting is nil once so many of the pods are bound, and each other pod says one of the reasons, and each reason is
+// said by a pod.
 func boundAndWaiting(t *testing.T, lab *harness.Env, pods []*corev1.Pod, bound int, reasons []string) error {
 	t.Helper()
 	count, said := 0, map[string]bool{}

@@ -21,9 +21,9 @@ import (
 	"strings"
 )
 
-// Check reads an archive as a program that loads it would, by the specification of OCI layouts and without its writer's code, and
-// returns what is wrong with it: a blob that is not what its digest says, another user or entry point than the spec's, more
-// than one file, a program that needs libraries, a time that is not the fixed one. Where this machine can, it runs the
+// Check reads an archive as a program that loads it would, by the specification of OCI layouts and without its writer's code,
+// and returns what is wrong with it: a blob that is not what its digest says, another user or entry point than the spec's,
+// more than one file, a program that needs libraries, a time that is not the fixed one. Where this machine can, it runs the
 // program with --help.
 func Check(ctx context.Context, archive io.Reader, spec Spec) error {
 	program, err := read(archive, spec)

@@ -255,8 +255,9 @@ func (v *sight) left(owner string) int {
 	return n
 }
 
-// starts reports whether enough members of the job find capacity, by trying each on every node. passing reports whether capacity
-// nominated to other jobs in this cycle without evictions is taken; from outside one cannot see whether that was before.
+// starts reports whether enough members of the job find capacity, by trying each on every node. passing reports whether
+// capacity nominated to other jobs in this cycle without evictions is taken; from outside one cannot see whether that was
+// before.
 func (v *sight) starts(o *outcome, job model.JobKey, passing bool) bool {
 	var members []*corev1.Pod
 	has := 0

@@ -162,7 +162,8 @@ func (s *environment) checkRoomOf(
 	return nil
 }
 
-// leaves reports whether a pod is being deleted, and not for too long yet: a job that waits for the capacity gets the pod's, too.
+// leaves reports whether a pod is being deleted, and not for too long yet: a job that waits for the capacity gets the pod's,
+// too.
 func (s *environment) leaves(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && s.world.now.Unix() < pod.DeletionTimestamp.Add(30*time.Second).Unix()
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -25,6 +26,18 @@ var pipeline = regexp.MustCompile(`(?m)^actions: .*$`)
 func Run(t *testing.T, path string) {
 	t.Helper()
 	play(t, path, newStage)
+}
+
+// RunWith is Run with more plugins that a story's configuration may name.
+func RunWith(extra ...framework.PluginRegistration) func(t *testing.T, path string) {
+	return func(t *testing.T, path string) {
+		t.Helper()
+		play(t, path, func() *environment {
+			s := newStage()
+			s.extra = extra
+			return s
+		})
+	}
 }
 
 // RunOnly is Run with no other actions than these, which are written as in a configuration, where a story has none of its own.

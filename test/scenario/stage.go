@@ -31,7 +31,9 @@ type environment struct {
 	// configuration is the text in force; objects are what kube-scheduler's plugins read besides pods and nodes.
 	configuration []byte
 	objects       []runtime.Object
-	profile       *framework.Profile
+	// extra are plugins beside the built-in ones.
+	extra   []framework.PluginRegistration
+	profile *framework.Profile
 	// kube are kube-scheduler's plugins; open makes them when there are none.
 	kube  plugins.Kube
 	close func()
@@ -92,7 +94,7 @@ func (s *environment) open() error {
 	if err := s.openKube(); err != nil {
 		return err
 	}
-	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(s.kube)}
+	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: append(plugins.BuiltIn(s.kube), s.extra...)}
 	text := s.configuration
 	if s.webhook != nil {
 		text = bytes.ReplaceAll(text, []byte(extenderURL), []byte(s.webhook.server.URL))

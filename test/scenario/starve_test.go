@@ -143,8 +143,8 @@ func TestALargeGangDoesNotStarve(t *testing.T) {
 	})
 }
 
-// TestALargeGangDoesNotStarveAmongOverrunningJobs: every job declares a much shorter run than is true. Then those that came last
-// always seem to be the first to end, and must not drive the gang from node to node indefinitely.
+// TestALargeGangDoesNotStarveAmongOverrunningJobs: every job declares a much shorter run than is true. Then those that came
+// last always seem to be the first to end, and must not drive the gang from node to node indefinitely.
 func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 	const runs, says, every, nodes = 60, 15, 6, 10
 	s := &stream{environment: openLister(t)(), spans: map[string]time.Duration{}}

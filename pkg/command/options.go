@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/version"
+	"github.com/tutti-sched/tutti/pkg/framework"
 )
 
 // options are the flags.
@@ -33,11 +34,14 @@ type options struct {
 	bindWorkers     int
 	bindDeadline    time.Duration
 	leaseNamespace  string
+	// extra are the plugins beside the built-in ones.
+	extra []framework.PluginRegistration
 }
 
-// newCommand returns the command with its flags.
-func newCommand() *cobra.Command {
-	o := &options{}
+// New returns the command with its flags. A configuration may name extra plugins beside the built-in ones; an extra plugin with
+// the name of a built-in one takes its place.
+func New(extra ...framework.PluginRegistration) *cobra.Command {
+	o := &options{extra: extra}
 	command := &cobra.Command{
 		Use:   "tutti-scheduler",
 		Short: "A gang scheduler for Kubernetes: a job starts as a whole or not at all",

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"fmt"
@@ -65,8 +65,8 @@ type authHandler struct {
 	next          http.Handler
 }
 
-// ServeHTTP answers 401 to a request of an unknown user, 403 to one that its user may not make, and 500 when the API server does
-// not say whether the user may make it.
+// ServeHTTP answers 401 to a request of an unknown user, 403 to one that its user may not make, and 500 when the API server
+// does not say whether the user may make it.
 func (d *authHandler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	known, ok, err := d.authenticator.AuthenticateRequest(request)
 	if err != nil {

@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	command := newCommand()
+	command := New()
 	command.SetOut(&out)
 	command.SetArgs(args)
 	err := command.ExecuteContext(t.Context())

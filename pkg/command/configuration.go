@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (o *options) configure(
 		return nil, err
 	}
 	p.live, err = configuration.New(source, configuration.Options{
-		Catalogue: configuration.Catalogue(kube), Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
+		Catalogue: configuration.Catalogue(kube, o.extra...), Clock: clock.RealClock{}, Client: client, Handover: p.mailbox.Reconfigure,
 		OnActive:   func(profile *framework.Profile) { writer.UseBinders(profile.PodBinders()) },
 		Controller: o.schedulerNames[0], Instance: instance(), Registry: metrics.Registry,
 	})
@@ -57,7 +57,7 @@ func (o *options) configure(
 // everything a scheduler is built of, but starts nothing and asks no API server.
 func (o *options) explain(ctx context.Context, name string, out io.Writer) error {
 	if name != "" {
-		text, err := configuration.Explain(name)
+		text, err := configuration.Explain(name, o.extra...)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (o *options) explain(ctx context.Context, name string, out io.Writer) error
 		}
 		file = o.config
 	}
-	catalogue, err := configuration.Offline(ctx)
+	catalogue, err := configuration.Offline(ctx, o.extra...)
 	if err != nil {
 		return err
 	}

@@ -219,7 +219,7 @@ func (b *builder) version(ctx context.Context, r buildSpec) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build compiles one program of the control plane.
+// build compiles one program of the control plane beside its place first, so that what is found there is always whole.
 func (b *builder) build(ctx context.Context, r buildSpec, label string) error {
 	dir := filepath.Join(b.root, "lab")
 	if r.module == kubernetes && b.kubernetes != DefaultKubernetes {
@@ -229,19 +229,23 @@ func (b *builder) build(ctx context.Context, r buildSpec, label string) error {
 		}
 		dir = generated
 	}
-	return b.compile(ctx, label, dir, filepath.Join(b.dir, r.name), r.pkg, "-mod=readonly", "-ldflags="+b.linkerFlags())
-}
-
-// compile compiles a program beside its place first, so that what is found there is always whole.
-func (b *builder) compile(ctx context.Context, label, dir, target, pkg string, flags ...string) error {
-	start := time.Now()
-	fmt.Fprintf(b.out, "%s: compiling %s\n", label, pkg)
-	args := append([]string{"build", "-v", "-trimpath", "-o", target + ".part"}, flags...)
-	if err := watch(goCommand(ctx, dir, append(args, pkg)...), b.out, label, "compiling"); err != nil {
+	target := filepath.Join(b.dir, r.name)
+	if err := b.compile(ctx, label, dir, target+".part", r.pkg, "-mod=readonly", "-ldflags="+b.linkerFlags()); err != nil {
 		return err
 	}
 	if err := os.Rename(target+".part", target); err != nil {
-		return fmt.Errorf("put %s in place: %w", filepath.Base(target), err)
+		return fmt.Errorf("put %s in place: %w", r.name, err)
+	}
+	return nil
+}
+
+// compile compiles a program into a file. It does not link again what is in that file already.
+func (b *builder) compile(ctx context.Context, label, dir, file, pkg string, flags ...string) error {
+	start := time.Now()
+	fmt.Fprintf(b.out, "%s: compiling %s\n", label, pkg)
+	args := append([]string{"build", "-v", "-trimpath", "-o", file}, flags...)
+	if err := watch(goCommand(ctx, dir, append(args, pkg)...), b.out, label, "compiling"); err != nil {
+		return err
 	}
 	fmt.Fprintf(b.out, "%s: done after %s\n", label, time.Since(start).Round(time.Second))
 	return nil

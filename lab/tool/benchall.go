@@ -70,6 +70,8 @@ func selection(full bool) []step {
 		}},
 		{"speed on 1,000 nodes", speedStep(1000, 5000, compared)},
 		{"speed on 5,000 nodes", speedStep(5000, 10_000, compared)},
+		{"start on 1,000 nodes", startStep(1000, 5000)},
+		{"start on 5,000 nodes", startStep(5000, 10_000)},
 		{"latency", func(ctx context.Context, docs string, out io.Writer) error {
 			options := latency.Options{
 				Contenders: stage.Contenders()[2:], Nodes: 1000, Gangs: 100, GangSize: 8, Timeout: 5 * time.Minute, Out: out,
@@ -106,6 +108,19 @@ func speedStep(nodes, pods, compared int) func(context.Context, string, io.Write
 		}
 		text := options.Markdown(binaries.DefaultKubernetes, measured)
 		return page.Write(docs, "speed.md", options.Name(), text, options.Pictures(measured))
+	}
+}
+
+// startStep measures what the start is made of.
+func startStep(nodes, pods int) func(context.Context, string, io.Writer) error {
+	return func(ctx context.Context, docs string, out io.Writer) error {
+		options := speedOptions(nodes, pods, 3, out)
+		options.Contenders, options.Args = []stage.SchedulerUnderTest{stage.Floor, stage.Tutti}, startArgs()
+		measured, err := speed.Measure(ctx, options)
+		if err != nil {
+			return err
+		}
+		return page.Write(docs, "start.md", options.Name(), options.StartMarkdown(binaries.DefaultKubernetes, measured), nil)
 	}
 }
 

@@ -103,6 +103,9 @@ I0304 10:00:00.900000   17 scheduler.go:5] "Cycle" took="80ms"
 I0304 10:00:01.900000   17 scheduler.go:5] "Cycle" took="80ms"
 `
 	run := Run{Contender: stage.Tutti, FirstBind: time.Second, LastBind: 3 * time.Second, Phases: phases(log, start, time.Second)}
+	if early := phases(log, start, 800*time.Millisecond); early[3].Took != 100*time.Millisecond || early[4].Took != 0 {
+		t.Errorf("a first bind before the end of the first cycle: %v", early)
+	}
 	o := sizes()
 	text := o.StartMarkdown("1.2.3", []Round{{run, {Contender: stage.Floor, FirstBind: time.Second / 2, LastBind: 2 * time.Second}}})
 	for _, want := range []string{

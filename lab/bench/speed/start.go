@@ -50,6 +50,9 @@ func phases(log string, start time.Time, firstBind time.Duration) []Phase {
 		if err != nil {
 			continue
 		}
+		if bound := start.Add(firstBind); at.After(bound) { // binds leave while the first cycle runs
+			at = bound
+		}
 		all = append(all, Phase{mark.phase, at.Sub(from)})
 		from = at
 	}

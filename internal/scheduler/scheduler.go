@@ -261,12 +261,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, s.memory.Trail())
 	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
-	s.last.transientRetryAt(pass, !pass.IsZero())
-	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
-	s.last.transientRetryAt(s.state.NextWake(now))
-	s.last.transientRetryAt(s.echo, s.echo.After(now))
-	s.afterPanic(now)
-	s.cycle.atMost(s.last.expires)
+	s.scheduleNext(pass, now)
 	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for again: no watch will tell
 		s.wake(now)
 	}
@@ -278,6 +273,17 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)
 	klog.FromContext(ctx).V(2).Info("Cycle", "took", watch.Cycle.Took.Duration, "jobs", len(snapshot.Jobs), "nodes", len(snapshot.Nodes),
 		"decided", watch.Cycle.Decided, "waiting", len(s.refusals))
+}
+
+// scheduleNext sets when the next cycle is due at the latest: the earliest time at which something that the last one saw may
+// change without an event. pass is when the first delay after a failure ends; zero for none.
+func (s *Scheduler) scheduleNext(pass, now time.Time) {
+	s.last.transientRetryAt(pass, !pass.IsZero())
+	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
+	s.last.transientRetryAt(s.state.NextWake(now))
+	s.last.transientRetryAt(s.echo, s.echo.After(now))
+	s.afterPanic(now)
+	s.cycle.atMost(s.last.expires)
 }
 
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.

@@ -23,8 +23,16 @@ func (s *Session) Defer(job *model.Job) {
 	}
 }
 
-// Deferring reports whether the pipeline will run once more.
-func (s *Session) Deferring() bool { return len(s.deferred) > 0 }
+// HighestDeferred returns the highest priority of the deferred jobs, whose turn comes before that of all below; any is false
+// when none was deferred.
+func (s *Session) HighestDeferred() (highest int32, any bool) {
+	for _, job := range s.deferred {
+		if !any || job.Priority > highest {
+			highest, any = job.Priority, true
+		}
+	}
+	return highest, any
+}
 
 // execute runs the pipeline until no job is deferred any more.
 func (s *Session) execute() {

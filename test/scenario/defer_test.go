@@ -13,17 +13,18 @@ import (
 // burst plays cycles and keeps the rules for jobs that come together with jobs of higher priority.
 type burst struct {
 	*fight
-	// refused are the jobs that the last cycle refused, bound the pods that it bound.
+	// refused are the jobs for which the last cycle found no room, not even some that is being released.
 	refused map[model.JobKey]bool
-	bound   map[string]bool
+	// bound are the pods that it bound.
+	bound map[string]bool
 	// late counts the cycles in which a job started after pods had been evicted for another one.
 	late int
 }
 
 // cycle plays one; still says that nothing has happened since the last one.
 //
-// Invariant: a job starts before the evictions for a job above it only if it has begun before. No pod is evicted right after
-// the start for a job that was there already.
+// Invariant: a job starts before the evictions for a job above it only if it has begun before. Nobody is evicted right after
+// the start for a job that had no room already.
 func (b *burst) cycle(t rapid.TB, still bool) *outcome {
 	begun := map[model.JobKey]bool{} // such jobs come before all others
 	for _, pod := range b.stage.world.pods {
@@ -33,8 +34,8 @@ func (b *burst) cycle(t rapid.TB, still bool) *outcome {
 	}
 	o := b.stage.goOn(t)
 	refused, bound := map[model.JobKey]bool{}, map[string]bool{}
-	for job := range o.refusals {
-		refused[job] = true
+	for job, refusal := range o.refusals {
+		refused[job] = refusal.Evictable && refusal.Code != model.WaitingForVictims
 	}
 	started, evicting := []model.JobKey(nil), false
 	for _, d := range o.decisions {

@@ -56,15 +56,29 @@ func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 		run, stuck := a.runOf(session), terminationOverdue(session.Snapshot)
 		run.drafts, run.tieBreakSeed, run.seen, run.failed = a.past.drafts, a.past.seed, false, nil
 		releaseUnplanned(session, jobs)
+		jobs = deferBehind(session, jobs)
 		for _, round := range a.roundsByHolders(jobs) {
 			a.planAll(run, round)
 		}
 		run.explain()
 		a.recordFailures(run, stuck)
 	}
-	if !session.Deferring() {
+	if _, more := session.HighestDeferred(); !more {
 		a.run = nil
 	}
+}
+
+// deferBehind defers the jobs that are not above all deferred ones, and returns the others: a plan must not count on room
+// that a deferred job takes in its turn.
+func deferBehind(session *framework.Session, jobs []*model.Job) []*model.Job {
+	highest, any := session.HighestDeferred()
+	return slices.DeleteFunc(jobs, func(job *model.Job) bool {
+		behind := any && job.Priority <= highest
+		if behind {
+			session.Defer(job)
+		}
+		return behind
+	})
 }
 
 // runOf returns the run of the session, a new one the first time.

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/plugins/conformance"
 	"github.com/tutti-sched/tutti/pkg/plugins/extender"
@@ -14,6 +13,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // Kube is what all plugins together need of kube-scheduler's.

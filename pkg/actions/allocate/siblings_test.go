@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/tutti-sched/tutti/pkg/topology"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // neighbours is a filter that asks the index of topology what predicates asks it, and looks for host ports that are taken.

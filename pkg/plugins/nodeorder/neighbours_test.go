@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"github.com/tutti-sched/tutti/pkg/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/nodeorder"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 func TestReadDefaulting(t *testing.T) {

@@ -15,10 +15,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
-	"github.com/tutti-sched/tutti/pkg/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // view is a lister with content that a test replaces, as the cluster state's changes during a session.

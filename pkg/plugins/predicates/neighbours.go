@@ -1,9 +1,9 @@
 package predicates
 
 import (
-	"github.com/tutti-sched/tutti/pkg/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 // counts returns the index for the session's present mode: all pods, or without the terminating ones.

@@ -16,10 +16,10 @@ import (
 	kube "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	arguments "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/pkg/topology"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/predicates"
+	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
 func TestPlacedSiblingsCountAtOnce(t *testing.T) {

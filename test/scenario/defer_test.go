@@ -23,7 +23,7 @@ type burst struct {
 
 // cycle plays one; still says that nothing has happened since the last one.
 //
-// Invariant: a job starts before the evictions for a job above it only if it has begun before. Nobody is evicted right after
+// Invariant: a job starts before the evictions for a job above it only if it has begun before. No pod is evicted right after
 // the start for a job that had no room already.
 func (b *burst) cycle(t rapid.TB, still bool) *outcome {
 	begun := map[model.JobKey]bool{} // such jobs come before all others

@@ -42,16 +42,16 @@ func TestPlayerSeesBrokenInvariants(t *testing.T) {
 		decisions []model.Decision
 		waits     []model.JobKey
 	}{
-		"":                        {[]model.Decision{decide(gangKey("mpi"), "mpi-0@n1", "mpi-r@n1")}, []model.JobKey{single, gangKey("mpi")}},
-		"I1: default/mpi needs 2": {[]model.Decision{decide(gangKey("mpi"), "mpi-r@n1")}, []model.JobKey{single, gangKey("mpi")}},
-		"1 of role r, and 0 have": {[]model.Decision{decide(gangKey("mpi"), "mpi-0@n1", "mpi-1@n1")}, []model.JobKey{single, gangKey("mpi")}},
-		"has no group":            {[]model.Decision{decide(gangKey("none"), "mpi-0@n1")}, []model.JobKey{single, gangKey("mpi")}},
-		"I3: node n1 offers 2":    {[]model.Decision{decide(single, "big@n1")}, []model.JobKey{gangKey("mpi")}},
-		"takes 1 pods, and has 2": {[]model.Decision{decide(gangKey("mpi"), "mpi-0@n2", "mpi-r@n2")}, []model.JobKey{single, gangKey("mpi")}},
-		"I5: pod default/big":     {[]model.Decision{decide(single, "big@n2"), decide(single, "big@n2")}, []model.JobKey{gangKey("mpi")}},
-		"which is no node":        {[]model.Decision{decide(single, "big@n7")}, []model.JobKey{gangKey("mpi")}},
-		"and is gone":             {[]model.Decision{decide(single, "ghost@n2")}, []model.JobKey{gangKey("mpi")}},
-		"none says why":           {nil, []model.JobKey{gangKey("mpi")}},
+		"":                                       {[]model.Decision{decide(gangKey("mpi"), "mpi-0@n1", "mpi-r@n1")}, []model.JobKey{single, gangKey("mpi")}},
+		"I1: default/mpi needs 2":                {[]model.Decision{decide(gangKey("mpi"), "mpi-r@n1")}, []model.JobKey{single, gangKey("mpi")}},
+		"1 of role r, and 0 have":                {[]model.Decision{decide(gangKey("mpi"), "mpi-0@n1", "mpi-1@n1")}, []model.JobKey{single, gangKey("mpi")}},
+		"has no group":                           {[]model.Decision{decide(gangKey("none"), "mpi-0@n1")}, []model.JobKey{single, gangKey("mpi")}},
+		"I3: node n1 has 1000 too little of cpu": {[]model.Decision{decide(single, "big@n1")}, []model.JobKey{gangKey("mpi")}},
+		"I3: node n2 has 1 too little of pods":   {[]model.Decision{decide(gangKey("mpi"), "mpi-0@n2", "mpi-r@n2")}, []model.JobKey{single, gangKey("mpi")}},
+		"I5: pod default/big":                    {[]model.Decision{decide(single, "big@n2"), decide(single, "big@n2")}, []model.JobKey{gangKey("mpi")}},
+		"which is no node":                       {[]model.Decision{decide(single, "big@n7")}, []model.JobKey{gangKey("mpi")}},
+		"and is gone":                            {[]model.Decision{decide(single, "ghost@n2")}, []model.JobKey{gangKey("mpi")}},
+		"none says why":                          {nil, []model.JobKey{gangKey("mpi")}},
 	} {
 		t.Run(want, func(t *testing.T) {
 			s := newStage()

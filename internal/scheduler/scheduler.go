@@ -11,12 +11,12 @@
 //
 // The files, in reading order:
 //
-//	scheduler.go              the loop, and one cycle
-//	mailbox.go, timer.go      what comes in, and what is due
-//	events.go                 events into the state
-//	gangs.go, conflicts.go    what is undone, restarted and evicted before a cycle
-//	outcomes.go, doubts.go    what became of decisions
-//	inspect.go, simulate.go   what the debug endpoint and the simulation call
+//	scheduler.go               the loop, and one cycle
+//	mailbox.go, timer.go       what comes in, and what is due
+//	events.go                  events into the state
+//	gangs.go, conflicts.go     what is undone, restarted and evicted before a cycle
+//	outcomes.go, uncertain.go  what became of decisions
+//	inspect.go, simulate.go    what the debug endpoint and the simulation call
 package scheduler
 
 import (

@@ -12,7 +12,8 @@
 // The files, in reading order:
 //
 //	scheduler.go               the loop, and one cycle
-//	mailbox.go, timer.go       what comes in, and what is due
+//	due.go, timer.go           when the next cycle is due
+//	mailbox.go                 what comes in
 //	events.go                  events into the state
 //	gangs.go, conflicts.go     what is undone, restarted and evicted before a cycle
 //	outcomes.go, uncertain.go  what became of decisions
@@ -275,17 +276,6 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		"decided", watch.Cycle.Decided, "waiting", len(s.refusals))
 }
 
-// scheduleNext sets when the next cycle is due at the latest: the earliest time at which something that the last one saw may
-// change without an event. pass is when the first delay after a failure ends; zero for none.
-func (s *Scheduler) scheduleNext(pass, now time.Time) {
-	s.last.transientRetryAt(pass, !pass.IsZero())
-	s.last.transientRetryAt(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
-	s.last.transientRetryAt(s.state.NextWake(now))
-	s.last.transientRetryAt(s.echo, s.echo.After(now))
-	s.afterPanic(now)
-	s.cycle.atMost(s.last.expires)
-}
-
 // look takes the snapshot of a cycle, with what is left alone for now, and returns when the first of that is not any more.
 func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Snapshot, pass time.Time) {
 	asOf := s.rebuild(now)
@@ -294,50 +284,6 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	until := s.delays.Apply(snapshot, func(pod types.UID) bool { return s.state.Pod(pod) != nil }, asOf)
 	maps.Copy(snapshot.JobBackoff, held)
 	return snapshot, backoff.Sooner(pass, until)
-}
-
-// lastCycle is what the next one needs to know of it.
-type lastCycle struct {
-	decided bool
-	// changed reports that something has happened since that may change an answer.
-	changed bool
-	// expires is when time alone may change one.
-	expires time.Time
-}
-
-// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has
-// more sources than the watches that wake the loop.
-const resyncPeriod = time.Minute
-
-// transientRetry is how long a refusal is believed that came from outside the cluster; see model.Refusal.Expires.
-const transientRetry = 5 * time.Second
-
-// ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle.
-// They hear of it by handlers of their own, which may be later than ours: a cycle that the event has woken may have asked
-// them before they knew.
-const ownEventDelay = time.Second
-
-func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
-
-func (l *lastCycle) transientRetryAt(when time.Time, ok bool) {
-	if ok && when.Before(l.expires) {
-		l.expires = when
-	}
-}
-
-// wouldRepeat reports that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
-func (s *Scheduler) wouldRepeat(now time.Time) bool {
-	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
-		return false
-	}
-	s.cycle.atMost(s.last.expires)
-	return true
-}
-
-// wake asks for a cycle, because something has changed.
-func (s *Scheduler) wake(now time.Time) {
-	s.last.changed = true
-	s.cycle.debounce(now, debouncePeriod, maxDebounce)
 }
 
 // report writes what there is to tell and was not told.
@@ -358,38 +304,6 @@ func (s *Scheduler) send() {
 	for _, call := range s.machine.Calls(s.options.Clock.Now()) {
 		s.sender.Send(call)
 	}
-}
-
-// sleep waits until there is a letter or something is due; false when the context has ended.
-func (s *Scheduler) sleep(ctx context.Context) bool {
-	var expired <-chan time.Time
-	if wake, ok := s.nextWake(); ok && s.leading {
-		alarm := s.options.Clock.NewTimer(max(0, wake.Sub(s.options.Clock.Now())))
-		defer alarm.Stop()
-		expired = alarm.C()
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-s.mailbox.ready:
-	case <-expired:
-	}
-	return true
-}
-
-// nextWake returns when the first thing is due; ok is false when nothing is.
-func (s *Scheduler) nextWake() (time.Time, bool) {
-	var first timer
-	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.doubts.next}
-	if !s.cycle.insideBurst {
-		timers = append(timers, s.reports.next)
-	}
-	for _, next := range timers {
-		if when, ok := next(); ok {
-			first.atMost(when)
-		}
-	}
-	return first.next()
 }
 
 // logRefusals logs, at V(4), how each job that waits came to its reason: what every action said, in order.

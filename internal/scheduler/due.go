@@ -1,0 +1,97 @@
+package scheduler
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// lastCycle is what the next one needs to know of it.
+type lastCycle struct {
+	decided bool
+	// changed reports that something has happened since that may change an answer.
+	changed bool
+	// expires is when time alone may change one.
+	expires time.Time
+}
+
+// resyncPeriod is how long nothing may have changed before a cycle runs all the same: what kube-scheduler's filters read has
+// more sources than the watches that wake the loop.
+const resyncPeriod = time.Minute
+
+// transientRetry is how long a refusal is believed that came from outside the cluster; see model.Refusal.Transient.
+const transientRetry = 5 * time.Second
+
+// ownEventDelay is how long after an event about an object that only kube-scheduler's plugins read there is one more cycle.
+// They hear of it by handlers of their own, which may be later than ours: a cycle that the event has woken may have asked
+// them before they knew.
+const ownEventDelay = time.Second
+
+func expiresSoon(refusal *model.Refusal) bool { return refusal.Transient }
+
+func (l *lastCycle) expireBy(when time.Time, ok bool) {
+	if ok && when.Before(l.expires) {
+		l.expires = when
+	}
+}
+
+// wouldRepeat reports that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
+func (s *Scheduler) wouldRepeat(now time.Time) bool {
+	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
+		return false
+	}
+	s.cycle.atMost(s.last.expires)
+	return true
+}
+
+// wake asks for a cycle, because something has changed.
+func (s *Scheduler) wake(now time.Time) {
+	s.last.changed = true
+	s.cycle.debounce(now, debouncePeriod, maxDebounce)
+}
+
+// scheduleNext sets when the next cycle is due at the latest: the earliest time at which something that the last one saw may
+// change without an event. pass is when the first delay after a failure ends; zero for none.
+func (s *Scheduler) scheduleNext(pass, now time.Time) {
+	s.last.expireBy(pass, !pass.IsZero())
+	s.last.expireBy(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
+	s.last.expireBy(s.state.NextWake(now))
+	s.last.expireBy(s.echo, s.echo.After(now))
+	s.afterPanic(now)
+	s.cycle.atMost(s.last.expires)
+}
+
+// sleep waits until there is a letter or something is due; false when the context has ended.
+func (s *Scheduler) sleep(ctx context.Context) bool {
+	var expired <-chan time.Time
+	if wake, ok := s.nextWake(); ok && s.leading {
+		alarm := s.options.Clock.NewTimer(max(0, wake.Sub(s.options.Clock.Now())))
+		defer alarm.Stop()
+		expired = alarm.C()
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.mailbox.ready:
+	case <-expired:
+	}
+	return true
+}
+
+// nextWake returns when the first thing is due; ok is false when nothing is.
+func (s *Scheduler) nextWake() (time.Time, bool) {
+	var first timer
+	timers := []func() (time.Time, bool){s.cycle.next, s.machine.NextWake, s.doubts.next}
+	if !s.cycle.insideBurst {
+		timers = append(timers, s.reports.next)
+	}
+	for _, next := range timers {
+		if when, ok := next(); ok {
+			first.atMost(when)
+		}
+	}
+	return first.next()
+}

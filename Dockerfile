@@ -6,7 +6,7 @@
 ARG GO_IMAGE=golang:1.26
 FROM ${GO_IMAGE} AS build
 WORKDIR /src
-# The modules first, so that a change in the source does not fetch them anew.
+# The modules first, so that a change in the source does not fetch them again.
 COPY go.mod go.sum ./
 RUN go mod download
 COPY apis apis

@@ -27,7 +27,7 @@ soak() {
 
 soak ./test/scenario TestPreemption 'I9 to I15 with victims that take their time and come back: each eviction is needed, and enough'
 soak ./test/scenario TestLowerJobsStartAfterHigherOnesArePlannedFor 'in bursts, no job starts before the evictions for a job above it, nor is evicted right after'
-soak ./test/scenario TestConstantChangeDelaysNoJobThatFits 'jobs of higher priority without a plan delay nobody, whatever changes'
+soak ./test/scenario TestConstantChangeDelaysNoJobThatFits 'jobs of higher priority without a plan delay no job that fits, whatever changes'
 soak ./test/scenario TestRandomClusters 'every invariant a player can see; what is remembered changes no answer; it comes to rest'
 soak ./test/scenario TestNoHistory 'a scheduler with a past decides as one without'
 soak ./test/scenario TestALargeGangDoesNotStarve 'a large gang under a stream of small jobs starts within reserveAfter and the longest of them'

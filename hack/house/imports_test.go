@@ -91,7 +91,7 @@ func broken(importer, imported string) string {
 	case !is:
 		return r.foreign(imported)
 	case under(ours, "cmd") && !sameTree(importer, ours):
-		return "imports cmd, which nobody may"
+		return "imports cmd, which no package may"
 	case under(ours, "test") && !under(importer, "test"):
 		return "imports test, which is for tests alone"
 	case sameTree(importer, ours), slices.Contains(r.ours, "*"):

@@ -249,7 +249,7 @@ func TestNothingIsOfferedThatOthersRunOn(t *testing.T) {
 	w.isolated, w.stuck = isolated.NewCPUSet(1, 2, 3), true
 	did(t, w.after(30), "look read check")
 	if strings.Contains(w.annotation, `"isolated":"1-3"`) {
-		t.Errorf("published %s, and nobody was moved", w.annotation)
+		t.Errorf("published %s, and no container was moved", w.annotation)
 	}
 	w.stuck = false
 	did(t, w.after(5), "check publish renew")

@@ -248,7 +248,7 @@ func dump(snapshot *model.Snapshot) string {
 		if j.HasGroup {
 			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
 		}
-		fmt.Fprintf(&b, " whole %t lowered %t settled %t maimed %t", j.Whole, j.Lowered, j.NothingPending, j.BelowMinimum)
+		fmt.Fprintf(&b, " whole %t lowered %t settled %t below its minimum %t", j.Whole, j.Lowered, j.NothingPending, j.BelowMinimum)
 		b.WriteByte('\n')
 		for _, task := range j.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)

@@ -29,7 +29,7 @@ func TestEffectOfPodEvents(t *testing.T) {
 		"pod of others ends":            {pod("p", by("other"), on("n")), pod("p", by("other"), on("n"), phase("Failed")), Effect{Schedule: true}},
 		"bound pod starts to run":       {pod("p", on("n")), pod("p", on("n"), phase("Running")), reports},
 		"others' pod starts to run":     {pod("p", by("other"), on("n")), pod("p", by("other"), on("n"), phase("Running")), none},
-		"bound by somebody":             {pod("p"), pod("p", on("n")), all},
+		"bound by another client":       {pod("p"), pod("p", on("n")), all},
 		"being deleted":                 {pod("p", on("n")), pod("p", on("n"), deleting(start)), all},
 		"pending pod being deleted":     {pod("p"), pod("p", deleting(start)), all},
 		"ended":                         {pod("p", on("n")), pod("p", on("n"), phase("Succeeded")), all},

@@ -81,7 +81,7 @@ func othersAreWhatTheyWere(t *testing.T, s *State, now time.Time) {
 	t.Helper()
 	snapshot := snap(t, s, now)
 	if len(s.TakeMalformed()) > 0 || s.malformed != "" {
-		t.Fatalf("somebody panicked")
+		t.Fatalf("a panic was caught")
 	}
 	if snapshot.Node("n").AgentExpired {
 		t.Fatal("another node has lost its agent")

@@ -75,7 +75,7 @@ func TestAssumedCPUsAreHeldUntilForgotten(t *testing.T) {
 	held := func() string { return s.Snapshot(start).Node("n").HeldCPUs(false).String() }
 	s.Assume(decision)
 	if held() != "8-9" {
-		t.Errorf("%q are held while the bind is on its way", held())
+		t.Errorf("%q are held while the bind is in flight", held())
 	}
 	s.Apply(Event{Kind: KindPod, Pod: pod("p", revised(3), annotation(isolated.RequestAnnotation, "true"), label("a", "b"))})
 	if held() != "8-9" {

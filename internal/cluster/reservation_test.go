@@ -174,6 +174,6 @@ func TestEffectOfReservations(t *testing.T) {
 		t.Error("no cycle is due although a pod began at another time")
 	}
 	if effect := s.Apply(seen(group("g", 1))); !effect.Schedule {
-		t.Error("no cycle is due although somebody took the reservation away")
+		t.Error("no cycle is due although the reservation was removed")
 	}
 }

@@ -128,7 +128,7 @@ func TestGroupComesAndGoes(t *testing.T) {
 		t.Errorf("refusal after the group went, effect %+v (-want +got):\n%s", effect, diff)
 	}
 	if idle := snapshot.Node("n").Idle.At(model.CPU); idle != 9000 {
-		t.Errorf("idle CPU is %d: the running member left the books with its group", idle)
+		t.Errorf("idle CPU is %d: the running member left the accounting with its group", idle)
 	}
 
 	s.Apply(gone(pod("new")))

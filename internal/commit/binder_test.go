@@ -28,7 +28,7 @@ func (b *binder) Ignorable() bool    { return b.ignorable }
 func (b *binder) BindPod(ctx context.Context, pod model.PodRef, node string) (*model.Refusal, error) {
 	b.asked = append(b.asked, fmt.Sprint(pod, " ", pod.UID, " ", node))
 	if _, bounded := ctx.Deadline(); !bounded {
-		b.asked = append(b.asked, "for ever")
+		b.asked = append(b.asked, "without end")
 	}
 	return b.refusal, b.err
 }

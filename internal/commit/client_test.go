@@ -334,7 +334,7 @@ func TestErrorsFromTheWire(t *testing.T) {
 	s.Close()
 	bind := Call{Kind: CallBind, Pod: pod("a"), Node: "n"}
 	if err := client.Do(t.Context(), bind); classify(CallBind, err).class != rejected {
-		t.Errorf("nobody listens: %v is read as %v, want never sent", err, classify(CallBind, err))
+		t.Errorf("no listener: %v is read as %v, want never sent", err, classify(CallBind, err))
 	}
 	_, client = serve(t, func() *metav1.Status { panic(http.ErrAbortHandler) })
 	if err := client.Do(t.Context(), bind); classify(CallBind, err).class != unknown {

@@ -139,7 +139,7 @@ func TestEveryFaultOfEveryCall(t *testing.T) {
 			t.Run(kind+"/"+f.name, func(t *testing.T) {
 				want, known := s.outcomes[f.name]
 				if !known {
-					t.Fatal("nobody says what it comes to")
+					t.Fatal("no outcome")
 				}
 				p := play(t, Options{})
 				s.begin(p)

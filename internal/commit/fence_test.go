@@ -49,6 +49,6 @@ func TestFencedConnections(t *testing.T) {
 		}
 	}
 	if asked.Load() == 0 {
-		t.Error("nobody was asked")
+		t.Error("no call was made")
 	}
 }

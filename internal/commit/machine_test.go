@@ -511,7 +511,7 @@ func TestCancel(t *testing.T) {
 	p.cancel("flying")
 	p.cancel("victim")
 	p.cancel("other")
-	p.cancel("nobody")
+	p.cancel("unknown")
 	p.expect("BindFailed resting gone", "Evicted victim gone", "Cleared j pods=0 members=0 failed=0")
 	p.reply("flying", errServer)
 	p.reply("ready", nil)

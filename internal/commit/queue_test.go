@@ -14,7 +14,7 @@ func TestScheduleKeepsTimeThenOrder(t *testing.T) {
 	s.add(start.Add(time.Minute), "e")
 	s.add(start.Add(time.Second), "d")
 	s.remove(start, "b")
-	s.remove(start, "nobody")
+	s.remove(start, "unknown")
 	if got := s.due(start.Add(time.Second)); !slices.Equal(got, []string{"a", "c", "d"}) {
 		t.Errorf("due: got %v", got)
 	}

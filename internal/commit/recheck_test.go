@@ -17,7 +17,7 @@ func TestRaisedMinimumEndsWhatHasNotBegun(t *testing.T) {
 	p.submit(binds("other", "x"))
 	p.calls()
 	p.submit(binds("j", "a", "b"))
-	p.recheck("nobody", -1)
+	p.recheck("unknown", -1)
 	p.recheck("j", -1)
 	p.expect("BindFailed a", "BindFailed b", "Committed j needs=2 bound=0 failed=2 uncertain=0")
 	p.reply("x", nil)

@@ -60,7 +60,7 @@ func TestEveryFaultOnTheWire(t *testing.T) {
 				s.only(t)
 			})
 		}
-		t.Run(kind.String()+"/nobody listens", func(t *testing.T) {
+		t.Run(kind.String()+"/no listener", func(t *testing.T) {
 			s, client := serve(t, success)
 			s.Close()
 			if err := client.Do(t.Context(), call); classify(kind, err).class != rejected {

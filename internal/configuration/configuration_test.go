@@ -161,7 +161,7 @@ func TestPagesAreFresh(t *testing.T) {
 func TestFillRefusesMarksThatMeanNothing(t *testing.T) {
 	for _, page := range []string{
 		"x " + beginMark + "all plugins" + endOfBegin + " and no end",
-		"x " + beginMark + "arguments of nobody" + endOfBegin + endMark,
+		"x " + beginMark + "arguments of unknown" + endOfBegin + endMark,
 		"x " + beginMark + "all nodes" + endOfBegin + endMark,
 	} {
 		if text, err := Fill(page, ""); err == nil {

@@ -122,7 +122,7 @@ func (s *stand) next() *framework.Profile {
 	case swap := <-s.swaps:
 		return swap()
 	case <-time.NewTimer(time.Minute).C:
-		s.t.Fatal("nobody told the loop of a new version")
+		s.t.Fatal("the loop did not receive a new version")
 		return nil
 	}
 }

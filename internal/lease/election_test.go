@@ -157,10 +157,10 @@ func TestOnlyALeaseThatIsHeldIsGivenUp(t *testing.T) {
 		happens func(*candidate)
 		gaveUp  bool
 	}{
-		"just renewed":                {func(c *candidate) { c.pass(time.Second) }, true},
-		"not renewed in time":         {func(c *candidate) { c.pass(lease.Duration - lease.RequestTimeout) }, false},
-		"another's":                   {func(c *candidate) { c.pass(2 * lease.Duration); c.server.heldBy("other") }, false},
-		"another's, and nobody knows": {func(c *candidate) { c.server.heldBy("other") }, false},
+		"just renewed":            {func(c *candidate) { c.pass(time.Second) }, true},
+		"not renewed in time":     {func(c *candidate) { c.pass(lease.Duration - lease.RequestTimeout) }, false},
+		"another's":               {func(c *candidate) { c.pass(2 * lease.Duration); c.server.heldBy("other") }, false},
+		"another's, unknown here": {func(c *candidate) { c.server.heldBy("other") }, false},
 		"of an unknown version": {func(c *candidate) {
 			c.answers = func(*lease.Request, error) error { return errNoAnswer }
 			_ = c.run(time.Second)
@@ -228,10 +228,10 @@ func TestTakingOver(t *testing.T) {
 		pause     time.Duration
 		inherited bool
 	}{
-		"nobody has led": {func(*server) {}, 0, false},
-		"given up":       {func(s *server) { s.heldBy("") }, 0, true},
-		"expired":        {func(s *server) { s.heldBy("other") }, lease.RequestTimeout, true},
-		"held before":    {func(s *server) { s.heldBy("me") }, 0, true},
+		"no leader before": {func(*server) {}, 0, false},
+		"given up":         {func(s *server) { s.heldBy("") }, 0, true},
+		"expired":          {func(s *server) { s.heldBy("other") }, lease.RequestTimeout, true},
+		"held before":      {func(s *server) { s.heldBy("me") }, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := newCandidate(t, &server{})

@@ -161,7 +161,7 @@ func TestWhatIsSetAsideIsKeptWhileABindIsInDoubt(t *testing.T) {
 	}
 	k.play(t.Context(), 50*time.Second)
 	if len(k.held) != 1 {
-		t.Errorf("held %v while nobody knows", k.held)
+		t.Errorf("held %v while it is not known", k.held)
 	}
 	lost = false
 	calls := order(k.play(t.Context(), time.Minute))

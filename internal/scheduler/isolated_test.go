@@ -98,7 +98,7 @@ func TestIsolatedPodIsBoundInTheVersionThatWasSeen(t *testing.T) {
 		t.Errorf("%d binds of a version that is no more, want one", binds)
 	}
 	if held := w.loop.state.Snapshot(w.clock.Now()).Node("n1").HeldCPUs(false); !held.Empty() {
-		t.Errorf("CPUs %s are held by nobody", held)
+		t.Errorf("CPUs %s have no holder", held)
 	}
 	w.pod(w.pods["p"].DeepCopy())
 	calls := w.play(t.Context(), 200*time.Millisecond)

@@ -144,7 +144,7 @@ func TestStatusThatIsOverwrittenIsWrittenAgain(t *testing.T) {
 	w.group(group)
 	w.play(t.Context(), time.Minute)
 	if c := w.condition("mpi"); c == nil || c.Reason != "InsufficientResources" {
-		t.Errorf("condition %+v a minute after somebody wiped it", c)
+		t.Errorf("condition %+v a minute after it was wiped", c)
 	}
 }
 

@@ -161,7 +161,7 @@ func TestDeadlineCountsFromTheFirstBind(t *testing.T) {
 	w.refuseRead = func(call commit.Call) error { return errors.New("no answer") }
 	w.play(t.Context(), 50*time.Second)
 	if got := len(w.pods); got != 4 {
-		t.Fatalf("%d pods are left: undone while nobody knows what became of a bind", got)
+		t.Fatalf("%d pods are left: undone while it is not known what became of a bind", got)
 	}
 	w.refuseRead = nil
 	calls := w.play(t.Context(), 15*time.Second)

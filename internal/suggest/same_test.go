@@ -23,7 +23,7 @@ func (p picky) PreFilter(task *model.Task, scope framework.FilterScope) ([]frame
 
 // Whether a member asks for more than a node and its room is not in its shape: each is asked for itself.
 func TestAlikeAsksEveryMember(t *testing.T) {
-	for picked, want := range map[string]bool{"first": false, "second": false, "nobody": true} {
+	for picked, want := range map[string]bool{"first": false, "second": false, "neither": true} {
 		job := &model.Job{Key: model.JobKey{Name: "a"}, MinMember: 2}
 		for _, name := range []string{"first", "second"} {
 			job.Tasks = append(job.Tasks, &model.Task{PodRef: model.PodRef{Name: name}, Job: job.Key, Pod: &corev1.Pod{}})

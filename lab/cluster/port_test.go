@@ -13,7 +13,7 @@ func TestNoPortIsHandedOutTwice(t *testing.T) {
 	}
 	taken, err := net.Listen("tcp", Loopback(first+1))
 	if err != nil {
-		t.Logf("somebody has the next one already: %v", err)
+		t.Logf("the next one is in use already: %v", err)
 	} else {
 		defer taken.Close()
 	}

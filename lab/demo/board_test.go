@@ -168,7 +168,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 		}
 		s.evict(sweep, "sweep-0")
 		s.gang(sweep).kept = []string{"n1"}
-		s.pod(sweep, "", "sweep-0-anew", "n1")
+		s.pod(sweep, "", "sweep-0-again", "n1")
 		s.group(tooBig, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, insufficientResources, "needs 1")
 		waiting := s.pod(tooBig, "", "too-big-0", "")
 		s.group(tooWide, v1alpha1.PodGroupSpec{MinMember: 1}, metav1.ConditionFalse, insufficientResources, "needs 1")
@@ -256,7 +256,7 @@ func TestOwnCPUs(t *testing.T) {
 		{"ordinary", "quiet-0 has CPUs 0-3, which are not isolated", []corev1.Pod{holding(0, "0-4", "0")}},
 		{"none", "quiet-1 is on a node, and was given none", []corev1.Pod{holding(0, "4", "0"), unassigned}},
 		{"torn", "quiet-0 has CPUs of the NUMA nodes 0-1", []corev1.Pod{holding(0, "7,12", "0-1")}},
-		{"nobody", "no pod has any", nil},
+		{"none", "no pod has any", nil},
 	} {
 		if got := ownCPUs(c.pods); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

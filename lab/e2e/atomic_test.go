@@ -301,7 +301,7 @@ func assertOneSession(t *testing.T, log string) {
 
 // assertBindConflicts asks the server for binds that are not of the pod as it is, or not the first.
 func assertBindConflicts(t *testing.T, lab *harness.Env) {
-	pod := wants(lab, "conflict", "1", harness.ScheduledBy("nobody"))
+	pod := wants(lab, "conflict", "1", harness.ScheduledBy("absent"))
 	lab.Create(t, pod)
 	stale := pod.ResourceVersion
 	pod.Labels = map[string]string{"touched": "yes"}

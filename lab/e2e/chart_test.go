@@ -285,7 +285,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 				return nil
 			}
 		}
-		return errors.New("no event tells that the gang was scheduled")
+		return errors.New("no event says that the gang was scheduled")
 	})
 	urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
 	lab.Create(t, urgent, group("jobs", "urgent", 2)) // there is room for one of them, and the gang that fits has the rest

@@ -189,7 +189,7 @@ func (c *claims) extended() {
 
 // extendedGivenBack: when a member can never be bound, the claim that was made for another one is deleted.
 func (c *claims) extendedGivenBack() {
-	class := c.class("example.com/nobody")
+	class := c.class("example.com/absent")
 	c.volumeClaim(class, "never", corev1.ReadWriteOnce)
 	ask := withExtended(c.deviceClass("claims-3"))
 	c.gang("pair", 2, func(p *corev1.Pod) {
@@ -243,7 +243,7 @@ func (c *claims) shared() {
 // givenBack: while no provisioner makes one member's volume, no member is bound; when that one is deleted, the others' devices
 // are free.
 func (c *claims) givenBack() {
-	class := c.class("example.com/nobody")
+	class := c.class("example.com/absent")
 	c.volumeClaim(class, "never", corev1.ReadWriteOnce)
 	c.template(c.deviceClass("claims-3"))
 	c.gang("pair", 2, func(p *corev1.Pod) {
@@ -259,7 +259,7 @@ func (c *claims) givenBack() {
 			return err
 		}
 		if claim.Annotations["volume.kubernetes.io/selected-node"] == "" {
-			return errors.New("nobody was asked to make the volume")
+			return errors.New("no provisioner was asked to make the volume")
 		}
 		return c.devicesGiven(1)
 	})

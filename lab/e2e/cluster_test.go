@@ -131,8 +131,8 @@ func TestJobCompletes(t *testing.T) {
 
 func TestAccessOfAServiceAccountIsLimited(t *testing.T) {
 	ns := env.Namespace(t)
-	env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "nobody"}})
-	path, err := env.Cluster.KubeconfigFor(t.Context(), ns, "nobody")
+	env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reader"}})
+	path, err := env.Cluster.KubeconfigFor(t.Context(), ns, "reader")
 	if err != nil {
 		t.Fatal(err)
 	}

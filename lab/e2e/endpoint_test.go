@@ -73,13 +73,13 @@ func status(t *testing.T, address, path, token string) (int, error) {
 func assertGuarded(t *testing.T, lab *harness.Env, address string) {
 	t.Helper()
 	tokens := map[string]string{
-		"nobody": "", "a forged token": "eyJhbGciOiJub25lIn0.e30.", "an account": accountWith(t, lab, "stranger", ""),
+		"no token": "", "a forged token": "eyJhbGciOiJub25lIn0.e30.", "an account": accountWith(t, lab, "stranger", ""),
 		"Prometheus":  accountWith(t, lab, "prometheus", "tutti-scheduler-metrics"),
 		"an operator": accountWith(t, lab, "operator", "tutti-scheduler-inspect"),
 	}
 	const yes, unknown, no = http.StatusOK, http.StatusUnauthorized, http.StatusForbidden
 	for who, want := range map[string]struct{ metrics, debug int }{
-		"nobody": {unknown, unknown}, "a forged token": {unknown, unknown}, "an account": {no, no}, "Prometheus": {yes, no},
+		"no token": {unknown, unknown}, "a forged token": {unknown, unknown}, "an account": {no, no}, "Prometheus": {yes, no},
 		"an operator": {yes, yes},
 	} {
 		for path, want := range map[string]int{

@@ -101,7 +101,7 @@ func assertGranted(t *testing.T, lab *harness.Env, log, account string) {
 			continue
 		}
 		if !used[p] && !unseen[p] {
-			t.Errorf("the roles of %s grant what nobody asks for: %s", account, p)
+			t.Errorf("the roles of %s grant what is not used: %s", account, p)
 		}
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(used), byText) {

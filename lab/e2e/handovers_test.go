@@ -132,7 +132,7 @@ func judgeWrites(t *testing.T, log writeLog, busy map[string]bool) *leaderWrites
 
 // lease takes in a write to the Lease that succeeded.
 func (j *leaderWrites) lease(e *written) {
-	holder := "nobody"
+	holder := "none"
 	if spec := e.RequestObject.Spec; spec.HolderIdentity != nil && *spec.HolderIdentity != "" {
 		holder = *spec.HolderIdentity
 	}

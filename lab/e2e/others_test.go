@@ -92,7 +92,7 @@ func TestAnotherSchedulerOnTheSameNodes(t *testing.T) {
 		t.Error("no gang has started beside the other scheduler's pods")
 	}
 	t.Logf("RESULT strangers: %d gangs started beside %d pods of kube-scheduler; %d times a node came to hold too much, %d times by a bind "+
-		"of ours, the last of kube-scheduler's there before it by %s; %d pods refused by the kubelet and made anew; gangs left in part 0; a gang was in "+
+		"of ours, the last of kube-scheduler's there before it by %s; %d pods refused by the kubelet and created again; gangs left in part 0; a gang was in "+
 		"part for at most %s", whole, others.made, len(overs), ours, spread(after), others.refused,
 		w.chronicle.LongestPartial().Round(time.Millisecond))
 }

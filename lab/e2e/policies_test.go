@@ -41,7 +41,7 @@ func as(t *testing.T, lab *harness.Env, user string, extra map[string][]string) 
 // isolated is a pod with one container that asks for isolated CPUs.
 func isolated(name, containers, cpu string, change ...harness.PodOption) *corev1.Pod {
 	options := []harness.PodOption{
-		harness.ScheduledBy("nobody"), harness.PodAnnotations(map[string]string{"isolcpu.tutti.dev/cpus": containers}),
+		harness.ScheduledBy("absent"), harness.PodAnnotations(map[string]string{"isolcpu.tutti.dev/cpus": containers}),
 		func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi"),
@@ -105,7 +105,7 @@ func allowed(t *testing.T, what string, err error) {
 // it and must go on.
 func assertPolicies(t *testing.T, lab *harness.Env, nodes []*corev1.Node) {
 	lab.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "isolated"}})
-	user := as(t, lab, "somebody", nil)
+	user := as(t, lab, "user", nil)
 	forged := func(p *corev1.Pod) { p.Annotations["isolcpu.tutti.dev/assigned"] = "{}" }
 	lab.Eventually(t, patience, func() error { // until the server knows of the policies
 		if err := user.create(isolated("early", "true", "1", forged)); !apierrors.IsForbidden(err) {
@@ -293,10 +293,10 @@ func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
 	refused(t, "all annotations taken", agent.patchNode(own, `{"metadata":{"annotations":null}}`), nothingElse)
 	refused(t, "the status", agent.patchNode(own, `{"status":{"capacity":{"cpu":"64"}}}`, "status"), nothingElse)
 	refused(t, "delete", agent.CoreV1().Nodes().Delete(t.Context(), own, metav1.DeleteOptions{}), nothingElse)
-	user := as(t, lab, "somebody", nil)
-	allowed(t, "somebody else's annotation", user.patchNode(own, `{"metadata":{"annotations":{"theirs":"x"}}}`))
+	user := as(t, lab, "user", nil)
+	allowed(t, "another client's annotation", user.patchNode(own, `{"metadata":{"annotations":{"theirs":"x"}}}`))
 	refused(t, "theirs taken", agent.patchNode(own, `{"metadata":{"annotations":{"theirs":null}}}`), nothingElse)
-	allowed(t, "a label by somebody else", user.patchNode(own, `{"metadata":{"labels":{"a":"b"}}}`))
+	allowed(t, "a label by another client", user.patchNode(own, `{"metadata":{"labels":{"a":"b"}}}`))
 	lost := as(t, lab, "system:serviceaccount:"+release.Namespace+":tutti-agent", nil)
 	refused(t, "an agent that is on no node", lost.patchNode(own, topology), "this is "+own)
 	allowed(t, "its own taken", agent.patchNode(own, `{"metadata":{"annotations":{"isolcpu.tutti.dev/topology":null}}}`))
@@ -306,7 +306,7 @@ func assertAgent(t *testing.T, lab *harness.Env, own, other string) {
 func assertLease(t *testing.T, lab *harness.Env, own, other string) {
 	name := "system:serviceaccount:" + release.Namespace + ":tutti-agent"
 	agent := as(t, lab, name, map[string][]string{"authentication.kubernetes.io/node-name": {own}})
-	lost, user := as(t, lab, name, nil), as(t, lab, "somebody", nil)
+	lost, user := as(t, lab, name, nil), as(t, lab, "user", nil)
 	write := func(v visitor, lease string) error {
 		leases := v.CoordinationV1().Leases(release.Namespace)
 		_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease}}, metav1.CreateOptions{})
@@ -325,13 +325,13 @@ func assertLease(t *testing.T, lab *harness.Env, own, other string) {
 	refused(t, "of no node", write(lost, mine), "this is "+mine)
 	allowed(t, "its own", write(agent, mine))
 	allowed(t, "its own again", renew(agent, mine))
-	allowed(t, "somebody else's", write(user, theirs))
+	allowed(t, "another client's", write(user, theirs))
 	allowed(t, "the leader's", write(user, "leader"))
 	for _, lease := range []string{theirs, "leader"} {
 		refused(t, "renewed", renew(agent, lease), "this is "+lease)
 		refused(t, "deleted", remove(agent, lease), "this is "+lease)
-		allowed(t, "renewed by somebody else", renew(user, lease))
-		allowed(t, "deleted by somebody else", remove(user, lease))
+		allowed(t, "renewed by another client", renew(user, lease))
+		allowed(t, "deleted by another client", remove(user, lease))
 	}
 	allowed(t, "its own deleted", remove(agent, mine))
 }

@@ -81,7 +81,7 @@ func TestReservedRoomIsKept(t *testing.T) {
 	reserving(t)
 	a, large := queue(t, "reserved")
 	if large.Status.Reservation.ExpectedStart != nil {
-		t.Errorf("expected start %s, and nobody knows", large.Status.Reservation.ExpectedStart)
+		t.Errorf("expected start %s, and it is not known", large.Status.Reservation.ExpectedStart)
 	}
 	for _, node := range large.Status.Reservation.Nodes {
 		if cpus := node.Resources[corev1.ResourceCPU]; node.Members != 1 || cpus.Value() != 4 {

@@ -128,7 +128,7 @@ func TestALateEqualDoesNotTakePaidRoom(t *testing.T) {
 // TestVictimsThatAreCreatedAgainWaitBehind: the pods that a Deployment and a StatefulSet make in place of their victims cause
 // no eviction, and are not evicted again. They start when the pods for which the victims were evicted are done.
 func TestVictimsThatAreCreatedAgainWaitBehind(t *testing.T) {
-	a := newArena(t, "anew", 3)
+	a := newArena(t, "again", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})
 	w := a.witness()
 	env.Create(t, a.deployment("web", 1), group(a.ns, "ring", 2), a.ring("ring", 2))

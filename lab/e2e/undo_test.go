@@ -59,7 +59,7 @@ func refuse(t *testing.T, namespace, expression, pod, node string) (allow func()
 		}
 	}
 	t.Cleanup(allow)
-	env.Create(t, policy, binding, env.Pod(namespace, pod, harness.ScheduledBy("nobody")))
+	env.Create(t, policy, binding, env.Pod(namespace, pod, harness.ScheduledBy("absent")))
 	env.Eventually(t, patience, func() error { // until the server knows of the policy
 		err := env.Clientset.CoreV1().Pods(namespace).Bind(t.Context(), &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: pod}, Target: corev1.ObjectReference{Kind: "Node", Name: node},

@@ -18,7 +18,7 @@ func declared() argument.List {
 		argument.Text("text", "a").WithFormat("letters"),
 		argument.OneOf("word", "one", "one", "two", "three"),
 		argument.Texts("texts"),
-		argument.Bool("old", false).Ignored("nobody needs it"),
+		argument.Bool("old", false).Ignored("it is not needed"),
 		argument.Mapping("inside", argument.Int("deep", 1, 0, 1)),
 	}
 }
@@ -54,7 +54,7 @@ func TestValuesAreReadByType(t *testing.T) {
 	}
 	warnings := reader.Warnings()
 	if err := reader.Finish(); err != nil || len(warnings) != 1 ||
-		warnings[0].Text != "plugin x: argument old has no effect: nobody needs it" {
+		warnings[0].Text != "plugin x: argument old has no effect: it is not needed" {
 		t.Errorf("%v, %v", err, warnings)
 	}
 }

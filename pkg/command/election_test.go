@@ -90,10 +90,10 @@ func TestWhoInheritsReadsWhatTheLastLeaderWrote(t *testing.T) {
 		pause  time.Duration
 		asks   []string
 	}{
-		"nobody has led": {"none", 0, 0, nil},
-		"given up":       {"", 0, 0, []string{"pods", "podgroups"}},
-		"expired":        {"other", 0, lease.Duration + lease.RequestTimeout, []string{"pods", "podgroups"}},
-		"a failure":      {"", 1, 0, []string{"pods", "pods", "podgroups"}},
+		"no leader before": {"none", 0, 0, nil},
+		"given up":         {"", 0, 0, []string{"pods", "podgroups"}},
+		"expired":          {"other", 0, lease.Duration + lease.RequestTimeout, []string{"pods", "podgroups"}},
+		"a failure":        {"", 1, 0, []string{"pods", "pods", "podgroups"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

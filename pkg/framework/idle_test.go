@@ -105,7 +105,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			change: func(*model.Snapshot) {}, again: true,
 		},
 		{name: "a pod has not begun", change: soon, act: bind},
-		{name: "somebody may wait for the end of a pod that has not begun", change: soon, act: func(s *Session) {
+		{name: "a job may wait for the end of a pod that has not begun", change: soon, act: func(s *Session) {
 			bind(s)
 			s.Snapshot.Jobs[0].Reservation = &model.Reservation{}
 		}, again: true},

@@ -116,7 +116,7 @@ func TestReservationsEndWithoutAnOwner(t *testing.T) {
 			Decide: func(d model.Decision) { ended++ }, Wake: func(at time.Time) { woken = at },
 		})
 		if (ended == 0) != kept || !woken.Equal(time.Unix(7, 0)) {
-			t.Errorf("somebody keeps reservations: %t; ended %d; woken at %s", kept, ended, woken)
+			t.Errorf("reservations are kept: %t; ended %d; woken at %s", kept, ended, woken)
 		}
 	}
 }

@@ -186,7 +186,7 @@ func TestSplitIsNeverUnderCharged(t *testing.T) {
 			t.Errorf("%v: %d in all, the kubelet counts %s", containers, both, counted.Cpu())
 		}
 		if alone := SharedPoolRequest(pod, &Assignment{}); alone != counted.Cpu().MilliValue() {
-			t.Errorf("%v: %d ordinary when nobody has ids, kube-scheduler counts %s", containers, alone, counted.Cpu())
+			t.Errorf("%v: %d ordinary when no container has ids, kube-scheduler counts %s", containers, alone, counted.Cpu())
 		}
 		holdPartition(t, pod, r)
 	})
@@ -221,7 +221,7 @@ func holdPartition(t *rapid.T, pod *corev1.Pod, r *Request) {
 		}
 	}
 	if both := lasting.Intersect(sharing); !both.Empty() {
-		t.Fatalf("%s are shared, and somebody's own", both)
+		t.Fatalf("%s are shared, and a container's own", both)
 	}
 	if beside := SharedPoolRequest(pod, &Assignment{CPUs: held, Containers: sets}); beside != r.SharedCPU {
 		t.Fatalf("%d ordinary before, %d after it was bound", r.SharedCPU, beside)
@@ -287,6 +287,6 @@ func TestAnnotationsKeepWhatTheUserRequires(t *testing.T) {
 	pod := podOf("true", "a=1")
 	pod.Annotations[RequiredPluginsAnnotation] = "isolcpu"
 	if _, err := Annotations(pod, a); err == nil {
-		t.Error("what the user requires cannot be read, and nobody says so")
+		t.Error("what the user requires cannot be read, and no error says so")
 	}
 }

@@ -29,7 +29,7 @@ func TestLacking(t *testing.T) {
 		"something on an overdrawn node":      {node(Resources{-4, 4}, nil, nil), Resources{1, 0}, Idle, 0},
 		"released room is not idle":           {node(Resources{1}, Resources{3}, nil), Resources{4}, Idle, 0},
 		"released room is future room":        {node(Resources{1}, Resources{3}, nil), Resources{4}, FutureIdle, -1},
-		"promised room is nobody else's":      {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureIdle, 0},
+		"nominated capacity is for its job":   {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureIdle, 0},
 		"a promise on what is being released": {node(Resources{1}, Resources{3}, Resources{3}), Resources{1}, Idle, -1},
 		"a promise that needs idle room too":  {node(Resources{1}, Resources{3}, Resources{4}), Resources{1}, Idle, 0},
 		"released room makes good a debt":     {node(Resources{-1}, Resources{3}, nil), Resources{2}, FutureIdle, -1},

@@ -26,9 +26,9 @@ func TestWhoMayUseReservedRoom(t *testing.T) {
 		"of higher priority":             {Viewpoint{Priority: 6}, at, false, true},
 		"gone in time":                   {Viewpoint{Priority: 5, EndsBefore: 100}, at, false, true},
 		"gone too late":                  {Viewpoint{Priority: 5, EndsBefore: 101}, at, false, false},
-		"gone in time for nobody knows":  {Viewpoint{Priority: 5, EndsBefore: 1}, time.Time{}, false, false},
+		"ends in time, start not known":  {Viewpoint{Priority: 5, EndsBefore: 1}, time.Time{}, false, false},
 		"who only looks":                 {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, at, false, true},
-		"who only looks, nobody knows":   {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, time.Time{}, false, true},
+		"no viewpoint, start not known":  {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, time.Time{}, false, true},
 		"gone in time, but promised":     {Viewpoint{Priority: 5, EndsBefore: 100}, at, true, false},
 		"who only looks at what another": {Viewpoint{Priority: 5, EndsBefore: UnrestrictedViewpoint}, at, true, false},
 	} {

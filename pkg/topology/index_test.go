@@ -43,7 +43,7 @@ func TestTheLeastDomainFollowsPodsAndNodes(t *testing.T) {
 			t.Errorf("%s: the reasons are %s, want %s", when, got, want)
 		}
 	}
-	expect("with nobody there", "[0 0]")
+	expect("with no pod there", "[0 0]")
 	one, two := benchTask(benchPod("one", "job", 1)), benchTask(benchPod("two", "job", 2))
 	nodeCount(snapshot, one, a)
 	expect("with one in zone 1", "[1 0]")
@@ -82,7 +82,7 @@ func TestLabelsAreLookedAtOnlyWhenAsked(t *testing.T) {
 		}
 	}
 	if index.Counting() {
-		t.Error("labels are looked at although nobody has asked for long")
+		t.Error("labels are looked at although they were not read for long")
 	}
 }
 

@@ -176,5 +176,5 @@ func TestALargeGangDoesNotStarveAmongOverrunningJobs(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("it waits for %d s, everybody runs for %d s", patience, runs)
+	t.Fatalf("it waits for %d s, all others run for %d s", patience, runs)
 }

@@ -113,11 +113,11 @@ func plantedBugs() []planted {
 				node.Idle.Add(model.Resources{1})
 			}
 		}}}},
-		{"somebody is evicted for who needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+		{"a pod is evicted for a job that needs more than that", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			group := p.group(jobKeyOf(b).String())
 			return lower(a, b) && group != nil && group.Spec.MinMember > 1 && countMembers(p.pods(), group, p.place).All == 0
 		})}},
-		{"somebody is evicted who is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
+		{"a pod is evicted that is not in the way", "I10", Config{Sabotage: evictPair(func(p *process, a, b *corev1.Pod) bool {
 			node := p.node(a.Spec.NodeName)
 			if node == nil || !lower(a, b) || groupOf(a) != "" || groupOf(b) != "" || !invariants.Takes(node, b) || len(p.snapshot.Held()) > 0 {
 				return false

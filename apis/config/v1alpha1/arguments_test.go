@@ -67,7 +67,7 @@ func TestReaderRefuses(t *testing.T) {
 		{"no choice", `mode: mots`, word, "least", `argument mode must be one of least and most, not "mots"; did you mean "most"?`},
 		{"misspelt name", `wieght: 1`, number, int64(1), `unknown argument "wieght"; did you mean "weight"?`},
 		{"other name", `colour: red`, number, int64(1), `unknown argument "colour"; it takes weight`},
-		{"nobody asks", `colour: red`, func(*Reader) any { return nil }, nil, `unknown argument "colour"; it takes none`},
+		{"no argument is read", `colour: red`, func(*Reader) any { return nil }, nil, `unknown argument "colour"; it takes none`},
 		{"owner's own rule", `weight: 3`, func(r *Reader) any { r.Refuse("weight", "be even"); return nil }, nil, `argument weight must be even, not "3"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -158,10 +158,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		back, _, err := Decode("f", encode(t, config), known())
 		if err != nil {
-			t.Fatalf("written out anew: %v\n%s", err, encode(t, config))
+			t.Fatalf("written out again: %v\n%s", err, encode(t, config))
 		}
 		if diff := cmp.Diff(withoutLines(config), withoutLines(back)); diff != "" {
-			t.Errorf("written out anew, it reads otherwise:\n%s", diff)
+			t.Errorf("written out again, it reads otherwise:\n%s", diff)
 		}
 	})
 }

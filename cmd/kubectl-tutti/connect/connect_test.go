@@ -170,13 +170,13 @@ func TestSaysWhyThereIsNoWay(t *testing.T) {
 		want    string
 	}{
 		"no lease":      {"scheduler-1_1", Options{Namespace: "other", Lease: "tutti-scheduler"}, nil, "no Lease tutti-scheduler in namespace other"},
-		"nobody leads":  {"", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, "no scheduler holds the Lease"},
+		"no leader":     {"", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, "no scheduler holds the Lease"},
 		"no pod":        {"laptop_1", Options{Namespace: "tutti-system", Lease: "tutti-scheduler"}, nil, `"laptop", which is no pod`},
 		"no token":      {"scheduler-1_1", Options{Server: "https://x"}, func(c *rest.Config) { c.BearerToken = "" }, "has no token"},
 		"no scheme":     {"", Options{Server: "10.0.0.7:8443"}, nil, "begin with https://"},
 		"in the clear":  {"", Options{Server: "http://10.0.0.7:8443"}, nil, "begin with https://"},
 		"bad account":   {"scheduler-1_1", Options{Server: "https://x", Account: "asker"}, nil, "say NAMESPACE/NAME"},
-		"wrong account": {"scheduler-1_1", Options{Server: "https://x", Account: "ops/nobody"}, nil, "token of ServiceAccount ops/nobody"},
+		"wrong account": {"scheduler-1_1", Options{Server: "https://x", Account: "ops/reader"}, nil, "token of ServiceAccount ops/reader"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := apiServer(t, c.holder, "", 1)

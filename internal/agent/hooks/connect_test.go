@@ -25,7 +25,7 @@ func TestConnectingTakesNoLongerThanItMay(t *testing.T) {
 	timer := clocktesting.NewFakeClock(time.Unix(0, 0))
 	h, _ := newHooks(t, nil)
 	if _, err := h.Connect(t.Context(), socket, timer, time.Second); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrStuck) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 
 	listener, err := net.Listen("unix", socket)
@@ -50,6 +50,6 @@ func TestConnectingTakesNoLongerThanItMay(t *testing.T) {
 	}
 	timer.Step(time.Second)
 	if err := <-connected; !errors.Is(err, ErrStuck) {
-		t.Errorf("somebody says nothing: %v", err)
+		t.Errorf("a silent peer: %v", err)
 	}
 }

@@ -74,7 +74,7 @@ func TestContainersGetTheirCPUs(t *testing.T) {
 		t.Errorf("an ordinary container has environment %v and %v", adjust.GetEnv(), r.cpus("c3"))
 	}
 	if mems := r.cpus("c1").GetMems(); mems != "" {
-		t.Errorf("memory is bound to %q, which nobody asked for", mems)
+		t.Errorf("memory is bound to %q, which was not requested", mems)
 	}
 	if len(r.moved) != 0 {
 		t.Errorf("containers %v were moved for others", r.moved)

@@ -55,7 +55,7 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 		{name: "a member that was refused", inside: true, change: func(s *model.Snapshot) {
 			s.BindBackoff = map[types.UID]*model.Refusal{"m1": {Code: model.BindFailed}}
 		}, again: true},
-		{name: "a pod of somebody else that was refused", inside: true, change: func(s *model.Snapshot) {
+		{name: "a pod of another job that was refused", inside: true, change: func(s *model.Snapshot) {
 			s.BindBackoff = map[types.UID]*model.Refusal{"x": {Code: model.BindFailed}}
 		}},
 	} {

@@ -143,7 +143,7 @@ func BenchmarkCycle(b *testing.B) {
 		reserveAfter string
 		holds        bool
 	}{
-		{"nobody due", 100, "10", "10m", false},
+		{"none due", 100, "10", "10m", false},
 		{"planning 100 whole nodes", 100, "10", "0", false},
 		{"planning 1000 half nodes", 1000, "5", "0", false},
 		{"planning all nodes", 5000, "10", "0", false},

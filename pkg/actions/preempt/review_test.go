@@ -235,7 +235,7 @@ func TestReviewersAreNotAskedForEver(t *testing.T) {
 		}
 	}
 	if !woken.After(snapshot.Now) {
-		t.Error("nobody is woken for who had no turn")
+		t.Error("no cycle is due for a job without a turn")
 	}
 	framework.Run(snapshot, profile, framework.Options{})
 	if got, want := count(), (map[string]int{"z4": 32, "z5": 32, "z0": 32, "z1": 32}); !maps.Equal(got, want) {
@@ -281,7 +281,7 @@ func TestAPlanIsAlteredOnceOnANode(t *testing.T) {
 		}
 	}})
 	if len(w.asked) != 3 || !slices.Equal(evicted, []string{"n00001"}) {
-		t.Errorf("it was asked about %v, and from %v somebody is evicted", w.asked, evicted)
+		t.Errorf("it was asked about %v, and from %v a pod is evicted", w.asked, evicted)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestFilterAnswers(t *testing.T) {
 			"3 nodes: extender URL: " + long[:200] + "... evictable=true expires=true"},
 		{"an error", `{"Error":"no\nidea","NodeNames":["a"]}`,
 			"3 nodes: extender URL: filter: no idea evictable=false expires=true"},
-		{"a node nobody asked about", `{"NodeNames":["a","z"]}`,
+		{"a node that was not asked about", `{"NodeNames":["a","z"]}`,
 			"3 nodes: extender URL: filter: it lets node z pass, about which it was not asked evictable=false expires=true"},
 		{"no JSON", `<html>`,
 			"3 nodes: extender URL: filter: invalid character '<' looking for beginning of value evictable=false expires=true"},
@@ -311,7 +311,7 @@ func TestBinder(t *testing.T) {
 	}
 	s.Close()
 	if refusal, err := binders[0].BindPod(t.Context(), task("p").PodRef, "n"); refusal != nil || err == nil {
-		t.Errorf("nobody there: refusal %v, error %v", refusal, err)
+		t.Errorf("no server: refusal %v, error %v", refusal, err)
 	}
 }
 

@@ -64,7 +64,7 @@ func check(t *testing.T, a *extenderResult, nodes []*model.Node) {
 	t.Helper()
 	readable := func(refusal *model.Refusal) {
 		if text := refusal.String(); text == "" || !utf8.ValidString(text) || bytes.ContainsAny([]byte(text), "\n\x00") || len(text) > 2*longestReason {
-			t.Fatalf("a reason nobody can read: %q", text)
+			t.Fatalf("an unreadable reason: %q", text)
 		}
 	}
 	if a.refused != nil {

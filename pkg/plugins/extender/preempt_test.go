@@ -123,9 +123,9 @@ func TestAnswersAboutVictims(t *testing.T) {
 			`extender URL: preempt: it names pod "uid-v3" on node a, which is not there expires=true`},
 		{"no pod", meta(`"a":{"Pods":[null]},` + b), false,
 			`extender URL: preempt: it names pod "" on node a, which is not there expires=true`},
-		{"nobody", meta(`"a":{"Pods":[]},` + b), false, `extender URL: preempt: it names no victim on node a expires=true`},
+		{"no victim", meta(`"a":{"Pods":[]},` + b), false, `extender URL: preempt: it names no victim on node a expires=true`},
 		{"nothing", meta(`"a":null,` + b), false, `extender URL: preempt: it names no victim on node a expires=true`},
-		{"nobody, ignorable", meta(`"a":{"Pods":[]},` + b), true, "a: by extender URL"},
+		{"no victim, ignorable", meta(`"a":{"Pods":[]},` + b), true, "a: by extender URL"},
 		{"another node", meta(`"c":{"Pods":[{"UID":"uid-v3"}]},` + b), false,
 			`extender URL: preempt: it names node c, about which it was not asked expires=true`},
 		{"another node, ignorable", meta(`"c":{"Pods":[{"UID":"uid-v3"}]},` + b), true, ""},
@@ -263,7 +263,7 @@ func TestANodeWithATerminatingPod(t *testing.T) {
 				t.Errorf("on idle room %d nodes pass", len(nodes))
 			}
 			if !session.HasTransientRefusal(task("m")) {
-				t.Error("what the extender says holds for ever")
+				t.Error("what the extender says holds indefinitely")
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func TestAPodThatIsNeverAnsweredAboutDoesNotKeepOthersWaiting(t *testing.T) {
 		session := framework.Open(snapshot, p, framework.Options{})
 		for _, name := range []string{"bad", "bad2"} {
 			if got := chosen(session, task("p", "example.com/"+name, "1")); got == "a" {
-				t.Errorf("a pod nobody answers about was let pass")
+				t.Errorf("a pod without an answer was let pass")
 			}
 		}
 		if chosen(session, task("q")) == "a" {

@@ -45,7 +45,7 @@ func TestValidateJob(t *testing.T) {
 		"enough":               {gangOf(2, nil, pending, pending), "", ""},
 		"more than enough":     {gangOf(1, nil, pending, pending), "", ""},
 		"one missing":          {gangOf(3, nil, pending, pending), model.NotEnoughMembers, "needs 3, 2 exist"},
-		"nobody":               {gangOf(1, nil), model.NotEnoughMembers, "needs 1, 0 exist"},
+		"no member":            {gangOf(1, nil), model.NotEnoughMembers, "needs 1, 0 exist"},
 		"finished ones count":  {gangOf(3, nil, pending, succeeded, running), "", ""},
 		"failed ones do not":   {gangOf(2, nil, pending, failed), model.NotEnoughMembers, "needs 2, 1 exist"},
 		"leaving ones do not":  {gangOf(2, nil, pending, releasing), model.NotEnoughMembers, "needs 2, 1 exist"},

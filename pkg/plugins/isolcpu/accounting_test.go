@@ -252,7 +252,7 @@ func TestBoundByAnotherMeanwhile(t *testing.T) {
 	delete(pod.Annotations, isolated.RequestAnnotation)
 	h.tell(pod.DeepCopy())
 	if ordinary, count, held := h.idle(); ordinary != 6000 || count != 6 || held.Len() != 2 {
-		t.Errorf("on its way: idle %dm and %d isolated, held %s; want 6000m and 6", ordinary, count, held)
+		t.Errorf("in flight: idle %dm and %d isolated, held %s; want 6000m and 6", ordinary, count, held)
 	}
 	pod.Spec.NodeName = "a"
 	h.tell(pod)

@@ -40,7 +40,7 @@ func TestAvoidedPods(t *testing.T) {
 		t.Errorf("the scores are %v, want %v", got, want)
 	}
 	for name, task := range map[string]*model.Task{
-		"of a controller nobody avoids": owned("nobody", true), "of an owner that does not control it": owned("mine", false),
+		"of a controller without avoidance": owned("unknown", true), "of an owner that does not control it": owned("mine", false),
 		"without an owner": {Pod: &corev1.Pod{}},
 	} {
 		if got, asked := w.ours(t, weights, task, nodes)["nodepreferavoidpods"]; asked {

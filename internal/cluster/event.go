@@ -77,7 +77,7 @@ func (e *Event) object() metav1.Object {
 	return nil
 }
 
-// Effect says whom an event concerns.
+// Effect says what an event affects.
 type Effect struct {
 	// Schedule reports that a scheduling answer may have changed: a cycle is due.
 	Schedule bool
@@ -89,7 +89,7 @@ func (e Effect) merge(other Effect) Effect {
 	return Effect{Schedule: e.Schedule || other.Schedule, Report: e.Report || other.Report}
 }
 
-// Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
+// Apply takes in what a watch saw and says what it affects. Events of different objects may come in any order, late and
 // repeated ones are recognised.
 //
 // An event is admitted here, once: it is of the newest incarnation of its name, and newer than what was seen of it. From here it

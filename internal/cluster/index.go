@@ -47,7 +47,7 @@ func (s *State) markDirty(entry *podEntry) {
 	}
 }
 
-// put replaces what is known of a pod, nil makes it gone, and says whom that concerns. It keeps the indexes, and marks what the
+// put replaces what is known of a pod, nil makes it gone, and says what that affects. It keeps the indexes, and marks what the
 // next snapshot has to look at.
 func (s *State) put(entry *podEntry, after *podState) Effect {
 	before := entry.record

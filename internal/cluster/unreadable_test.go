@@ -156,9 +156,8 @@ func TestPanicOverOneObject(t *testing.T) {
 				if refused := bad.Invalid != nil && bad.Invalid.Code == model.Malformed; refused != isGroup || len(bad.Tasks) != 1 || !bad.HasGroup {
 					t.Errorf("the gang is %+v", bad)
 				}
-				infos, err := s.View().NodeInfos().Get("n")
-				if err != nil || len(infos.GetPods()) != len(snapshot.Node("n").Tasks) {
-					t.Errorf("the view shows something else: %v", err)
+				if err := s.View().Check(); err != nil {
+					t.Error(err)
 				}
 				s.probe = nil
 				fine := withBad(t)
@@ -168,6 +167,21 @@ func TestPanicOverOneObject(t *testing.T) {
 					t.Errorf("mended (-want +got):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(mended, "\n")))
 				}
 			})
+		}
+	}
+}
+
+// TestPanicOverAnEvent: an object of which the state keeps a number only is left as it was.
+func TestPanicOverAnEvent(t *testing.T) {
+	s := newState(class("c", 1), budget("b", "x", 1))
+	for i, object := range []identity{{KindPriorityClass, "", "c"}, {KindBudget, "ns", "b"}} {
+		panicOver(s, object)
+		c, b := class("c", 2), budget("b", "x", 2)
+		c.ResourceVersion, b.ResourceVersion = fmt.Sprint(i+7), fmt.Sprint(i+7)
+		s.Apply(seen(c))
+		s.Apply(seen(b))
+		if malformed := s.TakeMalformed(); len(malformed) != 1 || !strings.HasPrefix(malformed[0], object.String()+" could not be read: ") {
+			t.Errorf("malformed %q", malformed)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestPromiseIsTriedAgainUntilItsDeadline(t *testing.T) {
 func TestDeletedMemberSparesTheVictims(t *testing.T) {
 	for name, until := range map[string]func(*player){
 		"before its promise is sent": func(*player) {},
-		"in flight":                 func(p *player) { p.calls() },
+		"in flight":                  func(p *player) { p.calls() },
 		"promised": func(p *player) {
 			p.calls()
 			p.reply("m1", nil)

@@ -113,6 +113,24 @@ type Decision struct {
 	Reserved string `json:"reserved,omitempty"`
 }
 
+// Refusals are what the actions of the last session said of the jobs of one name: a PodGroup, implicit groups, a pod.
+type Refusals struct {
+	Leading bool `json:"leading"`
+	// Refusals are in the order in which they were recorded, so that the last one of a job is the reason that its users read.
+	// There are none for a job that started at the first try, or does not exist.
+	Refusals []Refusal `json:"refusals"`
+}
+
+// Refusal is why an action did not start a job.
+type Refusal struct {
+	// Job is its kind, namespace and name.
+	Job    string `json:"job"`
+	Action string `json:"action"`
+	// Code is the stable code, Reason the text. Where a later action has started the job, Code is empty.
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason"`
+}
+
 // Config is the configuration that a scheduler runs with.
 type Config struct {
 	// Source is where it came from: "built in", the name of a file, or that of a ConfigMap.

@@ -94,7 +94,7 @@ type Scheduler struct {
 	last    lastCycle
 	history *debugapi.History
 	// inspections are requests to read the snapshot between two cycles.
-	inspections []func(*model.Snapshot)
+	inspections []debugapi.Inspection
 	cycle       timer
 	reports     timer
 }
@@ -313,6 +313,7 @@ func logRefusals(ctx context.Context, trail []framework.Step) {
 		return
 	}
 	for _, step := range trail {
-		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", step.Refusal.Code, "reason", step.Refusal.String())
+		code, reason := step.Describe()
+		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason)
 	}
 }

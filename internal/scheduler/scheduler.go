@@ -209,7 +209,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 }
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
-// remember is forgotten with the profile it came from; what is bound, promised or in flight stays.
+// remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Expect(profile)

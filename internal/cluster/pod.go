@@ -199,7 +199,7 @@ func (r *podState) assume(before *podState, seen time.Time) {
 	r.derivePosition()
 }
 
-// derivePosition works out where the pod is, and where it is promised to be, from what it says and what is assumed.
+// derivePosition works out where the pod is, and where it is nominated to, from what it says and what is assumed.
 func (r *podState) derivePosition() {
 	t := &r.task
 	t.Placement, t.Nominated = r.position(), ""

@@ -49,7 +49,7 @@ type State struct {
 	conflicts conflicts
 
 	// Indexes over pods: by job, by the PodGroup that they can do without, by node, those that are being deleted, and those that
-	// room was promised to.
+	// a nomination was written for.
 	members   map[model.JobKey]map[types.UID]*podEntry
 	implicit  map[model.JobKey]map[types.UID]*podEntry
 	held      map[string]map[types.UID]*podEntry

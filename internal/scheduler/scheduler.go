@@ -94,7 +94,7 @@ type Scheduler struct {
 	last    lastCycle
 	history *debugapi.History
 	// inspections are requests to read the snapshot between two cycles.
-	inspections []func(*model.Snapshot)
+	inspections []debugapi.Inspection
 	cycle       timer
 	reports     timer
 }
@@ -209,7 +209,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 }
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
-// remember is forgotten with the profile it came from; what is bound, promised or in flight stays.
+// remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Expect(profile)
@@ -313,6 +313,7 @@ func logRefusals(ctx context.Context, trail []framework.Step) {
 		return
 	}
 	for _, step := range trail {
-		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", step.Refusal.Code, "reason", step.Refusal.String())
+		code, reason := step.Describe()
+		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason)
 	}
 }

@@ -189,12 +189,13 @@ func (s *Session) send(decision model.Decision) {
 
 // Refuse records why a job waits; nil takes the record back. The last word counts.
 func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
-	if refusal == nil {
-		delete(s.refusals, job.Key)
+	if refusal == nil && s.refusals[job.Key] == nil {
 		return
 	}
-	s.refusals[job.Key] = refusal
 	s.addStep(job, refusal)
+	if s.refusals[job.Key] = refusal; refusal == nil {
+		delete(s.refusals, job.Key)
+	}
 }
 
 // Refusal returns why a job waits, nil when no action has refused it.

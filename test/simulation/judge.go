@@ -64,10 +64,10 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		j.checkNoEvictionLoop(decision)
 	}
 	for _, bind := range decision.Binds {
-		p.promised[bind.Pod.UID] = ""
+		p.nominated[bind.Pod.UID] = ""
 	}
-	for _, promise := range decision.Nominations {
-		p.promised[promise.Pod.UID] = promise.Node
+	for _, nomination := range decision.Nominations {
+		p.nominated[nomination.Pod.UID] = nomination.Node
 	}
 }
 

@@ -83,7 +83,7 @@ func (w *world) restart() {
 	w.mailbox.Lead()
 }
 
-// calls writes down which pods were nominated, evicted or bound, in order.
+// decided records which pods were nominated, evicted or bound, in order.
 func decided(calls []commit.Call) string {
 	var words []string
 	for _, call := range calls {

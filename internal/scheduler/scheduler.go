@@ -314,6 +314,7 @@ func logRefusals(ctx context.Context, trail []framework.Step) {
 	}
 	for _, step := range trail {
 		code, reason := step.Describe()
-		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason)
+		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason,
+			"plugin", step.Plugin())
 	}
 }

@@ -19,7 +19,7 @@ import (
 // grace is how long pods that are evicted may take to end.
 const grace = 30 * time.Second
 
-// feud is that pods of one job were evicted for another.
+// evictionLoop is that pods of one job were evicted for another.
 type evictionLoop struct{ victim, beneficiary string }
 
 func (w *world) allBudgets() []model.Budget {

@@ -24,9 +24,9 @@ type invariantChecker struct {
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
 	past          map[evictionLoop]bool
-	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
 	// written are the versions that schedulers have brought objects to, by UID.
-	written  map[types.UID]uint64
+	written map[types.UID]uint64
+	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
 	inPart   map[types.UID]time.Time
 	troubled time.Time
 }

@@ -86,7 +86,7 @@ func TestWhatAKubeletCounts(t *testing.T) {
 	for _, c := range []struct {
 		allocatable        string
 		isolated, ordinary int
-		// admitted are the pods of each kind, isolated ones first.
+		// admittedIsolated and admittedOrdinary are the pods of each kind.
 		admittedIsolated, admittedOrdinary int
 		refusal                            string
 	}{

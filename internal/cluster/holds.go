@@ -13,8 +13,8 @@ func (s *State) patchHolds() {
 	}
 	s.applyReservations()
 	holds := s.reservedHolds(make([]model.HeldCapacity, 0, len(s.nominated)))
-	for _, slot := range s.nominated {
-		task := slot.task
+	for _, entry := range s.nominated {
+		task := entry.task
 		job := s.snapshot.Job(task.Job)
 		holds = append(holds, model.HeldCapacity{
 			Job: task.Job, Priority: job.Priority, Node: task.Nominated, Pod: task.PodRef, Request: task.Request,

@@ -157,6 +157,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
+	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
@@ -166,7 +167,6 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.resolve(ctx, doubt, now)
 	}
 	s.watchConflicts(ctx, now)
-	s.reportMalformed(ctx)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}
@@ -193,7 +193,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
-		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
+		s.handleOutcomes(ctx, s.handleEvent(event, now))
 	}
 	for _, reply := range letters.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
@@ -251,7 +251,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
-			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, changed, now)
+			late, again := s.drainGroupEvents(snapshot, decision.Job, changed, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ import (
 )
 
 // state is what an upgrade must leave as it is, in sorted lines: where each pod is, is nominated to, and whether it terminates;
-// and of each group its phase, reason, times and reservation. Sentinels are left out.
+// and of each group its phase, reason, times and reservation. What the test itself adds in between is left out.
 func (a *arena) state() (lines []string, err error) {
 	pods, err := env.Pods(a.t.Context(), a.ns)
 	if err != nil {
@@ -35,6 +36,9 @@ func (a *arena) state() (lines []string, err error) {
 		return nil, err
 	}
 	for _, group := range groups.Items {
+		if strings.HasPrefix(group.Name, "reported-") {
+			continue
+		}
 		line := fmt.Sprintf("group %s %s, waits since %s, degraded since %s", group.Name, group.Status.Phase, group.Status.WaitingSince,
 			group.Status.DegradedSince)
 		if c := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled); c != nil {
@@ -49,9 +53,20 @@ func (a *arena) state() (lines []string, err error) {
 	return lines, nil
 }
 
+// reported waits until the scheduler has written all that it has to write about groups: two groups that are created one after the
+// other have their status.
+func (a *arena) reported(name string) {
+	a.t.Helper()
+	for i := range 2 {
+		empty := group(a.ns, fmt.Sprintf("reported-%s-%d", name, i), 2)
+		env.Create(a.t, empty)
+		env.Eventually(a.t, patience, func() error { return inGroupPhase(a.t, empty, v1alpha1.PodGroupPending) })
+	}
+}
+
 // TestUpgradeAndRollback replaces the scheduler of an earlier version (PREVIOUS, its program) by this one, and this one by the
-// earlier one, while there are gangs in every phase. No pod is deleted, evicted, moved or undone, and each wait goes on; then this
-// version ends each of the waits.
+// earlier one, while there are gangs in every phase. No pod is deleted, evicted, moved or undone, and each wait goes on; then
+// this version ends each of the waits.
 func TestUpgradeAndRollback(t *testing.T) {
 	previous := os.Getenv("PREVIOUS")
 	if previous == "" {
@@ -91,6 +106,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 
 	w := a.witness()
 	w.quiet()
+	a.reported("before")
 	before, err := a.state()
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +115,7 @@ func TestUpgradeAndRollback(t *testing.T) {
 		running.Kill()
 		running = version(path)
 		w.quiet()
+		a.reported(fmt.Sprint(i))
 		after, err := a.state()
 		if err != nil {
 			t.Fatal(err)

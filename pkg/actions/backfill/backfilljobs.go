@@ -17,6 +17,7 @@ func (r *run) lend(waiting []*model.Job) {
 	l := &backfiller{run: r, work: r.budget}
 	for _, job := range waiting {
 		if l.work <= 0 {
+			l.continueNextCycle()
 			return
 		}
 		if l.kept = r.blockingReservations(job); len(l.kept) > 0 && r.isBackfillable(job) && l.mayFit(job) {

@@ -91,9 +91,6 @@ func (o *outranking) minimaDeferred() {
 	}
 }
 
-// deferred is the refusal of a job that is deferred, which is tried again in the same session.
-var deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
-
 // place places the minimum of a job on idle room, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
 	if r.outranking.top <= int64(job.Priority) {
@@ -113,5 +110,5 @@ func (r *cycle) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
 		return nil
 	}
 	r.session.Defer(job)
-	return deferred
+	return framework.Deferred
 }

@@ -84,13 +84,6 @@ func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []
 	return defers
 }
 
-// minimaDeferred makes members beyond the minimum wait if the minimum of any job is deferred.
-func (o *outranking) minimaDeferred() {
-	if o.behind != noPriority {
-		o.behind = math.MaxInt64
-	}
-}
-
 // place places the minimum of a job on idle room, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
 	if r.outranking.top <= int64(job.Priority) {

@@ -24,7 +24,6 @@ type extraMembers struct {
 // all.
 func (r *cycle) allocateBeyondMinimum(candidates []*model.Job) {
 	session := r.session
-	r.outranking.minimaDeferred()
 	surpluses := map[model.JobKey]*extraMembers{}
 	var jobs []*model.Job
 	for _, job := range candidates {

@@ -55,6 +55,18 @@ func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Nod
 	return s.rankedBest(task, answer, order, &question, nil)
 }
 
+// HasRoom reports whether any node has that kind of room for tasks of the shape, as far as each node alone decides. Without it
+// none of them has a place, whatever else restricts them.
+func (s *Session) HasRoom(task *model.Task, room model.CapacityKind) bool {
+	s.prepareFor(task, room)
+	if s.options.Afresh || s.quarantineRefusal(task.Job) != nil {
+		return true // unknown
+	}
+	_, order := s.ranked(task, room)
+	_, any := order.best()
+	return any
+}
+
 func (s *Session) rankedBest(
 	task *model.Task, answer *static, order *ranking, question *nodeQuery, within func(*model.Node) bool,
 ) *model.Node {

@@ -40,9 +40,9 @@ const (
 	// VictimGangs are the same, but that those who run are gangs, of which none may be left with a part.
 	VictimGangs Kind = "victim gangs"
 	// VictimsHost, VictimsSpread and VictimsZone are victims for gangs with the constraints of Host, Spread and Zone.
-	VictimsHost   Kind = "victims, host"
-	VictimsSpread Kind = "victims, spread"
-	VictimsZone   Kind = "victims, zone"
+	VictimsHost   Kind = "victims host"
+	VictimsSpread Kind = "victims spread"
+	VictimsZone   Kind = "victims zone"
 )
 
 // Kinds are all of them, in the order of their tables.

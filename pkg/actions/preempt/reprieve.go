@@ -22,7 +22,7 @@ func (s *search) reprieve(p *plan) *plan {
 		return p // what one node offers is minimal, and frees capacity nowhere else
 	}
 	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
-	r := &reprieval{search: s, placements: maxReprieveCost / max(1, len(s.trial.Members()))}
+	r := &reprieval{search: s, placements: maxReprieveCost / max(1, s.placementCost())}
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
@@ -41,7 +41,7 @@ func (s *search) reprieve(p *plan) *plan {
 	return kept
 }
 
-// maxReprieveCost is how many members are placed again in vain, in all, to release units of one plan.
+// maxReprieveCost is how many looks at nodes placing all members again may cost, in all, to release units of one plan.
 const maxReprieveCost = 50_000
 
 // reprieval is a search for the units that a plan does not need. The members are nominated to their places meanwhile.

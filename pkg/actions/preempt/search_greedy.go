@@ -96,6 +96,7 @@ func (s *search) bestNode(p *plan, task *model.Task, b *nodeCostHeap) (best *mod
 	for _, place := range fit {
 		heap.Push(b, place)
 	}
+	b.mark = s.session.Snapshot.Journal.Cursor() // the changes since are those of the questions, which were undone
 	if best == nil && again {
 		b.unpark()
 		return s.bestNode(p, task, b)
@@ -111,12 +112,12 @@ func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found vict
 	if s.session.FeasibleOn(task, node, model.FutureIdle) {
 		return victimSet{}, true
 	}
-	for _, wholes := range []bool{false, true} {
-		if found, ok = s.dryRunWith(p, task, node, s.unitsOn(node, wholes)); ok {
-			return found, true
-		}
+	units := s.unitsOn(node, false)
+	found, ok = s.dryRunWith(p, task, node, units)
+	if !ok && slices.ContainsFunc(units, func(u victimUnit) bool { return !u.whole && u.of.wholeUnit }) {
+		found, ok = s.dryRunWith(p, task, node, s.unitsOn(node, true))
 	}
-	return victimSet{}, false
+	return found, ok
 }
 
 func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units []victimUnit) (found victimSet, ok bool) {

@@ -22,8 +22,8 @@ func newSubcommand(a *clientFlags) *cobra.Command {
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
-why, status and submit need no more than the right to read (and, for submit, to create) PodGroups and pods. nodes, cycle and
-config show ask the scheduler itself, which wants the ClusterRole tutti-scheduler-inspect of its chart.`,
+why, status and submit need no more than the right to read (and, for submit, to create) PodGroups and pods. nodes, cycle, config
+show and why -v ask the scheduler itself, which wants the ClusterRole tutti-scheduler-inspect of its chart.`,
 		Example: `  # why does this job wait?
   kubectl tutti why train
 

@@ -27,10 +27,12 @@ type server struct {
 	*httptest.Server
 	objects map[string]string
 	created []string
+	// queries has the last query of each path.
+	queries map[string]string
 }
 
 func newServer(t *testing.T) *server {
-	s := &server{objects: map[string]string{}}
+	s := &server{objects: map[string]string{}, queries: map[string]string{}}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if request.Method == http.MethodPost {
@@ -43,6 +45,7 @@ func newServer(t *testing.T) *server {
 			_, _ = w.Write(body)
 			return
 		}
+		s.queries[request.URL.Path] = request.URL.RawQuery
 		text, known := s.selected(t, request)
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
@@ -113,7 +116,7 @@ func (s *server) execute(t *testing.T, args ...string) string {
 }
 
 // TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "run" executes the words of its input, one a
-// line where they contain blanks; "made" prints what was created since.
+// line where they contain blanks; "made" prints what was created since, "requests PATH" the last query of a path.
 func TestCommands(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -129,6 +132,8 @@ func TestCommands(t *testing.T) {
 					return ""
 				case "run":
 					return s.execute(t, words(d.Input)...)
+				case "requests":
+					return s.queries[d.CmdArgs[0].Key]
 				case "made":
 					made := s.created
 					s.created = nil

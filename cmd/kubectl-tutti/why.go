@@ -3,16 +3,21 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/diagnose"
+	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 )
 
 func newWhy(a *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	k := &endpointFlags{clientFlags: a}
+	var verbose bool
+	command := &cobra.Command{
 		Use:   "why NAME",
 		Short: "Say why a PodGroup or a pod waits, and what would let it start",
 		Long: `Says why a PodGroup or a pod waits: what the scheduler found when it looked at it last, with numbers; the smallest change
@@ -20,9 +25,13 @@ that would let it start; its members, and which of them are missing, gated or ha
 kept for it.
 
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. It
-needs the right to list the PodGroups and the pods of the namespace.`,
+needs the right to list the PodGroups and the pods of the namespace.
+
+With -v it also shows how the scheduler came to its reason: what each action of the last cycle said, in order; the last line of a
+job is its reason. That asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
+  kubectl tutti why train -v
   kubectl tutti why train -o json | jq -r .smallestChange`,
 		Args: oneOf("the name of a PodGroup or a pod"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -33,13 +42,59 @@ needs the right to list the PodGroups and the pods of the namespace.`,
 			if err != nil {
 				return err
 			}
-			if printed, err := a.structured(command.OutOrStdout(), found); printed {
+			explained := explanation{Diagnosis: found}
+			if verbose {
+				if explained.Refusals, err = k.refusals(command.Context(), found); err != nil {
+					return err
+				}
+			}
+			if printed, err := a.structured(command.OutOrStdout(), explained); printed {
 				return err
 			}
 			found.Write(a.command(command), a.now())
+			if verbose {
+				writeRefusals(a.command(command), explained.Refusals)
+			}
 			return nil
 		},
 	}
+	k.addFlags(command.Flags())
+	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "also show what each action of the last cycle said; asks the scheduler")
+	return command
+}
+
+// explanation is a diagnosis, with how the scheduler came to it.
+type explanation struct {
+	*diagnose.Diagnosis
+	Refusals *debugapi.Refusals `json:"refusals,omitempty"`
+}
+
+// refusals reads what the last cycle said of a PodGroup or a pod, or of the pod's group.
+func (k *endpointFlags) refusals(ctx context.Context, found *diagnose.Diagnosis) (*debugapi.Refusals, error) {
+	name := found.Name
+	if found.Group != nil {
+		name = found.Group.Name
+	}
+	query := url.Values{"namespace": {found.Namespace}, "name": {name}}
+	said := &debugapi.Refusals{}
+	return said, k.get(ctx, debugapi.PathRefusals+"?"+query.Encode(), said)
+}
+
+func writeRefusals(p *printer.Printer, said *debugapi.Refusals) {
+	p.Printf("\n")
+	switch {
+	case !said.Leading:
+		p.Printf("This scheduler does not lead: it runs no cycles.\n")
+		return
+	case len(said.Refusals) == 0:
+		p.Printf("The last cycle did not refuse it.\n")
+		return
+	}
+	var rows [][]printer.Cell
+	for _, refusal := range said.Refusals {
+		rows = append(rows, printer.Cells(refusal.Job, refusal.Action, refusal.Code, refusal.Reason))
+	}
+	p.Table([]string{"JOB", "ACTION", "CODE", "REASON"}, rows)
 }
 
 // why reads the namespace and diagnoses the object.

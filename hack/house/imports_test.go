@@ -50,7 +50,7 @@ var rules = []rule{
 	{of: "internal/agent/publish", ours: []string{"pkg/isolated"}, client: true},
 	{of: "internal/agent/", ours: []string{"pkg/isolated", "internal/metrics"}},
 	{of: "internal/agent", ours: []string{"pkg/isolated"}},
-	{of: "internal/debugapi", ours: []string{"pkg/model", "pkg/isolated"}},
+	{of: "internal/debugapi", ours: []string{"pkg/framework", "pkg/model", "pkg/isolated"}},
 	{of: "internal/lease"},
 	{of: "internal/backoff", ours: []string{"internal/commit", "pkg/model"}},
 	{of: "internal/report", ours: []string{"internal/backoff", "internal/cluster/groups", "internal/commit", "pkg/model", "apis"}},

@@ -44,7 +44,7 @@ type Node struct {
 type Kept struct {
 	// Job is the job's namespace and name.
 	Job string `json:"job"`
-	// Pod is the name of the pod that was promised the room; empty when it is reserved.
+	// Pod is the name of the pod that holds the nomination; empty when it is reserved.
 	Pod       string              `json:"pod,omitempty"`
 	Resources corev1.ResourceList `json:"resources"`
 	// LentUntil is up to when reserved room is lent to others; nil when it is not.
@@ -82,7 +82,7 @@ type Cycle struct {
 	Nodes int    `json:"nodes"`
 	// Waiting is how many jobs the cycle refused.
 	Waiting int `json:"waiting"`
-	// The numbers of pods that were bound, evicted, promised room, and lost what they were promised; and of reservations.
+	// The numbers of pods that were bound, evicted, nominated, and lost their nomination; and of reservations.
 	Binds        int `json:"binds,omitempty"`
 	Evictions    int `json:"evictions,omitempty"`
 	Promises     int `json:"promises,omitempty"`
@@ -111,6 +111,24 @@ type Decision struct {
 	GivenBack int    `json:"givenBack,omitempty"`
 	// Reserved names the nodes on which room was reserved, up to a few; empty when none was.
 	Reserved string `json:"reserved,omitempty"`
+}
+
+// Refusals are what the actions of the last session said of the jobs of one name: a PodGroup, implicit groups, a pod.
+type Refusals struct {
+	Leading bool `json:"leading"`
+	// Refusals are in the order in which they were recorded, so that the last one of a job is the reason that its users read.
+	// There are none for a job that started at the first try, or does not exist.
+	Refusals []Refusal `json:"refusals"`
+}
+
+// Refusal is why an action did not start a job.
+type Refusal struct {
+	// Job is its kind, namespace and name.
+	Job    string `json:"job"`
+	Action string `json:"action"`
+	// Code is the stable code, Reason the text. Where a later action has started the job, Code is empty.
+	Code   string `json:"code,omitempty"`
+	Reason string `json:"reason"`
 }
 
 // Config is the configuration that a scheduler runs with.

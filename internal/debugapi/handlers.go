@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -12,6 +13,8 @@ const (
 	PathNodes  = "/debug/nodes"
 	PathCycles = "/debug/cycles"
 	PathConfig = "/debug/config"
+	// PathRefusals wants the parameters namespace and name.
+	PathRefusals = "/debug/refusals"
 )
 
 // patience is how long a request waits for a loop that is busy.
@@ -24,29 +27,32 @@ type Source struct {
 	Nodes  func(context.Context) (*Nodes, error)
 	Cycles func() *Cycles
 	Config func() *Config
+	// Refusals returns an error as Nodes does.
+	Refusals func(ctx context.Context, namespace, name string) (*Refusals, error)
 }
 
 // Handlers returns what serves the documents, by path.
 func (s Source) Handlers() map[string]http.Handler {
 	return map[string]http.Handler{
-		PathNodes: document(func(ctx context.Context) (*Nodes, error) {
-			ctx, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			return s.Nodes(ctx)
+		PathNodes:  document(func(ctx context.Context, _ url.Values) (*Nodes, error) { return s.Nodes(ctx) }),
+		PathCycles: document(func(context.Context, url.Values) (*Cycles, error) { return s.Cycles(), nil }),
+		PathConfig: document(func(context.Context, url.Values) (*Config, error) { return s.Config(), nil }),
+		PathRefusals: document(func(ctx context.Context, asked url.Values) (*Refusals, error) {
+			return s.Refusals(ctx, asked.Get("namespace"), asked.Get("name"))
 		}),
-		PathCycles: document(func(context.Context) (*Cycles, error) { return s.Cycles(), nil }),
-		PathConfig: document(func(context.Context) (*Config, error) { return s.Config(), nil }),
 	}
 }
 
-func document[T any](get func(context.Context) (*T, error)) http.Handler {
+func document[T any](get func(context.Context, url.Values) (*T, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.Method != http.MethodGet {
 			w.Header().Set("Allow", http.MethodGet)
 			http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
 			return
 		}
-		answer, err := get(request.Context())
+		ctx, cancel := context.WithTimeout(request.Context(), patience)
+		defer cancel()
+		answer, err := get(ctx, request.URL.Query())
 		if err != nil {
 			http.Error(w, "the scheduler is busy: "+err.Error(), http.StatusServiceUnavailable)
 			return

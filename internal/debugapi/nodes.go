@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -19,11 +20,14 @@ const maxReportAge = time.Second
 
 // Loop is the scheduler's loop. Its methods may be called by any goroutine.
 type Loop interface {
-	// Inspect has the loop's goroutine call read between two cycles; read keeps nothing of the snapshot.
-	Inspect(read func(*model.Snapshot))
+	// Inspect has the loop's goroutine call read between two cycles.
+	Inspect(read Inspection)
 	// Leading reports whether this process decides.
 	Leading() bool
 }
+
+// Inspection reads the snapshot and the refusals of the last session, in the order in which they were recorded; it keeps neither.
+type Inspection func(snapshot *model.Snapshot, trail []framework.Step)
 
 // NodeInspector reports what the loop's snapshot says of the nodes. It is safe for concurrent use, and puts at most one request
 // at a time to the loop.
@@ -64,7 +68,7 @@ func (i *NodeInspector) copy(ctx context.Context) (*nodesCopy, error) {
 		return i.last, nil
 	}
 	answer := make(chan *nodesCopy, 1)
-	i.loop.Inspect(func(snapshot *model.Snapshot) { answer <- copyNodes(snapshot) })
+	i.loop.Inspect(func(snapshot *model.Snapshot, _ []framework.Step) { answer <- copyNodes(snapshot) })
 	select {
 	case copied := <-answer:
 		copied.leading = i.loop.Leading()

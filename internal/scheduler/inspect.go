@@ -5,12 +5,10 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Inspect has the loop call read with the snapshot between two cycles; read keeps nothing of it. Any goroutine may call
-// Inspect.
-func (s *Scheduler) Inspect(read func(*model.Snapshot)) { s.mailbox.inspect(read) }
+// Inspect has the loop call read between two cycles. Any goroutine may call Inspect.
+func (s *Scheduler) Inspect(read debugapi.Inspection) { s.mailbox.inspect(read) }
 
 // Leading reports whether the loop decides. Any goroutine may call it.
 func (s *Scheduler) Leading() bool { return s.history.Leading() }
@@ -25,7 +23,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	}
 	snapshot := s.state.Snapshot(now)
 	for _, read := range s.inspections {
-		s.recoverPanic(ctx, partInspection, func() { read(snapshot) })
+		s.recoverPanic(ctx, partInspection, func() { read(snapshot, s.memory.Trail()) })
 	}
 	s.inspections = nil
 }

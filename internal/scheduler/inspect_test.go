@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -110,21 +111,56 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 // ask requests the nodes of the loop while it runs.
 func (w *world) ask(inspector *debugapi.NodeInspector) *debugapi.Nodes {
 	w.t.Helper()
-	answer := make(chan *debugapi.Nodes, 1)
+	return inspect(w, func() (*debugapi.Nodes, error) { return inspector.Nodes(w.t.Context()) })
+}
+
+// inspect requests a document of the loop while it runs.
+func inspect[T any](w *world, request func() (*T, error)) *T {
+	w.t.Helper()
+	answer := make(chan *T, 1)
 	go func() {
-		nodes, err := inspector.Nodes(w.t.Context())
+		document, err := request()
 		if err != nil {
-			w.t.Errorf("nodes: %v", err)
+			w.t.Errorf("%v", err)
 		}
-		answer <- nodes
+		answer <- document
 	}()
 	for {
 		select {
-		case nodes := <-answer:
-			return nodes
+		case document := <-answer:
+			return document
 		case <-w.mailbox.ready:
 			w.loop.step(w.t.Context())
 		}
+	}
+}
+
+// TestRefusalsShowWhereAReasonCameFrom: each action that refused the job, in order, and the last one is what its status says.
+func TestRefusalsShowWhereAReasonCameFrom(t *testing.T) {
+	w := newWorld(t)
+	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.DefaultOptions()))
+	w.node("n1", "2")
+	w.gang("big", 3, 3)
+	w.gang("other", 3, 3)
+	w.gang("small", 1, 1)
+	w.play(t.Context(), time.Second)
+	refusals := func(name string) *debugapi.Refusals {
+		return inspect(w, func() (*debugapi.Refusals, error) { return debugapi.ReadRefusals(t.Context(), w.loop, "default", name) })
+	}
+	big := refusals("big")
+	var actions []string
+	for _, refusal := range big.Refusals {
+		actions = append(actions, refusal.Job+": "+refusal.Action+" "+refusal.Code)
+	}
+	want := []string{"PodGroup default/big: allocate InsufficientResources", "PodGroup default/big: preempt InsufficientResources"}
+	if !big.Leading || !slices.Equal(actions, want) {
+		t.Fatalf("refused by %q, want %q", actions, want)
+	}
+	if last := big.Refusals[1].Reason; last != w.condition("big").Message || last == big.Refusals[0].Reason {
+		t.Errorf("preempt says %q, its status %q", last, w.condition("big").Message)
+	}
+	if small := refusals("small"); len(small.Refusals) != 0 {
+		t.Errorf("a job that has started was refused: %+v", small)
 	}
 }
 

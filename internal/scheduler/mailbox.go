@@ -5,8 +5,8 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Mailbox carries what informers, workers and the election have to say to the loop. It has no bound, so that no informer
@@ -27,7 +27,7 @@ type inbox struct {
 	// profiles are what makes the next profiles.
 	profiles []func() *framework.Profile
 	// inspections are requests to read the snapshot between two cycles.
-	inspections []func(*model.Snapshot)
+	inspections []debugapi.Inspection
 	lead        bool
 }
 
@@ -62,8 +62,8 @@ func (m *Mailbox) Reconfigure(next func() *framework.Profile) {
 	m.put(func(l *inbox) { l.profiles = append(l.profiles, next) })
 }
 
-// inspect has the loop call read with the snapshot between two cycles.
-func (m *Mailbox) inspect(read func(*model.Snapshot)) {
+// inspect has the loop call read between two cycles.
+func (m *Mailbox) inspect(read debugapi.Inspection) {
 	m.put(func(l *inbox) { l.inspections = append(l.inspections, read) })
 }
 

@@ -94,7 +94,7 @@ type Scheduler struct {
 	last    lastCycle
 	history *debugapi.History
 	// inspections are requests to read the snapshot between two cycles.
-	inspections []func(*model.Snapshot)
+	inspections []debugapi.Inspection
 	cycle       timer
 	reports     timer
 }
@@ -157,6 +157,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
+	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
@@ -166,7 +167,6 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.resolve(ctx, doubt, now)
 	}
 	s.watchConflicts(ctx, now)
-	s.reportMalformed(ctx)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}
@@ -193,7 +193,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
-		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
+		s.handleOutcomes(ctx, s.handleEvent(event, now))
 	}
 	for _, reply := range letters.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
@@ -209,7 +209,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 }
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
-// remember is forgotten with the profile it came from; what is bound, promised or in flight stays.
+// remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Expect(profile)
@@ -251,7 +251,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
-			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, changed, now)
+			late, again := s.drainGroupEvents(snapshot, decision.Job, changed, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -313,6 +313,8 @@ func logRefusals(ctx context.Context, trail []framework.Step) {
 		return
 	}
 	for _, step := range trail {
-		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", step.Refusal.Code, "reason", step.Refusal.String())
+		code, reason := step.Describe()
+		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason,
+			"plugin", step.Plugin())
 	}
 }

@@ -16,8 +16,9 @@ const maxSingleTries = 12
 // uncordon returns the nodes to uncordon: one that will do alone, the first by name, else as many of which none can be left
 // out.
 //
-// That nodes are open is supposed by pods which do not mind cordons, and which may not be on the other cordoned nodes. Where
-// pods are to be spread, nodes that they may not be on would count differently, so nothing is said then.
+// That nodes are open is tried with pods that tolerate cordons and may not be on the other cordoned nodes; pods that tolerate
+// them already may be on all of them, and stay as they are. Where pods are to be spread, nodes that they may not be on would
+// count differently, so nothing is said then.
 func (q *search) uncordon() *Change {
 	waiting := q.job.Pending()
 	if slices.ContainsFunc(waiting, func(task *model.Task) bool { return hasSpreadConstraints(task.Pod) }) {
@@ -68,11 +69,15 @@ func isCordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable || slices.ContainsFunc(node.Spec.Taints, isCordon)
 }
 
-// ignoreCordon makes a pod not mind cordons, and lets it be on no other node of those that are shut than the open ones.
+// ignoreCordon makes a pod tolerate cordons, and lets it be on no other node of those that are shut than the open ones.
 func ignoreCordon(open, shut []string) func(*corev1.PodSpec) {
+	cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	return func(spec *corev1.PodSpec) {
+		if slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, &cordon) }) {
+			return
+		}
 		spec.Tolerations = append(slices.Clone(spec.Tolerations), corev1.Toleration{
-			Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+			Key: cordon.Key, Operator: corev1.TolerationOpExists, Effect: cordon.Effect,
 		})
 		var others []corev1.NodeSelectorRequirement
 		for _, name := range shut {

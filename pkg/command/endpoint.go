@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -119,5 +120,8 @@ func (p *process) documents() debugapi.Source {
 		Nodes:  debugapi.NewNodeInspector(p.loop, clock.RealClock{}).Nodes,
 		Cycles: p.loop.Cycles,
 		Config: func() *debugapi.Config { return configView(p.live.Report()) },
+		Refusals: func(ctx context.Context, namespace, name string) (*debugapi.Refusals, error) {
+			return debugapi.ReadRefusals(ctx, p.loop, namespace, name)
+		},
 	}
 }

@@ -189,12 +189,13 @@ func (s *Session) send(decision model.Decision) {
 
 // Refuse records why a job waits; nil takes the record back. The last word counts.
 func (s *Session) Refuse(job *model.Job, refusal *model.Refusal) {
-	if refusal == nil {
-		delete(s.refusals, job.Key)
+	if refusal == nil && s.refusals[job.Key] == nil {
 		return
 	}
-	s.refusals[job.Key] = refusal
 	s.addStep(job, refusal)
+	if s.refusals[job.Key] = refusal; refusal == nil {
+		delete(s.refusals, job.Key)
+	}
 }
 
 // Refusal returns why a job waits, nil when no action has refused it.
@@ -262,8 +263,8 @@ func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 
 // ApplyReservations makes the accounting of all nodes show the capacity that the job may use: what is kept for others of its
 // priority or above is taken. But nothing that is only reserved is kept from a gang that has begun and is below its minimum:
-// the job that has it reserved may wait for the end of that gang, which does not come without the members it lacks. Choose,
-// Feasible and statements do so for the task's job; a caller that reads the accounting of nodes must ask for it.
+// the job that has it reserved may wait for the end of that gang, which does not come without the members it lacks.
+// SelectNode, Feasible and statements do so for the task's job; a caller that reads the accounting of nodes calls it first.
 func (s *Session) ApplyReservations(job *model.Job) {
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(s.viewer(job))

@@ -7,9 +7,26 @@ import (
 // Step is one refusal that a session recorded, with the action that gave it. The last step of a job is the reason that users
 // read.
 type Step struct {
-	Action  string
-	Job     *model.Job
+	Action string
+	Job    *model.Job
+	// Refusal is nil where the action took back what was recorded before, since the job does not wait any more.
 	Refusal *model.Refusal
+}
+
+// Describe returns the code and the reason.
+func (s *Step) Describe() (code, reason string) {
+	if s.Refusal == nil {
+		return "", "does not wait any more"
+	}
+	return string(s.Refusal.Code), s.Refusal.String()
+}
+
+// Plugin returns the plugin that refused the job as a whole; empty when nodes were refused, or the step is no refusal.
+func (s *Step) Plugin() string {
+	if s.Refusal == nil {
+		return ""
+	}
+	return s.Refusal.Plugin
 }
 
 // Trail returns the refusals of the last session that was run, in the order in which they were recorded. It is valid until the

@@ -8,13 +8,18 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// refusing is an action that refuses every job with a reason of its own.
+// refusing is an action that refuses every job with a reason of its own; "forgiving" takes it back.
 type refusing string
 
 func (r refusing) Name() string { return string(r) }
 
 func (r refusing) Execute(session *Session) {
 	for _, job := range session.Snapshot.Jobs {
+		if r == "forgiving" {
+			session.Refuse(job, nil)
+			session.Refuse(job, nil)
+			continue
+		}
 		session.Refuse(job, no(model.Code(string(r)+"Says")))
 	}
 }
@@ -38,5 +43,21 @@ func TestTrail_hasEachRefusalWithItsAction(t *testing.T) {
 		if last := memory.Trail()[1].Refusal; refusals[snapshot.Jobs[0].Key] != last {
 			t.Errorf("the reason is %v, and not the last step", refusals[snapshot.Jobs[0].Key])
 		}
+	}
+}
+
+// TestTrail_hasWhatIsTakenBack: a job that a later action starts does not look as if it waited.
+func TestTrail_hasWhatIsTakenBack(t *testing.T) {
+	snapshot := house(1)
+	join(snapshot, "a", 1, 1, model.Resources{2})
+	var memory Cache
+	Run(snapshot, &Profile{Actions: []Action{refusing("forgiving"), refusing("first"), refusing("forgiving")}}, Options{Memory: &memory})
+	var steps []string
+	for _, step := range memory.Trail() {
+		code, reason := step.Describe()
+		steps = append(steps, fmt.Sprintf("%s %q %q", step.Action, code, reason))
+	}
+	if want := []string{`first "firstSays" "firstSays"`, `forgiving "" "does not wait any more"`}; !slices.Equal(steps, want) {
+		t.Errorf("the trail is %q, want %q", steps, want)
 	}
 }

@@ -217,7 +217,7 @@ func (c *trial) run() {
 				return nil
 			})
 			if why == "" {
-				c.t.Fatalf("%s starts with less than %q: %+v instead of %+v", jobName(c.job), c.suggestion, less, part)
+				c.t.Fatalf("%s starts with less than %q: %+v instead of %+v", jobName(c.job), c.suggestion, *less, *part)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // failure is a job without a plan.
 type failure struct {
 	job *model.Job
-	// search is the last one for the job, same the failure of another job that asks the same; nil when there is none.
+	// search is the last one for the job, same the failure of another job for which the search comes to the same; nil for none.
 	search *search
 	same   *failure
 	// why is empty until it is explained; verdict is it for the cache, nil when it is not for that.
@@ -53,13 +53,13 @@ func (r *run) explain() {
 	}
 	overdue := terminationOverdue(r.session.Snapshot)
 	for _, f := range r.failures {
-		switch {
-		case f.same != nil:
-			f.why = f.same.why
-		case f.verdict != nil:
-			f.why = describe(f.verdict)
-			if !f.transient && f.revision == r.session.Snapshot.Journal.Revision() {
-				r.session.Keep(r.question(f.job), f.job, f.verdict, f.search.reach(f.verdict))
+		of := f
+		if f.same != nil {
+			of = f.same
+		}
+		if of.verdict != nil {
+			if f.why = describe(of.verdict); !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
+				r.session.Keep(r.question(f.job), f.job, of.verdict, of.search.reach(of.verdict))
 			}
 		}
 		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
@@ -77,19 +77,18 @@ func describe(verdict *model.Refusal) string {
 	return "would not help: " + verdict.Summary()
 }
 
-// reach returns for which jobs a verdict holds.
+// reach returns for which jobs a verdict holds. What keeps victims from leaving may be otherwise for jobs that need more of them.
 func (s *search) reach(verdict *model.Refusal) framework.Reach {
 	switch {
 	case slices.ContainsFunc(s.job.Tasks, func(task *model.Task) bool { return !s.session.FiltersDependOnSnapshotOnly(task) }):
 		return framework.ForNow
-	case !s.plain, verdict.Code != "" && (len(verdict.NodeReasons) == 0 || s.job.Class.Uniform && verdict.Needs != int64(s.job.MinMember)):
+	case !s.plain, len(verdict.NodeReasons) == 0, s.job.Class.Uniform && verdict.Needs != int64(s.job.MinMember):
 		return framework.ForJob
 	}
 	return framework.ForClass
 }
 
-// explainProtected says what keeps those victims from leaving without which the job cannot start: budgets, or their gangs. It
-// holds for jobs that need as many members or more.
+// explainProtected says what keeps those victims from leaving without which the job cannot start: budgets, or their gangs.
 func (s *search) explainProtected() *model.Refusal {
 	lax := *s.guard
 	lax.strict = false
@@ -97,7 +96,7 @@ func (s *search) explainProtected() *model.Refusal {
 	for _, u := range s.unitsByCost() {
 		s.extend(all, u)
 	}
-	verdict := &model.Refusal{Detail: "would leave gangs below their minimum", Has: int64(s.job.MinMember) - 1}
+	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
 	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {
 		names := model.NameList{Noun: "PodDisruptionBudget", Reader: s.job.Key.Namespace}
 		for i := range all.covered {

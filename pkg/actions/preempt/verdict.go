@@ -53,7 +53,7 @@ func fingerprint(snapshot *model.Snapshot) uint64 {
 
 // searchKey is the same for jobs for which a search comes to the same, in the same words.
 type searchKey struct {
-	class     model.Class
+	question  framework.Question
 	viewpoint model.Viewpoint
 	revision  model.Revision
 }
@@ -64,5 +64,5 @@ func (r *run) searchKey(job *model.Job) (key searchKey, shares bool) {
 	shares = job.Class != (model.Class{}) && !r.session.Uncached() && !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
 		return task.Status.HasNode() || !r.session.FitsByResourcesOnly(task)
 	})
-	return searchKey{job.Class, snapshot.EffectiveViewpoint(snapshot.Viewpoint()), snapshot.Journal.Revision()}, shares
+	return searchKey{r.question(job), snapshot.EffectiveViewpoint(snapshot.Viewpoint()), snapshot.Journal.Revision()}, shares
 }

@@ -1,23 +1,3 @@
-// Package scheduler is the loop: wake, snapshot, session, actions, commit, status.
-//
-//	events ──► cluster.State ──Snapshot──► framework.Run ──decisions──► commit.Machine ──calls──► Driver
-//	               ▲                                           │               ▲                     │
-//	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
-//
-// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
-// and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
-// plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
-// internal/lifecycle, and what to write about it in internal/report.
-//
-// The files, in reading order:
-//
-//	scheduler.go               the loop, and one cycle
-//	due.go, timer.go           when the next cycle is due
-//	mailbox.go                 what comes in
-//	events.go                  events into the state
-//	gangs.go, conflicts.go     what is undone, restarted and evicted before a cycle
-//	outcomes.go, uncertain.go  what became of decisions
-//	inspect.go, simulate.go    what the debug endpoint and the simulation call
 package scheduler
 
 import (
@@ -231,13 +211,14 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	regrouped := false
 	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
+	var panicked *framework.RecoveredPanic
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction: func(part string) { watch.Begin(part) },
 		OnPanic: func(recovered framework.RecoveredPanic) {
 			watch.Cycle.Panics++
-			s.recovered(ctx, snapshot, recovered, now)
+			panicked = &recovered
 		},
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
@@ -262,7 +243,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, s.memory.Trail())
 	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
-	s.scheduleNext(pass, now)
+	s.expireAnswers(pass, now)
+	s.afterCycle(ctx, snapshot, panicked, now)
+	s.cycle.atMost(s.last.expires)
 	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for again: no watch will tell
 		s.wake(now)
 	}

@@ -24,6 +24,12 @@ type Question struct {
 	ByFit bool
 }
 
+// ofPresentPods is the question whose answer is kept only while no pod of a job comes or goes: filters have looked at some.
+func (q Question) ofPresentPods() Question {
+	q.Action, q.Emptied = q.Action+" with pods", false
+	return q
+}
+
 // Reach is for which jobs a verdict holds while nothing changes.
 type Reach int8
 
@@ -72,12 +78,23 @@ type verdict struct {
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
 func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
-	if known, ok := s.Recall(question, job); ok {
+	if !s.cacheable(&question, job) {
+		refusal, _ := find()
+		return refusal
+	}
+	known, ok := s.Recall(question, job)
+	if !ok && question.Emptied {
+		known, ok = s.Recall(question.ofPresentPods(), job)
+	}
+	if ok {
 		return known
 	}
 	before, outer := s.Snapshot.Journal.Revision(), s.reach
 	s.reach = ForClass
 	refusal, reach := find()
+	if question.Emptied && s.reach > ForClass {
+		question = question.ofPresentPods()
+	}
 	if before == s.Snapshot.Journal.Revision() {
 		s.Keep(question, job, refusal, max(reach, s.reach))
 	}

@@ -40,7 +40,7 @@ func (s *Session) SelectNode(
 // BestNode returns the best node like SelectNode, without saying why there is none, which costs a look at every node.
 func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Node {
 	s.prepareFor(task, room)
-	if s.quarantineRefusal(task.Job) != nil {
+	if s.quarantined[task.Job] != nil {
 		return nil
 	}
 	if s.options.Afresh {
@@ -59,7 +59,7 @@ func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Nod
 // none of them has a place, whatever else restricts them.
 func (s *Session) HasRoom(task *model.Task, room model.CapacityKind) bool {
 	s.prepareFor(task, room)
-	if s.options.Afresh || s.quarantineRefusal(task.Job) != nil {
+	if s.options.Afresh || s.quarantined[task.Job] != nil {
 		return true // unknown
 	}
 	_, order := s.ranked(task, room)

@@ -17,6 +17,7 @@
 //	events.go                  events into the state
 //	gangs.go, conflicts.go     what is undone, restarted and evicted before a cycle
 //	outcomes.go, uncertain.go  what became of decisions
+//	advice.go                  what would let waiting jobs start
 //	inspect.go, simulate.go    what the debug endpoint and the simulation call
 package scheduler
 
@@ -31,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/internal/advisor"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -85,7 +87,7 @@ type Scheduler struct {
 	gangs    *lifecycle.Gangs
 	panics   panics
 	refusals map[model.JobKey]*model.Refusal
-	advisor  *suggester
+	advisor  *advisor.Advisor
 	// echo is when to look once more; see there.
 	echo time.Time
 	// memory is handed on from session to session.
@@ -97,6 +99,7 @@ type Scheduler struct {
 	inspections []debugapi.Inspection
 	cycle       timer
 	reports     timer
+	advice      timer
 }
 
 // Options are how the loop runs.
@@ -116,6 +119,9 @@ type Options struct {
 	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
 	// simulators. nil is not called.
 	Decided func(model.Decision)
+	// Follow makes the plugins that are asked for advice read a copy of the cluster: those of the profile's replica, on the
+	// goroutine of a round. nil is for plugins that read nothing but the session's snapshot.
+	Follow func(*cluster.Copy)
 }
 
 // New returns a loop that decides nothing before the mailbox says Lead.
@@ -131,15 +137,15 @@ func New(
 	}
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
-	advisor := newAdvisor()
+	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow, Verify: options.Verify})
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: report.NewReporter(report.Source{
-			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advisor.message,
+			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advice.Message,
 		}),
 		delays: delays, doubts: uncertainBinds{}, gangs: gangs,
-		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
 
@@ -173,6 +179,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	for panics := 1; s.panicked(now) && panics < maxPanicsInStep; panics++ {
 		s.runCycle(ctx)
 	}
+	s.askForAdvice(ctx, now)
 	if s.reports.due(now) && !s.cycle.insideBurst && !s.panicked(now) { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
@@ -194,6 +201,9 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 			s.echo = now.Add(ownEventDelay)
 		}
 		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
+	}
+	for _, answers := range letters.advice {
+		s.takeAdvice(ctx, answers, now)
 	}
 	for _, reply := range letters.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
@@ -225,7 +235,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
 	}
-	s.advisor.cycle(s.last.changed || s.last.decided)
+	s.advisor.Cycled(s.last.changed || s.last.decided)
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	regrouped := false
@@ -269,6 +279,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.handleOutcomes(ctx, outcomes)
 	s.releaseOrphanedClaims(ctx, snapshot, now)
 	s.reports.debounce(now, reportEvery, reportEvery)
+	s.scheduleAdvice(now)
 	watch.Stop(snapshot, len(s.refusals))
 	s.history.Add(watch.Cycle)
 	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)
@@ -289,9 +300,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 // report writes what there is to tell and was not told.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.stop()
-	again := s.advise(ctx, now)
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
-	wake = backoff.Sooner(wake, again)
 	s.gangs.StatusSent(writes)
 	s.write(now, writes)
 	if !wake.IsZero() {

@@ -1,4 +1,4 @@
-// Package kubeplugins holds kube-scheduler's own filters and scores, built once per process with what they need of a
+// Package kubeplugins holds kube-scheduler's own filters and scores, built at the start of the process with what they need of a
 // scheduler: listers, informers and a client. It is the one place that builds them, so that what this version of
 // kube-scheduler wants, and what it must not be asked, is written down once.
 //
@@ -42,7 +42,7 @@ func builtPlugins() []string {
 	}
 }
 
-// Deps is what kube-scheduler's plugins read from. All fields but the last two are required.
+// Deps is what kube-scheduler's plugins read from. The first three fields are required.
 type Deps struct {
 	// Lister is the view of nodes and pods that follows the session. Only the session's goroutine, and what a plugin
 	// starts and awaits within one call, reads it.
@@ -56,6 +56,8 @@ type Deps struct {
 	// NoDeviceTaintRules reports that the API server does not serve them, or forbids them, as ServesDeviceTaintRules finds out: an
 	// informer would wait for them indefinitely.
 	NoDeviceTaintRules bool
+	// Name tells several sets of plugins over the same informers apart. Each set has its own volumes and devices that are reserved.
+	Name string
 }
 
 // Plugins are kube-scheduler's plugins, ready to be asked. They are asked on one goroutine at a time, but for what
@@ -78,8 +80,7 @@ type Plugins struct {
 	claimsSynced, attachmentsSynced cache.InformerSynced
 }
 
-// New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per
-// process and before the informers start. What it starts in the background ends with the context.
+// New builds the plugins. Several register event handlers and indexes with the informers, so it is called before these start. What it starts in the background ends with the context.
 func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if deps.Lister == nil || deps.Informers == nil || deps.Client == nil {
 		return nil, errors.New("kube-scheduler plugins: lister, informers and client are required")
@@ -129,7 +130,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	}
 	factories := plugins.NewInTreeRegistry()
 	for _, name := range builtPlugins() {
-		plugin, err := factories[name](ctx, args[name], handle)
+		plugin, err := factories[name](ctx, args[name], namedHandle{handle, deps.Name})
 		if err != nil {
 			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", name, err)
 		}
@@ -199,6 +200,15 @@ func arguments() (map[string]apiruntime.Object, error) {
 	}
 	return args, nil
 }
+
+// namedHandle has a name: DynamicResources makes an index by it, which no two plugins may share.
+type namedHandle struct {
+	fwk.Handle
+	name string
+}
+
+// ProfileName returns the name.
+func (h namedHandle) ProfileName() string { return h.name }
 
 // discardEvents drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
 type discardEvents struct{}

@@ -22,7 +22,7 @@ func newCycle(a *clientFlags) *cobra.Command {
 		Short:   "Show what the scheduler's last cycles did and how long each part took",
 		Long: `Shows the last cycles, the latest at the bottom: how long each took, and each part of it (the snapshot, the actions of the
 configuration, the handing over of decisions, what comes after); how many jobs there were and how many of them were left waiting;
-and how many pods were bound, evicted and promised room. A cycle runs when something has changed; there is none for a cluster at
+and how many pods were bound, evicted and nominated. A cycle runs when something has changed; there is none for a cluster at
 rest.
 
 It asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
@@ -119,8 +119,8 @@ func decisions(cycle *debugapi.Cycle) [][]printer.Cell {
 			n    int
 			text string
 		}{
-			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Promises, "%d promised room"},
-			{decision.GivenBack, "%d lost what they were promised"},
+			{decision.Binds, "%d bound"}, {decision.Evictions, "%d evicted for it"}, {decision.Promises, "%d nominated"},
+			{decision.GivenBack, "%d lost their nomination"},
 		} {
 			if what.n > 0 {
 				did = append(did, fmt.Sprintf(what.text, what.n))

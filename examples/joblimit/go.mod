@@ -2,7 +2,7 @@ module example.com/joblimit
 
 go 1.26.0
 
-// In a module of your own, this line goes, and the version of Tutti stands in the line above it.
+// In a module of your own, delete this line, and set the version of Tutti in the require line below.
 replace github.com/tutti-sched/tutti => ../..
 
 // kubernetes requires its staging modules at v0.0.0; these are the versions it was released with.

@@ -13,7 +13,7 @@ import (
 // binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
-		slot, before := s.find(bind.Pod.UID)
+		entry, before := s.find(bind.Pod.UID)
 		if before == nil || before.task.Status != model.Pending {
 			continue
 		}
@@ -22,25 +22,25 @@ func (s *State) Assume(decision model.Decision) {
 		if bind.Isolated != nil {
 			after.assignedCPUs = bind.Isolated.Assignment
 		}
-		s.assume(slot, &after)
+		s.assume(entry, &after)
 	}
 	for _, eviction := range decision.Evictions {
-		slot, before := s.find(eviction.Pod.UID)
+		entry, before := s.find(eviction.Pod.UID)
 		if before == nil || !before.task.Status.Occupies() || before.task.Status == model.Releasing {
 			continue
 		}
 		after := *before
 		after.evicted = true
-		s.assume(slot, &after)
+		s.assume(entry, &after)
 	}
 	for _, promise := range decision.Nominations {
-		slot, before := s.find(promise.Pod.UID)
+		entry, before := s.find(promise.Pod.UID)
 		if before == nil || before.task.Status != model.Pending || before.task.Nominated == promise.Node {
 			continue
 		}
 		after := *before
 		after.promise = &promise.Node
-		s.assume(slot, &after)
+		s.assume(entry, &after)
 	}
 	if decision.Reservation != nil {
 		s.assumeReservation(decision.Job, decision.Reservation)
@@ -49,29 +49,29 @@ func (s *State) Assume(decision model.Decision) {
 
 // Forget takes an assumed bind back: the pod is pending again and its room free. It reports false when there is none.
 func (s *State) Forget(pod types.UID) bool {
-	slot, before := s.find(pod)
+	entry, before := s.find(pod)
 	if before == nil || before.bind == "" {
 		return false
 	}
 	after := *before
 	after.bind, after.assignedCPUs, after.evicted = "", nil, false
 	if before.chargedAtBind() {
-		after = *s.buildPod(after.task.Pod, &after, nil) // it may have come to ask for something else
+		after = *s.readPod(after.task.Pod, &after) // it may have come to ask for something else
 	}
-	s.assume(slot, &after)
+	s.assume(entry, &after)
 	return true
 }
 
 // Outdated takes note that the API server has a newer version of a pod than this one: nothing is decided about the pod before
 // the watch has shown it.
 func (s *State) Outdated(pod types.UID, version string) {
-	slot, before := s.find(pod)
+	entry, before := s.find(pod)
 	if before == nil || before.task.Pod.ResourceVersion != version || before.finished() {
 		return
 	}
 	after := *before
 	after.awaitsNewerVersion = true
-	s.assume(slot, &after)
+	s.assume(entry, &after)
 }
 
 // Assumed reports whether a bind of the pod is assumed, and the watch has not said yet what became of it.
@@ -82,29 +82,29 @@ func (s *State) Assumed(pod types.UID) bool {
 
 // ForgetEviction takes an assumed eviction back: the pod holds its room as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
-	slot, before := s.find(pod)
+	entry, before := s.find(pod)
 	if before == nil || !before.evicted {
 		return false
 	}
 	after := *before
 	after.evicted = false
-	s.assume(slot, &after)
+	s.assume(entry, &after)
 	return true
 }
 
 // ForgetPromise takes an assumed promise back: what the pod says counts. It reports false when there is none.
 func (s *State) ForgetPromise(pod types.UID) bool {
-	slot, before := s.find(pod)
+	entry, before := s.find(pod)
 	if before == nil || before.promise == nil {
 		return false
 	}
 	after := *before
 	after.promise = nil
-	s.assume(slot, &after)
+	s.assume(entry, &after)
 	return true
 }
 
-func (s *State) assume(slot *podEntry, after *podState) {
+func (s *State) assume(entry *podEntry, after *podState) {
 	after.derivePosition()
-	s.index(slot, after)
+	s.put(entry, after)
 }

@@ -132,13 +132,13 @@ func TestEvictedWhileBinding(t *testing.T) {
 	}
 }
 
-// TestPromise: what becomes of room on n that is promised to a pod, by an assumption and by what the pod itself says.
-func TestPromise(t *testing.T) {
+// TestNomination: what becomes of the nomination of a pod to n, by an assumption and by what the pod itself says.
+func TestNomination(t *testing.T) {
 	assumed := func(s *State) { s.Assume(promise("p", "n")) }
 	said := func(s *State) { s.Apply(seen(pod("p", nominated("n")))) }
 	for name, c := range map[string]struct {
 		first, then func(*State)
-		want        string // where room is promised now
+		want        string // the nominated node now
 	}{
 		"assumed":                        {assumed, nil, "n"},
 		"survives an update":             {assumed, func(s *State) { s.Apply(seen(pod("p", label("a", "b")))) }, "n"},
@@ -178,7 +178,7 @@ func TestPromise(t *testing.T) {
 				got += hold.Node
 			}
 			if got != c.want {
-				t.Errorf("room is promised on %q, want %q", got, c.want)
+				t.Errorf("the nomination is on %q, want %q", got, c.want)
 			}
 			if task := taskIn(snapshot, "p"); task != nil && task.Nominated != c.want {
 				t.Errorf("the task is nominated for %q, want %q", task.Nominated, c.want)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// crowd returns a state of so many nodes with ten running pods each.
+// crowded returns a state of so many nodes with ten running pods each.
 func crowded(nodes int) *State {
 	s := newState()
 	for i := range nodes {

@@ -11,10 +11,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// applyBudget takes in a new version of a disruption budget, or its end.
 func (s *State) applyBudget(object *policyv1.PodDisruptionBudget, deleted bool) Effect {
-	if _, ok := s.ledger.isNews(KindBudget, object, deleted); !ok {
-		return Effect{}
-	}
 	key := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	before, known := s.budgets[key]
 	after := budgetOf(object)

@@ -230,7 +230,7 @@ func dump(snapshot *model.Snapshot) string {
 	fmt.Fprintln(&b, "now", snapshot.Now.UTC())
 	vector := func(v model.Resources) string { return "{" + amounts(snapshot.Dimensions, v) + "}" }
 	for _, n := range snapshot.Nodes {
-		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s promised %s kept %s %s\n", n.Name, n.Object.UID,
+		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s nominated %s kept %s %s\n", n.Name, n.Object.UID,
 			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable), vector(n.Idle), vector(n.Releasing),
 			vector(n.Pipelined), vector(n.Reserved), n.Invalid)
 		fmt.Fprintln(&b, "  isolated", n.Isolated != nil, n.AgentExpired)

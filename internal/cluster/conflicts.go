@@ -97,9 +97,9 @@ func (s *State) conflictsOn(name string) []Conflict {
 		return nil
 	}
 	var pods []*podState
-	for _, slot := range s.held[name] {
-		if slot.record != nil && slot.record.task.Pod.Spec.NodeName == name {
-			pods = append(pods, slot.record)
+	for _, entry := range s.held[name] {
+		if entry.record != nil && entry.record.task.Pod.Spec.NodeName == name {
+			pods = append(pods, entry.record)
 		}
 	}
 	slices.SortFunc(pods, func(a, b *podState) int {

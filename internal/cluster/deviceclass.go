@@ -50,10 +50,8 @@ func lacksDRAExtendedResources(node *corev1.Node) bool {
 	return err == nil && kubelet.Major() == 1 && kubelet.Minor() < minKubeletMinor
 }
 
+// applyDeviceClass takes in a new version of a device class, or its end.
 func (s *State) applyDeviceClass(class *resourceapi.DeviceClass, deleted bool) Effect {
-	if _, ok := s.ledger.isNews(KindDeviceClass, class, deleted); !ok {
-		return Effect{}
-	}
 	before := s.devices.resources[class.Name]
 	delete(s.devices.resources, class.Name)
 	if !deleted {
@@ -93,13 +91,12 @@ func (s *State) resourcesOf(class *resourceapi.DeviceClass) []int {
 func (s *State) recountAffected(position int) {
 	for name, node := range s.nodes {
 		if offer := node.allocatable.At(position); offer == 0 || offer == model.ProvidedByDRA {
-			s.nodes[name] = s.buildNode(node.object)
-			s.dirtyNodes[name] = true
+			s.readNodeAgain(name)
 		}
 	}
-	for _, slot := range s.pods {
-		if known := slot.record; known != nil && known.task.Request.At(position) > 0 {
-			s.index(slot, s.buildPod(known.task.Pod, known, known))
+	for _, entry := range s.pods {
+		if known := entry.record; known != nil && known.task.Request.At(position) > 0 {
+			s.put(entry, s.readPod(known.task.Pod, known))
 		}
 	}
 }

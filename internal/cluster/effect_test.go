@@ -59,6 +59,23 @@ func TestEffectOfPodEvents(t *testing.T) {
 	}
 }
 
+// TestAnImplicitGroupBecomesWhole as its first member begins to run; if another waits, it may be placed now.
+func TestAnImplicitGroupBecomesWhole(t *testing.T) {
+	member := func(name string, options ...podOption) *corev1.Pod {
+		return pod(name, append(options, of("g"), annotation(v1alpha1.AnnotationMinMember, "2"))...)
+	}
+	for _, waits := range []bool{true, false} {
+		s := newState(node("n"), member("a", on("n")))
+		if waits {
+			s.Apply(seen(member("b")))
+		}
+		snap(t, s, start)
+		if got := s.Apply(seen(member("a", on("n"), phase("Running")))); got.Schedule != waits {
+			t.Errorf("another member waits: %t, effect %+v", waits, got)
+		}
+	}
+}
+
 func TestConfirmedBindIsNoNews(t *testing.T) {
 	s := newState(node("n"), node("m"), pod("p"), pod("q"))
 	s.Assume(model.Decision{Binds: []model.Bind{{Pod: model.PodRef{UID: "p"}, Node: "n"}, {Pod: model.PodRef{UID: "q"}, Node: "n"}}})

@@ -6,6 +6,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
@@ -30,6 +32,11 @@ const (
 	KindOther
 )
 
+// String returns the name of the kind, for messages.
+func (k Kind) String() string {
+	return [...]string{"pod", "node", "PodGroup", "PriorityClass", "DeviceClass", "PodDisruptionBudget", "namespace", "Lease", "object"}[k]
+}
+
 // Event is what a watch saw: an object was added, changed or deleted. Objects are never changed afterwards.
 type Event struct {
 	Kind Kind
@@ -47,16 +54,92 @@ type Event struct {
 	Namespace     *corev1.Namespace
 }
 
-// Effect says whom an event concerns.
+// object returns what the event is about; nil for KindOther, and when the field of the kind is not set.
+func (e *Event) object() metav1.Object {
+	switch {
+	case e.Kind == KindPod && e.Pod != nil:
+		return e.Pod
+	case e.Kind == KindNode && e.Node != nil:
+		return e.Node
+	case e.Kind == KindGroup && e.Group != nil:
+		return e.Group
+	case e.Kind == KindPriorityClass && e.PriorityClass != nil:
+		return e.PriorityClass
+	case e.Kind == KindDeviceClass && e.DeviceClass != nil:
+		return e.DeviceClass
+	case e.Kind == KindBudget && e.Budget != nil:
+		return e.Budget
+	case e.Kind == KindLease && e.Lease != nil:
+		return e.Lease
+	case e.Kind == KindNamespace && e.Namespace != nil:
+		return e.Namespace
+	}
+	return nil
+}
+
+// Effect says what an event affects.
 type Effect struct {
 	// Schedule reports that a scheduling answer may have changed: a cycle is due.
 	Schedule bool
 	// Report reports that something which a status shows has changed.
 	Report bool
-	// Malformed says which object could not be read, and why; empty when it was.
-	Malformed string
 }
 
 func (e Effect) merge(other Effect) Effect {
 	return Effect{Schedule: e.Schedule || other.Schedule, Report: e.Report || other.Report}
+}
+
+// Apply takes in what a watch saw and says what it affects. Events of different objects may come in any order, late and
+// repeated ones are recognised.
+//
+// An event is admitted here, once: it is of the newest incarnation of its name, and newer than what was seen of it. From here it
+// goes on to the file of its kind, and does not come back: pod.go, node.go, group.go, priorityclass.go, deviceclass.go,
+// budget.go, lease.go, namespace.go.
+//
+// Invariant I25: an object that cannot be read costs its own job, and no other.
+func (s *State) Apply(event Event) (effect Effect) {
+	if event.Kind == KindOther {
+		return Effect{Schedule: true} // an object that the state does not hold
+	}
+	object := event.object()
+	if object == nil {
+		return Effect{}
+	}
+	ended, news := s.incarnations.admit(event.Kind, object, event.Deleted)
+	if !news {
+		return Effect{}
+	}
+	if s.guard(identityOf(event.Kind, object), func() { effect = s.apply(&event, ended) }) != nil {
+		return Effect{Schedule: true, Report: true}
+	}
+	return effect
+}
+
+// apply takes in an event that is news. ended is the incarnation that it ends, empty when it ends none; only pods are known by
+// it.
+func (s *State) apply(event *Event, ended types.UID) (effect Effect) {
+	switch event.Kind {
+	case KindPod:
+		if ended != "" {
+			effect = s.endPod(ended)
+		}
+		if !event.Deleted {
+			effect = effect.merge(s.applyPod(event.Pod))
+		}
+	case KindNode:
+		effect = s.applyNode(event.Node, event.Deleted)
+	case KindGroup:
+		effect = s.applyGroup(event.Group, event.Deleted)
+	case KindPriorityClass:
+		effect = s.applyPriorityClass(event.PriorityClass, event.Deleted)
+	case KindDeviceClass:
+		effect = s.applyDeviceClass(event.DeviceClass, event.Deleted)
+	case KindBudget:
+		effect = s.applyBudget(event.Budget, event.Deleted)
+	case KindLease:
+		effect = s.applyLease(event.Lease, event.Deleted)
+	case KindNamespace:
+		effect = s.applyNamespace(event.Namespace, event.Deleted)
+	}
+	return effect
 }

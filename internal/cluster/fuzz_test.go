@@ -47,9 +47,9 @@ func FuzzLeasesAndBudgets(f *testing.F) {
 		formed.Name, formed.Namespace, formed.UID = "odd", "odd", "odd"
 		now := start
 		for _, deleted := range []bool{false, true} {
-			s.apply(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
-			s.apply(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
-			s.apply(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
+			s.Apply(Event{Kind: KindLease, Lease: &lent, Deleted: deleted})
+			s.Apply(Event{Kind: KindBudget, Budget: &spent, Deleted: deleted})
+			s.Apply(Event{Kind: KindGroup, Group: &formed, Deleted: deleted})
 			othersAreWhatTheyWere(t, s, now)
 			s.NextWake(now)
 			now = start.Add(time.Duration(later%30) * time.Second)
@@ -80,8 +80,8 @@ func withAgents() *State {
 func othersAreWhatTheyWere(t *testing.T, s *State, now time.Time) {
 	t.Helper()
 	snapshot := snap(t, s, now)
-	if len(s.TakeMalformed()) > 0 || s.malformed != "" {
-		t.Fatalf("a panic was caught")
+	if malformed := s.TakeMalformed(); len(malformed) > 0 {
+		t.Fatalf("panics: %q", malformed)
 	}
 	if snapshot.Node("n").AgentExpired {
 		t.Fatal("another node has lost its agent")

@@ -6,15 +6,15 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// patchHolds gives the snapshot the room that is kept for jobs: that which pods were promised, and that which is reserved.
+// patchHolds gives the snapshot the room that is kept for jobs: that which is nominated to pods, and that which is reserved.
 func (s *State) patchHolds() {
 	if len(s.nominated) == 0 && len(s.reserved) == 0 && len(s.snapshot.Held()) == 0 {
 		return
 	}
 	s.applyReservations()
 	holds := s.reservedHolds(make([]model.HeldCapacity, 0, len(s.nominated)))
-	for _, slot := range s.nominated {
-		task := slot.task
+	for _, entry := range s.nominated {
+		task := entry.task
 		job := s.snapshot.Job(task.Job)
 		holds = append(holds, model.HeldCapacity{
 			Job: task.Job, Priority: job.Priority, Node: task.Nominated, Pod: task.PodRef, Request: task.Request,

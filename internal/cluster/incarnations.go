@@ -21,9 +21,22 @@ type incarnations struct {
 	oldest     int
 }
 
+// identity names an object; namespace is empty for one that is in none.
 type identity struct {
 	kind            Kind
 	namespace, name string
+}
+
+func identityOf(kind Kind, object metav1.Object) identity {
+	return identity{kind, object.GetNamespace(), object.GetName()}
+}
+
+// String returns the object's kind and name, for messages.
+func (id identity) String() string {
+	if id.namespace == "" {
+		return id.kind.String() + " " + id.name
+	}
+	return id.kind.String() + " " + id.namespace + "/" + id.name
 }
 
 type observation struct {
@@ -33,27 +46,29 @@ type observation struct {
 	gone    bool
 }
 
-func newLedger() incarnations { return incarnations{newest: map[identity]observation{}} }
+func newIncarnations() incarnations { return incarnations{newest: map[identity]observation{}} }
 
-// isNews reports whether an event is news, and which living incarnation of the name, if any, it updates, replaces or ends.
-func (l *incarnations) isNews(kind Kind, object metav1.Object, deleted bool) (living types.UID, ok bool) {
-	id := identity{kind, object.GetNamespace(), object.GetName()}
+// admit reports whether an event is news, and which incarnation of the name it ends, by deletion or by taking its place; empty
+// when none.
+func (l *incarnations) admit(kind Kind, object metav1.Object, deleted bool) (ended types.UID, news bool) {
+	id := identityOf(kind, object)
 	now := observation{uid: object.GetUID(), version: revision(object), gone: deleted}
 	last, known := l.newest[id]
-	if known && !last.gone {
-		living = last.uid
-	}
 	if known && stale(last, now) {
-		return living, false
+		return "", false
+	}
+	lives := known && !last.gone
+	if lives && (deleted || last.uid != now.uid) {
+		ended = last.uid
 	}
 	if known {
 		now.version = max(now.version, last.version)
 	}
 	l.newest[id] = now
-	if deleted && (!known || !last.gone) {
+	if deleted && (!known || lives) {
 		l.addTombstone(id)
 	}
-	return living, !deleted || living != ""
+	return ended, !deleted || lives
 }
 
 func stale(last, now observation) bool {

@@ -68,8 +68,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 		s.Apply(seen(pod(name, revised(2*i+1))))
 		s.Apply(gone(pod(name, revised(2*i+2))))
 	}
-	if len(s.ledger.newest) != maxTombstones+1 || len(s.ledger.tombstones) != maxTombstones {
-		t.Errorf("ledger holds %d names and %d graves, want %d", len(s.ledger.newest), len(s.ledger.tombstones), maxTombstones)
+	if len(s.incarnations.newest) != maxTombstones+1 || len(s.incarnations.tombstones) != maxTombstones {
+		t.Errorf("%d names and %d tombstones are remembered, want %d", len(s.incarnations.newest), len(s.incarnations.tombstones), maxTombstones)
 	}
 	snapshot := snap(t, s, start)
 	if len(snapshot.Jobs) != 1 || len(s.pods) != 1 || len(s.members) != 1 || len(s.held) != 0 {

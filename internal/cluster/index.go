@@ -17,10 +17,19 @@ type podEntry struct {
 	dirty bool
 }
 
+// identity names the pod, for messages.
+func (e *podEntry) identity() identity {
+	id := identity{kind: KindPod, name: string(e.uid)}
+	if e.record != nil {
+		id.namespace, id.name = e.record.task.Namespace, e.record.task.Name
+	}
+	return id
+}
+
 // find returns the place and the record of a pod; both are nil when it is not known, the record when it is gone.
 func (s *State) find(uid types.UID) (*podEntry, *podState) {
-	if slot := s.pods[uid]; slot != nil {
-		return slot, slot.record
+	if entry := s.pods[uid]; entry != nil {
+		return entry, entry.record
 	}
 	return nil, nil
 }
@@ -31,21 +40,28 @@ func (s *State) record(uid types.UID) *podState {
 }
 
 // markDirty makes the next snapshot look at a pod.
-func (s *State) markDirty(slot *podEntry) {
-	if !slot.dirty {
-		slot.dirty = true
-		s.dirtyPods = append(s.dirtyPods, slot)
+func (s *State) markDirty(entry *podEntry) {
+	if !entry.dirty {
+		entry.dirty = true
+		s.dirtyPods = append(s.dirtyPods, entry)
 	}
 }
 
-// index keeps the indexes and marks what the next snapshot has to look at.
-func (s *State) index(slot *podEntry, after *podState) {
-	before := slot.record
-	slot.record = after
+// put replaces what is known of a pod, nil makes it gone, and says what that affects. It keeps the indexes, and marks what the
+// next snapshot has to look at.
+func (s *State) put(entry *podEntry, after *podState) Effect {
+	before := entry.record
+	entry.record = after
 	s.conflicts.markNodes(before, after)
-	s.list(slot, placesOf(before), placesOf(after))
-	s.markDirty(slot)
-	s.markJob(before, after)
+	s.list(entry, placesOf(before), placesOf(after))
+	s.markDirty(entry)
+	effect, refill := s.compare(before, after)
+	for _, r := range []*podState{before, after} {
+		if refill && r != nil && r.task.Job != (model.JobKey{}) {
+			s.dirtyJobs[r.task.Job] = struct{}{}
+		}
+	}
+	return effect
 }
 
 // indexKeys are where the indexes have a pod. A zero key is nowhere.
@@ -71,27 +87,27 @@ func placesOf(r *podState) indexKeys {
 }
 
 // list moves a pod in the indexes. Most changes of a pod leave it where it is in most of them, and those are not touched.
-func (s *State) list(slot *podEntry, from, to indexKeys) {
-	reindex(s.members, slot, from.job, to.job)
-	reindex(s.implicit, slot, from.implicit, to.implicit)
-	reindex(s.held, slot, from.node, to.node)
+func (s *State) list(entry *podEntry, from, to indexKeys) {
+	reindex(s.members, entry, from.job, to.job)
+	reindex(s.implicit, entry, from.implicit, to.implicit)
+	reindex(s.held, entry, from.node, to.node)
 	if from.nominated != to.nominated {
-		updateIndex(s.nominated, slot, to.nominated)
+		updateIndex(s.nominated, entry, to.nominated)
 	}
 	if from.releasing != to.releasing {
-		if updateIndex(s.releasing, slot, to.releasing); len(s.releasing) == 0 {
+		if updateIndex(s.releasing, entry, to.releasing); len(s.releasing) == 0 {
 			s.releasing = map[types.UID]*podEntry{} // a map that was large is slow to walk indefinitely
 		}
 	}
 }
 
-func reindex[K comparable](index map[K]map[types.UID]*podEntry, slot *podEntry, from, to K) {
+func reindex[K comparable](index map[K]map[types.UID]*podEntry, entry *podEntry, from, to K) {
 	var nowhere K
 	if from == to {
 		return
 	}
 	if from != nowhere {
-		if updateIndex(index[from], slot, false); len(index[from]) == 0 {
+		if updateIndex(index[from], entry, false); len(index[from]) == 0 {
 			delete(index, from)
 		}
 	}
@@ -99,14 +115,14 @@ func reindex[K comparable](index map[K]map[types.UID]*podEntry, slot *podEntry, 
 		if index[to] == nil {
 			index[to] = map[types.UID]*podEntry{}
 		}
-		updateIndex(index[to], slot, true)
+		updateIndex(index[to], entry, true)
 	}
 }
 
-func updateIndex(pods map[types.UID]*podEntry, slot *podEntry, in bool) {
+func updateIndex(pods map[types.UID]*podEntry, entry *podEntry, in bool) {
 	if in {
-		pods[slot.uid] = slot
+		pods[entry.uid] = entry
 	} else {
-		delete(pods, slot.uid)
+		delete(pods, entry.uid)
 	}
 }

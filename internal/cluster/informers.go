@@ -119,7 +119,11 @@ func strip[T any](f func(T) T) cache.TransformFunc {
 
 // safeTransform is what f makes of an object, and the object itself when that panics: who takes it in will see why.
 func safeTransform[T any](f func(T) T, object T) T {
-	return buildOrFallback(func() T { return f(object) }, func(string) T { return object })
+	transformed := object
+	if recovered(func() { transformed = f(object) }) != "" {
+		return object
+	}
+	return transformed
 }
 
 // eventHandler makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone

@@ -43,9 +43,6 @@ func (s *State) applyLease(object *coordinationv1.Lease, deleted bool) Effect {
 	if !agents || !s.leases.disabled {
 		return Effect{}
 	}
-	if _, ok := s.ledger.isNews(KindLease, object, deleted); !ok {
-		return Effect{}
-	}
 	before, after := s.leases.until[name], expiryOf(object)
 	if deleted {
 		after = time.Time{}

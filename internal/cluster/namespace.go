@@ -6,10 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// applyNamespace takes in the labels of a namespace, or its end.
 func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect {
-	if _, ok := s.ledger.isNews(KindNamespace, namespace, deleted); !ok {
-		return Effect{}
-	}
 	before, existed := s.namespaces[namespace.Name]
 	if existed == !deleted && maps.Equal(before, namespace.Labels) {
 		return Effect{}

@@ -3,6 +3,8 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -15,30 +17,50 @@ type nodeState struct {
 	refused     *model.Refusal
 	// isolated are its isolated CPUs; nil when it has none.
 	isolated *isolated.Topology
-	// bare reports that the node cannot be read, and only its name is left.
-	bare bool
+	// unreadable reports that only the name of the node is known.
+	unreadable bool
 }
 
+// readNode reads a node. One that cannot be read takes no pods, and keeps its name only.
 func (s *State) readNode(object *corev1.Node) *nodeState {
-	probeNodeInfo(object)
-	allocatable, refused := s.capacity(object)
-	if refused == nil && !lacksDRAExtendedResources(object) {
-		s.devices.addUnreported(&allocatable)
+	node := &nodeState{object: object}
+	if refused := s.guard(identityOf(KindNode, object), func() { s.readCapacity(node) }); refused != nil {
+		return &nodeState{
+			object:     &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: object.Name, UID: object.UID, ResourceVersion: object.ResourceVersion}},
+			refused:    &model.Refusal{Code: model.NodesFiltered, Detail: refused.Detail},
+			unreadable: true,
+		}
 	}
-	return &nodeState{object: object, allocatable: allocatable, refused: refused, isolated: topologyOf(object)}
+	return node
 }
 
-func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
-	if _, ok := s.ledger.isNews(KindNode, object, deleted); !ok {
-		return Effect{}
+// readCapacity works out what a node offers. It panics over a node that kube-scheduler's code would panic over in the view.
+func (s *State) readCapacity(node *nodeState) {
+	framework.NewNodeInfo().SetNode(node.object)
+	imagesOn(node.object)
+	node.allocatable, node.refused = s.capacity(node.object)
+	if node.refused == nil && !lacksDRAExtendedResources(node.object) {
+		s.devices.addUnreported(&node.allocatable)
 	}
+	node.isolated = topologyOf(node.object)
+}
+
+// readNodeAgain reads a node again because what it is read by has changed.
+func (s *State) readNodeAgain(name string) {
+	if node := s.nodes[name]; !node.unreadable {
+		s.nodes[name], s.dirtyNodes[name] = s.readNode(node.object), true
+	}
+}
+
+// applyNode takes in a new version of a node, or its end.
+func (s *State) applyNode(object *corev1.Node, deleted bool) Effect {
 	if deleted {
 		s.dirtyNodes[object.Name] = true
 		delete(s.nodes, object.Name)
 		s.leases.trackNode(object.Name, nil)
 		return Effect{Schedule: true}
 	}
-	before, after := s.nodes[object.Name], s.buildNode(object)
+	before, after := s.nodes[object.Name], s.readNode(object)
 	s.nodes[object.Name] = after
 	changed := before == nil || !sameCapacity(before, after)
 	s.leases.trackNode(object.Name, after.isolated)

@@ -1,13 +1,11 @@
 package cluster
 
 import (
-	"maps"
-	"strings"
+	"slices"
 	"time"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/cluster/groups"
@@ -64,23 +62,25 @@ func (r *podState) stuck(now time.Time) bool {
 	return r.task.Status == model.Releasing && r.task.Pod.DeletionTimestamp != nil && now.Unix() >= r.stuckAt().Unix()
 }
 
-func (s *State) applyPod(pod *corev1.Pod, deleted bool) Effect {
-	living, ok := s.ledger.isNews(KindPod, pod, deleted)
-	if !ok {
-		return Effect{}
-	}
-	var effect Effect
-	if living != "" && (deleted || living != pod.UID) {
-		effect = s.replace(living, nil)
-	}
-	if deleted {
-		return effect
-	}
+// applyPod takes in a new version of a pod.
+func (s *State) applyPod(pod *corev1.Pod) Effect {
 	if !s.counts(pod) {
-		return effect.merge(s.replace(pod.UID, nil))
+		return s.endPod(pod.UID)
 	}
-	before := s.record(pod.UID)
-	return effect.merge(s.replace(pod.UID, s.buildPod(pod, before, before)))
+	entry := s.pods[pod.UID]
+	if entry == nil {
+		entry = &podEntry{uid: pod.UID}
+		s.pods[pod.UID] = entry
+	}
+	return s.put(entry, s.readPod(pod, entry.record))
+}
+
+// endPod makes a pod gone; the state need not hold it.
+func (s *State) endPod(uid types.UID) Effect {
+	if entry := s.pods[uid]; entry != nil && entry.record != nil {
+		return s.put(entry, nil)
+	}
+	return Effect{}
 }
 
 // counts reports whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
@@ -100,14 +100,17 @@ func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// readRecord reads a pod. What was assumed about it before stays as long as the pod does not say otherwise; what was
-// worked out for an earlier version is taken over where it must be the same. Either may be nil.
-func (s *State) readRecord(pod *corev1.Pod, before, earlier *podState) *podState {
+// readPod reads a pod. What was assumed about it before stays as long as the pod does not say otherwise, and what was worked out
+// for an earlier version is taken over where it must be the same; before may be nil. The same version is read again because what
+// it is read by has changed, and then nothing is taken over.
+func (s *State) readPod(pod *corev1.Pod, before *podState) *podState {
+	if before != nil && before.task.Pod == pod && before.unreadable() {
+		return before // what is left of it says less than it did
+	}
 	r := &podState{}
 	t := &r.task
 	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
-	t.Created = pod.CreationTimestamp.Time
-	t.Pod = pod
+	t.Created, t.Pod = pod.CreationTimestamp.Time, pod
 	if s.schedulers[pod.Spec.SchedulerName] {
 		r.membership, t.Role = groups.Of(pod), groups.Role(pod)
 	}
@@ -123,22 +126,52 @@ func (s *State) readRecord(pod *corev1.Pod, before, earlier *podState) *podState
 		t.Priority = *pod.Spec.Priority
 	}
 	t.SchedulingGated = len(pod.Spec.SchedulingGates) > 0
-	same := earlier != nil && !earlier.finished() && sameSpec(earlier.task.Pod, pod) && sameCPUCharge(earlier, pod) &&
-		sameOwnAnnotations(earlier.task.Pod.Annotations, pod.Annotations) && sameLabels(earlier.task.Pod.Labels, pod.Labels, true)
+	if refused := s.guard(identityOf(KindPod, pod), func() { s.readRequest(r, before) }); refused != nil {
+		r.keepIdentity(before, refused)
+	}
+	r.assume(before, s.snapshot.Now)
+	return r
+}
+
+// readRequest works out what a pod asks of a node.
+func (s *State) readRequest(r, before *podState) {
+	t, pod := &r.task, r.task.Pod
+	same := before != nil && before.task.Pod != pod && !before.finished() && sameSpec(before.task.Pod, pod) && sameCPUCharge(before, pod) &&
+		sameOwnAnnotations(before.task.Pod.Annotations, pod.Annotations) && sameLabels(before.task.Pod.Labels, pod.Labels, true)
 	if same {
-		t.Request, r.invalid, t.NonZeroDefaults = earlier.task.Request, earlier.invalid, earlier.task.NonZeroDefaults
+		t.Request, r.invalid, t.NonZeroDefaults = before.task.Request, before.invalid, before.task.NonZeroDefaults
 	} else {
 		t.Request, r.invalid = s.request(pod)
 		t.NonZeroDefaults = nonZeroDefaultsOf(pod)
 	}
 	t.MayUseDeviceClass = s.devices.requestsAny(t.Request)
-	if same && earlier.task.Pod.Spec.NodeName == pod.Spec.NodeName {
-		t.Shape = earlier.task.Shape
+	if same && before.task.Pod.Spec.NodeName == pod.Spec.NodeName {
+		t.Shape = before.task.Shape
 	} else {
 		t.Shape = shapeOf(s.dimensions, t.Request, pod)
 	}
-	r.assume(before, s.snapshot.Now)
-	return r
+}
+
+// membershipOf says which job a pod belongs to, and what it says of that.
+func (s *State) membershipOf(r *podState) {
+	t, m := &r.task, &r.membership
+	t.Job, t.MinMember = m.Job, 0
+	if m.Implicit != (model.JobKey{}) && s.groups[m.Job] == nil {
+		t.Job, t.MinMember = m.Implicit, m.MinMember
+	}
+}
+
+// hasStarted reports whether a container of the pod runs, or has done its work.
+func hasStarted(pod *corev1.Pod) bool {
+	started := func(status corev1.ContainerStatus) bool { return mayHaveSideEffects(&status) }
+	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded ||
+		pod.Status.Phase == corev1.PodPending && slices.ContainsFunc(pod.Status.InitContainerStatuses, started)
+}
+
+// mayHaveSideEffects reports whether an init container has come so far that it may have done something.
+func mayHaveSideEffects(status *corev1.ContainerStatus) bool {
+	return status.Started != nil && *status.Started || status.State.Running != nil || status.State.Terminated != nil ||
+		status.LastTerminationState.Terminated != nil
 }
 
 // assume takes over what was assumed about the pod before, unless it says otherwise; nil is nothing. seen is when the last
@@ -166,7 +199,7 @@ func (r *podState) assume(before *podState, seen time.Time) {
 	r.derivePosition()
 }
 
-// derivePosition works out where the pod is, and where it is promised to be, from what it says and what is assumed.
+// derivePosition works out where the pod is, and where it is nominated to, from what it says and what is assumed.
 func (r *podState) derivePosition() {
 	t := &r.task
 	t.Placement, t.Nominated = r.position(), ""
@@ -208,132 +241,4 @@ func (r *podState) position() model.Placement {
 	default:
 		return model.Placement{Status: model.Bound, Node: node}
 	}
-}
-
-// replace puts a record in the place of what is known about a pod and says whom it concerns; nil makes it gone.
-func (s *State) replace(uid types.UID, after *podState) Effect {
-	slot, before := s.find(uid)
-	switch {
-	case slot != nil:
-		s.index(slot, after)
-	case after != nil:
-		slot = &podEntry{uid: uid}
-		s.pods[uid] = slot
-		s.index(slot, after)
-	}
-	switch {
-	case before == nil && after == nil:
-		return Effect{}
-	case before == nil:
-		return Effect{Schedule: true, Report: after.task.Job != model.JobKey{}}
-	case after == nil:
-		return Effect{Schedule: true, Report: before.task.Job != model.JobKey{}}
-	}
-	effect := change(before, after)
-	if len(s.reserved) > 0 && !sameStartTime(before.task.Pod, after.task.Pod) {
-		effect.Schedule = true // when room is expected to be free depends on it
-	}
-	if s.makesWhole(before, after) && s.waits(after.task.Job) {
-		effect.Schedule = true
-	}
-	return effect
-}
-
-// sameStartTime reports whether two versions of a pod began to run at the same time, and may do so for as long.
-func sameStartTime(a, b *corev1.Pod) bool {
-	return a.Status.StartTime.Equal(b.Status.StartTime) && equality.Semantic.DeepEqual(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds)
-}
-
-// markJob marks the jobs whose own fields, list of tasks or questions may have changed; a task that goes from node to node,
-// or begins to run where it was bound, changes none of them.
-func (s *State) markJob(before, after *podState) {
-	if before != nil && after != nil && before.finished() == after.finished() &&
-		sameQueueState(before.task.Status, after.task.Status) && sameSchedulingSpec(&before.task, &after.task) && !s.makesWhole(before, after) {
-		return
-	}
-	for _, r := range []*podState{before, after} {
-		if r != nil && r.task.Job != (model.JobKey{}) {
-			s.dirtyJobs[r.task.Job] = struct{}{}
-		}
-	}
-}
-
-// makesWhole reports whether a container of an implicit group has begun to run that was not known to have been whole.
-func (s *State) makesWhole(before, after *podState) bool {
-	if key := after.task.Job; key.WithoutPodGroup && after.task.Started && !before.task.Started {
-		job := s.snapshot.Job(key)
-		return job != nil && !job.Whole
-	}
-	return false
-}
-
-// sameQueueState reports whether tasks of two statuses leave as much to decide about their job.
-func sameQueueState(a, b model.Status) bool {
-	return (a == model.Pending) == (b == model.Pending) && a.CountsTowardMinimum() == b.CountsTowardMinimum()
-}
-
-// sameSchedulingSpec reports whether two versions of a task ask the same of the cluster, in the same place of its job.
-func sameSchedulingSpec(a, b *model.Task) bool {
-	return a.Job == b.Job && a.MinMember == b.MinMember && a.Role == b.Role && a.Priority == b.Priority && a.Created.Equal(b.Created) &&
-		a.Shape == b.Shape && a.MayUseDeviceClass == b.MayUseDeviceClass && a.SchedulingGated == b.SchedulingGated && a.Nominated == b.Nominated && a.Invalid.String() == b.Invalid.String() &&
-		(b.Status != model.Pending || maps.Equal(a.Pod.Labels, b.Pod.Labels)) // others are drawn to them, or kept away: itself, too
-}
-
-// change says whom the difference between two records of one pod concerns.
-func change(before, after *podState) Effect {
-	a, b := &before.task, &after.task
-	moved := a.Placement != b.Placement
-	expected := a.Node == b.Node && isOnNode(a.Status) && isOnNode(b.Status)
-	ours := a.Job != model.JobKey{} || b.Job != model.JobKey{}
-	held := a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String()
-	asks := !sameCPUs(a.Isolated, b.Isolated) || a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || !a.Request.Equal(b.Request) ||
-		a.NonZeroDefaults != b.NonZeroDefaults || a.Nominated != b.Nominated ||
-		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
-		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected)
-	if b.Status == model.Pending {
-		asks = asks || a.Shape != b.Shape || !sameOwnAnnotations(a.Pod.Annotations, b.Pod.Annotations) ||
-			!equality.Semantic.DeepEqual(a.Pod.Status.ResourceClaimStatuses, b.Pod.Status.ResourceClaimStatuses)
-	}
-	return Effect{Schedule: moved && !expected || held || asks, Report: ours && (moved || held || asks)}
-}
-
-// isOnNode reports whether a pod has its place; from one such status to the next nothing changes for anybody else.
-func isOnNode(status model.Status) bool {
-	return status == model.Binding || status == model.Bound || status == model.Running
-}
-
-// sameLabels compares labels; those of the node, which the API server copies to the pod as it is bound, do not count
-// when the pod was expected there.
-func sameLabels(a, b map[string]string, expected bool) bool {
-	if maps.Equal(a, b) {
-		return true
-	}
-	if !expected {
-		return false
-	}
-	copied := func(key, _ string) bool { return strings.HasPrefix(key, "topology.kubernetes.io/") }
-	a, b = maps.Clone(a), maps.Clone(b)
-	maps.DeleteFunc(a, copied)
-	maps.DeleteFunc(b, copied)
-	return maps.Equal(a, b)
-}
-
-// sameOwnAnnotations compares the annotations that mean something to us.
-func sameOwnAnnotations(a, b map[string]string) bool {
-	return within(a, b) && within(b, a)
-}
-
-func within(a, b map[string]string) bool {
-	for key, value := range a {
-		if other, ok := b[key]; isOwnAnnotation(key) && (!ok || other != value) {
-			return false
-		}
-	}
-	return true
-}
-
-// isOwnAnnotation reports whether an annotation is one of the project's.
-func isOwnAnnotation(key string) bool {
-	domain, _, _ := strings.Cut(key, "/")
-	return strings.HasSuffix(domain, ".tutti.dev")
 }

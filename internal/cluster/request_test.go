@@ -103,7 +103,8 @@ func TestRequestsAreKubeSchedulers(t *testing.T) {
 	})
 }
 
-// kube-scheduler's own count adds the overhead to the pod as it looks; ours must not, and a stripped pod must not let it.
+// TestLookingAtAPodDoesNotChangeIt: kube-scheduler's own count adds the overhead to the pod that it reads. Ours must not, and a
+// stripped pod must not let it.
 func TestLookingAtAPodDoesNotChangeIt(t *testing.T) {
 	p := pod("p", on("n"))
 	p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("memory", "1.5Gi")}

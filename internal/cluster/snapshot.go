@@ -14,24 +14,21 @@ import (
 // Invariant: the snapshot shares no memory with the state that anybody changes.
 func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
-	s.refresh(now)
-	for len(s.quarantined) > 0 {
+	for !s.refresh(now) {
 		s.Rebuild()
-		s.refresh(now)
 	}
 	return s.snapshot
 }
 
-// refresh brings the snapshot up to date with what has changed, unless an object is quarantined, for which it ends
-// early.
-func (s *State) refresh(now time.Time) {
+// refresh brings the snapshot up to date with what has changed. It reports false when that has panicked over a pod or a node:
+// the state does not hold that any more, and half of it may be in the snapshot.
+func (s *State) refresh(now time.Time) (whole bool) {
 	changed := s.patchNamespaces() || s.changed()
 	s.growVectors()
-	s.patchNodes()
+	whole = s.patchNodes()
 	expired := s.patchLeases(now)
-	s.patchTasks()
-	if len(s.quarantined) > 0 {
-		return
+	if whole = s.patchTasks() && whole; !whole {
+		return false
 	}
 	stuck := s.patchOverdue(now)
 	s.patchJobs()
@@ -40,6 +37,7 @@ func (s *State) refresh(now time.Time) {
 	if changed || expired || stuck || s.snapshot.Version == 0 {
 		s.snapshot.Version++
 	}
+	return true
 }
 
 // changed reports whether the snapshot is to show anything else than it did. What is kept for jobs follows from pods and jobs.
@@ -67,28 +65,34 @@ func (s *State) growVectors() {
 	}
 }
 
-func (s *State) patchNodes() {
+// patchNodes reports whether it has come to an end with every node.
+func (s *State) patchNodes() (whole bool) {
 	if len(s.dirtyNodes) == 0 {
-		return
+		return true
 	}
+	whole = true
 	var added, removed []*model.Node
 	for name, changed := range s.dirtyNodes {
 		node, known := s.snapshot.Node(name), s.nodes[name]
 		switch {
 		case known == nil && node != nil:
 			removed = append(removed, node)
-		case known != nil && node != nil:
-			s.updateOne(updateTarget{node: name}, func() {
-				s.patchNode(node, known)
-				if s.view != nil {
-					s.view.changeNode(node.Object)
-				}
-				if changed {
-					s.snapshot.NodeChanged(node)
-				}
-			})
-		case known != nil:
-			s.updateOne(updateTarget{node: name}, func() { added = append(added, s.addNode(name, known)) })
+		case known == nil:
+		case s.guard(identity{kind: KindNode, name: name}, func() {
+			if node == nil {
+				added = append(added, s.addNode(name, known))
+				return
+			}
+			s.patchNode(node, known)
+			if s.view != nil {
+				s.view.changeNode(node.Object)
+			}
+			if changed {
+				s.snapshot.NodeChanged(node)
+			}
+		}) != nil:
+			delete(s.nodes, name)
+			whole = false
 		}
 	}
 	s.dirtyNodes = emptyLike(s.dirtyNodes)
@@ -100,14 +104,15 @@ func (s *State) patchNodes() {
 		s.view.dropNodes(removed)
 		s.view.addNodes(added)
 	}
+	return whole
 }
 
 // addNode makes an empty node; the tasks that have been waiting for it are placed as changed ones.
 func (s *State) addNode(name string, known *nodeState) *model.Node {
 	node := &model.Node{Name: name}
 	s.patchNode(node, known)
-	for _, slot := range s.held[name] {
-		s.markDirty(slot)
+	for _, entry := range s.held[name] {
+		s.markDirty(entry)
 	}
 	return node
 }
@@ -120,19 +125,26 @@ func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.GrowVectors(s.width)
 }
 
-func (s *State) patchTasks() {
-	for _, slot := range s.dirtyPods {
-		s.updateOne(updateTarget{pod: slot.uid}, func() { s.patchTask(slot, s.snapshot.Now) })
+// patchTasks reports whether it has come to an end with every pod.
+func (s *State) patchTasks() (whole bool) {
+	whole = true
+	for _, entry := range s.dirtyPods {
+		if s.guard(entry.identity(), func() { s.patchTask(entry, s.snapshot.Now) }) != nil {
+			if whole = false; entry.record != nil {
+				s.put(entry, nil)
+			}
+		}
 	}
 	clear(s.dirtyPods)
 	s.dirtyPods = s.dirtyPods[:0]
 	for _, task := range s.snapshot.TakeTouched() {
-		slot := s.pods[task.UID]
-		if slot != nil && slot.task == task && slot.record != nil && task.Placement != slot.record.task.Placement {
-			known := &slot.record.task
+		entry := s.pods[task.UID]
+		if entry != nil && entry.task == task && entry.record != nil && task.Placement != entry.record.task.Placement {
+			known := &entry.record.task
 			s.snapshot.Update(task, func(t *model.Task) { t.Placement, t.Isolated = known.Placement, known.Isolated })
 		}
 	}
+	return whole
 }
 
 // patchOverdue finds those that have been leaving for too long since the last look, and reports whether there are any.
@@ -141,8 +153,8 @@ func (s *State) patchOverdue(now time.Time) (changed bool) {
 		return false
 	}
 	s.second = now.Unix()
-	for _, slot := range s.releasing {
-		if task := slot.task; task.TerminationOverdue != slot.record.stuck(now) {
+	for _, entry := range s.releasing {
+		if task := entry.task; task.TerminationOverdue != entry.record.stuck(now) {
 			s.snapshot.Update(task, func(t *model.Task) { t.TerminationOverdue = !t.TerminationOverdue })
 			changed = true
 		}
@@ -150,26 +162,26 @@ func (s *State) patchOverdue(now time.Time) (changed bool) {
 	return changed
 }
 
-func (s *State) patchTask(slot *podEntry, now time.Time) {
-	slot.dirty = false
-	known := slot.record
+func (s *State) patchTask(entry *podEntry, now time.Time) {
+	entry.dirty = false
+	known := entry.record
 	switch {
 	case known != nil:
-		if slot.task == nil {
-			slot.task = &model.Task{}
+		if entry.task == nil {
+			entry.task = &model.Task{}
 		}
-		s.snapshot.Update(slot.task, func(t *model.Task) {
+		s.snapshot.Update(entry.task, func(t *model.Task) {
 			*t = known.task
 			t.TerminationOverdue = known.stuck(now)
 		})
-	case slot.task != nil:
-		s.snapshot.Update(slot.task, func(t *model.Task) { t.Placement = model.Placement{} })
+	case entry.task != nil:
+		s.snapshot.Update(entry.task, func(t *model.Task) { t.Placement = model.Placement{} })
 	}
 	if known == nil {
-		delete(s.pods, slot.uid)
+		delete(s.pods, entry.uid)
 	}
 	if s.view != nil && (known == nil || known.finished()) {
-		s.view.forget(slot.uid)
+		s.view.forget(entry.uid)
 	}
 }
 
@@ -184,9 +196,9 @@ func (s *State) patchJobs() {
 		case exists && job == nil:
 			job = &model.Job{Key: key}
 			added = append(added, job)
-			s.fillOrInvalidate(job)
+			s.fillJob(job)
 		case exists:
-			s.fillOrInvalidate(job)
+			s.fillJob(job)
 		case job != nil:
 			removed = append(removed, job)
 		}

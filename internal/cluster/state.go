@@ -32,13 +32,13 @@ type State struct {
 	schedulers  map[string]bool
 	dimensions  *model.ResourceIndex
 	translators []model.RequestTranslator
-	ledger      incarnations
 
-	pods    map[types.UID]*podEntry
-	nodes   map[string]*nodeState
-	groups  map[model.JobKey]*v1alpha1.PodGroup
-	classes map[string]int32
-	devices deviceClassResources
+	incarnations incarnations
+	pods         map[types.UID]*podEntry
+	nodes        map[string]*nodeState
+	groups       map[model.JobKey]*v1alpha1.PodGroup
+	classes      map[string]int32
+	devices      deviceClassResources
 	// reserved is the room kept for groups that have waited for long.
 	reserved map[model.JobKey]*groupReservation
 	budgets  map[types.NamespacedName]model.Budget
@@ -49,7 +49,7 @@ type State struct {
 	conflicts conflicts
 
 	// Indexes over pods: by job, by the PodGroup that they can do without, by node, those that are being deleted, and those that
-	// room was promised to.
+	// a nomination was written for.
 	members   map[model.JobKey]map[types.UID]*podEntry
 	implicit  map[model.JobKey]map[types.UID]*podEntry
 	held      map[string]map[types.UID]*podEntry
@@ -65,14 +65,10 @@ type State struct {
 	// relabelled reports that a namespace came or went, or has other labels.
 	relabelled bool
 
-	// unreadable says of groups why they could not be read; malformed says so of the object that was read last, empty when it was.
-	unreadable map[model.JobKey]*model.Refusal
-	malformed  string
-	// quarantined are the subjects whose update of the snapshot panicked. complaints is what is yet to be reported of them. tended
-	// is called for each subject in turn, for tests; nil is not called.
-	quarantined []panickedUpdate
-	complaints  []string
-	tended      func(updateTarget)
+	// malformed says which objects could not be read, and was not taken yet. probe is called for each object that is read, or
+	// brought into the snapshot, for tests; nil is not called.
+	malformed []string
+	probe     func(identity)
 
 	// What the last snapshot was made of.
 	snapshot *model.Snapshot
@@ -90,14 +86,13 @@ func New(options Options) *State {
 		dimensions = model.NewDimensions()
 	}
 	s := &State{
-		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, ledger: newLedger(),
+		schedulers: map[string]bool{}, dimensions: dimensions, translators: options.Translators, incarnations: newIncarnations(),
 		pods: map[types.UID]*podEntry{}, nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, classes: map[string]int32{}, devices: newByClass(),
 		budgets: map[types.NamespacedName]model.Budget{}, reserved: map[model.JobKey]*groupReservation{},
 		namespaces: map[string]map[string]string{},
 		members:    map[model.JobKey]map[types.UID]*podEntry{}, implicit: map[model.JobKey]map[types.UID]*podEntry{}, held: map[string]map[types.UID]*podEntry{},
 		releasing: map[types.UID]*podEntry{}, nominated: map[types.UID]*podEntry{},
-		unreadable: map[model.JobKey]*model.Refusal{},
 		dirtyNodes: map[string]bool{}, dirtyJobs: map[model.JobKey]struct{}{},
 		snapshot: &model.Snapshot{Dimensions: dimensions}, leases: newLeases(options.AgentLeases), conflicts: newConflicts(),
 	}
@@ -107,51 +102,15 @@ func New(options Options) *State {
 	return s
 }
 
-// Apply takes in what a watch saw and says whom it concerns. Events of different objects may come in any order, late and
-// repeated ones are recognised.
-//
-// Invariant I25: an object that cannot be read costs its own job, and no other.
-func (s *State) Apply(event Event) Effect {
-	s.malformed = ""
-	effect := buildOrFallback(func() Effect { return s.apply(event) }, func(why string) Effect { return s.recordUnreadable(event, why) })
-	effect.Malformed = s.malformed
-	return effect
-}
-
-func (s *State) apply(event Event) Effect {
-	switch {
-	case event.Kind == KindPod && event.Pod != nil:
-		return s.applyPod(event.Pod, event.Deleted)
-	case event.Kind == KindNode && event.Node != nil:
-		return s.applyNode(event.Node, event.Deleted)
-	case event.Kind == KindGroup && event.Group != nil:
-		return s.applyGroup(event.Group, event.Deleted)
-	case event.Kind == KindPriorityClass && event.PriorityClass != nil:
-		return s.applyPriorityClass(event.PriorityClass, event.Deleted)
-	case event.Kind == KindDeviceClass && event.DeviceClass != nil:
-		return s.applyDeviceClass(event.DeviceClass, event.Deleted)
-	case event.Kind == KindBudget && event.Budget != nil:
-		return s.applyBudget(event.Budget, event.Deleted)
-	case event.Kind == KindLease && event.Lease != nil:
-		return s.applyLease(event.Lease, event.Deleted)
-	case event.Kind == KindNamespace && event.Namespace != nil:
-		return s.applyNamespace(event.Namespace, event.Deleted)
-	case event.Kind == KindOther:
-		return Effect{Schedule: true}
-	}
-	return Effect{}
-}
-
 // Translate replaces the translators and translates every pod and node again; the next snapshot shows it.
 func (s *State) Translate(translators []model.RequestTranslator) {
 	s.translators = translators
-	for name, node := range s.nodes {
-		s.nodes[name] = s.buildNode(node.object)
-		s.dirtyNodes[name] = true
+	for name := range s.nodes {
+		s.readNodeAgain(name)
 	}
-	for _, slot := range s.pods {
-		if before := slot.record; before != nil {
-			s.index(slot, s.buildPod(before.task.Pod, before, nil))
+	for _, entry := range s.pods {
+		if known := entry.record; known != nil {
+			s.put(entry, s.readPod(known.task.Pod, known))
 		}
 	}
 }
@@ -173,8 +132,8 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 // NextWake returns when time alone will change the next snapshot; false when it will not.
 func (s *State) NextWake(now time.Time) (time.Time, bool) {
 	var next time.Time
-	for _, slot := range s.releasing {
-		if at := slot.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
+	for _, entry := range s.releasing {
+		if at := entry.record.stuckAt(); at.Unix() > now.Unix() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

@@ -1,97 +1,102 @@
 package cluster
 
 import (
-	"fmt"
-	"strings"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tutti-sched/tutti/internal/cluster/groups"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file handles an object over which the code that reads it panics: a translator, kube-scheduler's code, or ours. The state
-// keeps such an object with its name and a reason. It costs only its own job, or the node itself.
+// This file answers a panic over one object: of a translator, of kube-scheduler's code, or of ours. There is one guard, with
+// three uses. An object that cannot be read is kept by its identity and refused. An object that was read, and over which the
+// update of the snapshot panics, is taken out of the state, and the snapshot is made again, since half of it may be in the
+// accounting. A job that cannot be filled has its members and a refusal.
 
-// longestReason is how much of the value of a panic is shown, in bytes.
-const longestReason = 256
-
-// buildOrFallback returns what build makes, else, when that panics, what instead makes of the reason.
-func buildOrFallback[T any](build func() T, instead func(why string) T) (made T) {
+// recovered returns, in one line, what a call has panicked with; empty when it has not.
+func recovered(do func()) (why string) {
 	defer func() {
 		if what := recover(); what != nil {
-			why := strings.Join(strings.Fields(fmt.Sprint(what)), " ")
-			made = instead(strings.ToValidUTF8(why[:min(len(why), longestReason)], ""))
+			why = model.OneLine(what)
 		}
 	}()
-	return build()
+	do()
+	return ""
 }
 
-// buildPod is readRecord for any pod.
-func (s *State) buildPod(pod *corev1.Pod, before, earlier *podState) *podState {
-	if before != nil && before.task.Pod == pod && before.task.Invalid != nil && before.task.Invalid.Code == model.Malformed {
-		return before // what is left of it says less than it did
-	}
-	return buildOrFallback(func() *podState { return s.readRecord(pod, before, earlier) }, func(why string) *podState {
-		why = fmt.Sprintf("pod %s/%s could not be read: %s", pod.Namespace, pod.Name, why)
-		s.malformed = why
-		return s.unreadablePod(pod, before, &model.Refusal{Code: model.Malformed, Detail: why})
+// guard does something for one object. After a panic it returns why the object is refused, and keeps that for TakeMalformed.
+func (s *State) guard(object identity, do func()) *model.Refusal {
+	why := recovered(func() {
+		if s.probe != nil {
+			s.probe(object)
+		}
+		do()
 	})
+	if why == "" {
+		return nil
+	}
+	why = object.String() + " could not be read: " + why
+	s.malformed = append(s.malformed, why)
+	return &model.Refusal{Code: model.Malformed, Detail: why}
 }
 
-// unreadablePod says where a pod is and nothing of what it wants, so it is never placed. On its node it takes what it took
+// TakeMalformed returns which objects could not be read since the last call, and why.
+func (s *State) TakeMalformed() (malformed []string) {
+	malformed, s.malformed = s.malformed, nil
+	return malformed
+}
+
+// unreadable reports whether no more than the identity of the pod is known.
+func (r *podState) unreadable() bool { return r.invalid != nil && r.invalid.Code == model.Malformed }
+
+// keepIdentity leaves of a pod its name, its job and its node, so that it is never placed. On its node it takes what it took
 // before, else no more than its place among the pods.
-func (s *State) unreadablePod(pod *corev1.Pod, before *podState, refused *model.Refusal) *podState {
-	bare := &corev1.Pod{
-		ObjectMeta: stripMeta(&pod.ObjectMeta),
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName},
-		Status:     corev1.PodStatus{Phase: pod.Status.Phase, NominatedNodeName: pod.Status.NominatedNodeName},
-	}
-	if held, holds := pod.Annotations[isolated.AssignedAnnotation]; holds { // no other pod may be given the same
-		bare.Annotations = map[string]string{isolated.AssignedAnnotation: held}
-	}
-	r := &podState{invalid: refused}
+func (r *podState) keepIdentity(before *podState, refused *model.Refusal) {
 	t := &r.task
-	t.PodRef = model.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name}
-	t.Created, t.Pod = pod.CreationTimestamp.Time, bare
-	if s.schedulers[pod.Spec.SchedulerName] {
-		r.membership, t.Role = groups.Of(pod), groups.Role(pod)
-	}
-	s.membershipOf(r)
-	t.Started = hasStarted(pod)
-	if pod.Spec.Priority != nil {
-		t.Priority = *pod.Spec.Priority
-	}
+	t.Pod, t.Request, t.NonZeroDefaults, r.invalid = identityOfPod(t.Pod), nil, model.NonZeroDefaults{}, refused
+	t.MayUseDeviceClass, t.SchedulingGated, t.Shape = false, false, unique.Make("malformed")
 	if before != nil && !before.finished() {
 		t.Request = before.task.Request.Clone()
 	}
 	t.Request.Set(model.Pods, 1)
-	t.Shape = unique.Make("malformed")
-	r.assume(before, s.snapshot.Now)
-	return r
 }
 
-// buildNode is readNode for any node.
-func (s *State) buildNode(object *corev1.Node) *nodeState {
-	return buildOrFallback(func() *nodeState { return s.readNode(object) }, func(why string) *nodeState {
-		s.malformed = fmt.Sprintf("node %s could not be read: %s", object.Name, why)
-		return unreadableNode(object, why)
-	})
-}
-
-// recordUnreadable records an event that could not be processed. A group keeps what was known of it, and does not start before
-// it can be read.
-func (s *State) recordUnreadable(event Event, why string) Effect {
-	s.malformed = "an object could not be read: " + why
-	if event.Kind != KindGroup {
-		return Effect{}
+// identityOfPod returns a pod with no more than its name and node, and the CPUs that it holds there: no other pod may be given
+// them.
+func identityOfPod(pod *corev1.Pod) *corev1.Pod {
+	known := stripFinished(pod)
+	known.Spec.NodeName, known.Status.NominatedNodeName = pod.Spec.NodeName, pod.Status.NominatedNodeName
+	if held, holds := pod.Annotations[isolated.AssignedAnnotation]; holds {
+		metav1.SetMetaDataAnnotation(&known.ObjectMeta, isolated.AssignedAnnotation, held)
 	}
-	key := groups.Key(event.Group)
-	s.malformed = fmt.Sprintf("PodGroup %s could not be read: %s", key, why)
-	s.unreadable[key] = &model.Refusal{Code: model.Malformed, Detail: s.malformed}
-	s.setGroup(key, event.Group)
-	s.dirtyJobs[key] = struct{}{}
-	return Effect{Schedule: true, Report: true}
+	return known
+}
+
+// Rebuild empties the snapshot, and the view of it, and makes everything in it again.
+func (s *State) Rebuild() {
+	s.snapshot.Reset()
+	if s.view != nil {
+		s.view.reset()
+	}
+	s.width, s.second, s.leases.dirty, s.dirtyBudgets = 0, 0, true, true
+	s.dirtyPods = s.dirtyPods[:0]
+	for uid, entry := range s.pods {
+		if entry.task, entry.dirty = nil, false; entry.record == nil {
+			delete(s.pods, uid)
+			continue
+		}
+		s.markDirty(entry)
+	}
+	s.dirtyNodes, s.dirtyJobs = map[string]bool{}, map[model.JobKey]struct{}{}
+	for name := range s.nodes {
+		s.dirtyNodes[name] = true
+	}
+	for key := range s.members {
+		s.dirtyJobs[key] = struct{}{}
+	}
+	for key := range s.groups {
+		s.dirtyJobs[key] = struct{}{}
+	}
 }

@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -46,8 +48,8 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	for _, name := range []string{"bad", "bound"} {
 		effect := apply(pod(name, tripOver))
 		want := "pod ns/" + name + " could not be read: runtime error: invalid memory address or nil pointer dereference"
-		if effect.Malformed != want || name == "bad" && !effect.Schedule {
-			t.Errorf("%s: effect %+v", name, effect)
+		if malformed := s.TakeMalformed(); !slices.Equal(malformed, []string{want}) || name == "bad" && !effect.Schedule {
+			t.Errorf("%s: effect %+v, malformed %q", name, effect, malformed)
 		}
 	}
 	snapshot := snap(t, s, start)
@@ -65,8 +67,12 @@ func TestPanicOverAPodCostsItAlone(t *testing.T) {
 	if bad := taskIn(snap(t, s, start), "bad"); bad.Invalid == nil {
 		t.Error("what is left of the pod was taken for a pod")
 	}
-	if effect := apply(pod("bad", func(p *corev1.Pod) { p.ResourceVersion = "3" })); effect.Malformed != "" || !effect.Schedule {
-		t.Errorf("mended: %+v", effect)
+	if s.Forget("bound"); taskIn(snap(t, s, start), "bound").Invalid == nil {
+		t.Error("what is left of the pod was taken for a pod as its bind was taken back")
+	}
+	mended := apply(pod("bad", func(p *corev1.Pod) { p.ResourceVersion = "3" }))
+	if malformed := s.TakeMalformed(); len(malformed) > 0 || !mended.Schedule {
+		t.Errorf("mended: %+v, malformed %q", mended, malformed)
 	}
 	if bad := taskIn(snap(t, s, start), "bad"); bad.Invalid != nil {
 		t.Errorf("mended, and refused: %v", bad.Invalid)
@@ -78,11 +84,13 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 	s.Apply(Event{Kind: KindNode, Node: node("n")})
 	bad := node("bad")
 	bad.Labels = map[string]string{"trip": "x"}
-	if effect := s.Apply(Event{Kind: KindNode, Node: bad}); !strings.HasPrefix(effect.Malformed, "node bad could not be read: ") {
-		t.Errorf("effect %+v", effect)
+	s.Apply(Event{Kind: KindNode, Node: bad})
+	if malformed := s.TakeMalformed(); len(malformed) != 1 || !strings.HasPrefix(malformed[0], "node bad could not be read: ") {
+		t.Errorf("malformed %q", malformed)
 	}
+	s.Translate([]model.RequestTranslator{tripping{}})
 	snapshot := snap(t, s, start)
-	if refused := snapshot.Node("bad").Invalid; refused == nil || !strings.HasPrefix(refused.Detail, "the node could not be read: ") {
+	if refused := snapshot.Node("bad").Invalid; refused == nil || refused.Code != model.NodesFiltered || !strings.HasPrefix(refused.Detail, "node bad could not be read: ") {
 		t.Errorf("refused: %v", refused)
 	}
 	if snapshot.Node("n").Invalid != nil || snapshot.Node("n").Idle.At(model.CPU) != 10000 {
@@ -90,23 +98,101 @@ func TestPanicOverANodeCostsItAlone(t *testing.T) {
 	}
 }
 
-func TestPanicOverAGroupCostsItAlone(t *testing.T) {
-	s := newState(node("n"), pod("p", of("g")), pod("q", of("h")))
-	for _, name := range []string{"g", "h"} {
-		group := &v1alpha1.PodGroup{Spec: v1alpha1.PodGroupSpec{MinMember: 1}}
-		group.Namespace, group.Name, group.ResourceVersion = "ns", name, "1"
-		s.Apply(Event{Kind: KindGroup, Group: group})
+// panicOver makes the code panic that reads an object, or brings it into the snapshot.
+func panicOver(s *State, object identity) {
+	s.probe = func(one identity) {
+		if one == object {
+			_ = s.snapshot.Nodes[len(s.snapshot.Nodes)]
+		}
 	}
-	// Nothing that reads a group is known to panic.
-	s.recordUnreadable(Event{Kind: KindGroup, Group: s.groups[model.JobKey{Namespace: "ns", Name: "g"}]}, "why not")
-	snapshot := snap(t, s, start)
-	refusal := func(name string) *model.Refusal {
-		return snapshot.Job(model.JobKey{Namespace: "ns", Name: name}).Invalid
+}
+
+// withBad is a cluster with a gang, a node and a pod named bad, and others that are fine.
+func withBad(t *testing.T) *State {
+	t.Helper()
+	s := newState(node("n"), node("bad"), pod("good", on("n")), pod("bad", on("n")), pod("other", of("bad")), pod("mine", of("good")),
+		group("bad", 1), group("good", 1))
+	s.View()
+	return s
+}
+
+// changeBad brings newer versions of the objects of that name.
+func changeBad(s *State, version int) {
+	n, g := node("bad"), group("bad", 1)
+	n.ResourceVersion, g.ResourceVersion = fmt.Sprint(version), fmt.Sprint(version)
+	for _, object := range []any{pod("bad", on("n"), label("x", "y"), revised(version)), n, g} {
+		s.Apply(seen(object))
 	}
-	if got := refusal("g"); got == nil || got.Code != model.Malformed || got.Detail != "PodGroup ns/g could not be read: why not" {
-		t.Errorf("refused: %v", got)
+}
+
+// TestPanicOverOneObject costs only that object, whether it comes as the object is read or as the snapshot is brought up to date
+// with it, for the first time or later.
+func TestPanicOverOneObject(t *testing.T) {
+	for _, object := range []identity{{KindPod, "ns", "bad"}, {KindNode, "", "bad"}, {KindGroup, "ns", "bad"}} {
+		for name, play := range map[string]func(*State){
+			"read":                  func(s *State) { panicOver(s, object); changeBad(s, 7) },
+			"first snapshot":        func(s *State) { panicOver(s, object) },
+			"later snapshot":        func(s *State) { snap(t, s, start); changeBad(s, 7); panicOver(s, object) },
+			"again, while it lasts": func(s *State) { panicOver(s, object); snap(t, s, start); changeBad(s, 7) },
+		} {
+			t.Run(object.String()+"/"+name, func(t *testing.T) {
+				s := withBad(t)
+				play(s)
+				snapshot := snap(t, s, start)
+				malformed := s.TakeMalformed()
+				if len(malformed) == 0 || !strings.HasPrefix(malformed[0], object.String()+" could not be read: runtime error: index") || len(s.TakeMalformed()) > 0 {
+					t.Errorf("malformed %q", malformed)
+				}
+				if good := taskIn(snapshot, "good"); good == nil || good.Status != model.Bound || good.Invalid != nil {
+					t.Errorf("another pod is %+v", good)
+				}
+				if n := snapshot.Node("n"); n == nil || n.Invalid != nil || len(n.Tasks) == 0 {
+					t.Errorf("another node is %+v", n)
+				}
+				if job := snapshot.Job(ns("good")); job == nil || job.Invalid != nil || len(job.Tasks) != 1 {
+					t.Errorf("another job is %+v", job)
+				}
+				bad, isGroup := snapshot.Job(ns("bad")), object.kind == KindGroup
+				if refused := bad.Invalid != nil && bad.Invalid.Code == model.Malformed; refused != isGroup || len(bad.Tasks) != 1 || !bad.HasGroup {
+					t.Errorf("the gang is %+v", bad)
+				}
+				if err := s.View().Check(); err != nil {
+					t.Error(err)
+				}
+				s.probe = nil
+				fine := withBad(t)
+				changeBad(s, 9)
+				changeBad(fine, 9)
+				if mended, want := dump(snap(t, s, start)), dump(snap(t, fine, start)); mended != want {
+					t.Errorf("mended (-want +got):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(mended, "\n")))
+				}
+			})
+		}
 	}
-	if got := refusal("h"); got != nil {
-		t.Errorf("another group is refused: %v", got)
+}
+
+// TestPanicOverAnEvent: an object of which the state keeps a number only is left as it was.
+func TestPanicOverAnEvent(t *testing.T) {
+	s := newState(class("c", 1), budget("b", "x", 1))
+	for i, object := range []identity{{KindPriorityClass, "", "c"}, {KindBudget, "ns", "b"}} {
+		panicOver(s, object)
+		c, b := class("c", 2), budget("b", "x", 2)
+		c.ResourceVersion, b.ResourceVersion = fmt.Sprint(i+7), fmt.Sprint(i+7)
+		s.Apply(seen(c))
+		s.Apply(seen(b))
+		if malformed := s.TakeMalformed(); len(malformed) != 1 || !strings.HasPrefix(malformed[0], object.String()+" could not be read: ") {
+			t.Errorf("malformed %q", malformed)
+		}
+	}
+}
+
+// TestAPodThatKubeSchedulerPanicsOver is in the view with no more than its name.
+func TestAPodThatKubeSchedulerPanicsOver(t *testing.T) {
+	whole := pod("p", on("n"))
+	if got := podInfo(whole); got.Pod != whole {
+		t.Error("a pod that is fine is not what it was")
+	}
+	if why := recovered(func() { podInfo(nil) }); why == "" {
+		t.Error("kube-scheduler's code panics over no pod")
 	}
 }

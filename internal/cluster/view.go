@@ -158,10 +158,31 @@ func (v *View) pod(task *model.Task) *framework.PodInfo {
 		again.Pod = task.Pod
 		known = &again
 	default:
-		known = readPod(task.Pod)
+		known = podInfo(task.Pod)
 	}
 	v.pods[task.UID] = known
 	return known
+}
+
+// podInfo works out what kube-scheduler wants to know about a pod. Terms that cannot be parsed are left out, as kube-scheduler
+// does. Of a pod that it panics over only the identity is kept, or each look at the pod's node would panic.
+func podInfo(pod *corev1.Pod) (info *framework.PodInfo) {
+	why := recovered(func() {
+		info, _ = framework.NewPodInfo(pod)
+		info.CalculateResource()
+	})
+	if why != "" {
+		info, _ = framework.NewPodInfo(identityOfPod(pod))
+	}
+	return info
+}
+
+// reset makes the view one of an empty snapshot.
+func (v *View) reset() {
+	fresh := newView(v.snapshot)
+	v.ahead, v.mark = nil, fresh.mark
+	v.nodes, v.claims, v.images, v.pods = fresh.nodes, fresh.claims, fresh.images, fresh.pods
+	v.all, v.affine, v.repelling, v.widelyRepelling = nil, nil, nil, nil
 }
 
 // forget drops what is kept about a pod that will not come back.

@@ -252,7 +252,7 @@ func (m *Machine) finalizeDecision(now time.Time, e *entry, outcome Outcome) {
 	}
 	switch b.kind {
 	case CallNominate:
-		m.promised(now, b)
+		m.nominated(now, b)
 	case CallEvict:
 		m.finishPlan(now, b)
 	case CallDeleteStarted:

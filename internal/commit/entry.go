@@ -89,7 +89,7 @@ type entry struct {
 	holds   bool
 	outcome Outcome
 
-	next, previous *entry
+	links[entry]
 }
 
 // stage is whether a call group is being prepared or its calls are live.
@@ -130,9 +130,9 @@ type callGroup struct {
 	// expired: the deadline has passed, no further attempt is made. noDeadline: there is none, as for writes.
 	expired, noDeadline bool
 	// ready are the binds to be sent, lastSent counts those sent in this turn; see fairQueue, which uses the links.
-	ready            fifo
-	lastSent         int
-	waitsFor, blocks *callGroup
+	ready    fifo[entry, *entry]
+	lastSent int
+	links[callGroup]
 	// succeeded, failed and uncertain count the final answers.
 	succeeded, failed, uncertain int
 	// victims are the evictions that took effect.

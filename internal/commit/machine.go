@@ -24,7 +24,7 @@ type Machine struct {
 	// targetQueues are the live entries by target, in the order in which they are sent: the first is ready, sent or backing
 	// off, the others are waiting.
 	targetQueues map[target][]*entry
-	queues       [kinds]fifo // except those in turns
+	queues       [kinds]fifo[entry, *entry] // except those in turns
 	turns        fairQueue
 	sent         map[CallID]*entry
 	resting      timerQueue[*entry]

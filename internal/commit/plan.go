@@ -92,8 +92,8 @@ func nominationOutcome(e *entry) OutcomeKind {
 	return Nominated
 }
 
-// promised starts the evictions that wait for the nominations of a call group, if all of these are confirmed.
-func (m *Machine) promised(now time.Time, b *callGroup) {
+// nominated starts the evictions that wait for the nominations of a call group, if all of these are confirmed.
+func (m *Machine) nominated(now time.Time, b *callGroup) {
 	if plan := b.evictions; plan != nil && b.failed == 0 && plan.aborted == "" {
 		m.begin(now, plan)
 	}
@@ -112,7 +112,7 @@ func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
 	m.finalizeDecision(now, e, outcome)
 	for _, rest := range []*callGroup{b, b.evictions} {
 		if rest != nil && rest.open > 0 && rest.aborted == "" {
-			m.abort(now, rest, "no room was promised to pod "+e.call.Pod.Name+": "+outcome.Message)
+			m.abort(now, rest, "pod "+e.call.Pod.Name+" was not nominated: "+outcome.Message)
 		}
 	}
 }

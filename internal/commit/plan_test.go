@@ -91,12 +91,12 @@ func TestPromiseIsTriedAgainUntilItsDeadline(t *testing.T) {
 func TestDeletedMemberSparesTheVictims(t *testing.T) {
 	for name, until := range map[string]func(*player){
 		"before its promise is sent": func(*player) {},
-		"in flight":                 func(p *player) { p.calls() },
-		"promised": func(p *player) {
+		"in flight":                  func(p *player) { p.calls() },
+		"nominated": func(p *player) {
 			p.calls()
 			p.reply("m1", nil)
 		},
-		"all promised, victims wait for a worker": func(p *player) {
+		"all nominated, victims wait for a worker": func(p *player) {
 			p.calls()
 			p.replies(nil, "m1", "m2")
 		},

@@ -110,7 +110,7 @@ func (w *world) settlePlan(o Outcome) {
 	case Nominated:
 		w.settle(o, "promise")
 		if p.missing[job]--; p.nominated[o.Pod.UID] != o.Node {
-			w.t.Fatalf("room on %s is promised to %s, which says %q", o.Node, o.Pod, p.nominated[o.Pod.UID])
+			w.t.Fatalf("capacity on %s is nominated to %s, which says %q", o.Node, o.Pod, p.nominated[o.Pod.UID])
 		}
 	case NominationFailed:
 		w.settle(o, "promise")
@@ -118,7 +118,7 @@ func (w *world) settlePlan(o Outcome) {
 	case NominationReleased:
 		w.settle(o, "lapse")
 		if said := p.nominated[o.Pod.UID]; o.Message == "" && said != "" {
-			w.t.Fatalf("%s was promised nothing more, and says %q", o.Pod, said)
+			w.t.Fatalf("%s was nominated nothing more, and says %q", o.Pod, said)
 		}
 	case VictimsGone:
 		if want := p.owed[job]; want == 0 || len(o.Victims)+o.Failed > want || o.Members != len(p.members[job]) {

@@ -10,24 +10,26 @@ package commit
 //
 // The zero value is empty; burst must be set.
 type fairQueue struct {
-	burst       int
-	first, last *callGroup
-	length      int
+	burst int
+	// groups are the decisions with something to send, in the order of their turns.
+	groups fifo[callGroup, *callGroup]
+	// length is how many calls all of them have.
+	length int
 }
 
 // next returns the bind whose turn it is, nil when there is none.
 func (t *fairQueue) next() *entry {
-	if t.first == nil {
+	if t.groups.first == nil {
 		return nil
 	}
-	return t.first.ready.first
+	return t.groups.first.ready.first
 }
 
 func (t *fairQueue) push(e *entry) {
 	e.batch.ready.push(e)
 	t.length++
 	if e.batch.ready.length == 1 {
-		t.append(e.batch)
+		t.groups.push(e.batch)
 	}
 }
 
@@ -36,7 +38,7 @@ func (t *fairQueue) pushFront(e *entry) {
 	e.batch.ready.pushFront(e)
 	t.length++
 	if e.batch.ready.length == 1 {
-		t.prepend(e.batch)
+		t.groups.pushFront(e.batch)
 	}
 }
 
@@ -51,46 +53,12 @@ func (t *fairQueue) remove(e *entry, served bool) {
 	switch {
 	case b.ready.length == 0:
 		b.lastSent = 0
-		t.drop(b)
+		t.groups.remove(b)
 	case b.lastSent >= t.burst:
 		b.lastSent = 0
-		t.drop(b)
-		t.append(b)
+		t.groups.remove(b)
+		t.groups.push(b)
 	}
-}
-
-func (t *fairQueue) append(b *callGroup) {
-	b.waitsFor, b.blocks = t.last, nil
-	if t.last == nil {
-		t.first = b
-	} else {
-		t.last.blocks = b
-	}
-	t.last = b
-}
-
-func (t *fairQueue) prepend(b *callGroup) {
-	b.waitsFor, b.blocks = nil, t.first
-	if t.first == nil {
-		t.last = b
-	} else {
-		t.first.waitsFor = b
-	}
-	t.first = b
-}
-
-func (t *fairQueue) drop(b *callGroup) {
-	if b.waitsFor == nil {
-		t.first = b.blocks
-	} else {
-		b.waitsFor.blocks = b.blocks
-	}
-	if b.blocks == nil {
-		t.last = b.waitsFor
-	} else {
-		b.blocks.waitsFor = b.waitsFor
-	}
-	b.waitsFor, b.blocks = nil, nil
 }
 
 // isFair reports whether calls of this kind are sent in turns.

@@ -44,7 +44,7 @@ type Node struct {
 type Kept struct {
 	// Job is the job's namespace and name.
 	Job string `json:"job"`
-	// Pod is the name of the pod that was promised the room; empty when it is reserved.
+	// Pod is the name of the pod that holds the nomination; empty when it is reserved.
 	Pod       string              `json:"pod,omitempty"`
 	Resources corev1.ResourceList `json:"resources"`
 	// LentUntil is up to when reserved room is lent to others; nil when it is not.
@@ -82,7 +82,7 @@ type Cycle struct {
 	Nodes int    `json:"nodes"`
 	// Waiting is how many jobs the cycle refused.
 	Waiting int `json:"waiting"`
-	// The numbers of pods that were bound, evicted, promised room, and lost what they were promised; and of reservations.
+	// The numbers of pods that were bound, evicted, nominated, and lost their nomination; and of reservations.
 	Binds        int `json:"binds,omitempty"`
 	Evictions    int `json:"evictions,omitempty"`
 	Promises     int `json:"promises,omitempty"`

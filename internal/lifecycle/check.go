@@ -63,7 +63,7 @@ func (g *Gangs) Check(job *model.Job, group *v1alpha1.PodGroup, lastRefusal *mod
 	g.follow(job, now)
 	if until, awaits := g.awaitsReset(job, now); awaits {
 		return Verdict{Again: until, Held: &model.Refusal{
-			Code: model.MembersLost, Detail: "all members that were bound are gone; it starts restarted as soon as its status says so",
+			Code: model.MembersLost, Detail: "no bound member is left; the gang starts again when its status says so",
 		}}
 	}
 	if !job.BelowMinimum {

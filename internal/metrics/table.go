@@ -161,7 +161,7 @@ func decisions() []Metric {
 		{
 			Name: Outcomes, Kind: Counter, Program: Scheduler,
 			Help:   "What became of decisions and writes, by outcome; Committed and Cleared count whole decisions, the others single pods.",
-			Labels: []Label{{Name: "outcome", Values: "an outcome, such as Bound, BindFailed, Evicted", Known: []string{"Bound", "BindFailed", "Evicted", "EvictFailed", "WriteFailed"}}},
+			Labels: []Label{{Name: "outcome", Values: "Bound, BindFailed, BindUncertain, Committed, Evicted, EvictFailed, Cleared (all victims are gone), Promised and PromiseFailed (nominations), Lapsed (a nomination was released), WriteFailed, Pointless (a preparation that is no longer needed), Released, Undone and UndoFailed (binds of a start)", Known: []string{"Bound", "BindFailed", "Evicted", "EvictFailed", "WriteFailed"}}},
 		},
 		{
 			Name: Evictions, Kind: Counter, Program: Scheduler,

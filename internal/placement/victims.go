@@ -19,15 +19,15 @@ func terminatingPods(snapshot *model.Snapshot, job *model.Job) string {
 	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
 	seen := map[string]bool{}
 	for _, task := range job.Tasks {
-		promised := task.Nominated
+		nominated := task.Nominated
 		if task.Status == model.Pipelined {
-			promised = task.Node
+			nominated = task.Node
 		}
-		node := snapshot.Node(promised)
-		if node == nil || seen[promised] {
+		node := snapshot.Node(nominated)
+		if node == nil || seen[nominated] {
 			continue
 		}
-		seen[promised] = true
+		seen[nominated] = true
 		for _, other := range node.Tasks {
 			if other.Status == model.Releasing {
 				names.Add(other.Namespace, other.String())

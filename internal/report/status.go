@@ -38,7 +38,7 @@ func groupStatus(
 	if condition == nil && !wasWhole && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled) {
 		condition = &metav1.Condition{
 			Type: v1alpha1.ConditionScheduled, Status: metav1.ConditionFalse, Reason: ReasonRestarts,
-			Message: "of the members that were bound none is left; it starts restarted",
+			Message: "no bound member is left; the gang starts again",
 		}
 	}
 	if condition != nil && !job.Finished() { // the condition of a job that has ended stays

@@ -17,8 +17,8 @@ import (
 // raised since the snapshot that the decision comes from, during the session or while volumes are prepared.
 
 // handleEvent takes in an event between two cycles.
-func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
-	effect := s.apply(ctx, event)
+func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []commit.Outcome) {
+	effect := s.state.Apply(event)
 	if effect.Schedule {
 		s.wake(now)
 	}
@@ -39,35 +39,22 @@ func (s *Scheduler) handleEvent(ctx context.Context, event cluster.Event, now ti
 	return nil
 }
 
-// apply takes an event into the state.
-func (s *Scheduler) apply(ctx context.Context, event cluster.Event) cluster.Effect {
-	effect := s.state.Apply(event)
-	if effect.Malformed != "" {
-		s.logMalformed(ctx, effect.Malformed)
-	}
-	return effect
-}
-
-// reportMalformed logs objects that were read and could not be processed, or reported.
-func (s *Scheduler) reportMalformed(ctx context.Context) {
+// logMalformed logs and counts the objects that could not be read, or reported.
+func (s *Scheduler) logMalformed(ctx context.Context) {
 	for _, why := range append(s.state.TakeMalformed(), s.reporter.TakeErrors()...) {
-		s.logMalformed(ctx, why)
+		s.options.Metrics.Panicked("cluster")
+		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 	}
-}
-
-func (s *Scheduler) logMalformed(ctx context.Context, why string) {
-	s.options.Metrics.Panicked("cluster")
-	klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 }
 
 // drainGroupEvents takes in events about PodGroups during a session, and holds its decisions to them, the one that was just
 // sent included. changed are the PodGroups that have changed since the session's snapshot. It returns what became final, and
 // whether another cycle is due.
 func (s *Scheduler) drainGroupEvents(
-	ctx context.Context, snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
+	snapshot *model.Snapshot, decided model.JobKey, changed map[model.JobKey]bool, now time.Time,
 ) (outcomes []commit.Outcome, again bool) {
 	for _, event := range s.mailbox.takeGroups() {
-		if key := groups.Key(event.Group); s.apply(ctx, event).Schedule {
+		if key := groups.Key(event.Group); s.state.Apply(event).Schedule {
 			again, changed[key] = true, true
 			outcomes = append(outcomes, s.recheckGroup(key, func() *model.Snapshot { return snapshot }, now)...)
 		}

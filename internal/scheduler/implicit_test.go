@@ -57,7 +57,7 @@ func (w *world) told(name string) *corev1.PodCondition {
 	return nil
 }
 
-// bound counts the pods that have a node.
+// boundPods counts the pods that have a node.
 func (w *world) boundPods() (n int) {
 	for _, pod := range w.pods {
 		if pod.Spec.NodeName != "" {

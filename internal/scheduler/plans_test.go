@@ -83,7 +83,7 @@ func (w *world) restart() {
 	w.mailbox.Lead()
 }
 
-// calls writes down who was promised room, evicted or bound, in order.
+// decided records which pods were nominated, evicted or bound, in order.
 func decided(calls []commit.Call) string {
 	var words []string
 	for _, call := range calls {
@@ -219,7 +219,7 @@ func TestNominationInVain(t *testing.T) {
 	w.gone("low-1")
 	w.low("late-0", "")
 	w.low("late-1", "")
-	w.expect("the room that was promised", w.play(t.Context(), time.Second), "Bind late-0 n0, Bind late-1 n1")
+	w.expect("the nominated capacity", w.play(t.Context(), time.Second), "Bind late-0 n0, Bind late-1 n1")
 }
 
 // TestDeletedHolderFreesItsRoomAtOnce.

@@ -163,6 +163,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) step(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.receive(ctx, now)
+	s.logMalformed(ctx)
 	defer s.serveInspections(ctx, now)
 	if !s.leading {
 		s.state.Snapshot(now) // a standby keeps up, so that it has nothing to catch up with, and no list of it to keep
@@ -172,7 +173,6 @@ func (s *Scheduler) step(ctx context.Context) {
 		s.resolve(ctx, doubt, now)
 	}
 	s.watchConflicts(ctx, now)
-	s.reportMalformed(ctx)
 	if s.cycle.due(now) {
 		s.runCycle(ctx)
 	}
@@ -200,7 +200,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 		if event.Kind == cluster.KindOther {
 			s.echo = now.Add(ownEventDelay)
 		}
-		s.handleOutcomes(ctx, s.handleEvent(ctx, event, now))
+		s.handleOutcomes(ctx, s.handleEvent(event, now))
 	}
 	for _, answers := range letters.advice {
 		s.takeAdvice(ctx, answers, now)
@@ -219,7 +219,7 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 }
 
 // reconfigure goes on with another profile. What pods request, and nodes offer, is worked out again; what earlier sessions
-// remember is forgotten with the profile it came from; what is bound, promised or in flight stays.
+// remember is forgotten with the profile it came from; what is bound, nominated or in flight stays.
 func (s *Scheduler) reconfigure(profile *framework.Profile, now time.Time) {
 	s.profile, s.endsConflicts = profile, profile.EvictsOnCPUConflict()
 	s.options.Metrics.Expect(profile)
@@ -261,7 +261,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
-			late, again := s.drainGroupEvents(ctx, snapshot, decision.Job, changed, now)
+			late, again := s.drainGroupEvents(snapshot, decision.Job, changed, now)
 			outcomes, regrouped = append(outcomes, late...), regrouped || again
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
@@ -323,6 +323,7 @@ func logRefusals(ctx context.Context, trail []framework.Step) {
 	}
 	for _, step := range trail {
 		code, reason := step.Describe()
-		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason)
+		log.Info("Job refused", "job", step.Job.Key.String(), "action", step.Action, "code", code, "reason", reason,
+			"plugin", step.Plugin())
 	}
 }

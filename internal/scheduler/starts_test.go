@@ -28,7 +28,7 @@ func (w *world) refuseTo(pod string, nodes ...string) {
 	}
 }
 
-// again creates a pod of the gang mpi as its owner does for one that is gone.
+// restarted creates a pod of the gang mpi as its owner does for one that is gone.
 func (w *world) restarted(name string) {
 	w.member("mpi", 99)
 	pod := w.pods["mpi-99"].DeepCopy()
@@ -377,7 +377,7 @@ func TestAStatusThatCannotBeWrittenKeepsNoJobFromStarting(t *testing.T) {
 		w.restarted(name)
 	}
 	if got := sent(w.play(t.Context(), lifecycle.MaxStatusWait-time.Second), commit.CallBind); len(got) != 0 {
-		t.Errorf("bound %q before its status says that it starts restarted", got)
+		t.Errorf("bound %q before its status says that it starts again", got)
 	}
 	if got := sent(w.play(t.Context(), 2*time.Second), commit.CallBind); len(got) != 2 {
 		t.Errorf("bound %q", got)

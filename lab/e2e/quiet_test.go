@@ -105,7 +105,7 @@ func createGang(t *testing.T, env *harness.Env, name string, size int32) {
 }
 
 // stands is nil when the gang's condition has that status and reason (any, when empty) and so many members are bound,
-// and no other is promised a node.
+// and no other has a nomination.
 func stands(t *testing.T, env *harness.Env, name string, status metav1.ConditionStatus, reason string, bound int) error {
 	t.Helper()
 	var group v1alpha1.PodGroup
@@ -123,7 +123,7 @@ func stands(t *testing.T, env *harness.Env, name string, status metav1.Condition
 	return held(name, pods, bound)
 }
 
-// held is nil when exactly so many pods have a node, and none that has not is promised one.
+// held is nil when exactly so many pods have a node, and none that has not has a nomination.
 func held(name string, pods []corev1.Pod, bound int) error {
 	count := 0
 	for _, pod := range pods {

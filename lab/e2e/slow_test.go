@@ -42,7 +42,7 @@ func (a *arena) all(prefix string, want int) error {
 	return nil
 }
 
-// where returns the nodes of a pod: the one it is bound to, and the one it is promised.
+// where returns the nodes of a pod: the one it is bound to, and the one nominated to it.
 func (a *arena) where(name string) (node, nominated string) {
 	a.t.Helper()
 	var pod corev1.Pod
@@ -74,7 +74,7 @@ func TestSlowVictimsAreEvictedOnce(t *testing.T) {
 	for i := range 2 {
 		name := fmt.Sprintf("dear-%d", i)
 		if node, nominated := a.where(name); node != "" || !theirs[nominated] {
-			t.Errorf("%s is bound to %q and promised %q, want a promise of one of %v", name, node, nominated, theirs)
+			t.Errorf("%s is bound to %q and nominated to %q, want one of %v", name, node, nominated, theirs)
 		}
 		w.evictions(2) // with every look
 	}

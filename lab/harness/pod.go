@@ -58,7 +58,7 @@ func ScheduledBy(name string) PodOption {
 	return func(p *corev1.Pod) { p.Spec.SchedulerName = name }
 }
 
-// HasNode binds the pod to a node from the start.
+// OnNode binds the pod to a node from the start.
 func OnNode(name string) PodOption {
 	return func(p *corev1.Pod) { p.Spec.NodeName = name }
 }

@@ -121,7 +121,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	logging := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(logging)
 	flags.AddGoFlag(logging.Lookup("v"))
-	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 2 each cycle"
+	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 2 each cycle, 4 why each job waits, by action"
 }
 
 // validate returns everything that is wrong with the flags' values.

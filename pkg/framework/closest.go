@@ -3,7 +3,7 @@ package framework
 import "github.com/tutti-sched/tutti/pkg/model"
 
 // closestFit is the node that lacks the least for a request, as a share of it, summed over resources; the first by name of
-// several. The zero nearest has seen none.
+// several. The zero closestFit has seen none.
 type closestFit struct {
 	node  *model.Node
 	share int64

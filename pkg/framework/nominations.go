@@ -17,7 +17,7 @@ func (s *Session) ReleaseNominations(job *model.Job) {
 	}
 }
 
-// ExpireNominations says that what was promised to a job in earlier cycles is not enough for it to start any more. The room
+// ExpireNominations says that what was nominated to a job in earlier cycles is not enough for it to start any more. The room
 // stays with it for the session, so that another action may make a new plan that begins with it; without one it is released
 // in the end.
 func (s *Session) ExpireNominations(job *model.Job) { s.lapsed = append(s.lapsed, job) }

@@ -5,30 +5,30 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Plugin is one policy. The decisions it takes part in are the interfaces of this file that it implements; there is
-// nothing to register. Plugins are made again for each session, so their fields are session state, and are called on the
-// session's goroutine only.
+// Plugin is one policy. The decisions it takes part in are the interfaces of this file that it implements; there is nothing to
+// register. Plugins are made again for each session, so their fields are session state, and are called on the session's
+// goroutine only.
 type Plugin interface {
 	// Name is the plugin's name in the configuration and in refusals.
 	Name() string
 }
 
-// JobOrderer decides in which job is tried first. Combined: the first non-zero answer in tier order, then
-// creation time, then UID.
+// JobOrderer decides which job is tried first. Combined: the first non-zero answer in tier order, then creation time, then UID.
+// In a configuration: `jobOrder`.
 type JobOrderer interface {
 	Plugin
 	// CompareJobs is negative when a comes before b, zero when the plugin has no opinion.
 	CompareJobs(a, b *model.Job) int
 }
 
-// TaskOrderer decides in which task of a job is placed first. Combined like JobOrderer.
+// TaskOrderer decides which task of a job is placed first. Combined like JobOrderer. In a configuration: `taskOrder`.
 type TaskOrderer interface {
 	Plugin
 	// CompareTasks is negative when a comes before b, zero when the plugin has no opinion.
 	CompareTasks(a, b *model.Task) int
 }
 
-// JobValidator reports whether trying a job makes sense at all. Combined: the first refusal.
+// JobValidator reports whether trying a job makes sense at all. Combined: the first refusal. In a configuration: `jobValid`.
 type JobValidator interface {
 	Plugin
 	// ValidateJob returns nil when the job may be tried.
@@ -39,9 +39,9 @@ type JobValidator interface {
 type Readiness int8
 
 const (
-	// Ready: tasks that hold room, and those that have succeeded. If all gates agree the job can start now.
+	// Ready: tasks that hold capacity, and those that have succeeded. If all gates agree the job can start now.
 	Ready Readiness = iota
-	// Pipelined: those, and tasks promised room that is being released. If all gates agree the job can wait for it.
+	// Pipelined: those, and tasks nominated to capacity that is being released. If all gates agree the job can wait for it.
 	Pipelined
 )
 
@@ -51,7 +51,7 @@ func (s Readiness) Counts(task *model.Task) bool {
 }
 
 // JobReadiness reports whether a job, as it stands in the session, may start. Combined: all must agree; the first refusal is
-// kept.
+// kept. In a configuration: `jobGate`.
 type JobReadiness interface {
 	Plugin
 	// JobReady returns nil when the job may start with the tasks that count at this standing. When the refusal has numbers, at
@@ -63,35 +63,35 @@ type JobReadiness interface {
 type FilterScope int8
 
 const (
-	// Static: on the task's shape and the node objects alone. The answers are kept, beyond the session too, and a node is
-	// asked about again only when it has changed itself; scores are, for all nodes, when any has.
+	// NodeOnly: on the task's shape and the node objects alone. The answers are kept, beyond the session too. A filter is
+	// called again only for a node that has changed, a score for all nodes when any has changed.
 	NodeOnly FilterScope = iota
-	// Local: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the shape
-	// and beyond the session, and asked for again when a pod comes to the node or leaves it.
+	// NodeWithPods: also on the pods of that node, as the snapshot has them. The answer is kept, also for other tasks of the
+	// shape and beyond the session, until a pod comes to the node or leaves it.
 	NodeWithPods
-	// Global: on anything else too. Asked for every task again.
+	// ClusterWide: on anything else too. The filter is called again for every task.
 	ClusterWide
 )
 
 // NodeFilterFunc answers for one node; nil is yes. A refusal may be shared between nodes.
 type NodeFilterFunc func(node *model.Node) *model.Refusal
 
-// NodeFilter rules nodes out. Combined: the first refusal in tier order.
+// NodeFilter rules nodes out. Combined: the first refusal in tier order. In a configuration: `nodeFilter`.
 type NodeFilter interface {
 	Plugin
-	// PreFilter returns the checks of one scope that the task needs, none when it needs none, or a refusal when no node
-	// can pass. Static and local checks are valid until the session closes, global ones until the next statement changes it.
+	// PreFilter returns the checks of one scope that the task needs, none when it needs none, or a refusal when no node can
+	// pass. NodeOnly and NodeWithPods checks are valid until the session closes, ClusterWide ones until the next statement
+	// changes it.
 	PreFilter(task *model.Task, scope FilterScope) ([]NodeFilterFunc, *model.Refusal)
 }
 
-// SnapshotOnlyFilter is a NodeFilter that knows of tasks whose global checks follow from the snapshot, and would be the same
-// as long as that is. Where a task has other global checks, it is unknown whether they would be the same, and plugins are
-// asked about the task in every cycle.
+// SnapshotOnlyFilter is a NodeFilter that knows for which tasks its ClusterWide checks follow from the snapshot alone, so that
+// their answers stay the same as long as the snapshot does. A task with other ClusterWide checks is tried in every cycle.
 type SnapshotOnlyFilter interface {
 	NodeFilter
-	// DependsOnSnapshotOnly reports whether whatever the plugin says of the task follows from the snapshot and the labels of
-	// namespaces: from no other object, no answer of an extender, and no clock. True is also right of a task that it has not been
-	// asked about.
+	// DependsOnSnapshotOnly reports whether all answers of the plugin about the task follow from the snapshot and the labels of
+	// namespaces: from no other object, no answer of an extender, and no clock. True is also right of a task that it has not
+	// been asked about.
 	DependsOnSnapshotOnly(task *model.Task) bool
 }
 
@@ -103,7 +103,7 @@ const (
 	NormalizeNone Normalization = iota
 	// NormalizeByMax: the highest raw score becomes 100; all zero stay zero.
 	NormalizeByMax
-	// Reversed: the highest raw score becomes 0 and zero becomes 100.
+	// NormalizeReversed: the highest raw score becomes 0 and zero becomes 100.
 	NormalizeReversed
 	// NormalizeMinMax: the lowest becomes 0 and the highest 100; all equal become 0.
 	NormalizeMinMax
@@ -121,26 +121,27 @@ type NodeScore struct {
 	Score func(node *model.Node) int64
 }
 
-// NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name.
+// NodeScorer prefers nodes. Combined: Σ weight × score normalised to 0…100; ties go to the lower node name. In a configuration:
+// `nodeScore`.
 type NodeScorer interface {
 	Plugin
-	// PreScore returns the scores of one scope for a task over the candidates, the nodes that pass the static filters,
-	// by name. Global ones are asked for after the global checks of all filters for the same task, with nothing in between. Valid
-	// as long as the checks of a NodeFilter.
+	// PreScore returns the scores of one scope for a task over the candidates, the nodes that pass the NodeOnly filters, by
+	// name. ClusterWide ones are computed directly after the ClusterWide checks of all filters for the same task. Valid as long
+	// as the checks of a NodeFilter.
 	PreScore(task *model.Task, scope FilterScope, candidates []*model.Node) []NodeScore
 }
 
-// Reserver sets things aside that no node accounts for, such as volumes and devices, so that no other task is given them.
-// Combined: the first refusal; the plugins that have reserved by then are told to take it back, in reverse order.
+// Reserver reserves what no node accounts for, such as volumes and devices, so that no other task is given them. Combined: the
+// first refusal; Unreserve of the plugins that have reserved by then is called in reverse order.
 type Reserver interface {
 	Plugin
-	// Reserve is called before a task is placed on idle room of the node. prepare reports that the API server must be told of
-	// what was reserved before the pod is bound, which is for commits to do. A refusal means that nothing was reserved and
-	// the task cannot be placed there.
+	// Reserve is called before a task is placed on idle capacity of the node. prepare reports that what was reserved must be
+	// written to the API server before the pod is bound; internal/commit does that. A refusal means that nothing was reserved
+	// and the task cannot be placed there.
 	Reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal)
-	// Unreserve takes back what Reserve reserved, because the placement is undone in the session. After a decision it is no
-	// longer the session's: who carries the decision out gives it back when that fails. After a panic it is also called for a task
-	// for which nothing, or not all, was reserved.
+	// Unreserve takes back what Reserve reserved, because the placement is undone in the session. After a decision
+	// internal/commit releases it when the decision fails. After a panic it is also called for a task for which nothing, or not
+	// all, was reserved.
 	Unreserve(task *model.Task)
 }
 
@@ -148,19 +149,19 @@ type Reserver interface {
 // Combined: the first answer.
 type CPUAllocator interface {
 	Plugin
-	// AllocateCPUs is called before a task is placed on idle room of the node; what it returns is the task's until the placement is
-	// undone, and written with the bind. It is nil when the task is to have none. A refusal means that the task cannot be placed
-	// there. A task that is only promised room is given nothing.
+	// AllocateCPUs is called before a task is placed on idle capacity of the node; what it returns is the task's until the
+	// placement is undone, and written with the bind. It is nil when the task is to have none. A refusal means that the task
+	// cannot be placed there. A task that is only nominated is given nothing.
 	AllocateCPUs(task *model.Task, node *model.Node) (*isolated.Assignment, *model.Refusal)
 	// ExplainShortage says in more words what it means that the node lacks the resource at that position for the task; nil when
 	// there are none. Asked for explanations alone.
 	ExplainShortage(task *model.Task, node *model.Node, position int, room model.CapacityKind) *model.Refusal
 }
 
-// Binder knows who binds a pod if not the API server does so itself. Combined: the first that is not empty.
+// Binder names the extender that binds a pod, if it is not the API server. Combined: the first that is not empty.
 type Binder interface {
 	Plugin
-	// BinderOf returns the name of who binds the task's pod; empty is the API server.
+	// BinderOf returns the name of the binder of the task's pod; empty is the API server.
 	BinderOf(task *model.Task) string
 }
 
@@ -173,18 +174,19 @@ type EvictionUnit struct {
 }
 
 // VictimFilter narrows which units may be evicted. Combined: the intersection inside a tier; the first tier in which a plugin
-// decided is final, also when its answer is no unit; when all abstain, the next tier is asked.
+// decided is final, also when its answer is no unit; when all abstain, the next tier is asked. In a configuration: `victims`.
 type VictimFilter interface {
 	Plugin
-	// FilterVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false
-	// when the plugin has no opinion.
+	// FilterVictims returns the units that may go for the preemptor, a subset of units in their order; decided is false when
+	// the plugin has no opinion.
 	FilterVictims(preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit, decided bool)
 }
 
-// EventHandler follows what statements do. All are told, in tier order; an undo is told backwards.
+// EventHandler follows what statements do. All handlers are called, in tier order; for an undo in reverse tier order. In a
+// configuration: `observe`.
 type EventHandler interface {
 	Plugin
-	// OnAllocate is called after a task got room, placed or promised.
+	// OnAllocate is called after a task got capacity, placed or nominated.
 	OnAllocate(task *model.Task)
 	// OnEvict is called after a task was marked as releasing.
 	OnEvict(task *model.Task)
@@ -223,8 +225,8 @@ type Resumer interface {
 // CacheResetter is a plugin or action that keeps something beyond a session. After a panic of any plugin or action, it is
 // unknown how much of a change the cache has seen.
 type CacheResetter interface {
-	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their goroutine,
-	// and may be called several times.
+	// ResetCache makes what is kept what it was before the first session. It is called between two sessions, on their
+	// goroutine, and may be called several times.
 	ResetCache()
 }
 

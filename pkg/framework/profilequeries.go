@@ -11,7 +11,7 @@ import (
 // PodBinderProvider knows who may be named by a Binder.
 type PodBinderProvider interface {
 	Plugin
-	// PodBinderProvider returns those that may; asked once per configuration, used from many goroutines for as long as it runs.
+	// PodBinders returns those that may. It is called once per configuration; many goroutines use what it returns.
 	PodBinders() []model.PodBinder
 }
 
@@ -39,7 +39,7 @@ func (p *Profile) Translators() []model.RequestTranslator {
 	return translators
 }
 
-// PodBinderProvider returns who may bind pods in place of the API server.
+// PodBinders returns the plugins that may bind pods in place of the API server.
 func (p *Profile) PodBinders() []model.PodBinder {
 	var all []model.PodBinder
 	filled := p.resolvePoints()

@@ -28,8 +28,8 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 }
 
 // UseReservedUntil shows the job room that is reserved for others from the time on at which it will be gone again, in seconds
-// since 1970; see model.Viewer.Gone. Zero ends that. Choose, Feasible, See and statements look through the job's eyes as
-// before.
+// since 1970; see model.Viewpoint.EndsBefore. Zero ends that. SelectNode, Feasible, ApplyReservations and statements use
+// the job's viewpoint as before.
 func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
 	if gone == 0 {
 		delete(s.borrowers, job.Key)

@@ -140,7 +140,7 @@ func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
 		return false
 	}
-	s.Snapshot.ExcludeTerminating(false) // as Plain does
+	s.Snapshot.ExcludeTerminating(false) // as FitsByResourcesOnly does
 	for _, filter := range s.slots.nodeFilter {
 		if knows, ok := filter.(SnapshotOnlyFilter); ok && knows.DependsOnSnapshotOnly(task) {
 			continue

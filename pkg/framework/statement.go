@@ -190,7 +190,7 @@ func (st *Statement) Unpipeline(task *model.Task) *model.Refusal {
 		return refusal
 	}
 	if task.Status != model.Pipelined {
-		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Promised", task, task.Status)}
+		return &model.Refusal{Code: CodeMisuse, Detail: fmt.Sprintf("pod %s is %s, not Pipelined", task, task.Status)}
 	}
 	before := task.Placement
 	st.session.move(operation{task: task}, model.Placement{Status: model.Pending})

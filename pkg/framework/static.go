@@ -6,9 +6,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// static is what the node objects say about a shape, whatever runs on them: who is a candidate, and how it is liked.
+// static is what the node objects say about a shape, whatever runs on them: which are candidates, and their scores.
 //
-// Invariant: after follow it is what asking everything again would give.
+// Invariant: after update it equals what calling all filters and scorers again would give.
 type static struct {
 	mark model.Cursor
 	// version counts how often the answers below changed.

@@ -21,6 +21,14 @@ func (s *Step) Describe() (code, reason string) {
 	return string(s.Refusal.Code), s.Refusal.String()
 }
 
+// Plugin returns the plugin that refused the job as a whole; empty when nodes were refused, or the step is no refusal.
+func (s *Step) Plugin() string {
+	if s.Refusal == nil {
+		return ""
+	}
+	return s.Refusal.Plugin
+}
+
 // Trail returns the refusals of the last session that was run, in the order in which they were recorded. It is valid until the
 // next one. A session that would repeat the last one is not run and leaves the trail as it is.
 func (m *Cache) Trail() []Step { return m.trail }

@@ -32,7 +32,7 @@ func (n *Node) checkIsolated(dimensions *ResourceIndex) error {
 	for i, task := range n.Tasks {
 		switch {
 		case task.Status == Pipelined && task.Isolated != nil:
-			return fmt.Errorf("node %s: pod %s is promised room, and holds CPUs %s", n.Name, task, task.Isolated.CPUs)
+			return fmt.Errorf("node %s: pod %s has a nomination, and holds CPUs %s", n.Name, task, task.Isolated.CPUs)
 		case task.Isolated == nil && task.Status == Allocated && task.Request.At(charged) > 0:
 			return fmt.Errorf("node %s: pod %s is charged for %d isolated CPUs, and holds none", n.Name, task, task.Request.At(charged))
 		case task.Isolated == nil:

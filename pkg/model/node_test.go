@@ -73,7 +73,7 @@ func TestIdleIsFuture(t *testing.T) {
 	})
 }
 
-// crowd draws nodes and tasks, some of them on nodes, as a snapshot without jobs.
+// crowded draws nodes and tasks, some of them on nodes, as a snapshot without jobs.
 func crowded(t *rapid.T) (*Snapshot, []*Task) {
 	snapshot := &Snapshot{Dimensions: NewDimensions()}
 	for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {

@@ -222,7 +222,7 @@ func (n *Node) check() error {
 		name       string
 		kept, sums Resources
 	}{
-		{"idle", n.Idle, fresh.Idle}, {"releasing", n.Releasing, fresh.Releasing}, {"promised", n.Pipelined, fresh.Pipelined},
+		{"idle", n.Idle, fresh.Idle}, {"releasing", n.Releasing, fresh.Releasing}, {"pipelined", n.Pipelined, fresh.Pipelined},
 	} {
 		if !book.kept.Equal(book.sums) {
 			return fmt.Errorf("node %s: %s is %v, its pods leave %v", n.Name, book.name, book.kept, book.sums)

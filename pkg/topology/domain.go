@@ -92,7 +92,7 @@ func (k *key) leave(slot int32) {
 // domainCounts is one number per domain of a key.
 type domainCounts struct {
 	key *key
-	// crowd are the pods it counts; nil for a table that sums up terms of pods on nodes.
+	// selected are the pods it counts; nil for a table that sums up terms of pods on nodes.
 	selected *podSet
 	counts   []int64
 	// total is how many pods the numbers come from.

@@ -31,7 +31,7 @@ type constraint struct {
 	maxSkew, minDomains int64
 	// pods are those that are counted, by whatever labels. Terminating ones are not.
 	pods labels.Selector
-	// crowd is the same for a table. A selector of all pods matches none there, as in kube-scheduler.
+	// selected is the same for a table. A selector of all pods matches none there, as in kube-scheduler.
 	selected *podSet
 	// ground are the nodes that count.
 	ground nodeInclusion

@@ -59,8 +59,8 @@ func (s *environment) holdPatience(t *rapid.T, o *outcome) {
 			job := s.jobOf(pod)
 			return pod.Status.NominatedNodeName != "" && job != d.Job && s.priorityOfJob(job) == s.priorityOfJob(d.Job)
 		})
-		for _, promise := range d.Nominations {
-			if promise.Node == "" && len(equals) == 0 && !decided(o, d.Job) {
+		for _, nomination := range d.Nominations {
+			if nomination.Node == "" && len(equals) == 0 && !decided(o, d.Job) {
 				t.Fatalf("%s gives its room back, and is still to be looked for:\n%s", d.Job, o)
 			}
 		}

@@ -40,7 +40,7 @@ func (s *environment) check(o *outcome) error {
 	if err := s.checkKept(o); err != nil {
 		return err
 	}
-	if err := s.checkPromised(o); err != nil {
+	if err := s.checkNominated(o); err != nil {
 		return err
 	}
 	if err := s.checkReserved(o); err != nil {

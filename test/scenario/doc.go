@@ -76,8 +76,8 @@
 //	class high value=1000 preemption=Never
 //	budget web allowed=1 selector=app=web
 //
-// Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are promises, when its binds are
-// confirmed. Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is where room was promised to
+// Pods that a cycle evicts are seen to be deleted with a grace of 30 seconds, and so are nominations, when its binds are
+// confirmed. Groups and pods may say preemption=Never, too, and pods nominated=NODE, which is the node that is nominated to
 // them.
 //
 // Pods that name a group and say min=3 need no group line; an implicit group is written NAME, or NAME/UID with that of its

@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// equals draws clusters in the middle of a fight: gangs, many of one priority, that were promised some of what they need, on
-// nodes that are idle, or that others are leaving, while others run on the rest.
+// equals draws clusters in which gangs, many of one priority, hold nominations for some of what they need, on nodes that are
+// idle, or whose pods terminate, while other gangs run on the rest.
 func (f *fight) equals() string {
 	var lines []string
-	free := []string{""} // nodes on which room can have been promised
+	free := []string{""} // nodes that can have been nominated
 	for i := range f.n(2, 7) {
 		name := fmt.Sprintf("n%d", i)
 		lines = append(lines, fmt.Sprintf("node %s cpu=1 memory=4Gi labels=rack=%s", name, f.one("a", "b")))
@@ -47,7 +47,7 @@ func (f *fight) equals() string {
 	return strings.Join(lines, "\n")
 }
 
-// TestEqualsGiveWay keeps invariants I9 to I15 where those who were promised room find that it is not enough, all at once.
+// TestEqualsGiveWay keeps invariants I9 to I15 where the nominations of several gangs stop being enough in the same cycle.
 func TestEqualsGiveWay(t *testing.T) {
 	newStage := openLister(t)
 	evicted, back := 0, 0
@@ -70,8 +70,8 @@ func TestEqualsGiveWay(t *testing.T) {
 			evicted += before.follow(t, o)
 			f.stage.holdPatience(t, o)
 			for _, d := range o.decisions {
-				for _, promise := range d.Nominations {
-					if promise.Node == "" {
+				for _, nomination := range d.Nominations {
+					if nomination.Node == "" {
 						back++
 					}
 				}
@@ -86,13 +86,13 @@ func TestEqualsGiveWay(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d pods were evicted, %d promises given back", evicted, back)
+	t.Logf("%d pods were evicted, %d nominations given back", evicted, back)
 	if evicted == 0 || back == 0 {
 		t.Error("this tests nothing")
 	}
 }
 
-// TestANominationMovedToASiblingIsNotReleased: a gang of three keeps the node that was promised to one member for another one.
+// TestANominationMovedToASiblingIsNotReleased: a gang of three keeps the node that was nominated to one member for another one.
 // An equal that is planned before it cannot have that node, and evicts one pod, not none. Seed 1783633545272424478 draws it.
 func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
 	s := openLister(t)()

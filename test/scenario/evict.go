@@ -19,7 +19,7 @@ import (
 // grace is how long pods that are evicted may take to end.
 const grace = 30 * time.Second
 
-// feud is that pods of one job were evicted for another.
+// evictionLoop is that pods of one job were evicted for another.
 type evictionLoop struct{ victim, beneficiary string }
 
 func (w *world) allBudgets() []model.Budget {
@@ -31,10 +31,10 @@ func (w *world) allBudgets() []model.Budget {
 	return budgets
 }
 
-// takeEvictions takes the evictions and promises of a decision, and holds them to what can be known from outside.
+// takeEvictions takes the evictions and nominations of a decision, and holds them to what can be known from outside.
 func (s *environment) takeEvictions(decision model.Decision) error {
 	if len(decision.Evictions) > 0 && len(decision.Nominations) == 0 {
-		return fmt.Errorf("invariant I10: pods are evicted for %s, which is promised nothing", decision.Job)
+		return fmt.Errorf("invariant I10: pods are evicted for %s, which has no nomination", decision.Job)
 	}
 	if len(decision.Evictions) > 0 && len(decision.Binds) > 0 {
 		return fmt.Errorf("pods are evicted for %s, of which part is bound already", decision.Job)
@@ -69,8 +69,8 @@ func (s *environment) takeEvictions(decision model.Decision) error {
 			return fmt.Errorf("invariant I13: %s and %s are evicted for each other", between.victim, between.beneficiary)
 		}
 	}
-	for _, promise := range decision.Nominations {
-		s.promised[promise.Pod.UID] = promise.Node
+	for _, nomination := range decision.Nominations {
+		s.nominated[nomination.Pod.UID] = nomination.Node
 	}
 	return s.checkRemains(decision)
 }
@@ -147,13 +147,13 @@ func (s *environment) confirmEvictions() error {
 	if err := s.world.changePods(ending, func(pod *corev1.Pod) { pod.DeletionTimestamp = &ends }); err != nil {
 		return err
 	}
-	promised := s.world.podNames(func(pod *corev1.Pod) bool {
-		node, known := s.promised[pod.UID]
+	nominated := s.world.podNames(func(pod *corev1.Pod) bool {
+		node, known := s.nominated[pod.UID]
 		return known && pod.Status.NominatedNodeName != node
 	})
-	err := s.world.changePods(promised, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = s.promised[pod.UID] })
+	err := s.world.changePods(nominated, func(pod *corev1.Pod) { pod.Status.NominatedNodeName = s.nominated[pod.UID] })
 	clear(s.ending)
-	clear(s.promised)
+	clear(s.nominated)
 	return err
 }
 
@@ -164,13 +164,13 @@ func (s *environment) kept(
 ) (sums corev1.ResourceList, highest int32) {
 	sums, highest = corev1.ResourceList{}, math.MinInt32
 	for _, pod := range s.world.pods {
-		promised, fresh := said[pod.UID]
+		nominated, fresh := said[pod.UID]
 		if !fresh {
-			promised = pod.Status.NominatedNodeName
+			nominated = pod.Status.NominatedNodeName
 		}
 		job := s.jobOf(pod)
 		starts := slices.ContainsFunc(o.decisions, func(d model.Decision) bool { return d.Job == job && len(d.Binds) > 0 })
-		if promised != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
+		if nominated != node || starts || s.nodeOf(pod) != "" || pod.Status.Phase != corev1.PodPending || pod.Spec.SchedulerName != "tutti" ||
 			pod.DeletionTimestamp != nil || s.ownerOf(pod) == s.ownerOf(from) || s.priorityOfJob(job) < s.priorityOf(from) {
 			continue
 		}
@@ -199,8 +199,8 @@ func (s *environment) checkKept(o *outcome) error {
 				return err
 			}
 		}
-		for _, promise := range decision.Nominations {
-			said[promise.Pod.UID] = promise.Node
+		for _, nomination := range decision.Nominations {
+			said[nomination.Pod.UID] = nomination.Node
 		}
 	}
 	return nil
@@ -231,22 +231,22 @@ func (s *environment) checkLeft(
 	return nil
 }
 
-// checkPromised is the other half of invariant I15: no room is promised twice. Where a pod was promised room in this cycle
+// checkNominated is the other half of invariant I15: no capacity is nominated twice. Where a pod was nominated in this cycle
 // there is as much once those have left who are leaving, beside what is kept for its own job and for others of its priority
 // or above.
-func (s *environment) checkPromised(o *outcome) error {
+func (s *environment) checkNominated(o *outcome) error {
 	for _, pod := range s.world.pods {
-		name := s.promised[pod.UID]
+		name := s.nominated[pod.UID]
 		if name == "" {
 			continue
 		}
 		node := s.world.nodes[name]
 		if node == nil {
-			return fmt.Errorf("pod %s is promised room on %s, which is no node", pod.Name, name)
+			return fmt.Errorf("pod %s is nominated to %s, which is no node", pod.Name, name)
 		}
-		sums, _ := s.kept(o, name, pod, s.promised)
+		sums, _ := s.kept(o, name, pod, s.nominated)
 		for _, other := range s.world.pods {
-			sibling := s.jobOf(other) == s.jobOf(pod) && s.promised[other.UID] == name
+			sibling := s.jobOf(other) == s.jobOf(pod) && s.nominated[other.UID] == name
 			if sibling || s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {
 				addTo(sums, other.Spec.Containers[0].Resources.Requests)
 			}
@@ -254,7 +254,7 @@ func (s *environment) checkPromised(o *outcome) error {
 		for resource, amount := range pod.Spec.Containers[0].Resources.Requests {
 			offered, sum := node.Status.Allocatable[resource], sums[resource]
 			if !amount.IsZero() && sum.Cmp(offered) > 0 && !(offered.IsZero() && s.byClass(resource)) {
-				return fmt.Errorf("invariant I15: %s is promised %s on %s, and so are others", pod.Name, resource, name)
+				return fmt.Errorf("invariant I15: %s holds %s on %s by its nomination, and so do others", pod.Name, resource, name)
 			}
 		}
 	}

@@ -35,11 +35,6 @@ pod fine/fine-2 group=fine cpu=1 labels=app=f affinity=app=f@kubernetes.io/hostn
 // suffer plays three cycles of a cluster with odd objects in it, and returns which plugins panicked, and what could not be
 // read. It is an error when any of it affects another job.
 func (o *odd) suffer(s *environment) (complaints []string, err error) {
-	s.world.onEvent = func(event cluster.Event) {
-		if effect := s.state.Apply(event); effect.Malformed != "" {
-			complaints = append(complaints, effect.Malformed)
-		}
-	}
 	if err := s.world.apply(good); err != nil {
 		return nil, err
 	}
@@ -54,6 +49,7 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 	held := map[model.JobKey]*model.Refusal{}
 	for cycles := 0; cycles < 3; {
 		snapshot := s.state.Snapshot(s.world.now)
+		complaints = append(complaints, s.state.TakeMalformed()...)
 		snapshot.JobBackoff = held
 		panicked := false
 		var fault error

@@ -106,7 +106,7 @@ func (f *fight) happen() error {
 	return nil
 }
 
-// shake changes the nodes: what was promised on them may not be enough any more.
+// shake changes the nodes: what was nominated on them may not be enough any more.
 func (f *fight) shake() error {
 	w := f.stage.world
 	names := slices.Sorted(maps.Keys(w.nodes))
@@ -173,7 +173,7 @@ func TestPreemption(t *testing.T) {
 type sight struct {
 	stage *environment
 	where map[string]string // of each pod
-	kept  map[string]string // where a pod was promised to be in this cycle
+	kept  map[string]string // where a pod was nominated to be in this cycle
 	gone  map[string]bool
 	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is
 	// not for those above them as long as the cycle lasts.
@@ -204,8 +204,8 @@ func (v *sight) follow(t rapid.TB, o *outcome) (evicted int) {
 		for _, bind := range d.Binds {
 			v.where[key(bind.Pod.Namespace, bind.Pod.Name)] = bind.Node
 		}
-		for _, promise := range d.Nominations {
-			v.kept[key(promise.Pod.Namespace, promise.Pod.Name)] = promise.Node
+		for _, nomination := range d.Nominations {
+			v.kept[key(nomination.Pod.Namespace, nomination.Pod.Name)] = nomination.Node
 		}
 	}
 	return evicted
@@ -302,7 +302,7 @@ func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]i
 		}
 		node := v.where[name]
 		if node == "" {
-			node = v.promised(o, pod, job, passing)
+			node = v.nominated(o, pod, job, passing)
 		}
 		if node != "" {
 			take(pod, node)
@@ -311,8 +311,8 @@ func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]i
 	return free
 }
 
-// promised returns where a pod that waits has room that the job must leave alone: that of equal or higher priority.
-func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing bool) string {
+// nominated returns where a pod that waits has room that the job must leave alone: that of equal or higher priority.
+func (v *sight) nominated(o *outcome, pod *corev1.Pod, job model.JobKey, passing bool) string {
 	owner := v.stage.jobOf(pod)
 	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) && !(v.turns && v.paid[owner]) {
 		return ""
@@ -340,7 +340,7 @@ func (v *sight) promised(o *outcome, pod *corev1.Pod, job model.JobKey, passing 
 	return ""
 }
 
-// moved reports whether a decision promises a node to some member: what another member releases there stays with the job.
+// moved reports whether a decision nominates a node to some member: what another member releases there stays with the job.
 func moved(d model.Decision, node string) bool {
 	return slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node == node })
 }

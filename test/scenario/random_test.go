@@ -51,7 +51,7 @@ func openLister(t testing.TB) func() *environment {
 	}
 }
 
-// dice draws lines of objects.
+// random draws lines of objects.
 type random struct {
 	t *rapid.T
 	// names counts what was named, so that no name comes twice.

@@ -48,12 +48,12 @@ type environment struct {
 	// memory is handed on from cycle to cycle, as the live loop does.
 	memory framework.Cache
 
-	// ending are the pods that are evicted for a job, promised the nodes on which room is kept, by pod UID; the watch has not
+	// ending are the pods that are evicted for a job, nominated the nodes on which capacity is held, by pod UID; the watch has not
 	// seen it yet. past is who was evicted for whom so far.
-	ending   map[types.UID]bool
-	promised map[types.UID]string
-	past     map[evictionLoop]bool
-	turns    int
+	ending    map[types.UID]bool
+	nominated map[types.UID]string
+	past      map[evictionLoop]bool
+	turns     int
 
 	// spared are pods that the API server has refused to evict.
 	spared map[types.UID]*model.Refusal
@@ -79,7 +79,7 @@ func newStage() *environment {
 	s := &environment{
 		state:         cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		configuration: config.DefaultYAML(), close: func() {}, start: func() error { return nil }, coming: map[types.UID]string{},
-		ending: map[types.UID]bool{}, promised: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
+		ending: map[types.UID]bool{}, nominated: map[types.UID]string{}, past: map[evictionLoop]bool{}, spared: map[types.UID]*model.Refusal{},
 		held: map[model.JobKey]time.Time{}, given: map[types.UID]map[string]string{},
 	}
 	s.world = newWorld(func(event cluster.Event) { s.state.Apply(event) })
@@ -226,7 +226,7 @@ func (s *environment) take(decision model.Decision) error {
 	return nil
 }
 
-// confirm lets the watch see the binds, evictions and promises in flight, in order of pods. The API server binds no pod that
+// confirm lets the watch see the binds, evictions and nominations in flight, in order of pods. The API server binds no pod that
 // is being deleted.
 func (s *environment) confirm() error {
 	names := s.world.podNames(func(pod *corev1.Pod) bool { return s.coming[pod.UID] != "" && pod.DeletionTimestamp == nil })
@@ -286,7 +286,7 @@ func (o *outcome) String() string {
 	for _, node := range o.snapshot.Nodes {
 		for _, task := range node.Tasks {
 			if task.Status == model.Pipelined {
-				fmt.Fprintf(&b, "promise: %s → %s\n", key(task.Namespace, task.Name), node.Name)
+				fmt.Fprintf(&b, "pipelined: %s → %s\n", key(task.Namespace, task.Name), node.Name)
 			}
 		}
 	}
@@ -338,11 +338,12 @@ func writeDecision(b *strings.Builder, decision model.Decision) {
 		fmt.Fprintf(b, "%s: %s for %s\n", how, key(eviction.Pod.Namespace, eviction.Pod.Name), jobName(decision.Job))
 	}
 	writeReservation(b, decision)
-	for _, promise := range decision.Nominations {
-		if promise.Node == "" {
-			fmt.Fprintf(b, "give back: %s\n", key(promise.Pod.Namespace, promise.Pod.Name))
+	for _, nomination := range decision.Nominations {
+		pod := key(nomination.Pod.Namespace, nomination.Pod.Name)
+		if nomination.Node == "" {
+			fmt.Fprintf(b, "clear nomination: %s\n", pod)
 			continue
 		}
-		fmt.Fprintf(b, "keep: %s for %s\n", promise.Node, key(promise.Pod.Namespace, promise.Pod.Name))
+		fmt.Fprintf(b, "nominate: %s → %s\n", pod, nomination.Node)
 	}
 }

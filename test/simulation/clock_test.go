@@ -28,7 +28,7 @@ func (d *decisions) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// trace returns a hash of everything that happens.
+// traceOf returns a hash of everything that happens.
 func traceOf(t *testing.T, filters *Filters, simulated Config) string {
 	t.Helper()
 	sum := fnv.New64a()

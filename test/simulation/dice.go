@@ -9,8 +9,8 @@ import (
 // rng are random numbers that depend on a seed and nothing else.
 type rng struct{ *rand.Rand }
 
-// newDice returns the dice of a seed for one purpose. Dice for different purposes do not disturb each other, so that one fault
-// fewer leaves the other ones where they are.
+// newRandom returns the random numbers of a seed for one purpose. Those for different purposes are independent, so that
+// one fault fewer leaves the others where they are.
 func newRandom(seed uint64, purpose string) rng {
 	hash := fnv.New64a()
 	hash.Write([]byte(purpose)) // never fails

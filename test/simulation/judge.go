@@ -24,9 +24,9 @@ type invariantChecker struct {
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
 	past          map[evictionLoop]bool
-	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
 	// written are the versions that schedulers have brought objects to, by UID.
-	written  map[types.UID]uint64
+	written map[types.UID]uint64
+	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
 	inPart   map[types.UID]time.Time
 	troubled time.Time
 }
@@ -64,10 +64,10 @@ func (j *invariantChecker) decided(p *process, decision model.Decision) {
 		j.checkNoEvictionLoop(decision)
 	}
 	for _, bind := range decision.Binds {
-		p.promised[bind.Pod.UID] = ""
+		p.nominated[bind.Pod.UID] = ""
 	}
-	for _, promise := range decision.Nominations {
-		p.promised[promise.Pod.UID] = promise.Node
+	for _, nomination := range decision.Nominations {
+		p.nominated[nomination.Pod.UID] = nomination.Node
 	}
 }
 

@@ -41,7 +41,7 @@ func rogue(decide func(*process) (model.Decision, bool)) FaultInjection {
 	}}
 }
 
-// evict is a decision to evict a pod for another, with a promise.
+// evict is a decision to evict a pod for another, with a nomination.
 func evict(victim, holder *corev1.Pod) model.Decision {
 	return model.Decision{
 		Job:         jobKeyOf(holder),
@@ -144,7 +144,7 @@ func plantedBugs() []planted {
 		{"the watch of nodes has ended, and none notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.streams[1].open = false
 		}}}},
-		{"room is promised to one member, and never given back", "I17", Config{Sabotage: promiseToOne()}},
+		{"capacity is nominated to one member, and never released", "I17", Config{Sabotage: nominateOne()}},
 		{"no action places anybody who has room", "I18", Config{
 			Scheduler: []byte(strings.ReplaceAll(string(config.DefaultYAML()), `"allocate, backfill, preempt"`, "preempt")),
 		}},
@@ -306,8 +306,8 @@ func forgetsReplies(p *process) {
 	}
 }
 
-// promiseToOne promises room to one member of a gang that waits for more, and keeps it from being taken back.
-func promiseToOne() FaultInjection {
+// nominateOne holds capacity for one member of a gang that waits for more, and keeps it from being taken back.
+func nominateOne() FaultInjection {
 	sabotage := rogue(func(p *process) (model.Decision, bool) {
 		for _, pod := range p.pods() {
 			if waits(pod) && groupOf(pod) != "" && len(p.told[cluster.KindNode]) > 0 && p.task(pod) != nil && p.calm {

@@ -67,11 +67,11 @@ type process struct {
 	quick   int
 	stepped time.Time
 	// inFlight are the calls without a reply; chosen is where each pod was last decided to go, seen what the process knew then;
-	// promised is what each pod was last promised, empty when it was taken back.
-	inFlight map[commit.CallID]commit.Call
-	chosen   map[types.UID]string
-	seen     map[types.UID]observedVersions
-	promised map[types.UID]string
+	// nominated is the node that each pod was last nominated to, empty when it was cleared.
+	inFlight  map[commit.CallID]commit.Call
+	chosen    map[types.UID]string
+	seen      map[types.UID]observedVersions
+	nominated map[types.UID]string
 	// told is the newest that the process has been told of each object, by name.
 	told [kinds]map[string]change
 }
@@ -82,7 +82,7 @@ func (s *Simulation) start(name string) {
 	p := &process{
 		Simulation: s, name: name, life: s.lives, random: newRandom(s.config.Seed, fmt.Sprint("process ", s.lives)),
 		skew: s.config.Ahead, inFlight: map[commit.CallID]commit.Call{}, chosen: map[types.UID]string{},
-		seen: map[types.UID]observedVersions{}, promised: map[types.UID]string{},
+		seen: map[types.UID]observedVersions{}, nominated: map[types.UID]string{},
 	}
 	if s.faults().Skew > 0 {
 		p.skew += p.random.span(-s.faults().Skew, s.faults().Skew)
@@ -356,8 +356,8 @@ func describe(decision model.Decision) string {
 	for _, bind := range decision.Binds {
 		text += fmt.Sprintf(" bind %s→%s", bind.Pod.Name, bind.Node)
 	}
-	for _, promise := range decision.Nominations {
-		text += fmt.Sprintf(" promise %s→%s", promise.Pod.Name, cmp.Or(promise.Node, "nothing"))
+	for _, nomination := range decision.Nominations {
+		text += fmt.Sprintf(" nomination %s→%s", nomination.Pod.Name, cmp.Or(nomination.Node, "nothing"))
 	}
 	for _, eviction := range decision.Evictions {
 		text += fmt.Sprintf(" evict %s", eviction.Pod.Name)

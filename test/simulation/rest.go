@@ -71,7 +71,7 @@ func (j *invariantChecker) checkNoLeftovers(p *process) {
 	}
 	for _, pod := range j.server.pods() {
 		if pod.Status.NominatedNodeName != "" && pod.Spec.NodeName != "" {
-			j.violated("I8", "pod %s has a node, and is promised %s", keyOf(pod), pod.Status.NominatedNodeName)
+			j.violated("I8", "pod %s has a node, and is nominated to %s", keyOf(pod), pod.Status.NominatedNodeName)
 		}
 	}
 }
@@ -116,13 +116,13 @@ func written(s *model.Snapshot) []string {
 		return strings.Join(all, ",")
 	}
 	for _, node := range s.Nodes {
-		lines = append(lines, fmt.Sprintf("node %s: offers %s, idle %s, releasing %s, promised %s", node.Name,
+		lines = append(lines, fmt.Sprintf("node %s: offers %s, idle %s, releasing %s, nominated %s", node.Name,
 			amounts(node.Allocatable), amounts(node.Idle), amounts(node.Releasing), amounts(node.Pipelined)))
 	}
 	for _, job := range s.Jobs {
 		lines = append(lines, fmt.Sprintf("job %s: needs %d of %d, priority %d, refused %q", job.Key, job.MinMember, len(job.Tasks), job.Priority, job.Invalid))
 		for _, task := range job.Tasks {
-			lines = append(lines, fmt.Sprintf("  %s %s on %q, promised %q, gated %t, asks %s",
+			lines = append(lines, fmt.Sprintf("  %s %s on %q, nominated %q, gated %t, asks %s",
 				task.UID, task.Status, task.Node, task.Nominated, task.SchedulingGated, amounts(task.Request)))
 		}
 	}

@@ -35,35 +35,35 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 // evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, in capacity that is there when
 // they are gone, and of each job that loses members at least one is evicted from a node to which a member is nominated.
 func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
-	promised := map[types.UID]string{}
+	nominated := map[types.UID]string{}
 	nodes := map[string]bool{}
-	for _, promise := range decision.Nominations {
-		if promise.Node != "" {
-			promised[promise.Pod.UID], nodes[promise.Node] = promise.Node, true
+	for _, nomination := range decision.Nominations {
+		if nomination.Node != "" {
+			nominated[nomination.Pod.UID], nodes[nomination.Node] = nomination.Node, true
 		}
 	}
-	if len(promised) == 0 || len(decision.Binds) > 0 {
-		j.violated("I10", "pods are evicted for %s, which is promised nothing, or starts already", decision.Job)
+	if len(nominated) == 0 || len(decision.Binds) > 0 {
+		j.violated("I10", "pods are evicted for %s, which has no nomination, or starts already", decision.Job)
 		return
 	}
 	if group := groupFor(decision.Job, p.pods(), p.group); group != nil {
-		place := func(pod *corev1.Pod) string { return promised[pod.UID] + p.place(pod) }
+		place := func(pod *corev1.Pod) string { return nominated[pod.UID] + p.place(pod) }
 		if lacks := countMembers(p.pods(), group, place).Unmet(group); lacks != "" {
 			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)
 		}
 	}
 	victims := victimsOf(decision)
 	for _, pod := range p.pods() {
-		node := p.node(promised[pod.UID])
-		if promised[pod.UID] == "" {
+		node := p.node(nominated[pod.UID])
+		if nominated[pod.UID] == "" {
 			continue
 		}
 		if node == nil || !invariants.Takes(node, pod) {
-			j.violated("I4", "pod %s is promised %s, which is not for it", keyOf(pod), promised[pod.UID])
+			j.violated("I4", "pod %s is nominated to %s, which is not possible for it", keyOf(pod), nominated[pod.UID])
 			continue
 		}
 		free := invariants.Free(node, p.pods(), func(other *corev1.Pod) bool {
-			return promised[other.UID] == node.Name || p.stays(other, node.Name, victims)
+			return nominated[other.UID] == node.Name || p.stays(other, node.Name, victims)
 		})
 		if lacks := free.Lacks(pod); len(lacks) > 0 {
 			j.violated("I10", "pods are evicted for %s, and %s still has %d too little of %s", decision.Job, node.Name, -free[lacks[0]], lacks[0])
@@ -85,9 +85,9 @@ func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decisi
 			return
 		}
 	}
-	promised := map[types.UID]string{}
-	for _, promise := range decision.Nominations {
-		promised[promise.Pod.UID] = promise.Node
+	nominated := map[types.UID]string{}
+	for _, nomination := range decision.Nominations {
+		nominated[nomination.Pod.UID] = nomination.Node
 	}
 	victims := victimsOf(decision)
 	for _, eviction := range decision.Evictions {
@@ -95,21 +95,21 @@ func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decisi
 			task := p.task(pod)
 			spared := victims[pod.UID] && jobKeyOf(pod) == eviction.Job || task != nil && task.TerminationOverdue
 			other := task != nil && task.Status == model.Pipelined && task.Node == node // by the same cycle
-			return promised[pod.UID] == node || other || p.place(pod) == node && spared || p.stays(pod, node, victims)
+			return nominated[pod.UID] == node || other || p.place(pod) == node && spared || p.stays(pod, node, victims)
 		}
-		if !j.lacksRoom(p, promised, stays) {
-			j.violated("I10", "%s is evicted for %s, which has room where it is promised without that", eviction.Job, decision.Job)
+		if !j.lacksRoom(p, nominated, stays) {
+			j.violated("I10", "%s is evicted for %s, which fits where it is nominated without that", eviction.Job, decision.Job)
 			return
 		}
 	}
 }
 
-// lacksRoom reports whether a pod that is promised a node lacks room there, beside those that are there.
-func (j *invariantChecker) lacksRoom(p *process, promised map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
+// lacksRoom reports whether a pod that is nominated a node lacks room there, beside those that are there.
+func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
 	pods := p.pods()
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
-		node := p.node(promised[pod.UID])
-		if promised[pod.UID] == "" || node == nil {
+		node := p.node(nominated[pod.UID])
+		if nominated[pod.UID] == "" || node == nil {
 			return false
 		}
 		free := invariants.Free(node, pods, func(other *corev1.Pod) bool { return there(other, node.Name) })
@@ -195,7 +195,7 @@ func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 }
 
 // checkReservedRespected is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they
-// were promised, by the process that decides or by one before it.
+// were nominated, by the process that decides or by one before it.
 func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
@@ -221,7 +221,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 
 // keeps reports whether room on a node is still kept for a pod, by what its process has decided since, too.
 func (j *invariantChecker) keeps(p *process, pod *corev1.Pod, node string) bool {
-	if since, decided := p.promised[pod.UID]; decided && since != node {
+	if since, decided := p.nominated[pod.UID]; decided && since != node {
 		return false
 	}
 	task := p.task(pod)

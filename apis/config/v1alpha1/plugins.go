@@ -139,7 +139,7 @@ func switches() []kubeBatchSwitch {
 		{key: "enableJobOrder", point: JobOrder},
 		{key: "enableTaskOrder", point: TaskOrder},
 		{key: "enableJobReady", point: JobGate},
-		{key: "enableJobPipelined", reason: "a gang is promised room as a whole or not at all, by the same gate that " +
+		{key: "enableJobPipelined", reason: "a gang is nominated as a whole or not at all, by the same gate that " +
 			"lets it start; enableJobReady: false switches that off"},
 		{key: "enablePredicate", point: NodeFilter},
 		{key: "enableNodeOrder", point: NodeScore},

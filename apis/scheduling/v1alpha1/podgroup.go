@@ -29,29 +29,29 @@ type PodGroup struct {
 	// +required
 	Spec PodGroupSpec `json:"spec"`
 
-	// Status says where the group stands. The scheduler writes it.
+	// Status is the observed state of the group. The scheduler writes it.
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 }
 
 // PodGroupSpec says what a group needs before any of its pods starts.
 //
-// The minima (minMember and the roles) may be changed at any time, as an elastic job does: a waiting group is judged by
-// the new numbers in the next cycle, and raising them above what runs makes a started group Degraded rather than
-// stopping it. The queue may be changed, since it is only shown. The priority class may not, like a pod's.
+// The minima (minMember and the roles) may be changed at any time, as an elastic job does. The next cycle uses the new
+// numbers for a waiting group. A started group with fewer members than a raised minimum becomes Degraded; it is not
+// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.roles) || self.roles.map(r, r.minMember).sum() <= self.minMember",message="the roles need more members together than minMember; raise minMember or lower that of a role",fieldPath=".minMember",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.memberLossTimeoutSeconds) || has(self.onMemberLoss) && self.onMemberLoss == 'Restart'",message="memberLossTimeoutSeconds is for onMemberLoss: Restart; nothing ends the wait of others",fieldPath=".memberLossTimeoutSeconds",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule=`(has(self.priorityClassName) ? self.priorityClassName : "") == (has(oldSelf.priorityClassName) ? oldSelf.priorityClassName : "")`,message="priorityClassName cannot be changed, like that of a pod; delete the PodGroup and create it again",fieldPath=".priorityClassName",reason=FieldValueForbidden
 type PodGroupSpec struct {
 	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
-	// surplus: they are placed when there is room, one by one.
+	// surplus: they are placed one by one when there is capacity.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	MinMember int32 `json:"minMember"`
 
 	// Roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
-	// minima of the roles may add up to less than minMember, never to more. A member says its role by the label
+	// minima of the roles may add up to less than minMember, never to more. The role of a member is its label
 	// scheduling.tutti.dev/role.
 	// +optional
 	// +listType=map
@@ -59,63 +59,62 @@ type PodGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Roles []Role `json:"roles,omitempty"`
 
-	// Queue is the name of the queue the group is meant for. It is shown and nothing else so far: it orders, limits and
-	// separates nothing.
+	// Queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on
+	// order, limits or shares.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Queue string `json:"queue,omitempty"`
 
-	// PriorityClassName is the PriorityClass of the group as a whole, by which it is ordered among the waiting. It
-	// never lifts the group above the highest priority of its pods. Without it, the group has the priority of its
+	// PriorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
+	// never raises the group above the highest priority of its pods. Without it, the group has the priority of its
 	// pods. It cannot be changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
 	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
-	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never counts as well if any pod of the
-	// group says it.
+	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never also applies if any pod of the
+	// group has it.
 	// +optional
 	// +kubebuilder:validation:Enum=PreemptLowerPriority;Never
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 
-	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. Nothing
-	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
-	// gone in time, and lets the scheduler say when a group that waits for its room will start.
+	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. The group
+	// is not stopped after that time. With it, the group may use capacity that is reserved for another group, if it is
+	// expected to end in time; and a group that waits for this one gets an expected start.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
 
-	// OnMemberLoss says what becomes of a group that was started, has lost members since and is below its minimum. It is
-	// completed before any other group starts, as soon as there are members and room for them. Wait, which is also what
-	// leaving it out means, waits for that and leaves the members alone that are left. Restart waits for
-	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them again, and the group starts
-	// again as a whole.
+	// OnMemberLoss says what happens to a group that was started, has lost members since and is below its minimum.
+	// Replacements are placed before any other group starts, as soon as there are pods and capacity for them. Wait, the
+	// default, waits for that and does not touch the remaining members. Restart waits for memberLossTimeoutSeconds and
+	// then deletes the remaining members: their controller creates the pods again, and the group starts again as a whole.
 	// +optional
 	// +kubebuilder:validation:Enum=Wait;Restart
 	OnMemberLoss MemberLossPolicy `json:"onMemberLoss,omitempty"`
 
 	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300
-	// when it is left out. It is for onMemberLoss: Restart.
+	// by default. It requires onMemberLoss: Restart.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
 
-// MemberLossPolicy is what becomes of a group that has lost members.
+// MemberLossPolicy is what happens to a group that has lost members.
 type MemberLossPolicy string
 
 const (
-	// MemberLossWait leaves the members alone that are left.
+	// MemberLossWait does not touch the remaining members.
 	MemberLossWait MemberLossPolicy = "Wait"
 
-	// MemberLossRestart deletes them after a time, so that the group starts again as a whole.
+	// MemberLossRestart deletes the remaining members after a time, so that the group starts again as a whole.
 	MemberLossRestart MemberLossPolicy = "Restart"
 )
 
 // Role is a named part of a group with its own minimum.
 type Role struct {
-	// Name is the role's name, unique in the group: a DNS label, since pods carry it as a label value.
+	// Name is the role's name, unique in the group: a DNS label, since it is a label value of pods.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -128,7 +127,7 @@ type Role struct {
 	MinMember int32 `json:"minMember"`
 }
 
-// PodGroupPhase is where a group stands, in one word. The condition says why, the counts say how many.
+// PodGroupPhase summarizes the state of a group in one word. The condition says why, the counts say how many.
 //
 //	Pending ──► Starting ──► Running ──► Succeeded
 //	   ▲            │  ▲      │   ▲
@@ -160,13 +159,13 @@ const (
 	PodGroupFailed PodGroupPhase = "Failed"
 )
 
-// PodGroupStatus says where a group stands. Every field is written by the scheduler, on change only.
+// PodGroupStatus is the observed state of a group. The scheduler writes every field, and only when it changes.
 type PodGroupStatus struct {
-	// Phase is where the group stands, in one word.
+	// Phase summarizes the state of the group in one word.
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
-	// ObservedGeneration is the metadata.generation that the rest of the status speaks of.
+	// ObservedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -182,7 +181,7 @@ type PodGroupStatus struct {
 	// +optional
 	Running int32 `json:"running"`
 
-	// Succeeded is how many members have finished well.
+	// Succeeded is how many members have succeeded.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
 
@@ -190,8 +189,8 @@ type PodGroupStatus struct {
 	// +optional
 	Failed int32 `json:"failed"`
 
-	// WaitingSince is since when the group has had the members it needs and has waited for room for them. It is not set
-	// while members are missing, nor once the minimum is bound.
+	// WaitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
+	// members are missing, nor once the minimum is bound.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
 
@@ -200,17 +199,17 @@ type PodGroupStatus struct {
 	// +optional
 	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
 
-	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
+	// Reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
+	// is reserved.
 	// +optional
 	Reservation *Reservation `json:"reservation,omitempty"`
 
-	// SmallestChange is the least that would let a group start which waits, in one line, such as "free 3 nvidia.com/gpu on
-	// node n7". It is not set when nothing small is known to help, and gone as soon as the group need not wait any more.
+	// SmallestChange is the smallest known change that would let a waiting group start, in one line, such as "free 3
+	// nvidia.com/gpu on node n7". It is not set when no small change is known, nor when the group does not wait.
 	// +optional
 	SmallestChange string `json:"smallestChange,omitempty"`
 
-	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
-	// not, why.
+	// Conditions explain the phase; the type Scheduled says whether the gang has been started, and if not, why.
 	// +optional
 	// +patchStrategy=merge
 	// +patchMergeKey=type
@@ -219,33 +218,33 @@ type PodGroupStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// Reservation is room on nodes that no other group or pod of the same or a lower priority is given, whether it is free
-// already or in use by others for now.
+// Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
+// already, or still in use.
 type Reservation struct {
-	// Nodes are the nodes on which room is kept, by name.
+	// Nodes are the nodes with reserved capacity, by name.
 	// +required
 	// +listType=map
 	// +listMapKey=name
 	Nodes []ReservedNode `json:"nodes"`
 
-	// Since is when the room was chosen.
+	// Since is when the capacity was chosen.
 	// +required
 	Since metav1.Time `json:"since"`
 
-	// ExpectedStart is when the last of those who use the room is expected to end. It is not set while that is not known
-	// of all of them.
+	// ExpectedStart is when the last pod that uses the capacity is expected to end. It is not set while that is not known
+	// of all of these pods.
 	// +optional
 	ExpectedStart *metav1.Time `json:"expectedStart,omitempty"`
 }
 
-// ReservedNode is the room that is kept on one node.
+// ReservedNode is the capacity that is reserved on one node.
 type ReservedNode struct {
 	// Name is the node's name.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// Members is how many members of the group the room is for.
+	// Members is for how many members of the group it is reserved.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Members int32 `json:"members"`

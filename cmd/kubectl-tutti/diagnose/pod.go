@@ -54,6 +54,6 @@ func (a *Diagnosis) diagnosePod(pod *corev1.Pod) {
 		a.State, a.Details = Unprocessed, []string{"the scheduler has not said anything about it yet"}
 	}
 	if node := pod.Status.NominatedNodeName; node != "" && a.State == Waiting {
-		a.Details = append(a.Details, "room for it is promised on node "+node)
+		a.Details = append(a.Details, "capacity for it is nominated on node "+node)
 	}
 }

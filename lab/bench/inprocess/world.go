@@ -213,13 +213,13 @@ func (w *world) run() cycle {
 	c.session = time.Since(start) - c.snapshot
 	c.waiting = len(refusals)
 	if w.workload.Kind.evicts() {
-		c.binds = promised(snapshot, refusals)
+		c.binds = nominated(snapshot, refusals)
 	}
 	return c
 }
 
-// promised counts the members of gangs that start as soon as others have gone, be it that these were evicted for another one.
-func promised(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal) (members int) {
+// nominated counts the members of gangs that start as soon as others have gone, be it that these were evicted for another one.
+func nominated(snapshot *model.Snapshot, refusals map[model.JobKey]*model.Refusal) (members int) {
 	for key, refusal := range refusals {
 		if refusal.Code == model.WaitingForVictims {
 			members += int(snapshot.Job(key).MinMember)

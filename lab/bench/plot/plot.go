@@ -38,7 +38,7 @@ const (
 	plotHeight        = 300
 )
 
-// colours are told apart by people who do not see red and green apart, too; there are as many as there are contenders.
+// colour returns the colour of a contender; people who do not see red and green apart can tell them apart, too.
 func colour(i int) string {
 	return [...]string{"#8a8a8a", "#0072b2", "#e69f00", "#cc3311", "#009e73"}[i%5]
 }

@@ -30,5 +30,5 @@ func explainReserved(session *framework.Session, job *model.Job, refusal *model.
 	if len(seenOwner) == 0 {
 		return refusal
 	}
-	return refusal.WithNote("room on " + nodes.String() + " is promised to " + owners.String())
+	return refusal.WithNote("capacity on " + nodes.String() + " is nominated to " + owners.String())
 }

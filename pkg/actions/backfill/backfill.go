@@ -76,7 +76,7 @@ type run struct {
 	starting int
 	// began is when the first member of a job began to run; it has the jobs that were asked for.
 	began map[model.JobKey]int64
-	// largest is start.Largest of the snapshot; nil until it is asked for.
+	// largest is placement.MaxAllocatable of the snapshot; nil until it is asked for.
 	largest model.Resources
 	// vacated is what emptied returns; nil until it is asked for.
 	vacated []model.Resources

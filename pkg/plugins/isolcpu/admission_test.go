@@ -86,7 +86,7 @@ func TestWhatAKubeletCounts(t *testing.T) {
 	for _, c := range []struct {
 		allocatable        string
 		isolated, ordinary int
-		// admitted are the pods of each kind, isolated ones first.
+		// admittedIsolated and admittedOrdinary are the pods of each kind.
 		admittedIsolated, admittedOrdinary int
 		refusal                            string
 	}{
@@ -273,7 +273,7 @@ func TestDiscardRestoresTheIDs(t *testing.T) {
 				statement.Evict(task)
 			}
 			if refusal := statement.Pipeline(s.Snapshot.Job(model.JobKey{Namespace: "default", Name: "p", IsPod: true}).Tasks[0], node); refusal != nil {
-				t.Errorf("nothing is promised: %s", refusal)
+				t.Errorf("no nomination: %s", refusal)
 			}
 			return &model.Refusal{}
 		})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// dice draws random objects; the same seed draws the same ones.
+// random draws random objects; the same seed draws the same ones.
 type random struct{ *rand.Rand }
 
 // oneIn is true once in n times.

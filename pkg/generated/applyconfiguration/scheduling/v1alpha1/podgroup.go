@@ -21,7 +21,7 @@ type PodGroupApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// Spec says what the group needs.
 	Spec *PodGroupSpecApplyConfiguration `json:"spec,omitempty"`
-	// Status says where the group stands. The scheduler writes it.
+	// Status is the observed state of the group. The scheduler writes it.
 	Status *PodGroupStatusApplyConfiguration `json:"status,omitempty"`
 }
 

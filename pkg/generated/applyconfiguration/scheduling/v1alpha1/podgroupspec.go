@@ -15,40 +15,39 @@ import (
 //
 // PodGroupSpec says what a group needs before any of its pods starts.
 //
-// The minima (minMember and the roles) may be changed at any time, as an elastic job does: a waiting group is judged by
-// the new numbers in the next cycle, and raising them above what runs makes a started group Degraded rather than
-// stopping it. The queue may be changed, since it is only shown. The priority class may not, like a pod's.
+// The minima (minMember and the roles) may be changed at any time, as an elastic job does. The next cycle uses the new
+// numbers for a waiting group. A started group with fewer members than a raised minimum becomes Degraded; it is not
+// stopped. The queue may be changed, since it is only shown. The priority class cannot be changed, like that of a pod.
 type PodGroupSpecApplyConfiguration struct {
 	// MinMember is how many members must be able to start before any of them does: 1 or more. Members above it are
-	// surplus: they are placed when there is room, one by one.
+	// surplus: they are placed one by one when there is capacity.
 	MinMember *int32 `json:"minMember,omitempty"`
 	// Roles are the parts of the group that have a minimum of their own, such as a launcher and its workers. The
-	// minima of the roles may add up to less than minMember, never to more. A member says its role by the label
+	// minima of the roles may add up to less than minMember, never to more. The role of a member is its label
 	// scheduling.tutti.dev/role.
 	Roles []RoleApplyConfiguration `json:"roles,omitempty"`
-	// Queue is the name of the queue the group is meant for. It is shown and nothing else so far: it orders, limits and
-	// separates nothing.
+	// Queue is the name of the queue the group is meant for. It is only shown so far: it has no effect on
+	// order, limits or shares.
 	Queue *string `json:"queue,omitempty"`
-	// PriorityClassName is the PriorityClass of the group as a whole, by which it is ordered among the waiting. It
-	// never lifts the group above the highest priority of its pods. Without it, the group has the priority of its
+	// PriorityClassName is the PriorityClass of the group as a whole, by which waiting groups are ordered. It
+	// never raises the group above the highest priority of its pods. Without it, the group has the priority of its
 	// pods. It cannot be changed.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// PreemptionPolicy says whether pods of lower priority may be evicted so that the group can start:
-	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never counts as well if any pod of the
-	// group says it.
+	// PreemptLowerPriority, which is also what leaving it out means, or Never. Never also applies if any pod of the
+	// group has it.
 	PreemptionPolicy *v1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
-	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. Nothing
-	// ends it then. A group that says so may use room that is reserved for another one as long as it is expected to be
-	// gone in time, and lets the scheduler say when a group that waits for its room will start.
+	// ExpectedRunSeconds is how long the group is expected to run, counted from the start of its first member. The group
+	// is not stopped after that time. With it, the group may use capacity that is reserved for another group, if it is
+	// expected to end in time; and a group that waits for this one gets an expected start.
 	ExpectedRunSeconds *int64 `json:"expectedRunSeconds,omitempty"`
-	// OnMemberLoss says what becomes of a group that was started, has lost members since and is below its minimum. It is
-	// completed before any other group starts, as soon as there are members and room for them. Wait, which is also what
-	// leaving it out means, waits for that and leaves the members alone that are left. Restart waits for
-	// memberLossTimeoutSeconds, and then deletes them: those who create the pods create them again, and the group starts
-	// again as a whole.
+	// OnMemberLoss says what happens to a group that was started, has lost members since and is below its minimum.
+	// Replacements are placed before any other group starts, as soon as there are pods and capacity for them. Wait, the
+	// default, waits for that and does not touch the remaining members. Restart waits for memberLossTimeoutSeconds and
+	// then deletes the remaining members: their controller creates the pods again, and the group starts again as a whole.
 	OnMemberLoss *schedulingv1alpha1.MemberLossPolicy `json:"onMemberLoss,omitempty"`
 	// MemberLossTimeoutSeconds is how long a group that lost members may be below its minimum before it is restarted; 300
-	// when it is left out. It is for onMemberLoss: Restart.
+	// by default. It requires onMemberLoss: Restart.
 	MemberLossTimeoutSeconds *int64 `json:"memberLossTimeoutSeconds,omitempty"`
 }
 

@@ -14,11 +14,11 @@ import (
 // PodGroupStatusApplyConfiguration represents a declarative configuration of the PodGroupStatus type for use
 // with apply.
 //
-// PodGroupStatus says where a group stands. Every field is written by the scheduler, on change only.
+// PodGroupStatus is the observed state of a group. The scheduler writes every field, and only when it changes.
 type PodGroupStatusApplyConfiguration struct {
-	// Phase is where the group stands, in one word.
+	// Phase summarizes the state of the group in one word.
 	Phase *schedulingv1alpha1.PodGroupPhase `json:"phase,omitempty"`
-	// ObservedGeneration is the metadata.generation that the rest of the status speaks of.
+	// ObservedGeneration is the metadata.generation that the rest of the status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// Members is how many pods belong to the group, the finished ones included.
 	Members *int32 `json:"members,omitempty"`
@@ -26,23 +26,23 @@ type PodGroupStatusApplyConfiguration struct {
 	Placed *int32 `json:"placed,omitempty"`
 	// Running is how many members run.
 	Running *int32 `json:"running,omitempty"`
-	// Succeeded is how many members have finished well.
+	// Succeeded is how many members have succeeded.
 	Succeeded *int32 `json:"succeeded,omitempty"`
 	// Failed is how many members have failed.
 	Failed *int32 `json:"failed,omitempty"`
-	// WaitingSince is since when the group has had the members it needs and has waited for room for them. It is not set
-	// while members are missing, nor once the minimum is bound.
+	// WaitingSince is since when the group has had the members it needs and has waited for capacity. It is not set while
+	// members are missing, nor once the minimum is bound.
 	WaitingSince *v1.Time `json:"waitingSince,omitempty"`
 	// DegradedSince is since when a group that was started has been below its minimum because it has lost members. It is not
 	// set otherwise.
 	DegradedSince *v1.Time `json:"degradedSince,omitempty"`
-	// Reservation is the room that is kept for a group which has waited for long. It is not set when nothing is kept.
+	// Reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
+	// is reserved.
 	Reservation *ReservationApplyConfiguration `json:"reservation,omitempty"`
-	// SmallestChange is the least that would let a group start which waits, in one line, such as "free 3 nvidia.com/gpu on
-	// node n7". It is not set when nothing small is known to help, and gone as soon as the group need not wait any more.
+	// SmallestChange is the smallest known change that would let a waiting group start, in one line, such as "free 3
+	// nvidia.com/gpu on node n7". It is not set when no small change is known, nor when the group does not wait.
 	SmallestChange *string `json:"smallestChange,omitempty"`
-	// Conditions are the findings behind the phase; the type Scheduled says whether the gang has been started, and if
-	// not, why.
+	// Conditions explain the phase; the type Scheduled says whether the gang has been started, and if not, why.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -12,15 +12,15 @@ import (
 // ReservationApplyConfiguration represents a declarative configuration of the Reservation type for use
 // with apply.
 //
-// Reservation is room on nodes that no other group or pod of the same or a lower priority is given, whether it is free
-// already or in use by others for now.
+// Reservation is capacity of nodes that is given to no other group or pod of the same or a lower priority. It may be idle
+// already, or still in use.
 type ReservationApplyConfiguration struct {
-	// Nodes are the nodes on which room is kept, by name.
+	// Nodes are the nodes with reserved capacity, by name.
 	Nodes []ReservedNodeApplyConfiguration `json:"nodes,omitempty"`
-	// Since is when the room was chosen.
+	// Since is when the capacity was chosen.
 	Since *v1.Time `json:"since,omitempty"`
-	// ExpectedStart is when the last of those who use the room is expected to end. It is not set while that is not known
-	// of all of them.
+	// ExpectedStart is when the last pod that uses the capacity is expected to end. It is not set while that is not known
+	// of all of these pods.
 	ExpectedStart *v1.Time `json:"expectedStart,omitempty"`
 }
 

@@ -12,11 +12,11 @@ import (
 // ReservedNodeApplyConfiguration represents a declarative configuration of the ReservedNode type for use
 // with apply.
 //
-// ReservedNode is the room that is kept on one node.
+// ReservedNode is the capacity that is reserved on one node.
 type ReservedNodeApplyConfiguration struct {
 	// Name is the node's name.
 	Name *string `json:"name,omitempty"`
-	// Members is how many members of the group the room is for.
+	// Members is for how many members of the group it is reserved.
 	Members *int32 `json:"members,omitempty"`
 	// Resources is what they request together.
 	Resources *v1.ResourceList `json:"resources,omitempty"`

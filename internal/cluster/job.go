@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster/groups"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// fillJob writes a job again from its group and its members. Of a job that cannot be read only the members are known: all of
+// them are taken to be needed, and none is placed.
+func (s *State) fillJob(job *model.Job) {
+	key, tasks, group := job.Key, job.Tasks[:0], s.groups[job.Key]
+	for _, entry := range s.members[key] {
+		tasks = append(tasks, entry.task)
+	}
+	slices.SortFunc(tasks, model.CompareTasks)
+	clear(tasks[len(tasks):cap(tasks)])
+	s.filled++
+	known := model.Job{Key: key, Tasks: tasks, MinMember: int32(min(max(1, len(tasks)), 1<<30)), Version: s.filled, HasGroup: group != nil}
+	kind := KindGroup
+	switch {
+	case group != nil:
+		known.UID, known.Created = group.UID, group.CreationTimestamp.Time
+	case key.IsPod:
+		kind, known.UID, known.Created = KindPod, tasks[0].UID, tasks[0].Created
+	default:
+		known.UID, known.Created = key.Owner, tasks[0].Created
+	}
+	*job = known
+	if refused := s.guard(identity{kind, key.Namespace, key.Name}, func() { s.readJob(job, group) }); refused != nil {
+		*job = known
+		job.Invalid, job.NeverPreempts = refused, true
+		job.Priority, _ = highestPriority(tasks)
+	}
+}
+
+// readJob works out what the group and the members ask for.
+func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
+	highest, live := highestPriority(job.Tasks)
+	job.Priority = highest
+	switch {
+	case job.Key.IsPod:
+	case job.Key.WithoutPodGroup:
+		groups.FillImplicit(job)
+	case group == nil: // the minimum is not known any more, so that no running member counts as surplus
+		job.Invalid = &model.Refusal{Code: model.GroupNotFound, Detail: job.Key.Name}
+	default:
+		groups.Fill(job, group)
+		s.applyClass(job, group.Spec.PriorityClassName, live)
+	}
+	groups.Lower(job)
+	job.NeverPreempts = neverPreempts(job, group)
+	job.NothingPending = nothingPending(job)
+	job.BelowMinimum = belowMinimum(job)
+	job.Class = model.ClassOf(job, hasTerms)
+}
+
+// applyClass lowers the job's priority, which is the highest of its pods, to that of its PriorityClass. A job of which no pod
+// lives has that of the class.
+func (s *State) applyClass(job *model.Job, class string, live bool) {
+	highest := job.Priority
+	value, ok := s.classes[class]
+	switch {
+	case class != "" && !ok:
+		job.Warning = fmt.Sprintf("PriorityClass %q does not exist; the priority is that of the pods: %d", class, highest)
+	case ok && live && value > highest:
+		job.Warning = fmt.Sprintf("PriorityClass %q (%d) counts as %d, the highest priority of the pods", class, value, highest)
+	}
+	if ok {
+		job.ClassPriority = &value
+		if !live || value < highest {
+			job.Priority = value
+		}
+	}
+}
+
+// hasTerms reports whether a pod says something about other pods, or about objects that are not in the snapshot.
+func hasTerms(task *model.Task) bool {
+	spec := &task.Pod.Spec
+	return spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
+		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
+}
+
+// belowMinimum reports whether the gang holds room and is below its minimum.
+func belowMinimum(job *model.Job) bool {
+	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
+	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0
+}
+
+// neverPreempts reports whether the group, or a pod of it that has not ended, wants no pod evicted for it.
+func neverPreempts(job *model.Job, group *v1alpha1.PodGroup) bool {
+	never := func(policy *corev1.PreemptionPolicy) bool { return policy != nil && *policy == corev1.PreemptNever }
+	return group != nil && never(group.Spec.PreemptionPolicy) ||
+		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return never(task.Pod.Spec.PreemptionPolicy) })
+}
+
+// nothingPending reports whether there is nothing to decide: no pod waits, and the job has its minimum, or has ended, or is no
+// group, whose members may still come. A group that is refused as a whole must be told so.
+func nothingPending(job *model.Job) bool {
+	waits := func(task *model.Task) bool { return task.Status == model.Pending }
+	stands := func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }
+	return job.Count(waits) == 0 && (!job.HasGroup || job.Finished() || job.Invalid == nil && job.FirstUnmetMinimum(stands) == nil)
+}
+
+// highestPriority returns the highest priority among the tasks that have not ended; live is false when all have.
+func highestPriority(tasks []*model.Task) (highest int32, live bool) {
+	for _, task := range tasks {
+		if task.Status == model.Succeeded || task.Status == model.Failed {
+			continue
+		}
+		if !live || task.Priority > highest {
+			highest, live = task.Priority, true
+		}
+	}
+	return highest, live
+}

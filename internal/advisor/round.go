@@ -91,6 +91,7 @@ func (r *round) ask(answers *Answers) {
 		left -= looks
 		answers.add(q, text)
 	}
+	current = -1
 	session.Close()
 }
 

@@ -7,7 +7,7 @@
 // One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
 // and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
 // plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
-// internal/lifecycle, and what to write about it in internal/report.
+// internal/lifecycle, what to write about it in internal/report, and what would let a waiting job start in internal/advisor.
 //
 // The files, in reading order:
 //

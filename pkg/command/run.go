@@ -174,16 +174,16 @@ func (p *process) openKube(
 	if err != nil {
 		return nil, nil, err
 	}
-	deps := kubeplugins.Deps{
-		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state, NoDeviceTaintRules: !taintRules,
-	}
-	if kube, err = kubeplugins.New(ctx, deps); err != nil {
+	kube, err = kubeplugins.New(ctx, kubeplugins.Deps{
+		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
+		NoDeviceTaintRules: !taintRules,
+	})
+	if err != nil {
 		return nil, nil, err
 	}
 	// The informer may tell the loop of a claim or a device before the plugins know it.
 	kube.OnDevices(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
-	deps.Lister, deps.Namespaces, deps.Name = replica, replica, "advice"
-	asked, err = kubeplugins.New(ctx, deps)
+	asked, err = kube.Another(replica, replica)
 	return kube, asked, err
 }
 

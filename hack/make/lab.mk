@@ -12,6 +12,17 @@ tools: ## Build the programs of a control plane (K8S=1.35.4 for another version)
 e2e: ## Test in a real cluster (K8S=1.35.4 for another version).
 	cd lab && K8S=$(K8S) go test -count=1 -v -timeout 60m ./e2e/...
 
+# The commit whose scheduler an upgrade begins with, and a rollback ends with.
+FROM ?=
+
+.PHONY: upgrade
+upgrade: tools ## Change between the scheduler of a commit and this one in a real cluster, with gangs in every phase (FROM=v0.1.0).
+	@test -n "$(FROM)" || { echo 'upgrade: FROM is the commit to begin with: make upgrade FROM=v0.1.0' >&2; exit 2; }
+	rm -rf build/previous && git worktree prune && git worktree add --detach build/previous $(FROM)
+	cd build/previous && go build -o ../previous-scheduler ./cmd/tutti-scheduler
+	git worktree remove --force build/previous
+	cd lab && PREVIOUS=$(CURDIR)/build/previous-scheduler K8S=$(K8S) go test -count=1 -v -timeout 20m -run '^TestUpgradeAndRollback$$' ./e2e
+
 .PHONY: demo
 demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up).
 	@echo 'demo: compiling the program that builds the others; all of them take a quarter of an hour the first time'

@@ -53,15 +53,13 @@ func (s *Scheduler) wake(now time.Time) {
 	s.cycle.debounce(now, debouncePeriod, maxDebounce)
 }
 
-// scheduleNext sets when the next cycle is due at the latest: the earliest time at which something that the last one saw may
-// change without an event. pass is when the first delay after a failure ends; zero for none.
-func (s *Scheduler) scheduleNext(pass, now time.Time) {
+// expireAnswers sets the earliest time at which something that the last cycle saw may change without an event. pass is when the
+// first delay after a failure ends; zero for none.
+func (s *Scheduler) expireAnswers(pass, now time.Time) {
 	s.last.expireBy(pass, !pass.IsZero())
 	s.last.expireBy(now.Add(transientRetry), slices.ContainsFunc(slices.Collect(maps.Values(s.refusals)), expiresSoon))
 	s.last.expireBy(s.state.NextWake(now))
 	s.last.expireBy(s.echo, s.echo.After(now))
-	s.afterPanic(now)
-	s.cycle.atMost(s.last.expires)
 }
 
 // sleep waits until there is a letter or something is due; false when the context has ended.

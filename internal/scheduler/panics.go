@@ -36,49 +36,37 @@ const maxPanicsInStep = 16
 type panics struct {
 	row   int
 	since time.Time
-	// last is the last panic of the row; ended reports that the cycle which runs ended with it.
-	last  *framework.RecoveredPanic
-	ended bool
+	// reason is that of the last one.
+	reason string
 }
 
-// recovered takes note of the panic that has ended a cycle.
-func (s *Scheduler) recovered(ctx context.Context, snapshot *model.Snapshot, recovered framework.RecoveredPanic, now time.Time) {
-	s.options.Metrics.Panicked(recovered.Where)
-	p := &s.panics
-	before := p.last
-	if p.last, p.ended = &recovered, true; p.row == 0 {
-		p.since = now
+// afterCycle holds back the job over which the cycle has panicked and asks for the next cycle now; for a later one when the
+// panic is about no single job. recovered is nil for a cycle that has run to its end.
+func (s *Scheduler) afterCycle(ctx context.Context, snapshot *model.Snapshot, recovered *framework.RecoveredPanic, now time.Time) {
+	s.options.Metrics.Failing(recovered != nil && recovered.Job == nil)
+	if recovered == nil {
+		s.panics = panics{}
+		s.delays.Cycles.Reset(backoff.AllJobs{})
+		return
 	}
-	p.row++
+	s.options.Metrics.Panicked(recovered.Where)
 	log := klog.FromContext(ctx).WithValues("where", recovered.Where, "reason", recovered.Refusal.Detail)
-	if before == nil || before.Refusal.Detail != recovered.Refusal.Detail { // else it is the same, over another job
+	if s.panics.reason != recovered.Refusal.Detail { // else it is the same, over another job
 		log = log.WithValues("stack", recovered.Stack)
 	}
+	if s.panics.row == 0 {
+		s.panics.since = now
+	}
+	s.panics.row, s.panics.reason, s.last.changed = s.panics.row+1, recovered.Refusal.Detail, true
 	if recovered.Job == nil {
 		s.delays.Cycles.Fail(backoff.AllJobs{}, recovered.Refusal, now)
+		s.cycle.at(s.delays.Cycles.Until(backoff.AllJobs{}))
 		log.Error(nil, "Cycle failed")
 		return
 	}
-	log.Error(nil, "Job quarantined", "job", recovered.Job.Key.Describe())
 	s.delays.Panicked(recovered.Job, snapshot.Jobs, recovered.Refusal, now)
-}
-
-// afterPanic runs the next cycle at once when this one has panicked and the job is held back, and later when it is about no
-// single job.
-func (s *Scheduler) afterPanic(now time.Time) {
-	p := &s.panics
-	s.options.Metrics.Failing(p.ended && p.last.Job == nil)
-	switch {
-	case !p.ended:
-		*p = panics{}
-		s.delays.Cycles.Reset(backoff.AllJobs{})
-		return
-	case p.last.Job == nil:
-		s.cycle.at(s.delays.Cycles.Until(backoff.AllJobs{}))
-	default:
-		s.cycle.at(now)
-	}
-	p.ended, s.last.changed = false, true
+	s.cycle.at(now)
+	log.Error(nil, "Job quarantined", "job", recovered.Job.Key.Describe())
 }
 
 // rebuild makes the state again after the second panic in a row, since the first may have left something broken in it. It

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -183,6 +185,55 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	if c := w.condition("good"); c.Status != "True" || sum("tutti_cycle_failing") != 0 {
 		t.Errorf("mended, and %+v", c)
 	}
+	*f.always, *f.times = true, 0
+	w.node("n2", "8")
+	w.play(t.Context(), 2*time.Second)
+	if *f.times != 2 {
+		t.Errorf("tried %d times in two seconds, want at once and after 1 s: delays begin again", *f.times)
+	}
+}
+
+// TestTheSecondPanicInARowMakesTheSnapshotAgain, since the first may have left something broken in it.
+func TestTheSecondPanicInARowMakesTheSnapshotAgain(t *testing.T) {
+	for panics, want := range map[int]metav1.ConditionStatus{1: metav1.ConditionFalse, 2: metav1.ConditionTrue} {
+		w, f, _ := newFaultyWorld(t)
+		w.loop.options.Verify = false
+		w.play(t.Context(), time.Second)
+		w.loop.state.Snapshot(w.clock.Now()).Node("n1").Idle.Set(model.CPU, 0)
+		*f.job = "bad"
+		for i := range panics {
+			w.gangOf(fmt.Sprint("bad-", i), fmt.Sprint(i+1))
+		}
+		w.gang("good", 2, 2)
+		w.play(t.Context(), 900*time.Millisecond)
+		if c := w.condition("good"); c == nil || c.Status != want {
+			t.Errorf("after %d panics: %+v", panics, c)
+		}
+	}
+}
+
+// TestObjectsThatCannotBeReadAreCounted by a process that does not lead, too.
+func TestObjectsThatCannotBeReadAreCounted(t *testing.T) {
+	w, _, sum := newFaultyWorld(t)
+	w.mailbox.take() // the letter that makes it the leader
+	w.loop.state.Translate([]model.RequestTranslator{unreadable{}})
+	w.gang("bad", 2, 2)
+	w.play(t.Context(), time.Second)
+	if n := sum("tutti_quarantined_total"); n != 2 {
+		t.Errorf("%v objects counted, want both pods", n)
+	}
+}
+
+// unreadable panics over every pod.
+type unreadable struct{}
+
+func (unreadable) TranslateRequest(_ *model.ResourceIndex, pod *corev1.Pod, _ *model.Resources) *model.Refusal {
+	_ = pod.Name[len(pod.Name)]
+	return nil
+}
+
+func (unreadable) TranslateCapacity(*model.ResourceIndex, *corev1.Node, *model.Resources) *model.Refusal {
+	return nil
 }
 
 // TestAPanicOverAnOutcomeCostsItsJob: the code that is told of a bind panics. The loop goes on, and what is assumed does not

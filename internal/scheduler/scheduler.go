@@ -241,13 +241,14 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	regrouped := false
 	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
+	var panicked *framework.RecoveredPanic
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
 		Memory: &s.memory, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction: func(part string) { watch.Begin(part) },
 		OnPanic: func(recovered framework.RecoveredPanic) {
 			watch.Cycle.Panics++
-			s.recovered(ctx, snapshot, recovered, now)
+			panicked = &recovered
 		},
 		Wake: func(at time.Time) {
 			if at.Before(expires) {
@@ -272,7 +273,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, s.memory.Trail())
 	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
-	s.scheduleNext(pass, now)
+	s.expireAnswers(pass, now)
+	s.afterCycle(ctx, snapshot, panicked, now)
+	s.cycle.atMost(s.last.expires)
 	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for again: no watch will tell
 		s.wake(now)
 	}

@@ -50,11 +50,14 @@ func (a *arena) gang(name, class string, minMember int32, count int, options ...
 	a.t.Helper()
 	gang := group(a.ns, name, minMember)
 	env.Create(a.t, gang)
-	all := append([]harness.PodOption{
-		harness.Requests(map[string]string{"cpu": "4"}), func(p *corev1.Pod) { p.Spec.PriorityClassName = class },
-	}, options...)
+	all := append([]harness.PodOption{cpu("4"), ofClass(class)}, options...)
 	env.Create(a.t, members(a.ns, name, "", count, all...)...)
 	return gang
+}
+
+// ofClass gives a pod a PriorityClass.
+func ofClass(name string) harness.PodOption {
+	return func(p *corev1.Pod) { p.Spec.PriorityClassName = name }
 }
 
 func (a *arena) bound(prefix string, want int) {
@@ -146,7 +149,10 @@ func TestNoPodIsEvictedWithoutAStart(t *testing.T) {
 	a.bound("cheap", 2)
 	big := a.gang("big", a.high, 3, 3)
 	env.Eventually(t, patience, func() error { return a.says(big, "needs 3") })
-	env.Consistently(t, 2*time.Second, func() error { return a.left("cheap", 2) })
+	a.witness().quiet()
+	if err := a.left("cheap", 2); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestABudgetProtects: a plan that a PodDisruptionBudget does not allow is no plan, and the gang says which one it was; when
@@ -176,7 +182,10 @@ func TestABudgetProtects(t *testing.T) {
 	})
 	dear := a.gang("dear", a.high, 1, 1)
 	env.Eventually(t, patience, func() error { return a.says(dear, "keep-all") })
-	env.Consistently(t, 2*time.Second, func() error { return a.left("cheap", 2) })
+	a.witness().quiet()
+	if err := a.left("cheap", 2); err != nil {
+		t.Error(err)
+	}
 	if err := env.Client.Delete(t.Context(), budget); err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +210,10 @@ func TestRoomStaysWithWhoPaid(t *testing.T) {
 	a.gang("later", a.low, 1, 1)
 	first.Kill()
 	env.Scheduler(t, harness.SchedulerOptions{Name: "second"})
-	env.Consistently(t, 2*time.Second, func() error {
-		return errors.Join(boundOf(t, a.ns, "dear", 0), boundOf(t, a.ns, "later", 0), a.left("other", 1))
-	})
+	a.witness().quiet()
+	if err := errors.Join(boundOf(t, a.ns, "dear", 0), boundOf(t, a.ns, "later", 0), a.left("other", 1)); err != nil {
+		t.Error(err)
+	}
 	a.letGo("cheap")
 	a.bound("dear", 2)
 	if err := errors.Join(boundOf(t, a.ns, "later", 0), a.left("other", 1)); err != nil {

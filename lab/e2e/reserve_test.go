@@ -22,15 +22,21 @@ import (
 // reserving starts a scheduler that makes reservations soon, and evicts no pod.
 func reserving(t *testing.T) *harness.Scheduler {
 	t.Helper()
+	return env.Scheduler(t, harness.SchedulerOptions{Args: []string{reserveSoon(t, "allocate, backfill")}})
+}
+
+// reserveSoon returns the argument for a configuration with these actions, in which a gang gets a reservation after two seconds.
+func reserveSoon(t *testing.T, actions string) string {
+	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "scheduler.yaml")
 	text := "apiVersion: config.tutti.dev/v1alpha1\nkind: SchedulerConfiguration\n" +
-		"actions: \"allocate, backfill\"\n" +
+		"actions: \"" + actions + "\"\n" +
 		"configurations:\n- name: backfill\n  arguments: {reserveAfter: 2s}\n" +
 		"tiers:\n- plugins:\n  - name: priority\n  - name: gang\n- plugins:\n  - name: predicates\n  - name: nodeorder\n"
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return env.Scheduler(t, harness.SchedulerOptions{Args: []string{"--config=" + configuration}})
+	return "--config=" + configuration
 }
 
 // endsAfter gives a pod so many seconds to run; kwok lets it run on all the same.

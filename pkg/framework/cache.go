@@ -52,19 +52,6 @@ func (m *Cache) forget() {
 	m.shapes, m.rest, m.verdicts, m.emptied = nil, nil, verdicts{}, verdicts{}
 }
 
-// forgetHalf drops what a question about a job that was not answered may have left half done; nil is a question about no
-// single job.
-func (m *Cache) forgetHalf(job *model.Job) {
-	if job == nil {
-		m.forget()
-		return
-	}
-	for _, task := range job.Tasks {
-		delete(m.shapes, task.Shape)
-	}
-	m.rest = nil
-}
-
 // lookup returns what is remembered of the shape, made room for if it is new.
 func (m *Cache) lookup(shape model.Shape, nodes int) *shapeCache {
 	m.asked++

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"maps"
 	"reflect"
 	"runtime"
 	"runtime/debug"
@@ -41,14 +42,13 @@ func (s *Session) runRecovered() (whole bool) {
 		if _, invariant := value.(invariantViolation); invariant || s.sending {
 			rethrow(value)
 		}
-		recovered := RecoveredPanic{Where: s.panicked(), Stack: string(debug.Stack())}
+		recovered := RecoveredPanic{Where: s.panicked(), Job: s.jobOfPanic(), Stack: string(debug.Stack())}
 		recovered.Refusal = &model.Refusal{
 			Plugin: recovered.Where, Code: model.Quarantined, Detail: recovered.Where + " panicked: " + model.OneLine(value),
 		}
-		recovered.Job = s.jobOfPanic()
 		s.Abandon()
 		if recovered.Job == nil {
-			s.refuseUnvisited(&recovered)
+			s.refuseUnvisited(recovered.Refusal)
 		}
 		s.options.OnPanic(recovered)
 	}()
@@ -56,19 +56,32 @@ func (s *Session) runRecovered() (whole bool) {
 	return true
 }
 
-// jobOfPanic returns the job that was passed to a plugin last; of jobs that are being ordered the one that cannot be compared
-// with itself. It is nil when there is none, or when it is held back already.
+// jobOfPanic returns the job that was passed to a plugin last; nil when there is none, or when it is held back already. A
+// question about several jobs is asked again about each of them alone: of jobs that are compared it is the first that cannot be
+// compared with itself, of victims the first over which a picker panics, else the preemptor.
 func (s *Session) jobOfPanic() *model.Job {
-	for _, job := range s.Snapshot.Jobs {
-		alone := func() { firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, job, job) }
-		if s.comparing && s.quarantineRefusal(job.Key) == nil && panics(alone) {
-			return job
+	last := s.Snapshot.Job(s.currentJob)
+	pick := func(units []EvictionUnit) { firstDecidedTier(s.pickers(), last, units) }
+	switch {
+	case s.comparing:
+		for _, job := range s.Snapshot.Jobs {
+			alone := func() { firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, job, job) }
+			if s.quarantined[job.Key] == nil && panics(alone) {
+				return job
+			}
+		}
+		return nil
+	case s.picking != nil && !panics(func() { pick(nil) }):
+		for i, unit := range s.picking {
+			if unit.Job != nil && panics(func() { pick(s.picking[i : i+1]) }) {
+				return unit.Job
+			}
 		}
 	}
-	if s.comparing || s.quarantineRefusal(s.currentJob) != nil {
+	if s.quarantined[s.currentJob] != nil {
 		return nil
 	}
-	return s.Snapshot.Job(s.currentJob)
+	return last
 }
 
 // panics reports whether a call panics; the session goes on.
@@ -87,7 +100,7 @@ func (s *Session) about(task *model.Task) (before model.JobKey) {
 }
 
 // Abandon takes back what the open statement did after a panic in it. Observers are not called: each knows an unknown part of
-// it, and is made again for the next session. What outlives the session is dropped where it may be half done.
+// it, and is made again for the next session. What plugins and actions keep beyond the session is dropped.
 //
 // Invariant I9: the snapshot is as it was before the statement.
 func (s *Session) Abandon() {
@@ -101,24 +114,19 @@ func (s *Session) Abandon() {
 		}
 	}
 	s.log = nil
-	s.memory.forgetHalf(s.Snapshot.Job(s.currentJob))
-	for _, plugin := range s.slots.all {
-		forget(plugin)
+	if s.reserving != nil {
+		s.unreserveAll(s.reserving)
 	}
-	for _, action := range s.profile.Actions {
-		forget(action)
+	for _, part := range s.parts() {
+		if keeper, ok := part.(CacheResetter); ok {
+			panics(keeper.ResetCache)
+		}
 	}
 	s.Snapshot.ExcludeTerminating(false)
 	if len(s.Snapshot.Held()) > 0 {
 		s.Snapshot.SetViewpoint(model.Viewpoint{})
 	}
 	s.verify("")
-}
-
-func forget(keeper any) {
-	if keeper, ok := keeper.(CacheResetter); ok {
-		panics(keeper.ResetCache)
-	}
 }
 
 // unreserveAll calls every reserver, whether or not it had its turn before the panic.
@@ -129,10 +137,10 @@ func (s *Session) unreserveAll(task *model.Task) {
 }
 
 // refuseUnvisited says why the jobs wait that had no turn.
-func (s *Session) refuseUnvisited(recovered *RecoveredPanic) {
+func (s *Session) refuseUnvisited(because *model.Refusal) {
 	refusal := &model.Refusal{
-		Plugin: recovered.Where, Code: model.CycleFailed,
-		Detail: "some jobs were not evaluated in this cycle, they are in the next: " + recovered.Refusal.Detail,
+		Plugin: because.Plugin, Code: model.CycleFailed,
+		Detail: "some jobs were not evaluated in this cycle, they are in the next: " + because.Detail,
 	}
 	for _, job := range s.Snapshot.Jobs {
 		waits := func(task *model.Task) bool { return task.Status == model.Pending }
@@ -142,46 +150,32 @@ func (s *Session) refuseUnvisited(recovered *RecoveredPanic) {
 	}
 }
 
-// quarantinedIn returns the jobs that are held back because of a panic; nil when there are none.
-func quarantinedIn(snapshot *model.Snapshot) map[*model.Job]bool {
-	if len(snapshot.JobBackoff) == 0 {
-		return nil
-	}
-	quarantined := map[*model.Job]bool{}
-	for _, job := range snapshot.Jobs {
-		if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
-			quarantined[job] = true
-		}
-	}
+// quarantinedIn returns why no plugin is asked about some jobs: one has panicked over them lately.
+func quarantinedIn(snapshot *model.Snapshot) map[model.JobKey]*model.Refusal {
+	quarantined := maps.Clone(snapshot.JobBackoff)
+	maps.DeleteFunc(quarantined, func(_ model.JobKey, held *model.Refusal) bool { return held.Code != model.Quarantined })
 	return quarantined
 }
 
-// quarantineRefusal returns why no plugin is asked about the job, nil when they are.
-func (s *Session) quarantineRefusal(key model.JobKey) *model.Refusal {
-	if len(s.quarantined) == 0 {
-		return nil
+// parts returns the plugins, then the actions.
+func (s *Session) parts() (parts []interface{ Name() string }) {
+	for _, plugin := range s.slots.all {
+		parts = append(parts, plugin)
 	}
-	if held := s.Snapshot.JobBackoff[key]; held != nil && held.Code == model.Quarantined {
-		return held
+	for _, action := range s.profile.Actions {
+		parts = append(parts, action)
 	}
-	return nil
+	return parts
 }
 
 // panicked returns the name of the innermost plugin or action on the stack of the panic; to be called while it goes on.
 func (s *Session) panicked() string {
-	callers := make([]uintptr, 256)
+	parts, callers := s.parts(), make([]uintptr, 256)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
-	for more := true; more; {
-		var frame runtime.Frame
-		frame, more = frames.Next()
-		for _, plugin := range s.slots.all {
-			if isMethodOf(frame.Function, plugin) {
-				return plugin.Name()
-			}
-		}
-		for _, action := range s.profile.Actions {
-			if isMethodOf(frame.Function, action) {
-				return action.Name()
+	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+		for _, part := range parts {
+			if isMethodOf(frame.Function, part) {
+				return part.Name()
 			}
 		}
 	}

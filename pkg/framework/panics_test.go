@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unique"
 
+	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -430,9 +431,10 @@ func (s stumbler) PreFilter(_ *model.Task, scope FilterScope) ([]NodeFilterFunc,
 
 // TestPanicLeavesNoHalfAnswer interrupts a question in the middle of the nodes, which the next job asks, too.
 func TestPanicLeavesNoHalfAnswer(t *testing.T) {
-	snapshot := house(2, 2, 2)
+	snapshot := house(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2)
+	snapshot.SetNodes(snapshot.Nodes) // what is kept is of a list with a version
 	for i := range 3 {
-		join(snapshot, fmt.Sprint("j", i), 1, 1, model.Resources{2})
+		join(snapshot, fmt.Sprint("j", i), 1, 1, model.Resources{2}).Tasks[0].Pod = &corev1.Pod{}
 	}
 	var binds []string
 	stumbled := false

@@ -95,3 +95,42 @@ func TestAPoisonedVictimCostsNoPreemptor(t *testing.T) {
 		})
 	}
 }
+
+// TestAPoisonedPreemptorCostsNoVictim: a picker that panics over the preemptor does so with each of the victims, too.
+func TestAPoisonedPreemptorCostsNoVictim(t *testing.T) {
+	snapshot := house(1)
+	victim := join(snapshot, "v", 1, 1, model.Resources{1})
+	snapshot.Move(victim.Tasks[0], model.Placement{Status: model.Running, Node: "n0"})
+	join(snapshot, "w", 1, 1, model.Resources{1}).Priority = 10
+	var caught []RecoveredPanic
+	b := bomb{named: "bomb", job: "w", at: "victims", left: new(int)}
+	profile := &Profile{Actions: []Action{ruthless{new([]string)}}, Tiers: []Tier{{always(b)}}}
+	runAgain(snapshot, profile, Options{Verify: true, OnPanic: func(c RecoveredPanic) { caught = append(caught, c) }})
+	if len(caught) != 1 || caught[0].Job == nil || caught[0].Job.Key.Name != "w" {
+		t.Errorf("caught %+v", caught)
+	}
+}
+
+// clumsy panics whatever the session says of a job.
+type clumsy struct{}
+
+func (clumsy) Name() string { return "clumsy" }
+
+func (clumsy) Execute(s *Session) {
+	s.ValidateJob(s.Snapshot.Jobs[0])
+	_ = s.Snapshot.Nodes[len(s.Snapshot.Nodes)]
+}
+
+// TestAPanicOverAJobThatIsHeldBack is about no single job: to hold it back again would change nothing, and cycles would follow
+// each other without end.
+func TestAPanicOverAJobThatIsHeldBack(t *testing.T) {
+	var over []*model.Job
+	runAgain(street(1), &Profile{Actions: []Action{clumsy{}}}, Options{OnPanic: func(c RecoveredPanic) {
+		if over = append(over, c.Job); len(over) > 9 {
+			t.Fatalf("panics over %v", over)
+		}
+	}})
+	if len(over) != 2 || over[0] == nil || over[1] != nil {
+		t.Errorf("panics over %v, want one over the job and one over none", over)
+	}
+}

@@ -32,20 +32,18 @@ func (r *ranking) update(s *Session, task *model.Task, a *static) {
 	}
 	journal := &s.Snapshot.Journal
 	changes, ok := journal.Since(r.mark)
-	before := r.mark.Number()
-	r.mark = journal.Cursor()
 	if !ok || r.version != a.version || len(changes) >= len(a.nodes) {
-		r.version = a.version
 		r.rankAll(task, a)
-		return
+		changes = nil
 	}
 	for i := range changes {
 		// A node that changed again later is looked at only then.
-		if node := changes[i].Node; node.Changed == before+uint64(i)+1 {
+		if node := changes[i].Node; node.Changed == r.mark.Number()+uint64(i)+1 {
 			r.set(node.Index, r.combine(task, node, a.scoreOf(node.Index)))
 		}
 	}
 	r.rebuild()
+	r.mark, r.version = journal.Cursor(), a.version // last, so that what a panic interrupts is begun again
 }
 
 // ask gets the questions that this session puts to a node.
@@ -78,5 +76,4 @@ func (r *ranking) rankAll(task *model.Task, a *static) {
 	for i, node := range a.nodes {
 		r.set(i, r.combine(task, node, a.scoreOf(i)))
 	}
-	r.rebuild()
 }

@@ -16,7 +16,7 @@ func (s *Session) SelectNode(
 	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
 ) (*model.Node, *model.NodeDiagnosis) {
 	s.prepareFor(task, room)
-	if alone := s.quarantineRefusal(task.Job); alone != nil {
+	if alone := s.quarantined[task.Job]; alone != nil {
 		tally := &model.NodeDiagnosis{}
 		tally.AddN(alone, len(s.Snapshot.Nodes))
 		return nil, tally
@@ -85,7 +85,7 @@ const maxOrderedNodes = 16
 // Feasible returns every node with that kind of room for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.Node {
 	s.prepareFor(task, room)
-	if s.quarantineRefusal(task.Job) != nil {
+	if s.quarantined[task.Job] != nil {
 		return nil
 	}
 	if s.options.Afresh {
@@ -108,7 +108,7 @@ func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.N
 // FeasibleOn reports whether the node has that kind of room for the task and passes every filter.
 func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.CapacityKind) bool {
 	s.prepareFor(task, room)
-	if s.quarantineRefusal(task.Job) != nil {
+	if s.quarantined[task.Job] != nil {
 		return false
 	}
 	if s.options.Afresh {
@@ -122,7 +122,7 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 // FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the room on each node decides
 // where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
-	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
+	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false
 	}
 	s.Snapshot.ExcludeTerminating(false) // who is terminating may keep others away still
@@ -137,7 +137,7 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 // FiltersDependOnSnapshotOnly reports whether where the task may go follows from the snapshot alone: as long as that is the
 // same, so is the answer.
 func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
-	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
+	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false
 	}
 	s.Snapshot.ExcludeTerminating(false) // as FitsByResourcesOnly does
@@ -154,7 +154,7 @@ func (s *Session) FiltersDependOnSnapshotOnly(task *model.Task) bool {
 
 // EligibleNodes returns the nodes that could run the task were they empty, by name. The slice must not be changed.
 func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
-	if s.currentJob = task.Job; s.quarantineRefusal(task.Job) != nil {
+	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return nil
 	}
 	known := s.memory.lookup(task.Shape, len(s.Snapshot.Nodes))

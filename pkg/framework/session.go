@@ -81,11 +81,14 @@ type Session struct {
 	backoffNodes bool
 
 	// quarantined are the jobs about which no plugin is asked, since one has panicked over them lately; nil when there are none.
-	quarantined map[*model.Job]bool
+	quarantined map[model.JobKey]*model.Refusal
 	// currentJob is the job that was passed to a plugin last, to which a panic is attributed; zero when it is about no single job.
-	// comparing is true while two jobs are compared.
+	// While comparing, it is about two jobs, and about more while victims are picked of some units. reserving is the task that
+	// reservers are asked about.
 	currentJob model.JobKey
 	comparing  bool
+	picking    []EvictionUnit
+	reserving  *model.Task
 	// deferred are the jobs that were deferred since the pipeline ran last, resumed those it runs for now, nil the first time.
 	deferred, resumed []*model.Job
 	// currentPart is the position of the action that is executed.
@@ -203,13 +206,15 @@ func (s *Session) Refusal(job *model.Job) *model.Refusal { return s.refusals[job
 
 // CompareJobs orders two jobs, in total. Those that are left alone come last.
 func (s *Session) CompareJobs(a, b *model.Job) int {
-	switch alone, other := s.quarantined[a], s.quarantined[b]; {
-	case alone && other:
-		return model.CompareJobs(a, b)
-	case alone:
-		return 1
-	case other:
-		return -1
+	if len(s.quarantined) > 0 {
+		switch alone, other := s.quarantined[a.Key], s.quarantined[b.Key]; {
+		case alone != nil && other != nil:
+			return model.CompareJobs(a, b)
+		case alone != nil:
+			return 1
+		case other != nil:
+			return -1
+		}
 	}
 	s.comparing = true
 	order := firstNonZero(s.slots.jobOrder, JobOrderer.CompareJobs, model.CompareJobs, a, b)
@@ -219,7 +224,7 @@ func (s *Session) CompareJobs(a, b *model.Job) int {
 
 // CompareTasks orders two tasks of one job, in total.
 func (s *Session) CompareTasks(a, b *model.Task) int {
-	if s.currentJob = a.Job; s.quarantineRefusal(a.Job) != nil {
+	if s.currentJob = a.Job; s.quarantined[a.Job] != nil {
 		return model.CompareTasks(a, b)
 	}
 	return firstNonZero(s.slots.taskOrder, TaskOrderer.CompareTasks, model.CompareTasks, a, b)
@@ -232,7 +237,7 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 	if job.Invalid != nil {
 		return job.Invalid
 	}
-	if alone := s.quarantineRefusal(job.Key); alone != nil {
+	if alone := s.quarantined[job.Key]; alone != nil {
 		return alone
 	}
 	if held := s.Snapshot.JobBackoff[job.Key]; held != nil {
@@ -249,8 +254,8 @@ func (s *Session) ValidateJob(job *model.Job) *model.Refusal {
 // JobReady returns why the job may not start as it stands now, nil when it may.
 func (s *Session) JobReady(job *model.Job, standing Readiness) *model.Refusal {
 	if job != nil { // else the snapshot does not list it
-		if s.currentJob = job.Key; s.quarantineRefusal(job.Key) != nil {
-			return s.quarantineRefusal(job.Key)
+		if s.currentJob = job.Key; s.quarantined[job.Key] != nil {
+			return s.quarantined[job.Key]
 		}
 	}
 	return firstRefusal(s.slots.jobGate, func(g JobReadiness) *model.Refusal {

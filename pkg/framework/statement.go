@@ -86,7 +86,7 @@ func (st *Statement) assign(task *model.Task, node *model.Node, room model.Capac
 	if node.Invalid != nil {
 		return node.Invalid
 	}
-	if alone := st.session.quarantineRefusal(task.Job); alone != nil {
+	if alone := st.session.quarantined[task.Job]; alone != nil {
 		return alone
 	}
 	st.session.prepareFor(task, room)
@@ -210,27 +210,23 @@ func (st *Statement) usable() *model.Refusal {
 	return nil
 }
 
-// reserve asks all reservers, or none in the end. What they keep outlives the session, so that a panic must not leave any of
-// it.
+// reserve asks all reservers, or none in the end.
 func (s *Session) reserve(task *model.Task, node *model.Node) (prepare bool, refusal *model.Refusal) {
-	defer func() {
-		if value := recover(); value != nil {
-			s.unreserveAll(task)
-			rethrow(value)
-		}
-	}()
+	s.reserving = task
 	for i, reserver := range s.slots.reserve {
 		start := s.start()
-		needed, refusal := reserver.Reserve(task, node)
+		var needed bool
+		needed, refusal = reserver.Reserve(task, node)
 		s.stop(reserver, reservePoint, start)
 		if refusal != nil {
 			s.unreserve(task, s.slots.reserve[:i])
 			s.narrow(ForNow) // what is reserved is in no snapshot
-			return false, refusal
+			break
 		}
 		prepare = prepare || needed
 	}
-	return prepare, nil
+	s.reserving = nil
+	return prepare, refusal
 }
 
 func (s *Session) unreserve(task *model.Task, reservers []Reserver) {

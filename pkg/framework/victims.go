@@ -40,34 +40,16 @@ func (u *EvictionUnit) Priority() int32 {
 // Victims returns which of the units may be evicted for the preemptor, in their order: those that the engine allows and the
 // victim pickers leave; none when no picker decides.
 func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []EvictionUnit {
-	if s.currentJob = preemptor.Key; s.quarantineRefusal(preemptor.Key) != nil {
+	if s.currentJob = preemptor.Key; s.quarantined[preemptor.Key] != nil {
 		return nil
 	}
 	allowed := slices.DeleteFunc(slices.Clone(units), func(unit EvictionUnit) bool {
-		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.quarantineRefusal(unit.Job.Key) != nil ||
+		return unit.Priority() >= preemptor.Priority || unit.Job == preemptor || unit.Job != nil && s.quarantined[unit.Job.Key] != nil ||
 			slices.ContainsFunc(unit.Tasks, func(task *model.Task) bool { return isSystemCritical(task) != nil })
 	})
-	return s.pick(preemptor, allowed)
-}
-
-// pick asks the victim pickers. After a panic they are asked about one unit at a time: the panic that repeats is attributed
-// to that unit's job, else the first one to the preemptor.
-func (s *Session) pick(preemptor *model.Job, units []EvictionUnit) (picked []EvictionUnit) {
-	ask := func(units []EvictionUnit) { picked, _ = firstDecidedTier(s.pickers(), preemptor, units) }
-	defer func() {
-		if value := recover(); value != nil {
-			ask(nil)
-			for i := range units {
-				if s.currentJob = preemptor.Key; units[i].Job != nil {
-					s.currentJob = units[i].Job.Key
-				}
-				ask(units[i : i+1])
-			}
-			s.currentJob = preemptor.Key
-			rethrow(value)
-		}
-	}()
-	ask(units)
+	s.picking = allowed
+	picked, _ := firstDecidedTier(s.pickers(), preemptor, allowed)
+	s.picking = nil
 	return picked
 }
 

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/lab/cluster"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// state is what an upgrade must leave as it is, in sorted lines: where each pod is, is nominated to, and whether it terminates;
+// and of each group its phase, reason, times and reservation. What the test itself adds in between is left out.
+func (a *arena) state() (lines []string, err error) {
+	pods, err := env.Pods(a.t.Context(), a.ns)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		if pod.Labels[v1alpha1.LabelPodGroup] == "" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("pod %s %s on %q, nominated to %q, terminates %t, %s", pod.Name, pod.UID, pod.Spec.NodeName,
+			pod.Status.NominatedNodeName, pod.DeletionTimestamp != nil, pod.Status.Phase))
+	}
+	var groups v1alpha1.PodGroupList
+	if err := env.Client.List(a.t.Context(), &groups, client.InNamespace(a.ns)); err != nil {
+		return nil, err
+	}
+	for _, group := range groups.Items {
+		if strings.HasPrefix(group.Name, "reported-") {
+			continue
+		}
+		line := fmt.Sprintf("group %s %s, waits since %s, degraded since %s", group.Name, group.Status.Phase, group.Status.WaitingSince,
+			group.Status.DegradedSince)
+		if c := meta.FindStatusCondition(group.Status.Conditions, v1alpha1.ConditionScheduled); c != nil {
+			line += fmt.Sprintf(", Scheduled %s: %s since %s", c.Status, c.Reason, c.LastTransitionTime)
+		}
+		if r := group.Status.Reservation; r != nil {
+			line += fmt.Sprintf(", reserved since %s on %d nodes", r.Since, len(r.Nodes))
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+// reported waits until the scheduler has written all that it has to write about groups: two groups that are created one after the
+// other have their status.
+func (a *arena) reported(name string) {
+	a.t.Helper()
+	for i := range 2 {
+		empty := group(a.ns, fmt.Sprintf("reported-%s-%d", name, i), 2)
+		env.Create(a.t, empty)
+		env.Eventually(a.t, patience, func() error { return inGroupPhase(a.t, empty, v1alpha1.PodGroupPending) })
+	}
+}
+
+// TestUpgradeAndRollback replaces the scheduler of an earlier version (PREVIOUS, its program) by this one, and this one by the
+// earlier one, while there are gangs in every phase. No pod is deleted, evicted, moved or undone, and each wait goes on; then
+// this version ends each of the waits.
+func TestUpgradeAndRollback(t *testing.T) {
+	previous := os.Getenv("PREVIOUS")
+	if previous == "" {
+		t.Skip("needs the program of an earlier version in PREVIOUS: make upgrade FROM=<commit>")
+	}
+	a := newArena(t, "upgrade", 8)
+	soon := reserveSoon(t, "allocate, backfill, preempt")
+	version := func(path string) *harness.Scheduler {
+		return env.Scheduler(t, harness.SchedulerOptions{Path: path, Args: []string{soon}})
+	}
+	running := version(previous)
+
+	a.gang("slow", a.low, 2, 2, hasGrace)
+	a.bound("slow", 2)
+	done := harness.PodAnnotations(map[string]string{cluster.RunFor: "1s"})
+	succeeded := a.gang("succeeded", a.low, 1, 1, done, cpu("100m"))
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, succeeded, v1alpha1.PodGroupSucceeded) })
+	runs := a.gang("runs", a.high, 2, 2)
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, runs, v1alpha1.PodGroupRunning) })
+	implicit := harness.PodAnnotations(map[string]string{v1alpha1.AnnotationMinMember: "2"})
+	env.Create(t, members(a.ns, "implicit", "", 2, implicit, ofClass(a.high), cpu("4"))...)
+	a.bound("implicit", 2)
+	degraded := a.gang("degraded", a.high, 2, 2)
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
+	if err := env.Client.Delete(t.Context(), env.Pod(a.ns, "degraded-1")); err != nil {
+		t.Fatal(err)
+	}
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupDegraded) })
+	few := a.gang("few", a.high, 3, 1)
+	env.Eventually(t, patience, func() error { return waits(t, few, "NotEnoughMembers") })
+	// One node is idle, since the lost member was there; the others are in use.
+	evicts := a.gang("evicts", a.high, 3, 3)
+	env.Eventually(t, patience, func() error { return waits(t, evicts, "WaitingForVictims") })
+	env.Eventually(t, patience, func() error { return a.left("slow", 0) })
+	reserved := a.gang("reserved", a.low, 2, 2)
+	env.Eventually(t, patience, func() error { return a.reserved(reserved, 2) })
+
+	w := a.witness()
+	w.quiet()
+	a.reported("before")
+	before, err := a.state()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, path := range []string{"", previous, ""} {
+		running.Kill()
+		running = version(path)
+		w.quiet()
+		a.reported(fmt.Sprint(i))
+		after, err := a.state()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(before, after) {
+			t.Errorf("change of version %d:\nbefore %q\nafter  %q", i+1, before, after)
+		}
+	}
+
+	a.letGo("slow")
+	a.bound("evicts", 3)
+	env.Create(t, members(a.ns, "degraded", "again-", 1, ofClass(a.high), cpu("4"))...)
+	ends := func(gang *v1alpha1.PodGroup) {
+		if err := env.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(a.ns),
+			client.MatchingLabels{v1alpha1.LabelPodGroup: gang.GetName()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ends(runs)
+	env.Eventually(t, patience, func() error { return inGroupPhase(t, degraded, v1alpha1.PodGroupRunning) })
+	ends(evicts)
+	a.bound("reserved", 2)
+	if err := errors.Join(a.left("implicit", 2), a.left("slow", 0), boundOf(t, a.ns, "few", 0)); err != nil {
+		t.Error(err)
+	}
+}

@@ -34,6 +34,15 @@ type Options struct {
 	Follow func(*cluster.Copy)
 	// Budget is about how many looks at nodes a round takes; a question that has begun is finished. Zero is one million.
 	Budget int
+}
+
+// Source is what a round is about, and is only read by Ask.
+type Source struct {
+	State   *cluster.State
+	Profile *framework.Profile
+	// Refusals are those of the last cycle; nothing may have happened since.
+	Refusals map[model.JobKey]*model.Refusal
+	Now      time.Time
 	// Verify checks the invariants after every statement, and lets panics through; for tests.
 	Verify bool
 }
@@ -90,23 +99,24 @@ func (a *Advisor) Cycled(happened bool) {
 }
 
 // Ask begins a round if there are questions and none is under way. It runs on a goroutine of its own; with a profile that has no
-// replica in place, as under virtual time, and the answers are returned. refusals are those of the last cycle; nothing may have
-// happened since.
-func (a *Advisor) Ask(
-	state *cluster.State, profile *framework.Profile, refusals map[model.JobKey]*model.Refusal, now time.Time,
-) (answers *Answers) {
+// replica in place, as under virtual time, and the answers are returned.
+func (a *Advisor) Ask(from Source) (answers *Answers) {
+	now := from.Now
 	if a.asking || now.Before(a.resume) || !a.replan && (a.refresh.IsZero() || now.Before(a.refresh)) {
 		return nil
 	}
-	questions := a.questions(state.Snapshot(now), refusals, now)
+	questions := a.questions(from.State.Snapshot(now), from.Refusals, now)
 	if a.replan = false; len(questions) == 0 {
 		return nil
 	}
 	began := a.options.Clock.Now()
-	r := &round{options: a.options, copied: state.Copy(now), profile: cmp.Or(profile.Replica, profile), questions: questions}
+	r := &round{
+		options: a.options, copied: from.State.Copy(now), profile: cmp.Or(from.Profile.Replica, from.Profile), verify: from.Verify,
+		questions: questions,
+	}
 	copying := a.options.Clock.Since(began)
 	a.asking = true
-	if profile.Replica == nil {
+	if from.Profile.Replica == nil {
 		return r.run(copying)
 	}
 	go func() { a.options.Deliver(r.run(copying)) }()

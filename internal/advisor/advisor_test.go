@@ -29,6 +29,7 @@ type world struct {
 	profile  *framework.Profile
 	refusals map[model.JobKey]*model.Refusal
 	advisor  *Advisor
+	verify   bool
 	// ready is called each time that a gate is asked in a round; asked counts that.
 	ready func(*model.Job)
 	asked int
@@ -36,7 +37,7 @@ type world struct {
 
 func newWorld(t *testing.T, options Options) *world {
 	w := &world{
-		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), ready: func(*model.Job) {},
+		t: t, verify: true, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), ready: func(*model.Job) {},
 		state: cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}),
 		profile: &framework.Profile{
 			Actions: []framework.Action{allocate.New()},
@@ -98,7 +99,7 @@ func (w *world) cycle() {
 
 // round asks in place, and takes in the answers; nil is no round.
 func (w *world) round() *Answers {
-	answers := w.advisor.Ask(w.state, w.profile, w.refusals, w.clock.Now())
+	answers := w.advisor.Ask(Source{State: w.state, Profile: w.profile, Refusals: w.refusals, Now: w.clock.Now(), Verify: w.verify})
 	if answers != nil {
 		w.advisor.Take(answers, w.state, w.refusals)
 	}
@@ -113,7 +114,7 @@ func (w *world) advice(name string) string {
 // use. An answer about a job that has changed since is dropped.
 func TestARoundRunsBesideTheLoop(t *testing.T) {
 	began, goOn, delivered := make(chan struct{}), make(chan struct{}), make(chan *Answers)
-	w := newWorld(t, Options{Verify: true, Deliver: func(answers *Answers) { delivered <- answers }})
+	w := newWorld(t, Options{Deliver: func(answers *Answers) { delivered <- answers }})
 	for i := range 20 {
 		w.node(fmt.Sprintf("n%02d", i), "2")
 	}
@@ -158,7 +159,7 @@ func TestARoundRunsBesideTheLoop(t *testing.T) {
 // TestJobsOfOneClassShareAnAnswer: fifty cost what one does, and those with another number of members have their own.
 func TestJobsOfOneClassShareAnAnswer(t *testing.T) {
 	cost := func(gangs int) int {
-		w := newWorld(t, Options{Verify: true})
+		w := newWorld(t, Options{})
 		w.node("n1", "2")
 		for i := range gangs {
 			w.gang(fmt.Sprintf("g%d", i), 3, 3, "1", 1)
@@ -176,7 +177,7 @@ func TestJobsOfOneClassShareAnAnswer(t *testing.T) {
 	if one, fifty := cost(1), cost(50); one == 0 || fifty != one {
 		t.Errorf("one gang takes %d questions to gates, fifty take %d", one, fifty)
 	}
-	w := newWorld(t, Options{Verify: true})
+	w := newWorld(t, Options{})
 	w.node("n1", "2")
 	w.gang("a", 3, 3, "1", 1)
 	w.gang("b", 4, 4, "1", 1)
@@ -214,7 +215,7 @@ func (w *world) advised() (said int) {
 
 // TestABacklogIsAskedAboutInRounds, and nothing is asked when all have an answer.
 func TestABacklogIsAskedAboutInRounds(t *testing.T) {
-	w := newWorld(t, Options{Verify: true, Budget: 60})
+	w := newWorld(t, Options{Budget: 60})
 	w.backlog(30)
 	rounds, before := 0, 0
 	for ; w.advised() < 30; rounds++ {
@@ -247,7 +248,7 @@ func TestABacklogIsAskedAboutInRounds(t *testing.T) {
 
 // TestRoundsTakeAPartOfTheTime, however many questions there are, and however long each takes.
 func TestRoundsTakeAPartOfTheTime(t *testing.T) {
-	w := newWorld(t, Options{Verify: true, Budget: 60})
+	w := newWorld(t, Options{Budget: 60})
 	w.backlog(90)
 	var taken time.Duration
 	w.ready = func(*model.Job) {
@@ -269,6 +270,7 @@ func TestRoundsTakeAPartOfTheTime(t *testing.T) {
 // TestAPanicCostsOneJobItsAdvice, and ends the round; the others are asked about in the next one.
 func TestAPanicCostsOneJobItsAdvice(t *testing.T) {
 	w := newWorld(t, Options{})
+	w.verify = false
 	w.backlog(3)
 	panics := 0
 	w.ready = func(job *model.Job) {

@@ -35,6 +35,7 @@ type round struct {
 	options   Options
 	copied    *cluster.Copy
 	profile   *framework.Profile
+	verify    bool
 	questions []question
 }
 
@@ -52,7 +53,7 @@ func (r *round) run(copying time.Duration) *Answers {
 func (r *round) ask(answers *Answers) {
 	current := -1
 	defer func() {
-		if r.options.Verify { // a broken invariant is not to be caught
+		if r.verify { // a broken invariant is not to be caught
 			return
 		}
 		if value := recover(); value != nil {
@@ -74,7 +75,7 @@ func (r *round) ask(answers *Answers) {
 		}
 	}
 	current = -1
-	session := framework.Open(snapshot, r.profile, framework.Options{Verify: r.options.Verify})
+	session := framework.Open(snapshot, r.profile, framework.Options{Verify: r.verify})
 	options := suggest.Options{
 		Preempts: slices.ContainsFunc(r.profile.Actions, preempts), Budget: suggest.DefaultBudget,
 		Largest: placement.MaxAllocatable(snapshot),

@@ -26,7 +26,8 @@ func (s *Scheduler) askForAdvice(ctx context.Context, now time.Time) {
 		return
 	}
 	s.advice.stop()
-	if answers := s.advisor.Ask(s.state, s.profile, s.refusals, now); answers != nil {
+	from := advisor.Source{State: s.state, Profile: s.profile, Refusals: s.refusals, Now: now, Verify: s.options.Verify}
+	if answers := s.advisor.Ask(from); answers != nil {
 		s.takeAdvice(ctx, answers, now)
 	} else if next := s.advisor.Next(); !next.IsZero() {
 		s.advice.at(next)

@@ -98,7 +98,8 @@ func (w *world) backlog() {
 
 // TestEveryJobOfABacklogHasAdvice, and nothing is asked once all have.
 func TestEveryJobOfABacklogHasAdvice(t *testing.T) {
-	w := worldThat(t, false)
+	w := newWorld(t)
+	w.loop.options.Verify = false
 	w.backlog()
 	counter := &counting{}
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return counter }}})
@@ -127,7 +128,8 @@ func (c *counting) JobReady(*model.Job, framework.Readiness) *model.Refusal {
 
 // TestAdviceThatPanicsCostsTheAdvice and nothing else.
 func TestAdviceThatPanicsCostsTheAdvice(t *testing.T) {
-	w := worldThat(t, false)
+	w := newWorld(t)
+	w.loop.options.Verify = false
 	w.node("n1", "2")
 	plugin := &touchy{}
 	w.loop.profile.Tiers = append(w.loop.profile.Tiers, framework.Tier{{Factory: func() framework.Plugin { return plugin }}})

@@ -55,10 +55,7 @@ type tester interface {
 	Context() context.Context
 }
 
-func newWorld(t tester) *world { return worldThat(t, true) }
-
-// worldThat is a world whose loop checks the invariants after every statement, and lets panics through, or not.
-func worldThat(t tester, verifies bool) *world {
+func newWorld(t tester) *world {
 	w := &world{
 		t: t, clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)), mailbox: NewMailbox(),
 		nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{}, groups: map[string]*v1alpha1.PodGroup{},
@@ -68,7 +65,7 @@ func worldThat(t tester, verifies bool) *world {
 		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	w.loop = New(cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}}), commit.New(commit.Options{}), profile,
-		w, w.mailbox, Options{Clock: w.clock, Period: 5 * time.Second, Verify: verifies})
+		w, w.mailbox, Options{Clock: w.clock, Period: 5 * time.Second, Verify: true})
 	w.mailbox.Lead()
 	return w
 }

@@ -137,7 +137,7 @@ func New(
 	}
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
-	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow, Verify: options.Verify})
+	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow})
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,

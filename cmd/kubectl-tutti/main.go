@@ -1,8 +1,3 @@
-// Command kubectl-tutti answers users and operators of Tutti: why a job waits, the state of all jobs, what the scheduler sees
-// and does. Under this name on the PATH it is a kubectl plugin: kubectl tutti.
-//
-// This package has the commands, their flags, and their output. Package diagnose explains jobs, and package connect connects
-// to the scheduler.
 package main
 
 import (

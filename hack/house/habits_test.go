@@ -56,6 +56,41 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
+// maxUnlisted is how many files a package may have, besides doc.go, without a list of them.
+const maxUnlisted = 8
+
+// TestReadingOrder wants doc.go of a large package to list its files, in the order in which they are to be read.
+func TestReadingOrder(t *testing.T) {
+	files, listed := map[string][]string{}, map[string]string{}
+	for _, s := range sources(t) {
+		directory, file := path.Split(s.path)
+		switch {
+		case file == "doc.go":
+			listed[directory] = s.file.Doc.Text()
+		case !s.test:
+			files[directory] = append(files[directory], file)
+		}
+	}
+	for directory, names := range files {
+		if len(names) <= maxUnlisted {
+			continue
+		}
+		known := fileName.FindAllString(listed[directory], -1)
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				t.Errorf("%sdoc.go: %s is not among the files in reading order", directory, name)
+			}
+		}
+		for _, name := range known {
+			if !slices.Contains(names, name) {
+				t.Errorf("%sdoc.go: there is no file %s", directory, name)
+			}
+		}
+	}
+}
+
+var fileName = regexp.MustCompile(`\w+\.go\b`)
+
 // TestExportedNames wants a sentence above every exported name.
 func TestExportedNames(t *testing.T) {
 	for _, s := range sources(t) {

@@ -4,4 +4,21 @@
 // It is a state machine that one goroutine owns: events, assumptions and a time go in, effects and snapshots come out. The
 // informers in Watch are its edge and decide nothing. It is not the place for policy (see pkg/plugins), for writes to the
 // API server (see internal/commit) or for a clock: the caller says what time it is.
+//
+// The files, in reading order:
+//
+//	state.go                                         what the state holds, and what may be asked of it
+//	informers.go, strip.go, template.go, relist.go   the edge: watches push events, objects without what is not read
+//	event.go, incarnations.go                        events, and how one is admitted
+//	pod.go, podchange.go, index.go                   a pod: read, compared with its last version, put in its place
+//	request.go, shape.go, isolated.go                what a pod asks of a node: amounts, constraints, isolated CPUs
+//	node.go, deviceclass.go, lease.go                a node: what it offers, which devices, whether its agent is there
+//	group.go, reservation.go, priorityclass.go       a PodGroup, the capacity that is reserved for it, its class
+//	budget.go, namespace.go                          disruption budgets; labels of namespaces
+//	assume.go                                        the effect of decisions before the watches show it
+//	snapshot.go, job.go, holds.go                    the snapshot: brought up to date, jobs filled, held capacity
+//	unreadable.go                                    a panic over one object
+//	conflicts.go                                     bound pods with isolated CPUs that they should not have
+//	view.go, viewnode.go, viewcheck.go               the snapshot as kube-scheduler's plugins read it
+//	copy.go                                          a copy of the snapshot for questions beside the loop
 package cluster

@@ -131,8 +131,8 @@ func (t *Placer) placeInOrder(
 		short--
 	}
 	gate := t.session.JobReady(t.job, standing)
-	if gate == nil || reason == nil {
-		return gate
+	if gate == nil || reason == nil || gate.Needs == 0 && t.job.FirstUnmetMinimum(standing.Counts) == nil {
+		return gate // a gate that refuses although the minimum is placed says itself why
 	}
 	return t.explain(standing, gate, reason, evictable)
 }

@@ -1,24 +1,3 @@
-// Package scheduler is the loop: wake, snapshot, session, actions, commit, status.
-//
-//	events ──► cluster.State ──Snapshot──► framework.Run ──decisions──► commit.Machine ──calls──► Driver
-//	               ▲                                           │               ▲                     │
-//	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
-//
-// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
-// and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
-// plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
-// internal/lifecycle, what to write about it in internal/report, and what would let a waiting job start in internal/advisor.
-//
-// The files, in reading order:
-//
-//	scheduler.go               the loop, and one cycle
-//	due.go, timer.go           when the next cycle is due
-//	mailbox.go                 what comes in
-//	events.go                  events into the state
-//	gangs.go, conflicts.go     what is undone, restarted and evicted before a cycle
-//	outcomes.go, uncertain.go  what became of decisions
-//	advice.go                  what would let waiting jobs start
-//	inspect.go, simulate.go    what the debug endpoint and the simulation call
 package scheduler
 
 import (

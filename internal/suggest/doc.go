@@ -5,4 +5,13 @@
 // It decides nothing and evicts no pod. Which of several changes it names, and what is the smallest of a kind, is written
 // down in docs/decisions/0018. What it says is a function of the snapshot and its options: it counts its work in looks at
 // nodes and has no clock.
+//
+// The files, in reading order:
+//
+//	find.go, change.go     the search, and what it finds
+//	members.go, role.go    members to create, a minimum to lower
+//	wish.go, names.go      a constraint of the pods to drop, a label to correct
+//	cordon.go              nodes to uncordon
+//	room.go, priority.go   capacity to free, a priority to raise
+//	words.go               how it is said
 package suggest

@@ -1,9 +1,3 @@
-// Package demo shows Tutti at work in a throw-away cluster, from nothing to a verdict: it installs the chart, runs the
-// real scheduler with exactly the chart's account, arguments and configuration, submits jobs as users would, and tells
-// what a spectator of the API server sees.
-//
-// It judges by what is bound, not by what the scheduler says of itself, and its error is the verdict. It is no
-// benchmark: the times it shows are those of one small cluster on this machine.
 package demo
 
 import (

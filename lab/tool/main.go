@@ -1,5 +1,3 @@
-// Command tool is what lab/cmd/lab builds and runs: throw-away Kubernetes clusters for trying, testing and measuring Tutti.
-// It is for developers and evaluators; nothing of it is installed anywhere.
 package main
 
 import (

@@ -14,11 +14,18 @@ func (s *Session) MayPreempt(job *model.Job) bool {
 	})
 }
 
+// Deferred is the refusal of a job that is deferred: it is tried again in the same session.
+var Deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
+
 // Defer puts off a job, which may be in need of room that the actions behind this one need for others, until the pipeline has
 // run. It then runs once more in the same session, for the jobs that were deferred, and so on until none is. Each time at least
 // one of the jobs must not be deferred again.
 func (s *Session) Defer(job *model.Job) {
-	if n := len(s.deferred); n == 0 || s.deferred[n-1] != job {
+	if s.isDeferred == nil {
+		s.isDeferred = map[*model.Job]bool{}
+	}
+	if !s.isDeferred[job] {
+		s.isDeferred[job] = true
 		s.deferred = append(s.deferred, job)
 	}
 }
@@ -54,6 +61,6 @@ func (s *Session) execute() {
 		if len(s.deferred) == 0 {
 			return
 		}
-		s.resumed, s.deferred, s.currentPart = s.deferred, nil, 0
+		s.resumed, s.deferred, s.isDeferred, s.currentPart = s.deferred, nil, nil, 0
 	}
 }

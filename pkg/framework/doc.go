@@ -4,4 +4,17 @@
 // It holds no policy of its own except what no configuration may switch off: a task needs room on its node, and no
 // statement commits part of a gang. It does no I/O and reads no clock. Everything in it runs on the goroutine that opened
 // the session.
+//
+// The files, in reading order:
+//
+//	points.go, review.go, gather.go, profilequeries.go            what plugins and actions implement
+//	build.go, profile.go                                          from a configuration to a profile
+//	session.go, defer.go                                          one cycle: plugins are asked, actions run
+//	search.go, static.go, ranking.go, tournament.go, closest.go   a node for a task: filters, scores, order
+//	combine.go                                                    how answers of several plugins become one
+//	statement.go, assign.go, decide.go                            changes committed or undone as a whole; decisions
+//	victims.go, nominations.go, reserve.go                        eviction, nominated capacity, reserved capacity
+//	cache.go, verdicts.go, idle.go                                what sessions hand on to the next one
+//	panics.go                                                     a panic ends the session
+//	trail.go, stopwatch.go, verify.go, reference.go               for readers, metrics and tests
 package framework

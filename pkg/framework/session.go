@@ -89,8 +89,10 @@ type Session struct {
 	comparing  bool
 	picking    []EvictionUnit
 	reserving  *model.Task
-	// deferred are the jobs that were deferred since the pipeline ran last, resumed those it runs for now, nil the first time.
+	// deferred are the jobs that were deferred since the pipeline ran last, each once (isDeferred); resumed those it runs for now,
+	// nil the first time.
 	deferred, resumed []*model.Job
+	isDeferred        map[*model.Job]bool
 	// currentPart is the position of the action that is executed.
 	currentPart int
 	// sending reports that a decision is being sent out.

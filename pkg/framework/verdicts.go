@@ -22,6 +22,12 @@ type Question struct {
 	ByFit bool
 }
 
+// ofPresentPods is the question whose answer is kept only while no pod of a job comes or goes: filters have looked at some.
+func (q Question) ofPresentPods() Question {
+	q.Action, q.Emptied = q.Action+" with pods", false
+	return q
+}
+
 // Reach is for which jobs a verdict holds while nothing changes.
 type Reach int8
 
@@ -78,12 +84,19 @@ func (s *Session) Verdict(question Question, job *model.Job, find func() (*model
 		question.Class = model.Class{} // it has been placed in this session
 	}
 	viewpoint := s.Snapshot.EffectiveViewpoint(s.viewer(job))
-	if known, ok := s.recall(question, job, viewpoint); ok {
+	known, ok := s.recall(question, job, viewpoint)
+	if !ok && question.Emptied {
+		known, ok = s.recall(question.ofPresentPods(), job, viewpoint)
+	}
+	if ok {
 		return known
 	}
 	before, outer := s.Snapshot.Journal.Revision(), s.reach
 	s.reach = ForClass
 	refusal, reach := find()
+	if question.Emptied && s.reach > ForClass {
+		question = question.ofPresentPods()
+	}
 	if before == s.Snapshot.Journal.Revision() && (refusal == nil || !refusal.Transient) {
 		s.keepVerdict(question, job, viewpoint, refusal, max(reach, s.reach))
 	}

@@ -14,6 +14,9 @@ type Class struct {
 	Members unique.Handle[string]
 	// Uniform reports whether the members are interchangeable: all of one shape, without roles. Members is the shape then.
 	Uniform bool
+	// Terms reports whether members have terms about other pods or objects. A job with terms may wait for another reason than a
+	// job without.
+	Terms bool
 	// MinMember is how many members must start together.
 	MinMember int32
 	// Priority is the job's; NeverPreempts reports whether the job may evict nothing.
@@ -41,7 +44,7 @@ func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 		return class
 	}
 	class = Class{
-		Members: first.Shape, Uniform: uniform, MinMember: job.MinMember, Priority: job.Priority, NeverPreempts: job.NeverPreempts,
+		Members: first.Shape, Uniform: uniform, Terms: terms, MinMember: job.MinMember, Priority: job.Priority, NeverPreempts: job.NeverPreempts,
 	}
 	if !uniform {
 		class.Members = unique.Make(describeMembers(job))
@@ -51,7 +54,7 @@ func ClassOf(job *Job, hasTerms func(*Task) bool) (class Class) {
 
 // Placement returns the part of the class that decides where members may be placed, and whether at all.
 func (c Class) Placement() Class {
-	return Class{Members: c.Members, Uniform: c.Uniform, MinMember: c.MinMember}
+	return Class{Members: c.Members, Uniform: c.Uniform, Terms: c.Terms, MinMember: c.MinMember}
 }
 
 // describeMembers writes the minima of roles and the members in their order, runs of equal members together.

@@ -3,4 +3,14 @@
 //
 // It contains no policy (see pkg/framework and the plugins), and no clients or informers (see internal/cluster and
 // internal/commit). Everything here is plain data that one goroutine owns at a time; nothing here does I/O or reads a clock.
+//
+// The files, in reading order:
+//
+//	resources.go, words.go                            amounts by dimension, and how they are written
+//	task.go, job.go, node.go                          the nouns
+//	class.go                                          which jobs ask the same question
+//	hold.go, reservation.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
+//	snapshot.go, journal.go, copy.go                  the cluster in one session, its changes, and a copy of it
+//	decision.go, refusal.go                           what a session says
+//	translate.go, binder.go                           interfaces to other parts
 package model

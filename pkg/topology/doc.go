@@ -12,4 +12,11 @@
 // selects by labels, no label is read.
 //
 // It decides nothing, places nothing and knows no session; the plugins predicates and nodeorder query it.
+//
+// The files, in reading order:
+//
+//	index.go                        the counts, and how they follow the snapshot
+//	terms.go, write.go, spread.go   what pods ask: terms and constraints
+//	class.go, domain.go, slot.go    which pods count as equal, the domains of nodes, the pods on each node
+//	filter.go, score.go             the answers
 package topology

@@ -113,4 +113,12 @@
 //
 //	pod p owner=Job/u1
 //	node n1 avoids=Job/u1
+//
+// The files, in reading order:
+//
+//	run.go, stage.go                                              a story is played
+//	line.go, objects.go, pod.go, place.go, need.go, isolated.go   its lines become objects
+//	world.go, owner.go, kube.go, extender.go                      what is around the scheduler
+//	evict.go, reserve.go, implicit.go                             evictions, status and groups on the player's own account
+//	check.go, idle.go, advise.go                                  what is recorded and checked
 package scenario

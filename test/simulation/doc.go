@@ -47,4 +47,13 @@
 //
 // A failing simulation names its seed, which replays it; Shrink leaves out steps and faults as long as the same invariant
 // stays broken. Sabotage plants bugs, and a test sees each of them caught.
+//
+// The files, in reading order:
+//
+//	simulation.go, plan.go, shrink.go                                      a run, its steps, the shortest that fails
+//	queue.go, dice.go                                                      events by time, chance by seed
+//	world.go, faults.go                                                    users, nodes and kubelets; what goes wrong
+//	server.go, serve.go, stream.go, travel.go                              the API server and the network
+//	process.go, lease.go, filters.go, alarm.go                             one life of a replica
+//	judge.go, binds.go, gangs.go, room.go, victims.go, waits.go, rest.go   the invariants
 package simulation

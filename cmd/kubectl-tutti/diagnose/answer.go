@@ -1,6 +1,3 @@
-// Package diagnose explains why a job waits, only from its PodGroup and its pods in the API server, so that read permission
-// for these is enough. It repeats what the scheduler has written and adds what can be counted; it never guesses what the
-// scheduler would do.
 package diagnose
 
 import (

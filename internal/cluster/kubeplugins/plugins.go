@@ -1,10 +1,3 @@
-// Package kubeplugins holds kube-scheduler's own filters and scores, built at the start of the process with what they need of a
-// scheduler: listers, informers and a client. It is the one place that builds them, so that what this version of
-// kube-scheduler wants, and what it must not be asked, is written down once.
-//
-// It does not run a scheduling cycle, decides nothing, and picks no nodes; the plugins that put these filters and scores
-// into a session do that, through an interface of their own which Plugins satisfies. Feature gates are kube-scheduler's
-// defaults. What not all API servers serve is watched where it is served.
 package kubeplugins
 
 import (

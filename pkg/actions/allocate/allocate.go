@@ -170,7 +170,7 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	if refusal == nil {
 		return nil, framework.ForNow
 	}
-	if refusal == deferred {
+	if refusal == framework.Deferred {
 		return refusal, framework.ForNow
 	}
 	if r.releasing && trial.Place(model.FutureIdle) == nil {

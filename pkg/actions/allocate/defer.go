@@ -22,13 +22,15 @@ type outranking struct {
 	needed  []int64
 	highest int64
 	shapes  map[model.Shape]int64
+	// behind is above the priority of the jobs that come after a deferred one: they would take the room that it fits in.
+	behind int64
 }
 
 // noPriority is below every priority.
 const noPriority = math.MinInt64
 
 func newOutranking() *outranking {
-	return &outranking{top: noPriority, highest: noPriority, shapes: map[model.Shape]int64{}}
+	return &outranking{top: noPriority, highest: noPriority, behind: noPriority, shapes: map[model.Shape]int64{}}
 }
 
 // add takes note of a job that was refused.
@@ -63,19 +65,24 @@ func (o *outranking) update(session *framework.Session) {
 	o.refused = o.refused[:0]
 }
 
-// defers reports whether one of the tasks has been placed where a job of higher priority may get room.
+// defers reports whether the job must wait: one of the tasks has been placed where a job of higher priority may get room, or
+// a job before it is deferred.
 func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []*model.Task) bool {
+	if o.behind > int64(job.Priority) {
+		return true
+	}
 	if o.top <= int64(job.Priority) {
 		return false
 	}
 	o.update(session)
-	return o.highest > int64(job.Priority) && slices.ContainsFunc(tasks, func(task *model.Task) bool {
+	defers := o.highest > int64(job.Priority) && slices.ContainsFunc(tasks, func(task *model.Task) bool {
 		return task.Status == model.Allocated && o.needed[session.Snapshot.Node(task.Node).Index] > int64(job.Priority)
 	})
+	if defers {
+		o.behind = int64(job.Priority) + 1
+	}
+	return defers
 }
-
-// deferred is the refusal of a job that is deferred, which is tried again in the same session.
-var deferred = &model.Refusal{Code: model.Reserved, Detail: "deferred: pods may be evicted for a job of higher priority", Transient: true}
 
 // place places the minimum of a job on idle room, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
@@ -96,5 +103,5 @@ func (r *cycle) admit(job *model.Job, tasks []*model.Task) *model.Refusal {
 		return nil
 	}
 	r.session.Defer(job)
-	return deferred
+	return framework.Deferred
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tutti-sched/tutti/internal/placement"
+	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -29,7 +30,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 	if refusal == nil {
 		return true
 	}
-	if refusal == deferred {
+	if refusal == framework.Deferred {
 		session.Refuse(job, refusal)
 		return true
 	}

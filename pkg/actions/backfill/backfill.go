@@ -10,6 +10,8 @@
 package backfill
 
 import (
+	"slices"
+
 	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -25,6 +27,8 @@ type action struct {
 	reservations int
 	// budget is what planning, and what looking for borrowers, may each look at in one cycle.
 	budget int
+	// run is that of the session at hand if jobs are deferred, so that there is more to do in Resume.
+	run *run
 }
 
 // Name returns "backfill".
@@ -35,6 +39,7 @@ func (*action) OwnsReservations() {}
 
 // Execute looks after the reservations there are, makes new ones for gangs whose time has come, and lends what is reserved.
 func (a *action) Execute(session *framework.Session) {
+	a.run = nil
 	var waiting, holders []*model.Job
 	for _, job := range session.Snapshot.Jobs {
 		if job.NothingPending {
@@ -62,6 +67,32 @@ func (a *action) Execute(session *framework.Session) {
 	for _, holder := range r.holders {
 		holder.explain(session)
 	}
+	a.keepForResume(r)
+}
+
+// keepForResume keeps the run while jobs are deferred.
+func (a *action) keepForResume(r *run) {
+	if a.run = nil; len(r.holders) > 0 {
+		if _, any := r.session.HighestDeferred(); any {
+			a.run = r
+		}
+	}
+}
+
+// Resume lends what is reserved to the deferred jobs.
+func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
+	r := a.run
+	if r == nil || r.session != session {
+		return
+	}
+	r.holders = slices.DeleteFunc(r.holders, func(holder *reservedJob) bool { return session.JobReady(holder.job, framework.Pipelined) == nil })
+	r.lend(slices.DeleteFunc(slices.Clone(deferred), func(job *model.Job) bool { return session.Refusal(job) == nil }))
+	for _, holder := range r.holders {
+		if slices.Contains(deferred, holder.job) {
+			holder.explain(session) // it was refused once more
+		}
+	}
+	a.keepForResume(r)
 }
 
 // run is one execution of the action.

@@ -14,9 +14,10 @@ import (
 // there without it.
 func (r *run) lend(waiting []*model.Job) {
 	slices.SortFunc(waiting, r.session.CompareJobs)
-	l := &backfiller{run: r, work: r.budget}
+	l := &backfiller{run: r, work: r.budget, preempting: r.preempting(waiting)}
 	for _, job := range waiting {
 		if l.work <= 0 {
+			l.continueNextCycle()
 			return
 		}
 		if l.kept = r.blockingReservations(job); len(l.kept) > 0 && r.isBackfillable(job) && l.mayFit(job) {
@@ -70,11 +71,37 @@ type backfiller struct {
 	work int
 	// kept are the reservations that the job at hand must respect.
 	kept []*reservedJob
+	// preempting is the highest priority of the waiting jobs for which pods may be evicted.
+	preempting int64
+}
+
+// preempting returns the highest priority of the jobs that wait and for which a later action may evict pods.
+func (r *run) preempting(waiting []*model.Job) int64 {
+	highest := int64(math.MinInt64)
+	for _, job := range waiting {
+		refusal := r.session.Refusal(job)
+		if int64(job.Priority) > highest && refusal.Evictable && refusal.Code != model.WaitingForVictims && r.session.MayPreempt(job) {
+			highest = int64(job.Priority)
+		}
+	}
+	return highest
+}
+
+// defers reports whether the job must wait until eviction has been planned for the jobs above it, or a deferred job has had its
+// turn: what it borrows would be taken from them.
+func (l *backfiller) defers(job *model.Job) bool {
+	highest, any := l.session.HighestDeferred()
+	return l.preempting > int64(job.Priority) || any && highest >= job.Priority
 }
 
 // tryJob starts the job on borrowed room, or explains why not.
 func (l *backfiller) tryJob(job *model.Job) {
 	gone := l.completionTime(job)
+	if l.usableReservations(gone) && l.defers(job) {
+		l.session.Defer(job)
+		l.session.Refuse(job, framework.Deferred)
+		return
+	}
 	if l.usableReservations(gone) && l.place(job, gone, func(refusal *model.Refusal) *model.Refusal { return refusal }) {
 		l.session.Refuse(job, surplus(job))
 		return

@@ -66,6 +66,7 @@ func (r *run) holds(job *model.Job) *reservedJob {
 // for the jobs above it.
 func (r *run) reserve(job *model.Job) {
 	if r.work <= 0 {
+		r.continueNextCycle()
 		return
 	}
 	var last *reservedJob
@@ -93,6 +94,9 @@ func (r *run) reserve(job *model.Job) {
 	expected, _ := r.estimateStart(job, reservation)
 	r.hold(job, reservation, expected)
 }
+
+// continueNextCycle makes sure that there is a cycle for the jobs before whose turn the budget was spent.
+func (r *run) continueNextCycle() { r.session.WakeAt(time.Unix(r.now+1, 0)) }
 
 // slotsTaken reports whether there are as many reservations as there may be.
 func (r *run) slotsTaken() bool { return len(r.holders)+r.starting >= r.reservations }

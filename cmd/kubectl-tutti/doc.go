@@ -1,0 +1,12 @@
+// Command kubectl-tutti answers users and operators of Tutti: why a job waits, the state of all jobs, what the scheduler sees
+// and does. Under this name on the PATH it is a kubectl plugin: kubectl tutti.
+//
+// This package has the commands, their flags, and their output. Package diagnose explains jobs, and package connect connects
+// to the scheduler.
+//
+// The files, in reading order:
+//
+//	main.go, command.go, access.go          the command, its flags, its clients
+//	why.go, status.go, nodes.go, cycle.go   what it shows
+//	submit.go, config.go                    a gang submitted, a configuration checked
+package main

@@ -1,0 +1,22 @@
+// Package scheduler is the loop: wake, snapshot, session, actions, commit, status.
+//
+//	events ──► cluster.State ──Snapshot──► framework.Run ──decisions──► commit.Machine ──calls──► Driver
+//	               ▲                                           │               ▲                     │
+//	               └────────── Assume / Forget ◄───────────────┘               └────── replies ◄─────┘
+//
+// One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
+// and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
+// plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
+// internal/lifecycle, what to write about it in internal/report, and what would let a waiting job start in internal/advisor.
+//
+// The files, in reading order:
+//
+//	scheduler.go                the loop: receive, one cycle, report, send
+//	mailbox.go, events.go       what comes in
+//	timer.go, due.go            when what is due
+//	outcomes.go, uncertain.go   what became of calls
+//	gangs.go, conflicts.go      starts that are completed or undone; pods with the wrong CPUs
+//	advice.go                   what would let waiting jobs start
+//	panics.go                   a panic in a cycle or a step
+//	inspect.go, simulate.go     for the debug endpoint and for simulators
+package scheduler

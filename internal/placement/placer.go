@@ -124,7 +124,8 @@ func (t *Placer) placeInOrder(
 		}
 		if refusal != nil {
 			// A defect of one pod says nothing about others of its shape.
-			hopeless[task.Shape] = hopeless[task.Shape] || task.Invalid == nil && t.session.FitsByResourcesOnly(task)
+			hopeless[task.Shape] = hopeless[task.Shape] ||
+				task.Invalid == nil && (t.session.FitsByResourcesOnly(task) || !t.session.HasRoom(task, room))
 			reason, evictable = firstRefusal(reason, refusal), evictable || refusal.Evictable
 			continue
 		}

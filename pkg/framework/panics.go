@@ -1,12 +1,11 @@
 package framework
 
 import (
+	"bytes"
 	"maps"
 	"reflect"
-	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -42,7 +41,8 @@ func (s *Session) runRecovered() (whole bool) {
 		if _, invariant := value.(invariantViolation); invariant || s.sending {
 			rethrow(value)
 		}
-		recovered := RecoveredPanic{Where: s.panicked(), Job: s.jobOfPanic(), Stack: string(debug.Stack())}
+		stack := debug.Stack()
+		recovered := RecoveredPanic{Where: s.innermost(stack), Job: s.jobOfPanic(), Stack: string(stack)}
 		recovered.Refusal = &model.Refusal{
 			Plugin: recovered.Where, Code: model.Quarantined, Detail: recovered.Where + " panicked: " + model.OneLine(value),
 		}
@@ -168,30 +168,17 @@ func (s *Session) parts() (parts []interface{ Name() string }) {
 	return parts
 }
 
-// panicked returns the name of the innermost plugin or action on the stack of the panic; to be called while it goes on.
-func (s *Session) panicked() string {
-	parts, callers := s.parts(), make([]uintptr, 256)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
-	for frame, more := frames.Next(); more; frame, more = frames.Next() {
-		for _, part := range parts {
-			if isMethodOf(frame.Function, part) {
-				return part.Name()
-			}
+// innermost returns the name of the plugin or action whose package comes first in a stack, which is deepest first.
+func (s *Session) innermost(stack []byte) string {
+	where, first := "engine", len(stack)
+	for _, part := range s.parts() {
+		kind := reflect.TypeOf(part)
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		if at := bytes.Index(stack, []byte("\n"+kind.PkgPath()+".")); at >= 0 && at < first {
+			where, first = part.Name(), at
 		}
 	}
-	return "engine"
-}
-
-// isMethodOf reports whether a function is of the package of the value's type; of this package, whether it is a method of the
-// type.
-func isMethodOf(function string, value any) bool {
-	kind := reflect.TypeOf(value)
-	if kind.Kind() == reflect.Pointer {
-		kind = kind.Elem()
-	}
-	name, within := strings.CutPrefix(function, kind.PkgPath()+".")
-	if kind.PkgPath() == reflect.TypeFor[Session]().PkgPath() {
-		return strings.HasPrefix(name, kind.Name()+".") || strings.HasPrefix(name, "(*"+kind.Name()+").")
-	}
-	return within
+	return where
 }

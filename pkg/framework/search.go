@@ -31,13 +31,50 @@ func (s *Session) SelectNode(
 		tally.AddN(refused, len(s.Snapshot.Nodes))
 		return nil, tally
 	}
-	if _, any := order.best(); any { // when no node has capacity, no scores are needed
-		s.rank(&question, task, answer, order)
-		if best := s.best(answer, order, &question, within); best != nil {
-			return best, nil
-		}
+	if best := s.rankedBest(task, answer, order, &question, within); best != nil {
+		return best, nil
 	}
 	return nil, s.explain(task, room, answer, order, &question)
+}
+
+// BestNode returns the best node like SelectNode, without saying why there is none, which costs a look at every node.
+func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Node {
+	s.prepareFor(task, room)
+	if s.quarantined[task.Job] != nil {
+		return nil
+	}
+	if s.options.Afresh {
+		best, _ := s.chooseUncached(task, room, nil)
+		return best
+	}
+	answer, order := s.ranked(task, room)
+	question, refused := s.question(task, answer, order)
+	if refused != nil {
+		return nil
+	}
+	return s.rankedBest(task, answer, order, &question, nil)
+}
+
+// HasRoom reports whether any node has that kind of room for tasks of the shape, as far as each node alone decides. Without it
+// none of them has a place, whatever else restricts them.
+func (s *Session) HasRoom(task *model.Task, room model.CapacityKind) bool {
+	s.prepareFor(task, room)
+	if s.options.Afresh || s.quarantined[task.Job] != nil {
+		return true // unknown
+	}
+	_, order := s.ranked(task, room)
+	_, any := order.best()
+	return any
+}
+
+func (s *Session) rankedBest(
+	task *model.Task, answer *static, order *ranking, question *nodeQuery, within func(*model.Node) bool,
+) *model.Node {
+	if _, any := order.best(); !any { // when no node has capacity, no scores are needed
+		return nil
+	}
+	s.rank(question, task, answer, order)
+	return s.best(answer, order, question, within)
 }
 
 func (s *Session) best(

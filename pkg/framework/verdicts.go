@@ -17,6 +17,8 @@ type Question struct {
 	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whichever of them come and
 	// go.
 	Emptied bool
+	// Given stands for what else the answer depends on, beyond the revision of the snapshot.
+	Given uint64
 	// ByFit reports that a refusal's Has is all that find room, so that it holds for each minimum above that; otherwise it holds
 	// for the minimum that was refused and those above.
 	ByFit bool
@@ -51,6 +53,7 @@ type verdicts struct {
 // minimum, since the verdict says for which it holds.
 type verdictKey struct {
 	action    string
+	given     uint64
 	class     model.Class
 	job       model.JobKey
 	viewpoint model.Viewpoint
@@ -75,18 +78,13 @@ type verdict struct {
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
 func (s *Session) Verdict(question Question, job *model.Job, find func() (*model.Refusal, Reach)) *model.Refusal {
-	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() })
-	if s.options.Afresh || s.depth > 0 || s.hasFaulty(job) || placed && question.Emptied {
+	if !s.cacheable(&question, job) {
 		refusal, _ := find()
 		return refusal
 	}
-	if placed {
-		question.Class = model.Class{} // it has been placed in this session
-	}
-	viewpoint := s.Snapshot.EffectiveViewpoint(s.viewer(job))
-	known, ok := s.recall(question, job, viewpoint)
+	known, ok := s.Recall(question, job)
 	if !ok && question.Emptied {
-		known, ok = s.recall(question.ofPresentPods(), job, viewpoint)
+		known, ok = s.Recall(question.ofPresentPods(), job)
 	}
 	if ok {
 		return known
@@ -97,11 +95,36 @@ func (s *Session) Verdict(question Question, job *model.Job, find func() (*model
 	if question.Emptied && s.reach > ForClass {
 		question = question.ofPresentPods()
 	}
-	if before == s.Snapshot.Journal.Revision() && (refusal == nil || !refusal.Transient) {
-		s.keepVerdict(question, job, viewpoint, refusal, max(reach, s.reach))
+	if before == s.Snapshot.Journal.Revision() {
+		s.Keep(question, job, refusal, max(reach, s.reach))
 	}
 	s.reach = max(s.reach, outer)
 	return refusal
+}
+
+// Recall returns what is known about the job as the snapshot stands; ok is false when nothing is.
+func (s *Session) Recall(question Question, job *model.Job) (refusal *model.Refusal, ok bool) {
+	if !s.cacheable(&question, job) {
+		return nil, false
+	}
+	return s.recall(question, job, s.Snapshot.EffectiveViewpoint(s.viewer(job)))
+}
+
+// Keep keeps what was found about the job as the snapshot stands. It is for actions that ask about several jobs together;
+// others call Verdict.
+func (s *Session) Keep(question Question, job *model.Job, refusal *model.Refusal, reach Reach) {
+	if s.cacheable(&question, job) && (refusal == nil || !refusal.Transient) {
+		s.keepVerdict(question, job, s.Snapshot.EffectiveViewpoint(s.viewer(job)), refusal, reach)
+	}
+}
+
+// cacheable reports whether an answer about the job may be kept. A job that has been placed in this session has no class.
+func (s *Session) cacheable(question *Question, job *model.Job) bool {
+	placed := slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() })
+	if placed {
+		question.Class = model.Class{}
+	}
+	return !s.options.Afresh && s.depth == 0 && !s.hasFaulty(job) && !(placed && question.Emptied)
 }
 
 // narrow takes down that something else than the class has a part in what is found.
@@ -147,12 +170,12 @@ func sharedKey(question Question, viewpoint model.Viewpoint) verdictKey {
 	if question.Class.Uniform {
 		question.Class.MinMember = 0
 	}
-	return verdictKey{action: question.Action, class: question.Class, viewpoint: viewpoint}
+	return verdictKey{action: question.Action, given: question.Given, class: question.Class, viewpoint: viewpoint}
 }
 
 // ownKey returns the key for the job alone.
 func ownKey(question Question, job *model.Job, viewpoint model.Viewpoint) verdictKey {
-	return verdictKey{action: question.Action, job: job.Key, viewpoint: viewpoint}
+	return verdictKey{action: question.Action, given: question.Given, job: job.Key, viewpoint: viewpoint}
 }
 
 func (s *Session) keepVerdict(question Question, job *model.Job, viewpoint model.Viewpoint, refusal *model.Refusal, reach Reach) {

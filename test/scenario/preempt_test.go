@@ -317,19 +317,18 @@ func (v *sight) nominated(o *outcome, pod *corev1.Pod, job model.JobKey, passing
 	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) && !(v.turns && v.paid[owner]) {
 		return ""
 	}
-	back := false
-	for _, d := range o.decisions {
-		for _, p := range d.Nominations {
-			if p.Pod.UID == pod.UID {
-				back = p.Node == "" && !moved(d, pod.Status.NominatedNodeName)
-			}
-		}
-	}
 	node, again := v.kept[key(pod.Namespace, pod.Name)]
 	if !again {
 		node = pod.Status.NominatedNodeName
 	}
-	if node != "" && !back {
+	for _, d := range o.decisions {
+		for _, p := range d.Nominations { // what a job gives up later in the cycle was for others already
+			if p.Pod.UID == pod.UID && (p.Node == "" || !again && p.Node != node) && !moved(d, node) {
+				node = ""
+			}
+		}
+	}
+	if node != "" {
 		return node
 	}
 	for _, task := range o.snapshot.Job(owner).Tasks {

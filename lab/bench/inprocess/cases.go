@@ -108,6 +108,9 @@ func Selection() []Case {
 		{Goals, OneGang, minima, 9, 0},
 		{Goals, First, evicting(Victims, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(VictimGangs, 5000, 1000, 1000), 3, time.Second},
+		{Goals, First, evicting(VictimsHost, 5000, 1000, 1000), 3, time.Second},
+		{Goals, First, evicting(VictimsSpread, 5000, 1000, 1000), 3, time.Second},
+		{Goals, First, evicting(VictimsZone, 5000, 1000, 1000), 3, time.Second},
 		{Goals, First, evicting(Victims, 500, 4000, 1), 3, time.Second},
 		{Goals, Unchanged, large, 99, 100 * time.Microsecond},
 		{Goals, Changed, large, 9, 10 * time.Millisecond},
@@ -163,7 +166,7 @@ func (w Workload) fits() bool {
 		return w.Existing <= 200*w.Nodes && w.Pending <= 20*w.Nodes
 	case Identical, Hopeless, Minima:
 		return w.Existing+w.Pending <= 300*w.Nodes
-	case Victims, VictimGangs:
+	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone:
 		return w.Existing == 8*w.Nodes && w.Pending <= 8*w.Nodes
 	case Zone, Host, Spread:
 		return w.Existing+w.Pending <= 300*w.Nodes && w.Pending <= 10_000

@@ -39,15 +39,26 @@ const (
 	Victims Kind = "victims"
 	// VictimGangs are the same, but that those who run are gangs, of which none may be left with a part.
 	VictimGangs Kind = "victim gangs"
+	// VictimsHost, VictimsSpread and VictimsZone are victims for gangs with the constraints of Host, Spread and Zone.
+	VictimsHost   Kind = "victims host"
+	VictimsSpread Kind = "victims spread"
+	VictimsZone   Kind = "victims zone"
 )
 
 // Kinds are all of them, in the order of their tables.
 func Kinds() []Kind {
-	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs}
+	return []Kind{Identical, Shapes, Zone, Host, Spread, Hopeless, Minima, Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone}
 }
 
 // evicts reports whether others must end for those who wait.
-func (k Kind) evicts() bool { return k == Victims || k == VictimGangs }
+func (k Kind) evicts() bool {
+	switch k {
+	case Victims, VictimGangs, VictimsHost, VictimsSpread, VictimsZone:
+		return true
+	case Identical, Shapes, Zone, Host, Spread, Hopeless, Minima:
+	}
+	return false
+}
 
 // hopeless reports whether most of what waits has no room.
 func (k Kind) hopeless() bool { return k == Hopeless || k == Minima }
@@ -320,15 +331,15 @@ func (k Kind) constrain(pod *corev1.Pod) {
 		return []corev1.PodAffinityTerm{{LabelSelector: siblings, TopologyKey: key}}
 	}
 	switch k {
-	case Zone:
+	case Zone, VictimsZone:
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelTopologyZone),
 		}}
-	case Host:
+	case Host, VictimsHost:
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: term(corev1.LabelHostname),
 		}}
-	case Spread:
+	case Spread, VictimsSpread:
 		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: siblings,
 		}}

@@ -191,17 +191,19 @@ func TestLargePlansAreGood(t *testing.T) {
 	}
 }
 
-// TestASearchCutShortGoesOn: however small the budget, some cycle finds the plan that one with a large budget finds at once.
+// TestASearchCutShortGoesOn: however small the budget, the plan that a large budget finds is found, as soon as it is the job's
+// turn. A gang without a plan comes before it.
 func TestASearchCutShortGoesOn(t *testing.T) {
 	for name, maker := range map[string]func(preempt.Options) framework.Action{"small": preempt.New, "large": preempt.NewForLarge} {
 		t.Run(name, func(t *testing.T) {
 			longest := 0
 			rapid.Check(t, func(t *rapid.T) {
 				p := draw(t, taste{nodes: 6, pods: 12, members: 4, budgets: true, mixed: true})
+				p.addHopeless()
 				action := maker(preempt.Options{Budget: int64(rapid.IntRange(1, 100).Draw(t, "budget"))})
 				var o outcome
 				cycles := 0
-				for ; cycles < 5000; cycles++ {
+				for ; cycles < 5; cycles++ {
 					o = play(p, action)
 					if o.binds > 0 || len(o.victims) > 0 || o.why == nil || !strings.Contains(o.why.Note, "exhausted") {
 						break
@@ -214,12 +216,11 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 					p.holdMinimal(t, o.victims)
 				}
 				if o.why != nil && strings.Contains(o.why.Note, "exhausted") {
-					t.Fatalf("still searching after %d cycles", cycles)
+					t.Fatalf("no turn in %d cycles", cycles)
 				}
 			})
-			t.Logf("the longest search took %d cycles", longest+1)
 			if longest == 0 {
-				t.Error("no search was cut short: this tests nothing")
+				t.Error("the budget was never spent before the job's turn: this tests nothing")
 			}
 		})
 	}

@@ -9,89 +9,133 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// explain says why there are no plans, where that is not said yet. All who may leave for a job are taken away once for all jobs
-// of its priority, since they may be many.
+// failure is a job without a plan.
+type failure struct {
+	job *model.Job
+	// search is the last one for the job, same the failure of another job for which the search comes to the same; nil for none.
+	search *search
+	same   *failure
+	// why is empty until it is explained; verdict is it for the cache, nil when it is not for that.
+	why     string
+	verdict *model.Refusal
+	// skipped reports that the job had no turn, transient that the next cycle may come to something else although nothing changes.
+	skipped, transient bool
+	// revision is that of the search.
+	revision model.Revision
+}
+
+// explain says why there are no plans, and keeps what holds as long as nothing changes. All victims are taken away once for all
+// jobs of a priority, since they may be many.
 func (r *run) explain() {
-	for _, first := range r.failed {
-		if first.search == nil || first.why != "" {
+	explained := func(f *failure) bool { return f.search == nil || f.why != "" || f.verdict != nil }
+	for _, first := range r.failures {
+		if explained(first) {
 			continue
 		}
+		open := slices.DeleteFunc(slices.Clone(r.failures), func(f *failure) bool {
+			return explained(f) || f.search.pool != first.search.pool
+		})
+		r.spend(first.search.pool.pods)
 		r.session.Try(func(statement *framework.Statement) *model.Refusal {
-			allUnits := first.search.allUnits()
-			r.spend(first.search.pool.pods)
-			if refusal := r.evictAll(statement, allUnits); refusal != nil {
+			if refusal := r.evictAll(statement, first.search.allUnits()); refusal != nil {
 				return refusal
 			}
-			for _, f := range r.failed {
-				if f.search != nil && f.why == "" && f.search.pool == first.search.pool {
-					f.why = f.search.explainAfterAll()
-				}
+			for _, f := range open {
+				f.verdict = f.search.whyNot(nil)
 			}
-			return undone() // it was only a question
+			return undone()
 		})
-	}
-	for _, f := range r.failed {
-		switch {
-		case f.same != nil:
-			f.why = f.same.why
-			if len(f.same.budgets) > 0 { // which it names to others than these
-				f.why = formatPDBs(f.job, f.same.budgets)
+		for _, f := range open {
+			if f.verdict == nil {
+				f.verdict = f.search.explainProtected()
 			}
-		case f.why == helpful:
-			f.why, f.budgets = f.search.explainProtected()
 		}
 	}
-}
-
-// helpful is what inVain says where eviction would help.
-const helpful = "would help"
-
-// explainAfterAll says why the job cannot start even when all who may leave have left, as they have.
-func (s *search) explainAfterAll() string {
-	s.spend(s.looks())
-	var why *model.Refusal
-	s.session.Try(func(*framework.Statement) *model.Refusal {
-		why = s.trial.Place(model.FutureIdle)
-		return undone() // it was only a question
-	})
-	if why != nil {
-		return "would not help: " + why.Summary()
+	overdue := terminationOverdue(r.session.Snapshot)
+	for _, f := range r.failures {
+		of := f
+		if f.same != nil {
+			of = f.same
+		}
+		if of.verdict != nil {
+			if f.why = describe(of.verdict); !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
+				r.session.Keep(r.question(f.job), f.job, of.verdict, of.search.reach(of.verdict))
+			}
+		}
+		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
+		refusal.Transient = refusal.Transient || f.transient
+		r.session.Refuse(f.job, refusal)
 	}
-	return helpful
+	r.failures = nil
 }
 
-// explainProtected says what keeps those from leaving who would have to: budgets, or their gangs.
-func (s *search) explainProtected() (why string, budgets []*model.Budget) {
+// describe returns a verdict in words: that of a placement with all victims gone has a code, others are words already.
+func describe(verdict *model.Refusal) string {
+	if verdict.Code == "" {
+		return verdict.Detail
+	}
+	return "would not help: " + verdict.Summary()
+}
+
+// reach returns for which jobs a verdict holds. What keeps victims from leaving may be otherwise for jobs that need more of them.
+func (s *search) reach(verdict *model.Refusal) framework.Reach {
+	switch {
+	case slices.ContainsFunc(s.job.Tasks, func(task *model.Task) bool { return !s.session.FiltersDependOnSnapshotOnly(task) }):
+		return framework.ForNow
+	case !s.plain, len(verdict.NodeReasons) == 0, s.job.Class.Uniform && verdict.Needs != int64(s.job.MinMember):
+		return framework.ForJob
+	}
+	return framework.ForClass
+}
+
+// explainProtected says what keeps those victims from leaving without which the job cannot start: budgets, or their gangs.
+func (s *search) explainProtected() *model.Refusal {
 	lax := *s.guard
 	lax.strict = false
 	all := newPlan(&lax)
 	for _, u := range s.unitsByCost() {
 		s.extend(all, u)
 	}
+	verdict := &model.Refusal{Detail: "would leave gangs below their minimum"}
 	if all = all.mergeWhole(); s.guard.strict && lax.violationsWith(all.covered) > 0 && s.starts(all) {
-		budgets = s.violatedPDBs(all)
-		return formatPDBs(s.job, budgets), budgets
+		names := model.NameList{Noun: "PodDisruptionBudget", Reader: s.job.Key.Namespace}
+		for i := range all.covered {
+			if budget := &s.guard.budgets[i]; all.covered[i] > max(0, budget.Allowed-s.guard.used[i]) {
+				names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
+			}
+		}
+		verdict.Detail = "protected by " + names.String()
 	}
-	return "would leave gangs below their minimum", nil
+	return verdict
 }
 
-// violatedPDBs returns the budgets that a plan asks too much of.
-func (s *search) violatedPDBs(p *plan) (budgets []*model.Budget) {
-	for i := range p.covered {
-		if p.covered[i] > max(0, s.guard.budgets[i].Allowed-s.guard.used[i]) {
-			budgets = append(budgets, &s.guard.budgets[i])
+// exhausted says that the job had no turn, in the same words in every cycle in which that is so.
+func (r *run) exhausted() string {
+	return fmt.Sprintf("budget exhausted after %d node evaluations, continues in the next cycle", r.options.Budget)
+}
+
+// terminationOverdue returns the pods that are being deleted and do not go.
+func terminationOverdue(snapshot *model.Snapshot) (overdue []*model.Task) {
+	for _, node := range snapshot.Nodes {
+		for _, task := range node.Tasks {
+			if task.TerminationOverdue {
+				overdue = append(overdue, task)
+			}
 		}
 	}
-	return budgets
+	return overdue
 }
 
-// formatPDBs names budgets to users of the job, up to a few.
-func formatPDBs(job *model.Job, budgets []*model.Budget) string {
-	names := model.NameList{Noun: "PodDisruptionBudget", Reader: job.Key.Namespace}
-	for _, budget := range budgets {
-		names.Add(budget.Namespace, "PodDisruptionBudget "+budget.Namespace+"/"+budget.Name)
+// formatOverdue names such pods to users of the job, as the end of a sentence; empty when there are none.
+func formatOverdue(job *model.Job, overdue []*model.Task) string {
+	if len(overdue) == 0 {
+		return ""
 	}
-	return "protected by " + names.String()
+	names := model.NameList{Noun: "pod", Reader: job.Key.Namespace}
+	for _, task := range overdue {
+		names.Add(task.Namespace, fmt.Sprintf("%s on %s", task, task.Node))
+	}
+	return "; stuck, being deleted for too long: " + names.String()
 }
 
 // preemptibleJob is a job some of whose pods could be evicted, and its priority.
@@ -115,61 +159,20 @@ func (r *run) lowestPriorityHint(job *model.Job) string {
 	return ""
 }
 
-// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one. All
-// jobs without a plan ask for it, and it is looked for once for all of them, until a pod is evicted.
+// lowestPriorityJobs returns the two jobs of the lowest priorities of those that run, so that every job finds another one. It
+// is looked for once for all jobs without a plan, until a pod is evicted.
 func (r *run) lowestPriorityJobs() []preemptibleJob {
-	if r.least != nil {
-		return r.least
+	if r.lowest != nil {
+		return r.lowest
 	}
-	r.least = []preemptibleJob{} // not nil, though it may be that no job runs
+	r.lowest = []preemptibleJob{} // not nil, though it may be that no job runs
 	for _, job := range r.session.Snapshot.Jobs {
-		if len(r.least) == 2 && job.Priority >= r.least[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
+		if len(r.lowest) == 2 && job.Priority >= r.lowest[1].priority || !slices.ContainsFunc(job.Tasks, r.evictable) {
 			continue
 		}
-		r.least = append(r.least, preemptibleJob{job, job.Priority})
-		slices.SortStableFunc(r.least, func(a, b preemptibleJob) int { return cmp.Compare(a.priority, b.priority) })
-		r.least = r.least[:min(len(r.least), 2)]
+		r.lowest = append(r.lowest, preemptibleJob{job, job.Priority})
+		slices.SortStableFunc(r.lowest, func(a, b preemptibleJob) int { return cmp.Compare(a.priority, b.priority) })
+		r.lowest = r.lowest[:min(len(r.lowest), 2)]
 	}
-	return r.least
-}
-
-// exhausted says that the search has come to the end of its budget, in the same words in every cycle in which it does.
-func (r *run) exhausted() string {
-	return fmt.Sprintf("budget exhausted after %d node evaluations, continues in the next cycle", r.options.Budget)
-}
-
-// infeasibleKey is the question that jobs of one priority whose members are all of one shape ask. A job for which room is
-// kept, or that has begun and is below its minimum, sees more of it than others and asks one of its own.
-type infeasibleKey struct {
-	shape    model.Shape
-	priority int32
-	// needs and has are the numbers of the reason, which must be the job's own.
-	needs int32
-	has   int
-}
-
-func (s *search) hopelessKey() (key infeasibleKey, ok bool) {
-	keeps := func(hold model.HeldCapacity) bool { return hold.Job == s.job.Key }
-	if !s.uniform || s.job.BelowMinimum || len(s.job.Roles) > 0 || s.session.Uncached() || slices.ContainsFunc(s.session.Snapshot.Held(), keeps) {
-		return key, false
-	}
-	counted := s.job.Count(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() })
-	return infeasibleKey{
-		shape: s.trial.Members()[0].Shape, priority: s.job.Priority, needs: s.job.MinMember, has: counted,
-	}, true
-}
-
-// lookupInfeasible returns the job of this run that has asked the same, and for which there was no plan; nil when there is
-// none. No pod has been evicted since.
-func (r *run) lookupInfeasible(s *search) *unplanned {
-	if key, ok := s.hopelessKey(); ok {
-		return r.hopeless[key]
-	}
-	return nil
-}
-
-func (r *run) remember(f *unplanned) {
-	if key, ok := f.search.hopelessKey(); ok {
-		r.hopeless[key] = f
-	}
+	return r.lowest
 }

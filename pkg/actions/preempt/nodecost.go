@@ -3,6 +3,8 @@ package preempt
 import (
 	"cmp"
 	"container/heap"
+	"maps"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -30,6 +32,9 @@ type nodeCostHeap struct {
 	// mark is how far the journal was read, touched how far the run's list.
 	mark       model.Cursor
 	dirtyNodes int
+	// parked are the places that a search has found unfit, by something else than capacity.
+	parked   map[int32]bool
+	parkedBy *search
 }
 
 // nodeCosts returns the board for a task, up to date.
@@ -39,6 +44,10 @@ func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
 	if b == nil {
 		b = s.newNodeCosts(task)
 		s.boards[key] = b
+	}
+	if b.parkedBy != s {
+		b.unpark()
+		b.parkedBy = s
 	}
 	journal := &s.session.Snapshot.Journal
 	changes, ok := journal.Since(b.mark)
@@ -68,7 +77,7 @@ func (s *search) newNodeCosts(task *model.Task) *nodeCostHeap {
 	nodes := s.session.EligibleNodes(task)
 	b := &nodeCostHeap{
 		request: task.Request, nodes: nodes, at: make([]int32, len(s.session.Snapshot.Nodes)),
-		costs: make([]cost, len(nodes)), where: make([]int32, len(nodes)),
+		costs: make([]cost, len(nodes)), where: make([]int32, len(nodes)), parked: map[int32]bool{},
 	}
 	for i := range b.at {
 		b.at[i] = -1
@@ -81,6 +90,7 @@ func (s *search) newNodeCosts(task *model.Task) *nodeCostHeap {
 
 // recompute looks at one node again.
 func (s *search) recompute(p *plan, b *nodeCostHeap, place int32) {
+	delete(b.parked, place)
 	offer, ok := s.victimsOn(p, b.nodes[place], b.request)
 	if ok {
 		b.set(place, offer.cost)
@@ -105,6 +115,17 @@ func (s *search) cheapest(p *plan, b *nodeCostHeap) (*model.Node, victimSet) {
 		}
 	}
 	return nil, victimSet{}
+}
+
+// park leaves a place out that the present search has found unfit, until its node changes or all are tried again.
+func (b *nodeCostHeap) park(place int32) { b.parked[place] = true }
+
+// unpark brings all places back that were left out.
+func (b *nodeCostHeap) unpark() {
+	for _, place := range slices.Sorted(maps.Keys(b.parked)) {
+		heap.Push(b, place)
+	}
+	clear(b.parked)
 }
 
 // set brings a place to where its cost belongs.

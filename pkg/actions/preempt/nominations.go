@@ -1,12 +1,68 @@
 package preempt
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
+
+// This file is about capacity that was nominated to jobs before their turn: which of it a plan may use, and which job has its
+// turn first so that no pod is evicted for want of capacity that another job gives back.
+
+// holdsNomination reports whether members of the job were nominated to nodes in earlier cycles.
+func holdsNomination(job *model.Job) bool {
+	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
+}
+
+// releaseUnplanned ends the nominations of the jobs that will have no turn, since eviction cannot help them.
+func releaseUnplanned(session *framework.Session, turns []*model.Job) {
+	for _, job := range session.Expired() {
+		if !slices.Contains(turns, job) {
+			session.ReleaseNominations(job)
+		}
+	}
+}
+
+// inPlanningOrder returns all of the jobs in the order of their turns: by priority, which decides which pods may be evicted
+// and which capacity is seen, and by job order among equals. But first among equals come the jobs whose nominations are not
+// enough any more: with no plan for them their capacity is for others, before any pod is evicted for want of it. Before them
+// come the jobs that need only the nominations again that were taken back a moment ago, since no job keeps that capacity from
+// the others.
+func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
+	const again, holder, other = 0, 1, 2
+	part := func(job *model.Job) int {
+		switch {
+		case !holdsNomination(job):
+			return other
+		case slices.Contains(lapsed, job):
+			return again
+		}
+		return holder
+	}
+	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(part(x), part(y)), session.CompareJobs(x, y))
+	})
+}
+
+// shareNominations makes what the first jobs hold, all of one priority, visible to all of them: it is not enough for any of
+// them, and a plan around capacity that another one then gives back would evict pods for nothing. Each gets in its turn what it
+// needs of it, and gives back the rest. Once it is shared all of them have their turns, whatever is left of the budget.
+func (r *run) shareNominations(turns []*model.Job) {
+	n := 1
+	for n < len(turns) && turns[n].Priority == turns[0].Priority && holdsNomination(turns[n]) {
+		n++
+	}
+	if n == 1 || r.budget <= 0 {
+		return
+	}
+	for _, job := range turns[:n] {
+		r.shared[job.Key] = true
+		r.session.Snapshot.ReleaseNominated(job.Key)
+	}
+}
 
 // reclaimFreeNominations takes back, for now, the nominations that lower jobs got in this cycle without a victim, so that no
 // pod is evicted for want of that capacity. It returns those jobs; when their turn comes they are nominated to what is left. A
@@ -18,21 +74,16 @@ func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 			highest = job
 		}
 	}
-	var lapsed []*model.Job
 	if highest == nil {
 		return nil
 	}
-	for _, job := range r.session.Snapshot.Jobs {
-		if job.Priority < highest.Priority && !job.NothingPending && !r.evicted[job.Key] && slices.ContainsFunc(job.Tasks, isPipelined) {
-			lapsed = append(lapsed, job)
-		}
-	}
-	if len(lapsed) > 0 {
-		r.seen = false
-		clear(r.hopeless) // there is more room
-	}
+	var lapsed []*model.Job
 	r.session.Try(func(statement *framework.Statement) *model.Refusal {
-		for _, job := range lapsed {
+		for _, job := range r.session.Snapshot.Jobs {
+			if job.Priority >= highest.Priority || job.NothingPending || r.planned[job.Key] || !slices.ContainsFunc(job.Tasks, isPipelined) {
+				continue
+			}
+			lapsed = append(lapsed, job)
 			for _, task := range job.Tasks {
 				if isPipelined(task) {
 					statement.Unpipeline(task)
@@ -49,10 +100,9 @@ func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined 
 // renominate nominates the members of a job again without a victim; false, with the reason why the job waits, when there is
 // too little left.
 func (r *run) renominate(job *model.Job) bool {
-	refusal := placement.New(r.session, job, r.largest, &r.exhaustiveBudget).Place(model.FutureIdle)
+	refusal := placement.New(r.session, job, r.largest, &r.placementBudget).Place(model.FutureIdle)
 	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}
-	r.seen = false
 	return refusal == nil
 }

@@ -237,7 +237,7 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 
 // removeEvicted takes those who were evicted out of all pools.
 func (r *run) removeEvicted(units []victimUnit) {
-	r.least = nil
+	r.lowest = nil
 	for _, p := range r.pools {
 		for _, u := range units {
 			// Of a whole job only some may be in this pool: what may leave for one priority need not for another.

@@ -7,141 +7,140 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reprieve releases every unit of a plan, the most important first, without which the job can start just as well, be it in
-// other places.
+// reprieve releases every unit of a plan, the most important first, without which the job can start just as well. Members that
+// a released pod leaves no place move to other nodes. Where members depend on each other, or differ, and moving these does not
+// help, all members are placed again, as often as maxReprieveCost allows.
 //
-// Invariant I10: without any one unit of what it returns, the job cannot start.
+// Invariant I10: without any one unit of what it returns, the job cannot start. It is exact for members of one shape that are
+// restricted by capacity, by anti-affinity to each other or by one spread constraint: if one more of them has no place, none of
+// all arrangements has a place for it. For other gangs it is exact up to maxReprieveCost.
 func (s *search) reprieve(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
 	if s.uniform && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
-		return p // what one node offers is minimal, and frees room nowhere else
+		return p // what one node offers is minimal, and frees capacity nowhere else
 	}
-	units := slices.Clone(p.units)
-	kept := newPlan(s.guard)
-	if s.from.stage == reprieving {
-		for _, u := range units[:s.from.kept] {
-			kept.add(u)
-		}
-		units = units[s.from.kept:]
-	} else {
-		slices.SortFunc(units, func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
-	}
+	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
+	r := &reprieval{search: s, placements: maxReprieveCost / max(1, s.placementCost())}
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		room := s.measureCapacity()
-		for i, u := range units {
-			if s.budgetExhausted() {
-				s.suspend(savedSearch{stage: reprieving, seats: s.seats, units: slices.Concat(kept.units, units[i:]), kept: len(kept.units)})
-				break
-			}
-			unevict(statement, &u)
-			if s.stillFeasible(room, &u) {
-				continue
-			}
-			s.evict(statement, &u)
-			room.follow(s, &u)
-			kept.add(u)
+		if refusal := s.takeSeats(statement); refusal != nil {
+			return refusal
 		}
-		return undone() // it was only a question
+		units = r.needed(units)
+		s.seats = s.pipelined()
+		return undone()
 	})
+	kept := newPlan(s.guard)
+	for _, u := range units {
+		kept.add(u)
+	}
 	return kept
 }
 
-// stillFeasible reports whether the job can start as the session stands, after the unit was released.
-func (s *search) stillFeasible(room *capacityByShape, u *victimUnit) bool {
-	if room != nil {
-		room.follow(s, u)
-		if room.short() {
-			return false
+// maxReprieveCost is how many looks at nodes placing all members again may cost, in all, to release units of one plan.
+const maxReprieveCost = 50_000
+
+// reprieval is a search for the units that a plan does not need. The members are nominated to their places meanwhile.
+type reprieval struct {
+	*search
+	// placements is how often all members may still be placed again in vain.
+	placements int
+}
+
+// needed releases units and returns those that cannot be. A pod that is released may restrict members anywhere, so all places
+// are checked after many units; if one does not hold, half as many are released.
+func (r *reprieval) needed(units []victimUnit) (needed []victimUnit) {
+	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		for _, u := range units {
+			if !r.release(&u) {
+				needed = append(needed, u)
+			}
 		}
-		if s.uniform {
-			return true
+		if len(needed) < len(units) && !r.plain && !r.placesHold(statement) {
+			return undone()
 		}
-	}
-	s.spend(s.looks())
-	starts := false
-	s.session.Try(func(*framework.Statement) *model.Refusal {
-		starts = s.trial.Place(model.FutureIdle) == nil
-		return undone() // it was only a question
-	})
-	return starts
-}
-
-// capacityByShape is how many tasks of each shape the cluster has room for, each shape taken alone: with less of it than
-// members need, the job cannot start.
-type capacityByShape struct {
-	shapes []shapeCapacity
-}
-
-type shapeCapacity struct {
-	request model.Resources
-	needs   int64
-	total   int64
-	// fits is by a node's place in the snapshot; -1 for one that is no candidate.
-	fits []int64
-}
-
-// measureCapacity returns the room for the members that have seats. It is nil where more than room decides, or where others
-// could do in place of those.
-func (s *search) measureCapacity() *capacityByShape {
-	members := s.trial.Members()
-	if !s.plain || !s.uniform && len(s.seats) < len(members) {
 		return nil
+	})
+	switch {
+	case refusal == nil:
+		return needed
+	case len(units) == 1:
+		return units
 	}
-	s.session.ApplyReservations(s.job)
-	r := &capacityByShape{}
-	known := map[model.Shape]int{}
-	for _, seat := range s.seats {
-		at, ok := known[seat.task.Shape]
-		if !ok {
-			at = len(r.shapes)
-			known[seat.task.Shape] = at
-			r.shapes = append(r.shapes, s.measureShape(seat.task))
+	half := len(units) / 2
+	first := r.needed(units[:half])
+	return slices.Concat(first, r.needed(units[half:]))
+}
+
+// release releases one unit; false when the job cannot start then.
+func (r *reprieval) release(u *victimUnit) bool {
+	refusal := r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		unevict(statement, u)
+		return r.moveDisplaced(statement, u)
+	})
+	if refusal == nil || r.uniform || r.placements == 0 {
+		return refusal == nil
+	}
+	r.placements--
+	r.spend(r.placementCost())
+	return r.session.Try(func(statement *framework.Statement) *model.Refusal {
+		unevict(statement, u)
+		for _, seat := range r.pipelined() {
+			statement.Unpipeline(seat.task)
 		}
-		r.shapes[at].needs++
-	}
-	return r
+		return r.trial.Place(model.FutureIdle)
+	}) == nil
 }
 
-func (s *search) measureShape(task *model.Task) shapeCapacity {
-	shape := shapeCapacity{request: task.Request, fits: slices.Repeat([]int64{-1}, len(s.session.Snapshot.Nodes))}
-	for _, node := range s.session.EligibleNodes(task) {
-		shape.fits[node.Index] = 0
-		shape.update(node)
-	}
-	return shape
-}
-
-func (r *shapeCapacity) update(node *model.Node) {
-	if r.fits[node.Index] < 0 {
-		return
-	}
-	fits := min(node.CopiesThatFit(r.request, model.FutureIdle), 1<<31)
-	r.total += fits - r.fits[node.Index]
-	r.fits[node.Index] = fits
-}
-
-// follow looks again at the nodes of a unit.
-func (r *capacityByShape) follow(s *search, u *victimUnit) {
-	if r == nil {
-		return
-	}
+// moveDisplaced finds other places for the members that have none beside the pods of the unit any more.
+func (r *reprieval) moveDisplaced(statement *framework.Statement, u *victimUnit) *model.Refusal {
 	for _, task := range u.tasks {
-		node := s.session.Snapshot.Node(task.Node)
+		node := r.session.Snapshot.Node(task.Node)
 		if node == nil { // it is gone, and its pod not yet
 			continue
 		}
-		for i := range r.shapes {
-			r.shapes[i].update(node)
+		for _, member := range slices.Clone(node.Tasks) {
+			if member.Job != r.job.Key || !isPipelined(member) {
+				continue
+			}
+			statement.Unpipeline(member)
+			r.spend(1)
+			if (r.plain || r.session.FeasibleOn(member, node, model.FutureIdle)) && statement.Pipeline(member, node) == nil {
+				continue
+			}
+			other := r.session.BestNode(member, model.FutureIdle)
+			if other == nil {
+				return undone()
+			}
+			if refusal := statement.Pipeline(member, other); refusal != nil {
+				return refusal
+			}
 		}
 	}
+	return nil
 }
 
-// short reports whether there is too little room for any shape.
-func (r *capacityByShape) short() bool {
-	return slices.ContainsFunc(r.shapes, func(shape shapeCapacity) bool { return shape.total < shape.needs })
+// placesHold reports whether each member may be where it is, with all others where they are.
+func (r *reprieval) placesHold(statement *framework.Statement) bool {
+	for _, seat := range r.pipelined() {
+		statement.Unpipeline(seat.task)
+		if !r.session.FeasibleOn(seat.task, seat.node, model.FutureIdle) || statement.Pipeline(seat.task, seat.node) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// pipelined returns where the members are.
+func (s *search) pipelined() (places []memberPlacement) {
+	for _, task := range s.trial.Members() {
+		if isPipelined(task) {
+			places = append(places, memberPlacement{task: task, node: s.session.Snapshot.Node(task.Node)})
+		}
+	}
+	return places
 }

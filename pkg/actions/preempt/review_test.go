@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -143,53 +142,35 @@ func (p *problem) plannable(j *judge) bool {
 	return found
 }
 
-// TestReviewedPlans on small clusters, searched in both ways, with a budget that suffices and with one that cuts the search
-// short.
+// TestReviewedPlans on small clusters, searched in both ways.
 func TestReviewedPlans(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		maker         func(preempt.Options) framework.Action
-		others, short bool
+		name   string
+		maker  func(preempt.Options) framework.Action
+		others bool
 	}{
-		{"small", preempt.New, false, false},
-		{"small, other victims", preempt.New, true, false},
-		{"small, cut short", preempt.New, false, true},
-		{"large, other victims", preempt.NewForLarge, true, false},
-		{"large, cut short", preempt.NewForLarge, true, true},
+		{"small", preempt.New, false},
+		{"small, other victims", preempt.New, true},
+		{"large, other victims", preempt.NewForLarge, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			altered, dropped, cycles := 0, 0, 0
+			altered, dropped := 0, 0
 			rapid.Check(t, func(t *rapid.T) {
 				p := draw(t, taste{nodes: 6, pods: 12, members: 4, budgets: true, mixed: true})
 				j := &judge{rules: drawRules(t, p, c.others)}
-				options := preempt.DefaultOptions()
-				if c.short {
-					options.Budget = int64(rapid.IntRange(1, 60).Draw(t, "budget"))
-				}
-				action := c.maker(options)
-				o := playReviewed(p, action, j)
-				rounds, asked := 1, len(j.asked)
-				for ; o.why != nil && strings.Contains(o.why.Note, "exhausted"); rounds++ {
-					if rounds > 5000 {
-						t.Fatal("the search has no end")
-					}
-					j.asked = nil
-					o = playReviewed(p, action, j)
-					asked += len(j.asked)
-				}
-				cycles = max(cycles, rounds)
+				o := playReviewed(p, c.maker(preempt.DefaultOptions()), j)
 				o.hold(t, p, j, c.name == "small")
-				if asked > 1 && len(o.victims) > 0 {
+				if len(j.asked) > 1 && len(o.victims) > 0 {
 					dropped++
 				}
 				for node := range o.nodes {
-					if j.rules[node] != nil && asked > 1 {
+					if j.rules[node] != nil && len(j.asked) > 1 {
 						altered++
 					}
 				}
 			})
-			t.Logf("%d plans after objections, %d altered, up to %d cycles", dropped, altered, cycles)
-			if dropped == 0 || c.others && altered == 0 || c.short && cycles < 2 {
+			t.Logf("%d plans after objections, %d altered", dropped, altered)
+			if dropped == 0 || c.others && altered == 0 {
 				t.Error("this tests nothing")
 			}
 		})
@@ -302,34 +283,6 @@ func (m moody) PreFilter(_ *model.Task, scope framework.FilterScope) ([]framewor
 		}
 		return nil
 	}}, nil
-}
-
-// TestASearchThatGoesOnHeedsFilters that have changed their mind since: they need no change in the cluster to do so.
-func TestASearchThatGoesOnHeedsFilters(t *testing.T) {
-	snapshot, m := full(4, 1), moody{}
-	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "z"}, MinMember: 2, Priority: 10, Version: 1}
-	device(job, "z0")
-	device(job, "z1")
-	snapshot.Jobs = append(snapshot.Jobs, job)
-	profile := &framework.Profile{
-		Actions: []framework.Action{refusing{}, preempt.New(preempt.Options{Budget: 1})},
-		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}, {Factory: func() framework.Plugin { return m }}}},
-	}
-	var evicted []string
-	for range 50 {
-		framework.Run(snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
-			for _, eviction := range d.Evictions {
-				evicted = append(evicted, eviction.Node)
-			}
-		}})
-		m["n00000"] = true // where the first member has its seat by now
-		if len(evicted) > 0 {
-			break
-		}
-	}
-	if len(evicted) != 2 || slices.Contains(evicted, "n00000") {
-		t.Errorf("two pods were to be evicted, and none from the first node: %v", evicted)
-	}
 }
 
 // TestWhomOthersOutsideKeepWaitingIsAskedAgain, since nothing in the cluster tells when they change their minds.

@@ -14,17 +14,12 @@ const (
 
 // searchExhaustive looks at every set of victims, the cheapest first.
 func (s *search) searchExhaustive() *plan {
-	if s.plain && s.from.tried == 0 && s.whyNot(s.allUnits()) != nil {
-		return nil // with less room it starts even less
+	if s.plain && s.whyNot(s.allUnits()) != nil {
+		return nil // with less capacity it starts even less
 	}
-	plans := s.enumerate()
-	for i := min(s.from.tried, len(plans)); i < len(plans); i++ {
-		if s.budgetExhausted() {
-			s.suspend(savedSearch{stage: costing, tried: i})
-			return nil
-		}
-		if s.starts(plans[i].plan) {
-			return plans[i].plan
+	for _, p := range s.enumerate() {
+		if s.starts(p.plan) {
+			return p.plan
 		}
 	}
 	return nil

@@ -1,30 +1,21 @@
 package preempt
 
 import (
+	"container/heap"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// searchGreedy seats one member after the other where that costs least, on top of what those before it cost.
+// searchGreedy gives one member after the other a place where that costs least, on top of what those before it cost.
 func (s *search) searchGreedy() *plan {
 	p := newPlan(s.guard)
 	s.seats = nil
-	found := false
-	s.session.Try(func(statement *framework.Statement) *model.Refusal {
-		seen := 0
-		if s.from.stage == placing {
-			if again := s.restorePlacements(statement); again != nil {
-				p, seen = again, s.from.tried
-			}
-		}
+	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		hopeless := map[model.Shape]bool{}
-		short := int64(0) // as many more must be seated before the gates can agree
-		for i, task := range s.trial.Members() {
-			if i < seen {
-				continue // it has its seat, or there is none
-			}
+		short := int64(0) // as many more must have a place before the gates can agree
+		for _, task := range s.trial.Members() {
 			if short <= 0 {
 				gate := s.session.JobReady(s.job, framework.Pipelined)
 				if gate == nil {
@@ -35,33 +26,30 @@ func (s *search) searchGreedy() *plan {
 			if task.Invalid != nil || hopeless[task.Shape] {
 				continue
 			}
-			if s.budgetExhausted() {
-				s.suspend(savedSearch{stage: placing, tried: i, seats: s.seats, units: p.units})
-				break
+			if hopeless[task.Shape] = !s.placeMember(statement, p, task); !hopeless[task.Shape] {
+				short--
 			}
-			if !s.placeMember(statement, p, task) {
-				hopeless[task.Shape] = s.plain
-				continue
-			}
-			short--
 		}
-		found = s.session.JobReady(s.job, framework.Pipelined) == nil
-		return undone() // it was only a question
+		if gate := s.session.JobReady(s.job, framework.Pipelined); gate != nil {
+			return gate
+		}
+		p = p.mergeWhole()
+		return undone()
 	})
-	if !found || s.cut {
+	if refusal.Code != "" {
 		return nil
 	}
-	return p.mergeWhole()
+	return p
 }
 
-// placeMember makes room for one member and promises it.
+// placeMember makes room for one member and nominates it.
 func (s *search) placeMember(statement *framework.Statement, p *plan, task *model.Task) bool {
 	b := s.nodeCosts(p, task)
 	if s.session.FitsByResourcesOnly(task) {
 		node, offer := s.cheapest(p, b)
 		return node != nil && s.applyVictims(statement, p, task, node, offer)
 	}
-	node, offer := s.bestNode(statement, p, task, b)
+	node, offer := s.bestNode(p, task, b)
 	return node != nil && s.applyVictims(statement, p, task, node, offer)
 }
 
@@ -86,24 +74,32 @@ func (s *search) applyVictims(statement *framework.Statement, p *plan, task *mod
 	return true
 }
 
-// bestNode finds a place for a task for which room is not all that matters. What room alone would cost on a node is the least
-// that it can cost there, so nodes are tried from the cheapest on, until what was found is no dearer than any to come.
-func (s *search) bestNode(
-	statement *framework.Statement, p *plan, task *model.Task, b *nodeCostHeap,
-) (best *model.Node, cheapest victimSet) {
-	places := slices.Clone(b.heap)
-	slices.SortFunc(places, b.compare)
-	for _, place := range places {
-		if best != nil && b.costs[place].compare(&cheapest.cost) >= 0 {
-			break
-		}
-		if s.budget <= 0 && best != nil {
-			break // it will do; who it leaves in vain is released later
-		}
+// bestNode finds a place for a task for which capacity is not all that matters. What capacity alone would cost on a node is the
+// least that it can cost there, so nodes are tried from the cheapest on, until what was found is no dearer than any to come.
+// Nodes that could not take a member before are tried again only when no other node can.
+func (s *search) bestNode(p *plan, task *model.Task, b *nodeCostHeap) (best *model.Node, cheapest victimSet) {
+	again := len(b.parked) > 0
+	var fit []int32
+	for len(b.heap) > 0 && (best == nil || b.costs[b.heap[0]].compare(&cheapest.cost) < 0) {
+		place := b.heap[0]
+		b.remove(place)
 		offer, ok := s.dryRun(p, task, b.nodes[place])
-		if ok && (best == nil || offer.cost.compare(&cheapest.cost) < 0) {
+		if !ok {
+			b.park(place)
+			continue
+		}
+		fit = append(fit, place)
+		if best == nil || offer.cost.compare(&cheapest.cost) < 0 {
 			best, cheapest = b.nodes[place], offer
 		}
+	}
+	for _, place := range fit {
+		heap.Push(b, place)
+	}
+	b.mark = s.session.Snapshot.Journal.Cursor() // the changes since are those of the questions, which were undone
+	if best == nil && again {
+		b.unpark()
+		return s.bestNode(p, task, b)
 	}
 	return best, cheapest
 }
@@ -116,12 +112,12 @@ func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found vict
 	if s.session.FeasibleOn(task, node, model.FutureIdle) {
 		return victimSet{}, true
 	}
-	for _, wholes := range []bool{false, true} {
-		if found, ok = s.dryRunWith(p, task, node, s.unitsOn(node, wholes)); ok {
-			return found, true
-		}
+	units := s.unitsOn(node, false)
+	found, ok = s.dryRunWith(p, task, node, units)
+	if !ok && slices.ContainsFunc(units, func(u victimUnit) bool { return !u.whole && u.of.wholeUnit }) {
+		found, ok = s.dryRunWith(p, task, node, s.unitsOn(node, true))
 	}
-	return victimSet{}, false
+	return found, ok
 }
 
 func (s *search) dryRunWith(p *plan, task *model.Task, node *model.Node, units []victimUnit) (found victimSet, ok bool) {

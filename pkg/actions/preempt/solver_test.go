@@ -135,6 +135,15 @@ func (p *problem) addGang(n func(int, int, string) int, members int, mixed bool)
 	p.snapshot.Jobs = append(p.snapshot.Jobs, p.gang)
 }
 
+// addHopeless adds a job that is planned for before the gang, in vain.
+func (p *problem) addHopeless() {
+	job := &model.Job{Key: model.JobKey{Namespace: "default", Name: "a"}, UID: "a", Version: 98, Priority: 4, MinMember: 1}
+	task := p.task(job, "a")
+	task.Priority, task.Request = 4, model.Resources{1000, 0}
+	job.Tasks = []*model.Task{task}
+	p.snapshot.Jobs = slices.Insert(p.snapshot.Jobs, 0, job)
+}
+
 func (p *problem) task(job *model.Job, name string) *model.Task {
 	pod := &corev1.Pod{}
 	pod.Annotations = map[string]string{}

@@ -45,6 +45,7 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 		}
 		task := device(job, job.Key.Name)
 		task.Request, task.Shape = model.Resources{int64(i % 20), 0, 0, 1, 9}, unique.Make(fmt.Sprint(i%20))
+		job.Class = model.ClassOf(job, func(*model.Task) bool { return false })
 		snapshot.Jobs = append(snapshot.Jobs, job)
 	}
 	profile := &framework.Profile{
@@ -52,9 +53,10 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	waits := 0
+	var memory framework.Cache
 	for range 20 {
 		waits = 0
-		for _, refusal := range framework.Run(snapshot, profile, framework.Options{}) {
+		for _, refusal := range framework.Run(snapshot, profile, framework.Options{Memory: &memory}) {
 			if strings.Contains(refusal.String(), "exhausted") {
 				waits++
 			}

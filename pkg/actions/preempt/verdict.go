@@ -1,0 +1,68 @@
+package preempt
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"slices"
+
+	"github.com/tutti-sched/tutti/pkg/framework"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+// question is what the session remembers the verdicts about jobs by. Names of budgets are shortened for readers of other
+// namespaces, so that with budgets the namespace is part of it.
+func (r *run) question(job *model.Job) framework.Question {
+	if r.given == 0 {
+		r.given = fingerprint(r.session.Snapshot)
+	}
+	question := framework.Question{Action: Name, Class: job.Class, ByFit: true, Given: r.given}
+	if len(r.session.Snapshot.Budgets) > 0 {
+		question.Action += " " + job.Key.Namespace
+	}
+	return question
+}
+
+// fingerprint stands for what plans depend on that is in no revision of the snapshot: the jobs that run, with their minima, and
+// what protects their pods.
+func fingerprint(snapshot *model.Snapshot) uint64 {
+	h := fnv.New64a()
+	number := func(n uint64) { h.Write(binary.LittleEndian.AppendUint64(nil, n)) }
+	text := func(s string) { h.Write(append([]byte(s), 0)) }
+	for _, job := range snapshot.Jobs {
+		if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() }) {
+			number(job.Version)
+			if held := snapshot.JobBackoff[job.Key]; held != nil && held.Code == model.Quarantined {
+				number(0) // plugins may not be asked about it, so that none of its pods is evicted
+			}
+		}
+	}
+	for i := range snapshot.Budgets {
+		budget := &snapshot.Budgets[i]
+		text(budget.Namespace + "/" + budget.Name + " " + budget.Selector.String())
+		number(uint64(budget.Allowed))
+	}
+	for _, uid := range slices.Sorted(maps.Keys(snapshot.EvictionBackoff)) {
+		text(string(uid))
+	}
+	for _, task := range terminationOverdue(snapshot) {
+		text(string(task.UID))
+	}
+	return h.Sum64()
+}
+
+// searchKey is the same for jobs for which a search comes to the same, in the same words.
+type searchKey struct {
+	question  framework.Question
+	viewpoint model.Viewpoint
+	revision  model.Revision
+}
+
+// searchKey returns the job's; shares is false for a job that has nothing to share.
+func (r *run) searchKey(job *model.Job) (key searchKey, shares bool) {
+	snapshot := r.session.Snapshot
+	shares = job.Class != (model.Class{}) && !r.session.Uncached() && !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool {
+		return task.Status.HasNode() || !r.session.FitsByResourcesOnly(task)
+	})
+	return searchKey{r.question(job), snapshot.EffectiveViewpoint(snapshot.Viewpoint()), snapshot.Journal.Revision()}, shares
+}

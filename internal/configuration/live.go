@@ -51,7 +51,9 @@ type Report struct {
 // Options are what a Watcher needs.
 type Options struct {
 	Catalogue *framework.Registry
-	Clock     clock.WithTicker
+	// Replica makes the plugins of framework.Profile.Replica; nil makes none.
+	Replica *framework.Registry
+	Clock   clock.WithTicker
 	// Client reads the ConfigMap, and writes events about it; it may be nil for another source.
 	Client kubernetes.Interface
 	// OnActive is called with each profile but the first before the loop has it, on the loop's goroutine; nil for no call.
@@ -185,6 +187,9 @@ func (l *Watcher) build(version Version) (profile *framework.Profile, err error)
 	profile, warnings, err := l.options.Catalogue.Read(l.source.file(), []byte(version.Text))
 	for _, warning := range warnings {
 		l.log.Info("Configuration", "warning", warning.String())
+	}
+	if err == nil && l.options.Replica != nil {
+		profile.Replica, _, err = l.options.Replica.Read(l.source.file(), []byte(version.Text))
 	}
 	return profile, err
 }

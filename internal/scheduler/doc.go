@@ -7,17 +7,7 @@
 // One goroutine, the one that calls Run, owns the state, the session, the commit machine and the reporter. Informers, workers
 // and the election only put something into the Mailbox. The package has no policy: what to decide is in the actions and
 // plugins, how to carry it out in internal/commit, what to delay in internal/backoff, when a start is over in
-// internal/lifecycle, and what to write about it in internal/report.
-//
-// The files, in reading order:
-//
-//	scheduler.go               the loop, and one cycle
-//	due.go, timer.go           when the next cycle is due
-//	mailbox.go                 what comes in
-//	events.go                  events into the state
-//	gangs.go, conflicts.go     what is undone, restarted and evicted before a cycle
-//	outcomes.go, uncertain.go  what became of decisions
-//	inspect.go, simulate.go    what the debug endpoint and the simulation call
+// internal/lifecycle, what to write about it in internal/report, and what would let a waiting job start in internal/advisor.
 //
 // The files, in reading order:
 //
@@ -26,7 +16,7 @@
 //	timer.go, due.go            when what is due
 //	outcomes.go, uncertain.go   what became of calls
 //	gangs.go, conflicts.go      starts that are completed or undone; pods with the wrong CPUs
-//	advise.go                   what would let waiting jobs start
+//	advice.go                   what would let waiting jobs start
 //	panics.go                   a panic in a cycle or a step
 //	inspect.go, simulate.go     for the debug endpoint and for simulators
 package scheduler

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/tutti-sched/tutti/internal/advisor"
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
@@ -65,7 +66,7 @@ type Scheduler struct {
 	gangs    *lifecycle.Gangs
 	panics   panics
 	refusals map[model.JobKey]*model.Refusal
-	advisor  *suggester
+	advisor  *advisor.Advisor
 	// echo is when to look once more; see there.
 	echo time.Time
 	// memory is handed on from session to session.
@@ -77,6 +78,7 @@ type Scheduler struct {
 	inspections []debugapi.Inspection
 	cycle       timer
 	reports     timer
+	advice      timer
 }
 
 // Options are how the loop runs.
@@ -96,6 +98,9 @@ type Options struct {
 	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
 	// simulators. nil is not called.
 	Decided func(model.Decision)
+	// Follow makes the plugins that are asked for advice read a copy of the cluster: those of the profile's replica, on the
+	// goroutine of a round. nil is for plugins that read nothing but the session's snapshot.
+	Follow func(*cluster.Copy)
 }
 
 // New returns a loop that decides nothing before the mailbox says Lead.
@@ -111,15 +116,15 @@ func New(
 	}
 	delays := backoff.NewDelays()
 	gangs := lifecycle.New(options.BindDeadline, delays)
-	advisor := newAdvisor()
+	advice := advisor.New(advisor.Options{Clock: options.Clock, Deliver: mailbox.advise, Follow: options.Follow})
 	options.Metrics.Expect(profile)
 	return &Scheduler{
 		state: state, machine: machine, profile: profile, sender: sender, mailbox: mailbox, options: options,
 		reporter: report.NewReporter(report.Source{
-			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advisor.message,
+			Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Suggestion: advice.Message,
 		}),
 		delays: delays, doubts: uncertainBinds{}, gangs: gangs,
-		advisor: advisor, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
+		advisor: advice, endsConflicts: profile.EvictsOnCPUConflict(), history: &debugapi.History{},
 	}
 }
 
@@ -153,6 +158,7 @@ func (s *Scheduler) step(ctx context.Context) {
 	for panics := 1; s.panicked(now) && panics < maxPanicsInStep; panics++ {
 		s.runCycle(ctx)
 	}
+	s.askForAdvice(ctx, now)
 	if s.reports.due(now) && !s.cycle.insideBurst && !s.panicked(now) { // else the reasons are those of a cycle that knew less
 		s.report(ctx, now)
 	}
@@ -174,6 +180,9 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) {
 			s.echo = now.Add(ownEventDelay)
 		}
 		s.handleOutcomes(ctx, s.handleEvent(event, now))
+	}
+	for _, answers := range letters.advice {
+		s.takeAdvice(ctx, answers, now)
 	}
 	for _, reply := range letters.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
@@ -205,7 +214,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
 		return
 	}
-	s.advisor.cycle(s.last.changed || s.last.decided)
+	s.advisor.Cycled(s.last.changed || s.last.decided)
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
 	regrouped := false
@@ -252,6 +261,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.handleOutcomes(ctx, outcomes)
 	s.releaseOrphanedClaims(ctx, snapshot, now)
 	s.reports.debounce(now, reportEvery, reportEvery)
+	s.scheduleAdvice(now)
 	watch.Stop(snapshot, len(s.refusals))
 	s.history.Add(watch.Cycle)
 	s.options.Metrics.Cycled(watch.Cycle, s.profile.Actions, s.refusals)
@@ -272,9 +282,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 // report writes what there is to tell and was not told.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.stop()
-	again := s.advise(ctx, now)
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
-	wake = backoff.Sooner(wake, again)
 	s.gangs.StatusSent(writes)
 	s.write(now, writes)
 	if !wake.IsZero() {

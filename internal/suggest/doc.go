@@ -1,6 +1,6 @@
 // Package suggest finds the smallest change that would let a waiting job start: room to free and where, nodes to uncordon, a
 // wish of its own to drop, a minimum to lower, members to create, a priority to raise. What it says has been tried, with the
-// real engine, on the snapshot that the job waits on: the change is supposed, the job is started, and both are taken back.
+// real engine, on a copy of the snapshot that the job waits on: the change is made, the job is started, and both are taken back.
 //
 // It decides nothing and evicts no pod. Which of several changes it names, and what is the smallest of a kind, is written
 // down in docs/decisions/0018. What it says is a function of the snapshot and its options: it counts its work in looks at
@@ -8,10 +8,10 @@
 //
 // The files, in reading order:
 //
-//	ask.go, find.go, change.go   the question, the search, and what it finds
-//	members.go, role.go          members to create, a minimum to lower
-//	wish.go, names.go            a constraint of the pods to drop
-//	cordon.go                    nodes to uncordon
-//	room.go, priority.go         capacity to free, a priority to raise
-//	same.go, words.go            which jobs share an answer; its words
+//	find.go, change.go     the search, and what it finds
+//	members.go, role.go    members to create, a minimum to lower
+//	wish.go, names.go      a constraint of the pods to drop, a label to correct
+//	cordon.go              nodes to uncordon
+//	room.go, priority.go   capacity to free, a priority to raise
+//	words.go               how it is said
 package suggest

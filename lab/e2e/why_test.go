@@ -142,6 +142,11 @@ func TestTheSchedulerShowsItself(t *testing.T) {
 	if err := saysAll(text, err, a.ns+"/seen: 1 bound", "allocate"); err != nil {
 		t.Error(err)
 	}
+	a.gang("big", a.low, 1, 1, harness.ScheduledBy("tutti-show"), harness.Requests(map[string]string{"cpu": "99"}))
+	env.Eventually(t, patience, func() error {
+		text, err := ask("why", "big", "-n", a.ns, "-v")
+		return saysAll(text, err, "PodGroup "+a.ns+"/big", "allocate", "preempt", "InsufficientResources", "add 1 node with 99 cpu")
+	})
 	text, err = ask("config", "show")
 	if err := saysAll(text, err, "built-in", "actions:"); err != nil {
 		t.Error(err)

@@ -137,50 +137,54 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
-	kube, err := p.openKube(ctx, state, preparing)
+	replica := cluster.NewReplica()
+	kube, asked, err := p.openKube(ctx, state, replica, preparing)
 	if err != nil {
 		return nil, err
 	}
-	profile, err := o.configure(ctx, p, kube, client, writer)
+	profile, err := o.configure(ctx, p, kube, asked, client, writer)
 	if err != nil {
 		return nil, err
 	}
 	kube.Freeze()
+	asked.Freeze()
 	state.Translate(profile.Translators())
 	writer.UseBinders(profile.PodBinders())
 	measured, err := telemetry.New(metrics.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	if p.sources, err = watch(p, kube.HasSynced, p.live.HasSynced); err != nil {
+	if p.sources, err = watch(p, kube.HasSynced, asked.HasSynced, p.live.HasSynced); err != nil {
 		return nil, err
 	}
 	machine := o.wireCommit(p, writer, kube)
 	p.loop = scheduler.New(state, machine, profile, p.driver, p.mailbox, scheduler.Options{
 		Clock: clock.RealClock{}, Period: o.schedulePeriod, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: measured,
-		Reservations: kube, BindDeadline: o.bindDeadline,
+		Reservations: kube, BindDeadline: o.bindDeadline, Follow: replica.Follow,
 	})
 	return p, nil
 }
 
-// openKube builds kube-scheduler's plugins, of what the API server serves and lets be read.
+// openKube builds kube-scheduler's plugins, of what the API server serves and lets be read: those of the loop, and those that are
+// asked about copies of the cluster.
 func (p *process) openKube(
-	ctx context.Context, state *cluster.State, preparing kubernetes.Interface,
-) (*kubeplugins.Plugins, error) {
+	ctx context.Context, state *cluster.State, replica *cluster.Replica, preparing kubernetes.Interface,
+) (kube, asked *kubeplugins.Plugins, err error) {
 	taintRules, err := kubeplugins.ServesDeviceTaintRules(ctx, p.pods)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kube, err := kubeplugins.New(ctx, kubeplugins.Deps{
+	kube, err = kubeplugins.New(ctx, kubeplugins.Deps{
 		Lister: state.View(), Informers: p.informers, Client: preparing, Namespaces: state,
 		NoDeviceTaintRules: !taintRules,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// The informer may tell the loop of a claim or a device before the plugins know it.
 	kube.OnDevices(func() { p.mailbox.Event(cluster.Event{Kind: cluster.KindOther}) })
-	return kube, nil
+	asked, err = kube.Another(replica, replica)
+	return kube, asked, err
 }
 
 // leaseInformers returns the factory for the Leases of agents, nil when they are not looked at.

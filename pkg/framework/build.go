@@ -16,8 +16,9 @@ type PluginRegistration struct {
 	// Summary is what it says, in half a sentence, and Arguments all that it reads.
 	Summary   string
 	Arguments argument.List
-	// New reads the arguments, once per configuration, and returns what makes the plugin for each session. Arguments
-	// that are no good are the reader's to report; an error says that the plugin cannot be built at all.
+	// New reads the arguments and returns what makes the plugin for each session: once per configuration for the loop, and once
+	// for the sessions on another goroutine that decide nothing, see Profile.Replica. What sessions share must not be shared by
+	// the two. Arguments that are no good are the reader's to report; an error says that the plugin cannot be built at all.
 	New func(arguments *config.Reader) (Factory, error)
 }
 

@@ -26,6 +26,9 @@ type Tier []TierPlugin
 type Profile struct {
 	Actions []Action
 	Tiers   []Tier
+	// Replica is the same configuration with plugins of its own, for sessions that decide nothing, on a copy of the snapshot and
+	// another goroutine; nil when there are none.
+	Replica *Profile
 }
 
 // extensionPoints is who is asked what, filled again for each session. This is the only list of who takes part where.

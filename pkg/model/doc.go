@@ -10,7 +10,7 @@
 //	task.go, job.go, node.go                          the nouns
 //	class.go                                          which jobs ask the same question
 //	hold.go, reservation.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
-//	snapshot.go, journal.go                           the cluster in one session, and its changes
+//	snapshot.go, journal.go, copy.go                  the cluster in one session, its changes, and a copy of it
 //	decision.go, refusal.go                           what a session says
 //	translate.go, binder.go                           interfaces to other parts
 package model

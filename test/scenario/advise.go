@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tutti-sched/tutti/internal/cluster"
 	placing "github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/internal/suggest"
 	"github.com/tutti-sched/tutti/pkg/actions/preempt"
@@ -30,19 +31,25 @@ func (s *environment) advise() string {
 	return b.String()
 }
 
-// eachAdvice asks for advice about each job that the last cycle has refused, within a budget for each.
+// eachAdvice asks for advice about each job that the last cycle has refused, within a budget for each. It asks about a copy, as
+// the scheduler does.
 func (s *environment) eachAdvice(budget int, tell func(*model.Job, suggest.Suggestions)) {
-	snapshot := s.state.Snapshot(s.world.now)
-	snapshot.Budgets, snapshot.EvictionBackoff = s.world.allBudgets(), s.spared
+	known := s.state.Snapshot(s.world.now)
+	known.Budgets, known.EvictionBackoff = s.world.allBudgets(), s.spared
+	copied, replica := s.state.Copy(s.world.now), cluster.NewReplica()
+	replica.Follow(copied)
+	s.view.SharedLister = replica
+	defer s.focus()
+	snapshot := copied.Snapshot
 	options := suggest.Options{Preempts: s.preempts(), Budget: budget, Largest: placing.MaxAllocatable(snapshot)}
-	suggest.OpenSession(snapshot, s.profile, framework.Options{Verify: true, Memory: &s.memory}, func(session *framework.Session) {
-		for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {
-			if job := snapshot.Job(key); job != nil {
-				advice, _ := suggest.Suggest(session, job, s.refusals[key], options)
-				tell(job, advice)
-			}
+	session := framework.Open(snapshot, s.profile, framework.Options{Verify: true})
+	for _, key := range slices.SortedFunc(maps.Keys(s.refusals), model.JobKey.Compare) {
+		if job := snapshot.Job(key); job != nil {
+			advice, _ := suggest.Suggest(session, job, s.refusals[key], options)
+			tell(job, advice)
 		}
-	})
+	}
+	session.Close()
 }
 
 func (s *environment) preempts() bool {

@@ -19,6 +19,9 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 )
 
+// lister is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
+type lister struct{ fwk.SharedLister }
+
 // openKube builds kube-scheduler's plugins over the view and a fake API server that holds the objects. start starts the
 // informers that were asked for by then, and waits until they have seen all of them.
 func openKube(lister fwk.SharedLister, namespaces kubeplugins.Namespaces, objects []runtime.Object) (

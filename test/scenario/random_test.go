@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	fwk "k8s.io/kube-scheduler/framework"
 	"pgregory.net/rapid"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
@@ -19,9 +18,6 @@ import (
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/plugins"
 )
-
-// lister is a lister whose view a test replaces, so that kube-scheduler's plugins are built once for many clusters.
-type lister struct{ fwk.SharedLister }
 
 // land is kube-scheduler's plugins where namespaces are those that a stage's state knows.
 type land struct {
@@ -48,7 +44,7 @@ func openLister(t testing.TB) func() *environment {
 	}
 	return func() *environment {
 		s := newStage()
-		s.focus = func() { view.SharedLister = s.state.View() }
+		s.view = view
 		s.focus()
 		s.kube, s.reserved = land{Kube: kube, stage: s}, kube
 		return s

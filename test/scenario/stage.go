@@ -39,8 +39,8 @@ type environment struct {
 	close func()
 	// start starts the informers that a configuration has asked for, and waits for them.
 	start func() error
-	// focus makes plugins that are shared look at this stage; nil when they are its own.
-	focus func()
+	// view is what they read of nodes and pods; several environments may share it.
+	view *lister
 	// webhook is the story's extender; nil when it has none.
 	webhook *webhook
 	// reserved are the volumes and devices reserved for binds in flight.
@@ -117,13 +117,17 @@ func (s *environment) openKube() error {
 	if s.kube != nil {
 		return nil
 	}
-	kube, start, stop, err := openKube(s.state.View(), s.state, s.objects)
+	s.view = &lister{SharedLister: s.state.View()}
+	kube, start, stop, err := openKube(s.view, s.state, s.objects)
 	if err != nil {
 		return err
 	}
 	s.kube, s.reserved, s.start, s.close = kube, kube, start, stop
 	return nil
 }
+
+// focus makes the plugins read this environment's cluster.
+func (s *environment) focus() { s.view.SharedLister = s.state.View() }
 
 // outcome is what one cycle came to.
 type outcome struct {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -64,15 +65,16 @@ type Plugins struct {
 	volumes volumes
 
 	ctx        context.Context // carries the logger of calls whose own interface has no context
-	lister     fwk.SharedLister
+	deps       Deps
+	slices     *resourceslicetracker.Tracker
 	plugins    map[string]fwk.Plugin
 	claimCache *assumecache.AssumeCache
 
 	claimsSynced, attachmentsSynced cache.InformerSynced
 }
 
-// New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per
-// process and before the informers start. What it starts in the background ends with the context.
+// New builds the plugins. Several register event handlers and indexes with the informers, so it is called once per process and
+// before the informers start. What it starts in the background ends with the context.
 func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	if deps.Lister == nil || deps.Informers == nil || deps.Client == nil {
 		return nil, errors.New("kube-scheduler plugins: lister, informers and client are required")
@@ -81,13 +83,26 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		deps.Namespaces = informedNamespaces{deps.Informers.Core().V1().Namespaces().Lister()}
 	}
 	metrics.Register() // the plugins count into metrics that are nil before
-	args, err := arguments()
-	if err != nil {
-		return nil, err
-	}
 	slices, err := sliceTracker(ctx, deps)
 	if err != nil {
 		return nil, fmt.Errorf("resource slice tracker: %w", err)
+	}
+	return build(ctx, deps, slices, "")
+}
+
+// Another builds the plugins once more, over the same informers and another view, for another goroutine. It reserves on its own:
+// what is reserved in the one is free in the other. Call it before the informers start, once.
+func (p *Plugins) Another(lister fwk.SharedLister, namespaces Namespaces) (*Plugins, error) {
+	deps := p.deps
+	deps.Lister, deps.Namespaces = lister, namespaces
+	return build(p.ctx, deps, p.slices, "another")
+}
+
+// build builds the plugins. The name is the set's: the plugins make an index by it.
+func build(ctx context.Context, deps Deps, slices *resourceslicetracker.Tracker, name string) (*Plugins, error) {
+	args, err := arguments()
+	if err != nil {
+		return nil, err
 	}
 	claims := assumecache.NewAssumeCache(
 		klog.FromContext(ctx), deps.Informers.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
@@ -106,7 +121,7 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		return nil, fmt.Errorf("kube-scheduler handle: %w", err)
 	}
 	p := &Plugins{
-		ctx: ctx, lister: deps.Lister, plugins: map[string]fwk.Plugin{}, claimCache: claims,
+		ctx: ctx, deps: deps, slices: slices, plugins: map[string]fwk.Plugin{}, claimCache: claims,
 		Namespaces: deps.Namespaces, spreadOwners: spreadOwners{informers: deps.Informers},
 		claimsSynced:      claims.AddEventHandler(cache.ResourceEventHandlerFuncs{}).HasSynced,
 		attachmentsSynced: deps.Informers.Storage().V1().VolumeAttachments().Informer().HasSynced,
@@ -121,12 +136,12 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 		return nil, fmt.Errorf("resource slices: %w", err)
 	}
 	factories := plugins.NewInTreeRegistry()
-	for _, name := range builtPlugins() {
-		plugin, err := factories[name](ctx, args[name], handle)
+	for _, plugin := range builtPlugins() {
+		built, err := factories[plugin](ctx, args[plugin], namedHandle{handle, name})
 		if err != nil {
-			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", name, err)
+			return nil, fmt.Errorf("kube-scheduler plugin %s: %w", plugin, err)
 		}
-		p.plugins[name] = plugin
+		p.plugins[plugin] = built
 	}
 	p.Reservations, err = newReservations(ctx,
 		p.plugins[names.VolumeBinding], p.plugins[names.DynamicResources], devices, deps.Client)
@@ -161,7 +176,7 @@ func (p *Plugins) OnDevices(changed func()) {
 }
 
 // Lister returns the view of nodes and pods that the plugins read.
-func (p *Plugins) Lister() fwk.SharedLister { return p.lister }
+func (p *Plugins) Lister() fwk.SharedLister { return p.deps.Lister }
 
 // Context returns the context that calls of the plugins are made with; it carries their logger.
 func (p *Plugins) Context() context.Context { return p.ctx }
@@ -192,6 +207,15 @@ func arguments() (map[string]apiruntime.Object, error) {
 	}
 	return args, nil
 }
+
+// namedHandle has a name, of which DynamicResources makes that of an index.
+type namedHandle struct {
+	fwk.Handle
+	name string
+}
+
+// ProfileName returns the name.
+func (h namedHandle) ProfileName() string { return h.name }
 
 // discardEvents drops the events that plugins tell while they prepare a pod. What there is to say is said once per job.
 type discardEvents struct{}

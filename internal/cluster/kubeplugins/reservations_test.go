@@ -29,9 +29,10 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster/kubeplugins"
 )
 
-// store is an API server with resource versions and conflicts, and the plugins over it.
+// store is an API server with resource versions and conflicts, and the plugins over it; other is a second set of them.
 type store struct {
 	*kubeplugins.Plugins
+	other  *kubeplugins.Plugins
 	t      *testing.T
 	client *fake.Clientset
 	nodes  map[string]*corev1.Node
@@ -74,9 +75,12 @@ func newStore(t *testing.T, objects ...runtime.Object) *store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if s.other, err = s.Another(cache.NewEmptySnapshot(), s.Namespaces); err != nil {
+		t.Fatal(err)
+	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if !clientcache.WaitForCacheSync(ctx.Done(), s.HasSynced) {
+	if !clientcache.WaitForCacheSync(ctx.Done(), s.HasSynced, s.other.HasSynced) {
 		t.Fatal("the plugins did not sync")
 	}
 	return s
@@ -285,6 +289,22 @@ const (
 	noVolume = "didn't find available persistent volumes to bind"
 	noDevice = "cannot allocate all claims"
 )
+
+// TestEachSetOfPluginsReservesForItself: what is reserved in one, for a question, is free in the other.
+func TestEachSetOfPluginsReservesForItself(t *testing.T) {
+	for kind, none := range map[string]string{"volume": noVolume, "device": noDevice} {
+		t.Run(kind, func(t *testing.T) {
+			p, q := pod("p", kind+" one"), pod("q", kind+" two")
+			s := newStore(t, disk("d"), volumeClaim("one"), volumeClaim("two"), devices(1), deviceClaim("one"), deviceClaim("two"), p, q)
+			if prepare, status := s.other.Reserve(q, s.nodes["a"], nil); !prepare || !status.IsSuccess() {
+				t.Fatalf("prepare %t, %v", prepare, status)
+			}
+			s.reserve(p)
+			s.other.Unreserve("q")
+			s.refuse(q, "a", none)
+		})
+	}
+}
 
 func TestSetAsideIsTakenUntilTakenBack(t *testing.T) {
 	for kind, none := range map[string]string{"volume": noVolume, "device": noDevice} {

@@ -22,12 +22,16 @@ type volumes struct {
 
 func newVolumes(factory informers.SharedInformerFactory) (volumes, error) {
 	informer := factory.Core().V1().PersistentVolumes().Informer()
+	var err error
+	if informer.GetIndexer().GetIndexers()[unboundByStorageClass] == nil { // else another set of plugins has added it
+		err = informer.AddIndexers(cache.Indexers{unboundByStorageClass: storageClassOf})
+	}
 	return volumes{
 		claims:  factory.Core().V1().PersistentVolumeClaims().Lister(),
 		classes: factory.Storage().V1().StorageClasses().Lister(),
 		drivers: factory.Storage().V1().CSIDrivers().Lister(),
 		all:     informer.GetIndexer(),
-	}, informer.AddIndexers(cache.Indexers{unboundByStorageClass: storageClassOf})
+	}, err
 }
 
 func storageClassOf(object any) ([]string, error) {

@@ -156,7 +156,7 @@ func TestARoundRunsBesideTheLoop(t *testing.T) {
 	}
 }
 
-// TestJobsOfOneClassShareAnAnswer: fifty cost what one does, and those with another number of members have their own.
+// TestJobsOfOneClassShareAnAnswer: fifty cost what one does, and those with another minimum or number of members have their own.
 func TestJobsOfOneClassShareAnAnswer(t *testing.T) {
 	cost := func(gangs int) int {
 		w := newWorld(t, Options{})
@@ -180,12 +180,13 @@ func TestJobsOfOneClassShareAnAnswer(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.node("n1", "2")
 	w.gang("a", 3, 3, "1", 1)
+	w.gang("aa", 3, 4, "1", 1)
 	w.gang("b", 4, 4, "1", 1)
 	w.gang("c", 3, 2, "1", 1)
 	w.cycle()
 	w.round()
 	for name, want := range map[string]string{
-		"a": "add 1 node with 1 cpu, or lower minMember from 3 to 2", "b": "add 1 node with 2 cpu, or lower minMember from 4 to 2",
+		"a": "add 1 node with 1 cpu, or lower minMember from 3 to 2", "aa": "add 1 node with 1 cpu, or lower minMember from 3 to 2", "b": "add 1 node with 2 cpu, or lower minMember from 4 to 2",
 		"c": "create 1 more pod of the group and add 1 node with 1 cpu, or lower minMember from 3 to 2",
 	} {
 		if got := w.advice(name); got != want {

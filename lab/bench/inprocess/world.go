@@ -29,7 +29,9 @@ import (
 type world struct {
 	workload Workload
 	state    *cluster.State
-	profile  *framework.Profile
+	// replica is what the plugins of the profile's replica read.
+	replica *cluster.Replica
+	profile *framework.Profile
 	// memory is handed on from cycle to cycle, as the loop does, until other pods arrive.
 	memory   *framework.Cache
 	pending  Batch
@@ -48,6 +50,7 @@ func newWorld(workload Workload) (*world, error) {
 	w := &world{
 		workload: workload,
 		state:    cluster.New(cluster.Options{SchedulerNames: []string{harness.SchedulerName}}),
+		replica:  cluster.NewReplica(),
 		pending:  objects.Pending, nodes: objects.Nodes, existing: objects.Existing,
 		now: epoch.Add(24 * time.Hour), serial: 10_000_000,
 	}
@@ -84,9 +87,13 @@ func (w *world) open() error {
 	if err != nil {
 		return fmt.Errorf("kube-scheduler's plugins: %w", err)
 	}
+	another, err := kube.Another(w.replica, w.replica)
+	if err != nil {
+		return fmt.Errorf("kube-scheduler's plugins for copies: %w", err)
+	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), kube.HasSynced, another.HasSynced) {
 		return errors.New("kube-scheduler's plugins did not sync")
 	}
 	catalogue := framework.Registry{Actions: actions.BuiltIn(), Plugins: plugins.BuiltIn(kube)}
@@ -96,6 +103,10 @@ func (w *world) open() error {
 	}
 	if w.profile, err = catalogue.Build(configuration); err != nil {
 		return fmt.Errorf("built-in profile: %w", err)
+	}
+	catalogue.Plugins = plugins.BuiltIn(another)
+	if w.profile.Replica, err = catalogue.Build(configuration); err != nil {
+		return fmt.Errorf("built-in profile for copies: %w", err)
 	}
 	return nil
 }

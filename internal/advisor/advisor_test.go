@@ -291,3 +291,14 @@ func TestAPanicCostsOneJobItsAdvice(t *testing.T) {
 		t.Error("the job is asked about again, though it has not changed")
 	}
 }
+
+// TestAPanicBeforeTheFirstQuestion does not come again and again without a pause.
+func TestAPanicBeforeTheFirstQuestion(t *testing.T) {
+	w := newWorld(t, Options{Follow: func(*cluster.Copy) { panic("no view") }})
+	w.verify = false
+	w.backlog(1)
+	answers := w.round()
+	if next := w.advisor.Next(); answers == nil || answers.Panic != "no view" || next.Sub(w.clock.Now()) < refreshPeriod {
+		t.Errorf("%+v, and the next round is at %s", answers, next)
+	}
+}

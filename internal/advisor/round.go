@@ -47,6 +47,9 @@ func (r *round) run(copying time.Duration) *Answers {
 	r.ask(answers)
 	answers.left = len(answers.known) < len(r.questions)
 	answers.pause = max(minPause, roundShare*r.options.Clock.Since(began), copyShare*copying)
+	if len(answers.known) == 0 { // a panic has ended it before the first question
+		answers.pause = max(answers.pause, refreshPeriod)
+	}
 	return answers
 }
 

@@ -1,6 +1,7 @@
 package preempt
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -35,6 +36,16 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 	bids := s.candidates(p, node, lack)
 	if enough := s.greedyVictims(p, bids, lack); enough != nil {
 		cheapest, ok = s.newVictimSet(p, enough), true
+	}
+	// A gang that can spare some members has spared those that cost least. It may not have to end if it spares those that free most.
+	if (!ok || cheapest.cost.brokenGangs > 0) && slices.ContainsFunc(bids, func(b candidate) bool { return !b.whole && b.of.gang }) {
+		if enough := s.greedyVictims(p, byFreed(bids, lack), lack); enough != nil {
+			if other := s.newVictimSet(p, enough); !ok || other.cost.compare(&cheapest.cost) < 0 {
+				cheapest, ok = other, true
+			}
+		}
+	}
+	if ok {
 		most := cheapest.cost
 		bids = slices.DeleteFunc(bids, func(b candidate) bool {
 			return b.cost.highest > most.highest || b.cost.pdbViolations > most.pdbViolations
@@ -91,6 +102,22 @@ func (s *search) addCandidate(bids []candidate, p *plan, u victimUnit, freed mod
 	}
 	u.cost.pdbViolations = p.violationsWith(&u)
 	return append(bids, candidate{victimUnit: u, freed: freed})
+}
+
+// byFreed orders candidates by priority, then by how much of what is lacking they free.
+func byFreed(bids []candidate, lack []model.Shortage) []candidate {
+	freed := func(b *candidate) (thousandths int64) {
+		for _, l := range lack {
+			thousandths += 1000 * min(b.freed.At(l.Index), l.Amount) / l.Amount
+		}
+		return thousandths
+	}
+	bids = slices.Clone(bids)
+	slices.SortStableFunc(bids, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.cost.pdbViolations, b.cost.pdbViolations), cmp.Compare(a.cost.highest, b.cost.highest),
+			cmp.Compare(a.cost.brokenGangs, b.cost.brokenGangs), cmp.Compare(freed(&b), freed(&a)))
+	})
+	return bids
 }
 
 // usageOn returns what all of the source take on a node.

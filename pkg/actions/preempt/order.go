@@ -1,8 +1,8 @@
 package preempt
 
-// This file is the one order of victims. Searches take units in the order of compareUnits and keep what costs least by
-// cost.compare; what is not needed is released in byReprieveOrder; a search passes over what cannot cost less by
-// lowerBoundLess.
+// This file is the one order of victims. Searches take units in the order of compareUnits, and the members of a gang in that of
+// compareMembers; they keep what costs least by cost.compare; what is not needed is released in byReprieveOrder; a search skips
+// what cannot cost less by lowerBoundLess. A change of the order changes all of these, and the stories in testdata/basics.txt.
 //
 // Invariant: each victim that is added to a set makes it cost more. So what a unit costs alone is a lower bound for every set
 // with it, what a node costs before others have lost members is one for after, and a set of which nothing can be released has
@@ -28,8 +28,8 @@ type cost struct {
 	sum int64
 	// pods is how many victims there are.
 	pods int
-	// latestStart is when the first of those of the highest priority started.
-	latestStart time.Time
+	// earliestStart is when the first of the victims of the highest priority started.
+	earliestStart time.Time
 }
 
 // compare is negative when a is to be preferred: fewer violated budgets, a lower highest priority, fewer gangs that end, a
@@ -43,7 +43,7 @@ func (a *cost) compare(b *cost) int {
 	}
 	return cmp.Or(
 		cmp.Compare(a.pdbViolations, b.pdbViolations), cmp.Compare(a.highest, b.highest), cmp.Compare(a.brokenGangs, b.brokenGangs),
-		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), b.latestStart.Compare(a.latestStart))
+		cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), b.earliestStart.Compare(a.earliestStart))
 }
 
 // lowerBoundLess reports whether a is less in the first thing in which they differ that does not add up with more victims.
@@ -61,10 +61,11 @@ func (a *cost) plus(b *cost) cost {
 		return *a
 	}
 	both := cost{
-		highest: max(a.highest, b.highest), brokenGangs: a.brokenGangs + b.brokenGangs, sum: a.sum + b.sum, pods: a.pods + b.pods, latestStart: a.latestStart,
+		highest: max(a.highest, b.highest), brokenGangs: a.brokenGangs + b.brokenGangs, sum: a.sum + b.sum, pods: a.pods + b.pods,
+		earliestStart: a.earliestStart,
 	}
-	if b.highest > a.highest || b.highest == a.highest && b.latestStart.Before(a.latestStart) {
-		both.latestStart = b.latestStart
+	if b.highest > a.highest || b.highest == a.highest && b.earliestStart.Before(a.earliestStart) {
+		both.earliestStart = b.earliestStart
 	}
 	return both
 }
@@ -80,6 +81,11 @@ func started(task *model.Task) time.Time {
 // weight is a victim's part in the sum.
 func weight(priority int32) int64 { return int64(priority) - math.MinInt32 }
 
+// compareMembers orders the members of one gang that it can spare: the lowest priority first, then those that started last.
+func compareMembers(a, b *model.Task) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
+}
+
 // compareUnits orders units by how little they matter, in total.
 func compareUnits(a, b *victimUnit) int {
 	return cmp.Or(
@@ -91,5 +97,5 @@ func byReprieveOrder(a, b *victimUnit) int {
 	return cmp.Or(
 		cmp.Compare(b.cost.pdbViolations, a.cost.pdbViolations), cmp.Compare(b.cost.highest, a.cost.highest),
 		cmp.Compare(b.cost.brokenGangs, a.cost.brokenGangs), cmp.Compare(b.cost.pods, a.cost.pods),
-		a.cost.latestStart.Compare(b.cost.latestStart), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
+		a.cost.earliestStart.Compare(b.cost.earliestStart), cmp.Compare(a.tasks[0].UID, b.tasks[0].UID), cmp.Compare(len(b.tasks), len(a.tasks)))
 }

@@ -1,7 +1,6 @@
 package preempt
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -149,9 +148,7 @@ func (r *run) victimJobOf(job *model.Job) *victimJob {
 	}
 	s.gang = alive > 1
 	s.surplusMembers()
-	slices.SortFunc(s.tasks, func(a, b *model.Task) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), started(b).Compare(started(a)), cmp.Compare(a.UID, b.UID))
-	})
+	slices.SortFunc(s.tasks, compareMembers)
 	return s
 }
 
@@ -219,7 +216,7 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 		if s.job != nil {
 			priority = max(priority, s.job.Priority)
 		}
-		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, latestStart: started(task)}
+		c := cost{highest: priority, sum: weight(task.Priority), pods: 1, earliestStart: started(task)}
 		if whole {
 			c.highest = s.priority
 		}

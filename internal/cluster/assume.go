@@ -7,9 +7,9 @@ import (
 )
 
 // Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
-// theirs, promises keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
-// Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a promise until the pod says the
-// same, or until ForgetPromise; what is reserved until the group's status shows it. What does not apply any more, such as
+// theirs, nominations keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
+// Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a nomination until the pod says the
+// same, or until ForgetNomination; what is reserved until the group's status shows it. What does not apply any more, such as
 // binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
@@ -33,13 +33,13 @@ func (s *State) Assume(decision model.Decision) {
 		after.evicted = true
 		s.assume(entry, &after)
 	}
-	for _, promise := range decision.Nominations {
-		entry, before := s.find(promise.Pod.UID)
-		if before == nil || before.task.Status != model.Pending || before.task.Nominated == promise.Node {
+	for _, nomination := range decision.Nominations {
+		entry, before := s.find(nomination.Pod.UID)
+		if before == nil || before.task.Status != model.Pending || before.task.Nominated == nomination.Node {
 			continue
 		}
 		after := *before
-		after.promise = &promise.Node
+		after.nomination = &nomination.Node
 		s.assume(entry, &after)
 	}
 	if decision.Reservation != nil {
@@ -92,14 +92,14 @@ func (s *State) ForgetEviction(pod types.UID) bool {
 	return true
 }
 
-// ForgetPromise takes an assumed promise back: what the pod says counts. It reports false when there is none.
-func (s *State) ForgetPromise(pod types.UID) bool {
+// ForgetNomination takes an assumed nomination back: what the pod says counts. It reports false when there is none.
+func (s *State) ForgetNomination(pod types.UID) bool {
 	entry, before := s.find(pod)
-	if before == nil || before.promise == nil {
+	if before == nil || before.nomination == nil {
 		return false
 	}
 	after := *before
-	after.promise = nil
+	after.nomination = nil
 	s.assume(entry, &after)
 	return true
 }

@@ -17,7 +17,7 @@ func evict(pod string) model.Decision {
 	return model.Decision{Evictions: []model.Eviction{{Pod: model.PodRef{UID: types.UID(pod)}}}}
 }
 
-func promise(pod, node string) model.Decision {
+func nomination(pod, node string) model.Decision {
 	return model.Decision{Nominations: []model.Nomination{{Pod: model.PodRef{UID: types.UID(pod)}, Node: node}}}
 }
 
@@ -134,7 +134,7 @@ func TestEvictedWhileBinding(t *testing.T) {
 
 // TestNomination: what becomes of the nomination of a pod to n, by an assumption and by what the pod itself says.
 func TestNomination(t *testing.T) {
-	assumed := func(s *State) { s.Assume(promise("p", "n")) }
+	assumed := func(s *State) { s.Assume(nomination("p", "n")) }
 	said := func(s *State) { s.Apply(seen(pod("p", nominated("n")))) }
 	for name, c := range map[string]struct {
 		first, then func(*State)
@@ -143,15 +143,15 @@ func TestNomination(t *testing.T) {
 		"assumed":                        {assumed, nil, "n"},
 		"survives an update":             {assumed, func(s *State) { s.Apply(seen(pod("p", label("a", "b")))) }, "n"},
 		"confirmed":                      {assumed, said, "n"},
-		"forgotten":                      {assumed, func(s *State) { s.ForgetPromise("p") }, ""},
+		"forgotten":                      {assumed, func(s *State) { s.ForgetNomination("p") }, ""},
 		"confirmed, and then taken away": {assumed, func(s *State) { said(s); s.Apply(seen(pod("p"))) }, ""},
-		"confirmed, then forgotten late": {assumed, func(s *State) { said(s); s.ForgetPromise("p") }, "n"},
-		"another one":                    {assumed, func(s *State) { s.Assume(promise("p", "m")) }, "m"},
-		"another one, forgotten":         {said, func(s *State) { s.Assume(promise("p", "m")); s.ForgetPromise("p") }, "n"},
+		"confirmed, then forgotten late": {assumed, func(s *State) { said(s); s.ForgetNomination("p") }, "n"},
+		"another one":                    {assumed, func(s *State) { s.Assume(nomination("p", "m")) }, "m"},
+		"another one, forgotten":         {said, func(s *State) { s.Assume(nomination("p", "m")); s.ForgetNomination("p") }, "n"},
 		"read back":                      {said, nil, "n"},
-		"taken back":                     {said, func(s *State) { s.Assume(promise("p", "")) }, ""},
-		"taken back, and confirmed":      {said, func(s *State) { s.Assume(promise("p", "")); s.Apply(seen(pod("p"))) }, ""},
-		"taken back, and forgotten":      {said, func(s *State) { s.Assume(promise("p", "")); s.ForgetPromise("p") }, "n"},
+		"taken back":                     {said, func(s *State) { s.Assume(nomination("p", "")) }, ""},
+		"taken back, and confirmed":      {said, func(s *State) { s.Assume(nomination("p", "")); s.Apply(seen(pod("p"))) }, ""},
+		"taken back, and forgotten":      {said, func(s *State) { s.Assume(nomination("p", "")); s.ForgetNomination("p") }, "n"},
 		"redeemed":                       {said, func(s *State) { s.Assume(bind("p", "n")) }, ""},
 		"redeemed in vain":               {said, func(s *State) { s.Assume(bind("p", "n")); s.Forget("p") }, "n"},
 		"bound elsewhere":                {said, func(s *State) { s.Apply(seen(pod("p", on("m"), nominated("n")))) }, ""},
@@ -192,14 +192,14 @@ func TestNomination(t *testing.T) {
 	}
 }
 
-func TestForgettingAPromiseThatIsNone(t *testing.T) {
+func TestForgettingANominationThatIsNone(t *testing.T) {
 	s := newState(node("n"), pod("p"), pod("q", on("n")))
-	s.Assume(promise("unknown", "n"))
-	s.Assume(promise("p", ""))
-	s.Assume(promise("q", "n"))
+	s.Assume(nomination("unknown", "n"))
+	s.Assume(nomination("p", ""))
+	s.Assume(nomination("q", "n"))
 	for _, uid := range []types.UID{"unknown", "p", "q"} {
-		if s.ForgetPromise(uid) {
-			t.Errorf("a promise to %s was forgotten that was never assumed", uid)
+		if s.ForgetNomination(uid) {
+			t.Errorf("a nomination to %s was forgotten that was never assumed", uid)
 		}
 	}
 }

@@ -33,8 +33,8 @@ type podState struct {
 	awaitsNewerVersion bool
 	// evicted reports that an eviction is assumed.
 	evicted bool
-	// promise is the node of an assumed promise, empty when it is taken back; nil when what the pod says counts.
-	promise *string
+	// nomination is the node of an assumed nomination, empty when it is taken back; nil when what the pod says counts.
+	nomination *string
 	// stayed is when the last snapshot was taken that showed the pod and not yet that it is being deleted; zero when none did.
 	stayed time.Time
 }
@@ -192,8 +192,8 @@ func (r *podState) assume(before *podState, seen time.Time) {
 		default:
 			r.stayed = before.stayed
 		}
-		if before.promise != nil && pod.Spec.NodeName == "" && *before.promise != pod.Status.NominatedNodeName {
-			r.promise = before.promise
+		if before.nomination != nil && pod.Spec.NodeName == "" && *before.nomination != pod.Status.NominatedNodeName {
+			r.nomination = before.nomination
 		}
 	}
 	r.derivePosition()
@@ -212,8 +212,8 @@ func (r *podState) derivePosition() {
 	}
 	switch {
 	case t.Status != model.Pending || t.Job == (model.JobKey{}):
-	case r.promise != nil:
-		t.Nominated = *r.promise
+	case r.nomination != nil:
+		t.Nominated = *r.nomination
 	default:
 		t.Nominated = t.Pod.Status.NominatedNodeName
 	}

@@ -45,13 +45,13 @@ func session(t *rapid.T, w *world, s *State, snapshot *model.Snapshot) {
 		case task.Status == model.Releasing && w.chance(2, "commit"):
 			s.Assume(evict(string(task.UID)))
 		case task.Status == model.Pipelined && w.chance(2, "commit"):
-			s.Assume(promise(string(task.UID), task.Node))
+			s.Assume(nomination(string(task.UID), task.Node))
 		case task.Nominated != "" && w.chance(3, "give back"):
-			s.Assume(promise(string(task.UID), ""))
+			s.Assume(nomination(string(task.UID), ""))
 		case w.chance(4, "forget"):
 			s.Forget(task.UID)
 			s.ForgetEviction(task.UID)
-			s.ForgetPromise(task.UID)
+			s.ForgetNomination(task.UID)
 		}
 	}
 	check(t, s)
@@ -75,7 +75,7 @@ func TestSameStateWhateverTheOrder(t *testing.T) {
 		for uid := range live.pods {
 			live.Forget(uid)
 			live.ForgetEviction(uid)
-			live.ForgetPromise(uid)
+			live.ForgetNomination(uid)
 		}
 		now := start.Add(70 * time.Second)
 		snapshot := live.Snapshot(now)

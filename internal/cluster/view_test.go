@@ -92,7 +92,7 @@ func TestSharedHostPortStaysTaken(t *testing.T) {
 	snapshot.Move(b, snapshot.Move(b, model.Placement{Status: model.Pipelined, Node: "n"}))
 	s.View().refresh()
 	if !s.view.nodes["n"].UsedPorts.CheckConflict("0.0.0.0", "TCP", 80) {
-		t.Error("the port of a running pod is free after another pod's promise was undone")
+		t.Error("the port of a running pod is free after another pod's nomination was undone")
 	}
 }
 

@@ -115,7 +115,7 @@ func (m *Machine) tooLate(now time.Time, e *entry) {
 	message := "bind deadline exceeded"
 	switch kind := e.call.Kind; {
 	case kind == CallNominate:
-		message = "deadline for promises exceeded"
+		message = "deadline for nominations exceeded"
 	case kind.evicts():
 		message = "eviction deadline exceeded"
 	}
@@ -207,7 +207,7 @@ func (m *Machine) fail(now time.Time, e *entry, gone, leaving bool, message stri
 	case CallDeleteStarted:
 		m.failUndo(now, e, gone, outcome)
 	case CallNominate:
-		m.failPromise(now, e, outcome)
+		m.failNomination(now, e, outcome)
 	case CallEvict, CallSetCondition, CallDelete:
 		m.failEviction(now, e, gone, outcome)
 	case CallEvent:

@@ -192,7 +192,7 @@ func (c *Client) request(call Call) (*rest.Request, error) {
 	case CallBind:
 		return c.bind(call), nil
 	case CallNominate:
-		return c.promise(call)
+		return c.nominate(call)
 	case CallEvict:
 		return c.evict(call), nil
 	case CallSetCondition:
@@ -223,8 +223,8 @@ func (c *Client) bind(call Call) *rest.Request {
 	return c.core.Post().Namespace(call.Pod.Namespace).Resource("pods").Name(call.Pod.Name).SubResource("binding").Body(binding)
 }
 
-// promise writes a pod's nominated node to its status, as kube-scheduler does for a preemptor: autoscalers read it.
-func (c *Client) promise(call Call) (*rest.Request, error) {
+// nominate writes a pod's nominated node to its status, as kube-scheduler does for a preemptor: autoscalers read it.
+func (c *Client) nominate(call Call) (*rest.Request, error) {
 	var patch struct {
 		Metadata uidPrecondition `json:"metadata"`
 		Status   struct {

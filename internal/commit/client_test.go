@@ -171,7 +171,7 @@ func TestPatchesOfPodsOnTheWire(t *testing.T) {
 		"promise": {
 			Call{Kind: CallNominate, Pod: pod("v"), Node: "n"}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":"n"}}`,
 		},
-		"promise taken back": {
+		"nomination taken back": {
 			Call{Kind: CallNominate, Pod: pod("v")}, `{"metadata":{"uid":"uid-v"},"status":{"nominatedNodeName":null}}`,
 		},
 		"mark": {

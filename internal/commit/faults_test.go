@@ -86,7 +86,7 @@ func subjects() map[string]subject {
 	}
 	deletion := evictions("j", "a")
 	deletion.Evictions[0].DeletePod = true
-	promise := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "j"}, Nominations: []model.Nomination{{Pod: pod("a"), Node: "n"}}}
+	nomination := model.Decision{Job: model.JobKey{Namespace: "ns", Name: "j"}, Nominations: []model.Nomination{{Pod: pod("a"), Node: "n"}}}
 	return map[string]subject{
 		"Bind": {func(p *player) { p.submit(binds("j", "a")) }, "Bind a", "Bound a", with(map[string]string{
 			"409 other UID": "BindFailed a gone", "409 assigned": "BindFailed a refused", "409 being deleted": "BindFailed a refused gone",
@@ -100,7 +100,7 @@ func subjects() map[string]subject {
 			"409 other UID": "Undone a gone", "409 assigned": again, "409 being deleted": again,
 			"404": "Undone a gone", "422": "UndoFailed a", "422 other UID": "Undone a gone", "403": "UndoFailed a",
 		})},
-		"Promise": {func(p *player) { p.submit(promise) }, "Promise a", "Promised a", with(map[string]string{
+		"Promise": {func(p *player) { p.submit(nomination) }, "Promise a", "Promised a", with(map[string]string{
 			"409 other UID": "PromiseFailed a gone", "409 assigned": again, "409 being deleted": again,
 			"404": "PromiseFailed a gone", "422": "PromiseFailed a refused", "422 other UID": "PromiseFailed a gone", "403": "PromiseFailed a refused",
 		})},

@@ -17,28 +17,28 @@ import (
 
 // plan begins with the nominations of a decision, or with its evictions if there are no nominations.
 func (m *Machine) plan(now time.Time, decision model.Decision) {
-	promises := &callGroup{kind: CallNominate, job: decision.Job}
+	nominations := &callGroup{kind: CallNominate, job: decision.Job}
 	// No call waits for a release, but autoscalers rely on a pod's nomination as long as it is there.
 	back := &callGroup{kind: CallNominate, job: decision.Job, noDeadline: true}
-	for _, promise := range decision.Nominations {
-		to := promises
-		if promise.Node == "" {
+	for _, nomination := range decision.Nominations {
+		to := nominations
+		if nomination.Node == "" {
 			to = back
 		}
-		to.add(Call{Kind: CallNominate, Job: decision.Job, Pod: promise.Pod, Node: promise.Node})
+		to.add(Call{Kind: CallNominate, Job: decision.Job, Pod: nomination.Pod, Node: nomination.Node})
 	}
-	evictions := &callGroup{kind: CallEvict, job: decision.Job, nominations: promises}
+	evictions := &callGroup{kind: CallEvict, job: decision.Job, nominations: nominations}
 	for _, eviction := range decision.Evictions {
 		evictions.add(evictionCall(now, decision.Job, eviction))
 		evictions.entries[len(evictions.entries)-1].victimOf = &eviction
 	}
 	if len(evictions.entries) > 0 {
 		m.plans = append(m.plans, evictions)
-		promises.evictions = evictions
+		nominations.evictions = evictions
 	}
-	m.begin(now, promises)
+	m.begin(now, nominations)
 	m.begin(now, back)
-	if len(promises.entries) == 0 {
+	if len(nominations.entries) == 0 {
 		m.begin(now, evictions)
 	}
 }
@@ -99,9 +99,9 @@ func (m *Machine) nominated(now time.Time, b *callGroup) {
 	}
 }
 
-// failPromise ends a nomination that failed. The rest of its decision is obsolete then. A release counts as done even if it
+// failNomination ends a nomination that failed. The rest of its decision is obsolete then. A release counts as done even if it
 // failed: the capacity is no longer held.
-func (m *Machine) failPromise(now time.Time, e *entry, outcome Outcome) {
+func (m *Machine) failNomination(now time.Time, e *entry, outcome Outcome) {
 	if e.call.Node == "" {
 		outcome.Kind, outcome.Superseded = NominationReleased, e.superseded
 		m.finalizeDecision(now, e, outcome)

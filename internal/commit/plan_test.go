@@ -90,8 +90,8 @@ func TestPromiseIsTriedAgainUntilItsDeadline(t *testing.T) {
 
 func TestDeletedMemberSparesTheVictims(t *testing.T) {
 	for name, until := range map[string]func(*player){
-		"before its promise is sent": func(*player) {},
-		"in flight":                  func(p *player) { p.calls() },
+		"before its nomination is sent": func(*player) {},
+		"in flight":                     func(p *player) { p.calls() },
 		"nominated": func(p *player) {
 			p.calls()
 			p.reply("m1", nil)

@@ -36,7 +36,7 @@ func (w *world) plan(decision *model.Decision) {
 	numbers := func(most int, what string) []int {
 		return rapid.SliceOfNDistinct(rapid.IntRange(0, 11), 0, most, rapid.ID).Draw(w.t, what)
 	}
-	for _, n := range numbers(3, "promises") {
+	for _, n := range numbers(3, "nominations") {
 		pod := pod(fmt.Sprintf("p%d", n))
 		decision.Nominations = append(decision.Nominations, model.Nomination{Pod: pod, Node: "room-of-" + job})
 		w.plans.members[job] = append(w.plans.members[job], pod)
@@ -89,7 +89,7 @@ func (w *world) judgePlan(call Call) {
 		w.t.Fatalf("%s of %s for %s: %s", call.Kind, call.Pod, job, why)
 	}
 	if n := w.plans.missing[job]; n > 0 {
-		w.t.Fatalf("%s of %s for %s, which lacks %d promises", call.Kind, call.Pod, job, n)
+		w.t.Fatalf("%s of %s for %s, which lacks %d nominations", call.Kind, call.Pod, job, n)
 	}
 	if call.Kind == CallDelete && !w.plans.marked[call.Pod.UID] {
 		w.t.Fatalf("%s is deleted and was not marked", call.Pod)
@@ -114,7 +114,7 @@ func (w *world) settlePlan(o Outcome) {
 		}
 	case NominationFailed:
 		w.settle(o, "promise")
-		p.over[job] = "a promise failed"
+		p.over[job] = "a nomination failed"
 	case NominationReleased:
 		w.settle(o, "lapse")
 		if said := p.nominated[o.Pod.UID]; o.Message == "" && said != "" {

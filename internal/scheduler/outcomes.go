@@ -152,7 +152,7 @@ func (noReservations) Abandon(types.UID) {}
 
 func (noReservations) IsOrphaned(*corev1.Pod) bool { return false }
 
-// onEvictionOutcome acts on an outcome of a promise or an eviction. What was assumed of one that failed is forgotten, so that
+// onEvictionOutcome acts on an outcome of a nomination or an eviction. What was assumed of one that failed is forgotten, so that
 // the next cycle plans again.
 func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outcome, now time.Time) {
 	log := klog.FromContext(ctx)
@@ -184,11 +184,11 @@ func (s *Scheduler) onEvictionOutcome(ctx context.Context, outcome *commit.Outco
 		}
 	case commit.NominationFailed:
 		if !outcome.Superseded {
-			s.state.ForgetPromise(outcome.Pod.UID)
+			s.state.ForgetNomination(outcome.Pod.UID)
 		}
 		if outcome.Refused && job != nil {
 			log.Info("Nomination refused", "pod", outcome.Pod, "node", outcome.Node, "reason", outcome.Message)
-			s.delays.Binds.Fail(backoff.Of(job), promiseFailed(outcome), now)
+			s.delays.Binds.Fail(backoff.Of(job), nominationFailed(outcome), now)
 		}
 		s.wake(now)
 	case commit.NominationReleased:
@@ -211,7 +211,7 @@ func evictionRefused(outcome *commit.Outcome) *model.Refusal {
 	}
 }
 
-func promiseFailed(outcome *commit.Outcome) *model.Refusal {
+func nominationFailed(outcome *commit.Outcome) *model.Refusal {
 	return &model.Refusal{
 		Code:   model.BindFailed,
 		Detail: "pod " + outcome.Pod.Name + " could not be nominated for " + outcome.Node + ": " + outcome.Message,

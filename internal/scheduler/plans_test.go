@@ -193,7 +193,7 @@ func TestRestartKeepsThePromise(t *testing.T) {
 	w.expect("after another restart", w.play(t.Context(), time.Minute), "")
 }
 
-// TestCrashBeforeTheEvictions: promises without victims are not enough, and the job is planned for again.
+// TestCrashBeforeTheEvictions: nominations without victims are not enough, and the job is planned for again.
 func TestCrashBeforeTheEvictions(t *testing.T) {
 	w := newOustingWorld(t, 2)
 	w.drop = func(call commit.Call) bool { return call.Kind == commit.CallEvict }
@@ -279,7 +279,7 @@ func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
 	w.high("mpi", 2)
 	counts := kinds(w.play(t.Context(), 30*time.Second))
 	if n := counts[commit.CallNominate]; n < 4 || n > 14 || counts[commit.CallEvict] > 0 {
-		t.Errorf("%d promises and %d evictions in half a minute, want a few of the former", n, counts[commit.CallEvict])
+		t.Errorf("%d nominations and %d evictions in half a minute, want a few of the former", n, counts[commit.CallEvict])
 	}
 	if c := w.condition("mpi"); c == nil || c.Reason != "BindFailed" || !strings.Contains(c.Message, "could not be nominated") {
 		t.Errorf("condition %+v", c)
@@ -287,7 +287,7 @@ func TestPromiseThatIsRefusedIsNoStorm(t *testing.T) {
 	w.refusePlan = nil
 	w.play(t.Context(), time.Minute)
 	if n := len(w.loop.state.Snapshot(w.clock.Now()).Held()); n != 2 {
-		t.Errorf("%d promises after the API server gave in", n)
+		t.Errorf("%d nominations after the API server gave in", n)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestPromiseOvertakenIsNotForgotten(t *testing.T) {
 	for _, want := range []int{1, 0} {
 		w.loop.handleOutcomes(t.Context(), []commit.Outcome{failed})
 		if got := len(w.loop.state.Snapshot(w.clock.Now()).Held()); got != want {
-			t.Errorf("overtaken %t: %d promises are assumed, want %d", failed.Superseded, got, want)
+			t.Errorf("overtaken %t: %d nominations are assumed, want %d", failed.Superseded, got, want)
 		}
 		failed.Superseded = false
 	}

@@ -95,7 +95,7 @@ func (s *storm) fault(call commit.Call) error {
 	}
 	switch s.number(9, "fault") {
 	case 0:
-		if call.Node != "" { // who may not take a promise back leaves it there
+		if call.Node != "" { // who may not take a nomination back leaves it there
 			return forbidden(call)
 		}
 	case 1:

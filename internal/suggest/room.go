@@ -111,7 +111,7 @@ func (f *shortageSearch) placeNext() bool {
 	return false
 }
 
-// take promises the task room on the node of which some is supposed to be free; false when something else keeps it off.
+// take nominates the task to the node of which some capacity is assumed to be free; false when something else keeps it off.
 func (f *shortageSearch) take(task *model.Task, node *model.Node) bool {
 	more := rounded(lacking(node, task.Request))
 	f.addCapacity(node, more, 1)

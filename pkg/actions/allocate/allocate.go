@@ -143,7 +143,7 @@ type cycle struct {
 	outranking *outranking
 }
 
-// tryMinimum starts the job if its minimum finds room, promises it room that is being released if that is what it takes,
+// tryMinimum starts the job if its minimum finds room, nominates it to capacity that is being released if it needs that,
 // and records why it waits otherwise.
 func (r *cycle) tryMinimum(job *model.Job) {
 	session := r.session
@@ -162,8 +162,8 @@ func (r *cycle) tryMinimum(job *model.Job) {
 	}
 }
 
-// start places the minimum of the job, or promises it room that is being released, and returns why it has to wait, and who
-// else.
+// start places the minimum of the job, or nominates it to capacity that is being released. It returns why the job has to wait,
+// and for which other jobs that holds.
 func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	trial := placement.New(r.session, job, r.largest, &r.budget)
 	refusal := r.place(job, trial)

@@ -9,7 +9,7 @@ import (
 )
 
 // allocateNominated starts a job for which others were evicted, as soon as there is idle room for it, there or elsewhere.
-// Until then the promise is kept, as long as what leaves will make room for the whole of it. It returns false when that is
+// Until then the nomination is kept, as long as what leaves will make room for the whole of it. It returns false when that is
 // not so any more: the job waits for its turn like all others, with the room it has left.
 func (r *cycle) allocateNominated(job *model.Job) bool {
 	session := r.session

@@ -41,16 +41,16 @@ func (placing) Execute(session *framework.Session) {
 
 // outcome is what one cycle did for the gang.
 type outcome struct {
-	binds, promises int
-	victims         map[types.UID]bool
-	why             *model.Refusal
+	binds, nominations int
+	victims            map[types.UID]bool
+	why                *model.Refusal
 }
 
 func play(p *problem, action framework.Action) outcome {
 	o := outcome{victims: map[types.UID]bool{}}
 	refusals := framework.Run(p.snapshot, profileOf(action), framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
-		o.promises += len(d.Nominations)
+		o.nominations += len(d.Nominations)
 		for _, eviction := range d.Evictions {
 			o.victims[eviction.Pod.UID] = true
 		}
@@ -80,8 +80,8 @@ func hold(t *rapid.T, p *problem, o outcome, strict bool, sum *score) {
 	if len(o.victims) == 0 {
 		t.Fatalf("nothing found, where %+v does, with %d units: %s", best, fewest, o.why)
 	}
-	if o.promises < int(p.gang.MinMember) {
-		t.Fatalf("%d are promised room, %d must start", o.promises, p.gang.MinMember)
+	if o.nominations < int(p.gang.MinMember) {
+		t.Fatalf("%d are nominated, %d must start", o.nominations, p.gang.MinMember)
 	}
 	got, allowed := p.billOf(o.victims)
 	if !allowed {

@@ -191,8 +191,8 @@ func (s *search) planOf(leave map[*model.Task]bool) *plan {
 	return p
 }
 
-// review asks the reviewers about a plan as the session stands: the victims gone, the members promised their places. Nil means
-// that they agree, or that there is nothing to ask.
+// review asks the reviewers about a plan as the session stands: the victims gone, the members nominated to their places. Nil
+// means that they agree, or that there is nothing to ask.
 func (s *search) review(p *plan) *model.Refusal {
 	if !s.session.HasPreemptionExtender() {
 		return nil

@@ -76,9 +76,9 @@ func playReviewed(p *problem, action framework.Action, j *judge) reviewed {
 	o := reviewed{outcome: outcome{victims: map[types.UID]bool{}}, nodes: map[string]bool{}}
 	refusals := framework.Run(p.snapshot, profile, framework.Options{Verify: true, Decide: func(d model.Decision) {
 		o.binds += len(d.Binds)
-		for _, promise := range d.Nominations {
-			o.promises++
-			o.nodes[promise.Node] = true
+		for _, nomination := range d.Nominations {
+			o.nominations++
+			o.nodes[nomination.Node] = true
 		}
 		for _, eviction := range d.Evictions {
 			o.victims[eviction.Pod.UID] = true
@@ -101,14 +101,14 @@ func (o *reviewed) hold(t *rapid.T, p *problem, j *judge, complete bool) {
 		if complete && len(j.asked) > 0 && p.plannable(j) {
 			t.Fatalf("nothing found: %s", o.why)
 		}
-		if len(j.asked) > 0 && o.promises == 0 && !o.why.Transient {
+		if len(j.asked) > 0 && o.nominations == 0 && !o.why.Transient {
 			t.Fatalf("the judge is not asked again: %s", o.why)
 		}
 		return
 	}
 	costs, allowed := p.billOf(o.victims)
-	if !allowed || costs.violations > 0 || !p.starts(o.victims) || o.promises < int(p.gang.MinMember) {
-		t.Fatalf("%v is no plan: %+v, allowed %t, %d promises", o.victims, costs, allowed, o.promises)
+	if !allowed || costs.violations > 0 || !p.starts(o.victims) || o.nominations < int(p.gang.MinMember) {
+		t.Fatalf("%v is no plan: %+v, allowed %t, %d nominations", o.victims, costs, allowed, o.nominations)
 	}
 	for _, node := range p.snapshot.Nodes {
 		var gone []*model.Task

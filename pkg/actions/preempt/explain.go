@@ -113,7 +113,7 @@ func (s *search) explainProtected() *model.Refusal {
 
 // exhausted says that the job had no turn, in the same words in every cycle in which that is so.
 func (r *run) exhausted() string {
-	return fmt.Sprintf("budget exhausted after %d node evaluations, continues in the next cycle", r.options.Budget)
+	return fmt.Sprintf("budget of %d node evaluations exhausted by other jobs, its turn comes in the next cycle", r.options.Budget)
 }
 
 // terminationOverdue returns the pods that are being deleted and do not go.

@@ -60,12 +60,12 @@ func (r *run) explain() {
 		if of.verdict != nil {
 			if f.why = describe(of.verdict); !of.transient && of.revision == r.session.Snapshot.Journal.Revision() {
 				r.session.Keep(r.question(f.job), f.job, of.verdict, of.search.reach(of.verdict))
-			} else if r.budget <= 0 {
-				f.transient = true // another job may have its turn in place of this one
 			}
 		}
 		refusal := r.session.Refusal(f.job).WithNote("preemption: " + f.why + formatOverdue(f.job, overdue))
-		refusal.Transient = refusal.Transient || f.transient
+		// In the next cycle another job may have its turn in place of this one, if what was kept cannot be used.
+		otherTurns := of.verdict != nil && (r.budget <= 0 || r.reordered)
+		refusal.Transient = refusal.Transient || f.transient || otherTurns
 		r.session.Refuse(f.job, refusal)
 	}
 	r.failures = nil

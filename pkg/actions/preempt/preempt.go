@@ -53,7 +53,9 @@ func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 	r := a.runOf(session)
 	if jobs := refused(session, candidates); len(jobs) > 0 {
 		releaseUnplanned(session, jobs)
-		for _, round := range a.rounds(deferBehind(session, jobs)) {
+		rounds := a.rounds(deferBehind(session, jobs))
+		r.reordered = r.reordered || len(rounds) > 1
+		for _, round := range rounds {
 			a.planAll(r, round)
 		}
 		r.explain()
@@ -124,7 +126,9 @@ type run struct {
 	placementBudget int
 	budget          int64
 	reviews         int
-	guard           *pdbBudget
+	// reordered reports that jobs had their turns before others because they had none before: the next cycle has another order.
+	reordered bool
+	guard     *pdbBudget
 	// pools are by the priority of the jobs that others are evicted for.
 	pools map[int32]*candidateVictims
 	// lowest is what lowestPriorityJobs has found, nil before.

@@ -9,23 +9,24 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// heapKey is the question that a board answers: for tasks of a shape, and jobs of a priority.
+// heapKey is what a heap is for: tasks of a shape, and jobs of a priority.
 type heapKey struct {
 	shape    model.Shape
 	priority int32
 }
 
-// nodeCostHeap has what every node offers for one more task of a shape, the cheapest on top. Offers are about capacity alone.
+// nodeCostHeap has what the victims on every node cost for one more task of a shape, the cheapest on top. Costs are about
+// capacity alone.
 // A node is looked at again when a pod came or went there, or when a source with members there was taken from or released to.
 //
-// Invariant: what stands on it for a node is what the node offered when it was last looked at, or, while a plan is made, no
-// dearer than what it offers now; so who takes the top one looks at it once more.
+// Invariant: the cost of a node is the one when it was last computed, or, while a plan is made, not above the present one; so the
+// top one is computed once more before it is used.
 type nodeCostHeap struct {
 	request model.Resources
 	nodes   []*model.Node
 	// at has the place of a node among nodes, by its place in the snapshot; -1 is none.
 	at []int32
-	// costs are by place; heap has the places of those that offer anything, and where each stands in it, -1 for nowhere.
+	// costs are by place; heap has the places of those that have a cost, and where each is in it, -1 for nowhere.
 	costs []cost
 	heap  []int32
 	where []int32
@@ -37,13 +38,13 @@ type nodeCostHeap struct {
 	parkedBy *search
 }
 
-// nodeCosts returns the board for a task, up to date.
+// nodeCosts returns the heap for a task, up to date.
 func (s *search) nodeCosts(p *plan, task *model.Task) *nodeCostHeap {
 	key := heapKey{shape: task.Shape, priority: s.job.Priority}
-	b := s.boards[key]
+	b := s.costHeaps[key]
 	if b == nil {
 		b = s.newNodeCosts(task)
-		s.boards[key] = b
+		s.costHeaps[key] = b
 	}
 	if b.parkedBy != s {
 		b.unpark()
@@ -91,27 +92,27 @@ func (s *search) newNodeCosts(task *model.Task) *nodeCostHeap {
 // recompute looks at one node again.
 func (s *search) recompute(p *plan, b *nodeCostHeap, place int32) {
 	delete(b.parked, place)
-	offer, ok := s.victimsOn(p, b.nodes[place], b.request)
+	victims, ok := s.victimsOn(p, b.nodes[place], b.request)
 	if ok {
-		b.set(place, offer.cost)
+		b.set(place, victims.cost)
 	} else {
 		b.remove(place)
 	}
 }
 
-// cheapest returns the node with the cheapest offer and looks at it once more; nil when no node offers anything.
+// cheapest returns the node with the cheapest victims, computed once more; nil when no node has any.
 func (s *search) cheapest(p *plan, b *nodeCostHeap) (*model.Node, victimSet) {
 	for len(b.heap) > 0 {
 		place := b.heap[0]
 		before := b.costs[place]
-		offer, ok := s.victimsOn(p, b.nodes[place], b.request)
+		victims, ok := s.victimsOn(p, b.nodes[place], b.request)
 		switch {
 		case !ok:
 			b.remove(place)
-		case offer.cost.compare(&before) == 0:
-			return b.nodes[place], offer
+		case victims.cost.compare(&before) == 0:
+			return b.nodes[place], victims
 		default:
-			b.set(place, offer.cost)
+			b.set(place, victims.cost)
 		}
 	}
 	return nil, victimSet{}

@@ -22,7 +22,7 @@ type candidate struct {
 // maxPairs is up to how many units of a node every two of them are looked at together.
 const maxPairs = 24
 
-// victimsOn returns the cheapest offer that a node makes for a request, on top of a plan, as far as capacity goes; ok is false
+// victimsOn returns the cheapest victims on a node for a request, on top of a plan, as far as capacity goes; ok is false
 // when even all pods that may leave would not free enough for it.
 func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (cheapest victimSet, ok bool) {
 	s.spend(1)
@@ -33,13 +33,13 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 	if !s.upperBoundSuffices(node, lack) {
 		return victimSet{}, false
 	}
-	bids := s.candidates(p, node, lack)
-	if enough := s.greedyVictims(p, bids, lack); enough != nil {
+	candidates := s.candidates(p, node, lack)
+	if enough := s.greedyVictims(p, candidates, lack); enough != nil {
 		cheapest, ok = s.newVictimSet(p, enough), true
 	}
 	// A gang that can spare some members has spared those that cost least. It may not have to end if it spares those that free most.
-	if (!ok || cheapest.cost.brokenGangs > 0) && slices.ContainsFunc(bids, func(b candidate) bool { return !b.whole && b.of.gang }) {
-		if enough := s.greedyVictims(p, byFreed(bids, lack), lack); enough != nil {
+	if (!ok || cheapest.cost.brokenGangs > 0) && slices.ContainsFunc(candidates, func(b candidate) bool { return !b.whole && b.of.gang }) {
+		if enough := s.greedyVictims(p, byFreed(candidates, lack), lack); enough != nil {
 			if other := s.newVictimSet(p, enough); !ok || other.cost.compare(&cheapest.cost) < 0 {
 				cheapest, ok = other, true
 			}
@@ -47,11 +47,11 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 	}
 	if ok {
 		most := cheapest.cost
-		bids = slices.DeleteFunc(bids, func(b candidate) bool {
+		candidates = slices.DeleteFunc(candidates, func(b candidate) bool {
 			return b.cost.highest > most.highest || b.cost.pdbViolations > most.pdbViolations
 		})
 	}
-	if few := s.smallestVictims(p, bids, lack); few != nil {
+	if few := s.smallestVictims(p, candidates, lack); few != nil {
 		if other := s.newVictimSet(p, few); !ok || other.cost.compare(&cheapest.cost) < 0 {
 			cheapest, ok = other, true
 		}
@@ -77,7 +77,7 @@ func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) boo
 
 // candidates returns what could leave the node and would help, the least important first.
 func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []candidate {
-	var bids []candidate
+	var candidates []candidate
 	for _, task := range node.Tasks {
 		from := s.pool.of[task]
 		if from == nil || task.Status != model.Bound && task.Status != model.Running {
@@ -85,39 +85,39 @@ func (s *search) candidates(p *plan, node *model.Node, lack []model.Shortage) []
 		}
 		if from.singles[task] {
 			u := newUnit(from, []*model.Task{task}, false)
-			bids = s.addCandidate(bids, p, u, task.Request, lack)
+			candidates = s.addCandidate(candidates, p, u, task.Request, lack)
 		}
-		if from.wholeUnit && !slices.ContainsFunc(bids, func(b candidate) bool { return b.of == from && b.whole }) {
-			bids = s.addCandidate(bids, p, p.remainder(from), from.usageOn(node), lack)
+		if from.wholeUnit && !slices.ContainsFunc(candidates, func(b candidate) bool { return b.of == from && b.whole }) {
+			candidates = s.addCandidate(candidates, p, p.remainder(from), from.usageOn(node), lack)
 		}
 	}
-	slices.SortFunc(bids, func(a, b candidate) int { return compareUnits(&a.victimUnit, &b.victimUnit) })
-	return bids
+	slices.SortFunc(candidates, func(a, b candidate) int { return compareUnits(&a.victimUnit, &b.victimUnit) })
+	return candidates
 }
 
 // addCandidate adds a unit that may go and frees something that is lacking.
-func (s *search) addCandidate(bids []candidate, p *plan, u victimUnit, freed model.Resources, lack []model.Shortage) []candidate {
+func (s *search) addCandidate(candidates []candidate, p *plan, u victimUnit, freed model.Resources, lack []model.Shortage) []candidate {
 	if !slices.ContainsFunc(lack, func(l model.Shortage) bool { return freed.At(l.Index) > 0 }) || !p.admits(&u) {
-		return bids
+		return candidates
 	}
 	u.cost.pdbViolations = p.violationsWith(&u)
-	return append(bids, candidate{victimUnit: u, freed: freed})
+	return append(candidates, candidate{victimUnit: u, freed: freed})
 }
 
 // byFreed orders candidates by priority, then by how much of what is lacking they free.
-func byFreed(bids []candidate, lack []model.Shortage) []candidate {
+func byFreed(candidates []candidate, lack []model.Shortage) []candidate {
 	freed := func(b *candidate) (thousandths int64) {
 		for _, l := range lack {
 			thousandths += 1000 * min(b.freed.At(l.Index), l.Amount) / l.Amount
 		}
 		return thousandths
 	}
-	bids = slices.Clone(bids)
-	slices.SortStableFunc(bids, func(a, b candidate) int {
+	candidates = slices.Clone(candidates)
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.cost.pdbViolations, b.cost.pdbViolations), cmp.Compare(a.cost.highest, b.cost.highest),
 			cmp.Compare(a.cost.brokenGangs, b.cost.brokenGangs), cmp.Compare(freed(&b), freed(&a)))
 	})
-	return bids
+	return candidates
 }
 
 // usageOn returns what all of the source take on a node.
@@ -134,12 +134,12 @@ func (s *victimJob) usageOn(node *model.Node) model.Resources {
 	return sum
 }
 
-// greedyVictims takes bids from the least important on until they suffice, and then releases, the most important first, those
-// that are not needed; nil when all together do not suffice.
-func (s *search) greedyVictims(p *plan, bids []candidate, lack []model.Shortage) []candidate {
+// greedyVictims takes candidates from the least important on until they suffice, and then releases, the most important first,
+// those that are not needed; nil when all together do not suffice.
+func (s *search) greedyVictims(p *plan, candidates []candidate, lack []model.Shortage) []candidate {
 	var taken []candidate
 	before := len(p.units)
-	for _, b := range bids {
+	for _, b := range candidates {
 		if coversShortage(taken, lack) {
 			break
 		}
@@ -185,29 +185,29 @@ func (s *search) replaceSingles(p *plan, taken []candidate, of *victimJob) []can
 	return taken
 }
 
-// smallestVictims returns the cheapest single bid that suffices, or two that are cheaper together; nil when there are none.
-func (s *search) smallestVictims(p *plan, bids []candidate, lack []model.Shortage) []candidate {
+// smallestVictims returns the cheapest single candidate that suffices, or two that are cheaper together; nil when there are none.
+func (s *search) smallestVictims(p *plan, candidates []candidate, lack []model.Shortage) []candidate {
 	var best []candidate
 	least := cost{pdbViolations: 1 << 30}
-	for i := range bids {
-		if coversShortage(bids[i:i+1], lack) {
-			best, least = bids[i:i+1], bids[i].cost
+	for i := range candidates {
+		if coversShortage(candidates[i:i+1], lack) {
+			best, least = candidates[i:i+1], candidates[i].cost
 			break
 		}
 	}
 	// Two can only be cheaper than one if neither is as important as that one.
-	bids = slices.DeleteFunc(slices.Clone(bids), func(b candidate) bool { return best != nil && !b.cost.lowerBoundLess(&least) })
-	if len(bids) > maxPairs {
+	candidates = slices.DeleteFunc(slices.Clone(candidates), func(b candidate) bool { return best != nil && !b.cost.lowerBoundLess(&least) })
+	if len(candidates) > maxPairs {
 		return best
 	}
-	for i := range bids {
-		p.add(bids[i].victimUnit)
-		for j := i + 1; j < len(bids); j++ {
-			two := []candidate{bids[i], bids[j]}
-			if !coversShortage(two, lack) || !p.admits(&bids[j].victimUnit) || bids[i].of == bids[j].of && (bids[i].whole || bids[j].whole) {
+	for i := range candidates {
+		p.add(candidates[i].victimUnit)
+		for j := i + 1; j < len(candidates); j++ {
+			two := []candidate{candidates[i], candidates[j]}
+			if !coversShortage(two, lack) || !p.admits(&candidates[j].victimUnit) || candidates[i].of == candidates[j].of && (candidates[i].whole || candidates[j].whole) {
 				continue
 			}
-			if sum := s.sumOf(p, &bids[i], &bids[j]); best == nil || sum.compare(&least) < 0 {
+			if sum := s.sumOf(p, &candidates[i], &candidates[j]); best == nil || sum.compare(&least) < 0 {
 				best, least = two, sum
 			}
 		}
@@ -216,18 +216,18 @@ func (s *search) smallestVictims(p *plan, bids []candidate, lack []model.Shortag
 	return best
 }
 
-// sumOf returns what two bids cost, the first of which is in the plan.
+// sumOf returns what two candidates cost, the first of which is in the plan.
 func (s *search) sumOf(p *plan, first, second *candidate) cost {
 	sum := first.cost.plus(&second.cost)
 	sum.pdbViolations = p.violationsWith(&second.victimUnit)
 	return sum
 }
 
-func coversShortage(bids []candidate, lack []model.Shortage) bool {
+func coversShortage(candidates []candidate, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount
-		for i := range bids {
-			amount -= bids[i].freed.At(l.Index)
+		for i := range candidates {
+			amount -= candidates[i].freed.At(l.Index)
 		}
 		if amount > 0 {
 			return false
@@ -236,10 +236,10 @@ func coversShortage(bids []candidate, lack []model.Shortage) bool {
 	return true
 }
 
-func (s *search) newVictimSet(p *plan, bids []candidate) victimSet {
+func (s *search) newVictimSet(p *plan, candidates []candidate) victimSet {
 	var o victimSet
-	for i := range bids {
-		o.units = append(o.units, bids[i].victimUnit)
+	for i := range candidates {
+		o.units = append(o.units, candidates[i].victimUnit)
 	}
 	o.cost = s.addedCost(p, o.units)
 	return o

@@ -132,8 +132,8 @@ type run struct {
 	// pools are by the priority of the jobs that others are evicted for.
 	pools map[int32]*candidateVictims
 	// lowest is what lowestPriorityJobs has found, nil before.
-	lowest []preemptibleJob
-	boards map[heapKey]*nodeCostHeap
+	lowest    []preemptibleJob
+	costHeaps map[heapKey]*nodeCostHeap
 	// touched are nodes on which the cost of freeing capacity may have changed, although no pod has come or gone there.
 	touched []*model.Node
 	// planned are the jobs with a plan that lasts beyond the cycle, shared those whose nominations all equals could use.
@@ -152,7 +152,7 @@ func (a *action) runOf(session *framework.Session) *run {
 			session: session, options: a.options, exhaustiveLimit: a.exhaustiveLimit, largest: placement.MaxAllocatable(session.Snapshot),
 			placementBudget: placement.Budget, budget: a.options.Budget, reviews: reviewsPerCycle,
 			guard: newPDBBudget(session.Snapshot, !a.options.Delete),
-			pools: map[int32]*candidateVictims{}, boards: map[heapKey]*nodeCostHeap{},
+			pools: map[int32]*candidateVictims{}, costHeaps: map[heapKey]*nodeCostHeap{},
 			planned: map[model.JobKey]bool{}, shared: map[model.JobKey]bool{}, searched: map[searchKey]*failure{},
 		}
 	}

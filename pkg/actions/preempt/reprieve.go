@@ -18,8 +18,8 @@ func (s *search) reprieve(p *plan) *plan {
 	for _, u := range p.units {
 		s.touchedBy = append(s.touchedBy, u.of)
 	}
-	if s.uniform && len(s.seats) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
-		return p // what one node offers is minimal, and frees capacity nowhere else
+	if s.uniform && len(s.places) == 1 && !slices.ContainsFunc(p.units, func(u victimUnit) bool { return len(u.tasks) > 1 }) {
+		return p // the victims on one node are minimal, and free capacity nowhere else
 	}
 	units := slices.SortedFunc(slices.Values(p.units), func(a, b victimUnit) int { return byReprieveOrder(&a, &b) })
 	r := &reprieval{search: s, placements: maxReprieveCost / max(1, s.placementCost())}
@@ -27,11 +27,11 @@ func (s *search) reprieve(p *plan) *plan {
 		if refusal := s.evictAll(statement, p.units); refusal != nil {
 			return refusal
 		}
-		if refusal := s.takeSeats(statement); refusal != nil {
+		if refusal := s.takePlaces(statement); refusal != nil {
 			return refusal
 		}
 		units = r.needed(units)
-		s.seats = s.pipelined()
+		s.places = s.pipelined()
 		return undone()
 	})
 	kept := newPlan(s.guard)
@@ -89,8 +89,8 @@ func (r *reprieval) release(u *victimUnit) bool {
 	r.spend(r.placementCost())
 	return r.session.Try(func(statement *framework.Statement) *model.Refusal {
 		unevict(statement, u)
-		for _, seat := range r.pipelined() {
-			statement.Unpipeline(seat.task)
+		for _, member := range r.pipelined() {
+			statement.Unpipeline(member.task)
 		}
 		return r.trial.Place(model.FutureIdle)
 	}) == nil
@@ -126,9 +126,9 @@ func (r *reprieval) moveDisplaced(statement *framework.Statement, u *victimUnit)
 
 // placesHold reports whether each member may be where it is, with all others where they are.
 func (r *reprieval) placesHold(statement *framework.Statement) bool {
-	for _, seat := range r.pipelined() {
-		statement.Unpipeline(seat.task)
-		if !r.session.FeasibleOn(seat.task, seat.node, model.FutureIdle) || statement.Pipeline(seat.task, seat.node) != nil {
+	for _, member := range r.pipelined() {
+		statement.Unpipeline(member.task)
+		if !r.session.FeasibleOn(member.task, member.node, model.FutureIdle) || statement.Pipeline(member.task, member.node) != nil {
 			return false
 		}
 	}

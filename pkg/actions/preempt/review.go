@@ -86,7 +86,7 @@ func (h *extenderRound) rejections() string {
 // excludingNodes returns a search for the same job that evicts no pod from the nodes which the extender round excludes.
 func (s *search) excludingNodes() *search {
 	again := s.newSearch(s.job, s.pool.excludingNodes(s.rounds.without))
-	again.rounds, again.boards = s.rounds, map[heapKey]*nodeCostHeap{}
+	again.rounds, again.costHeaps = s.rounds, map[heapKey]*nodeCostHeap{}
 	return again
 }
 

@@ -16,12 +16,12 @@ type search struct {
 	trial *placement.Placer
 	// rounds is what extenders have said about plans for the job.
 	rounds *extenderRound
-	// boards are the run's, or this search's own when its pool is.
-	boards map[heapKey]*nodeCostHeap
+	// costHeaps are the run's, or this search's own when its pool is.
+	costHeaps map[heapKey]*nodeCostHeap
 	// plain reports that shape and capacity alone decide where members may go, uniform that they also are all of one shape.
 	plain, uniform bool
-	// seats are where the members went when the job could start.
-	seats []memberPlacement
+	// places are where the members went when the job could start.
+	places []memberPlacement
 	// touchedBy are the jobs that plans took victims from.
 	touchedBy []*victimJob
 }
@@ -38,7 +38,7 @@ func undone() *model.Refusal { return &model.Refusal{} }
 func (r *run) newSearch(job *model.Job, pool *candidateVictims) *search {
 	s := &search{
 		run: r, job: job, pool: pool, trial: placement.New(r.session, job, r.largest, &r.placementBudget), rounds: &extenderRound{},
-		boards: r.boards,
+		costHeaps: r.costHeaps,
 	}
 	members := s.trial.Members()
 	s.plain = !slices.ContainsFunc(members, func(task *model.Task) bool { return !r.session.FitsByResourcesOnly(task) })
@@ -66,7 +66,7 @@ func (s *search) find() *plan {
 // starts reports whether the job can start when all of a plan leave. It leaves no trace.
 func (s *search) starts(p *plan) bool { return s.whyNot(p.units) == nil }
 
-// whyNot returns why the job cannot start when all of the units leave, nil when it can; then seats are where. Nothing else is
+// whyNot returns why the job cannot start when all of the units leave, nil when it can; then places are where. Nothing else is
 // changed.
 func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 	for i := range units {
@@ -76,7 +76,7 @@ func (s *search) whyNot(units []victimUnit) (why *model.Refusal) {
 	s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		if why = s.evictAll(statement, units); why == nil {
 			if why = s.trial.Place(model.FutureIdle); why == nil {
-				s.seats = s.pipelined()
+				s.places = s.pipelined()
 			}
 		}
 		return undone()
@@ -103,7 +103,7 @@ func (s *search) decide(p *plan) bool {
 			return refusal
 		}
 		if s.trial.Place(model.FutureIdle) != nil {
-			if refusal := s.takeSeats(statement); refusal != nil {
+			if refusal := s.takePlaces(statement); refusal != nil {
 				return refusal
 			}
 		}
@@ -125,10 +125,10 @@ func (s *search) decide(p *plan) bool {
 	return true
 }
 
-// takeSeats nominates the members to the places that the search has found for them.
-func (s *search) takeSeats(statement *framework.Statement) *model.Refusal {
-	for _, seat := range s.seats {
-		if refusal := statement.Pipeline(seat.task, seat.node); refusal != nil {
+// takePlaces nominates the members to the places that the search has found for them.
+func (s *search) takePlaces(statement *framework.Statement) *model.Refusal {
+	for _, member := range s.places {
+		if refusal := statement.Pipeline(member.task, member.node); refusal != nil {
 			return refusal
 		}
 	}
@@ -152,7 +152,7 @@ func (s *search) addUnit(p *plan, u victimUnit) {
 	p.add(u)
 }
 
-// markDirty lets boards look again at the nodes of every job that a search took victims from.
+// markDirty makes the cost heaps compute again the nodes of every job that a search took victims from.
 func (r *run) markDirty(s *search) {
 	for _, of := range s.touchedBy {
 		if of.job == nil {

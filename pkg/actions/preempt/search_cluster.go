@@ -22,7 +22,7 @@ func (s *search) searchClusterWide() *plan {
 	if enough == len(levels) {
 		return nil
 	}
-	return s.restrictToUsedNodes(s.planOfFirst(units, levels[enough])) // of which the last answer above that was yes has set the seats
+	return s.restrictToUsedNodes(s.planOfFirst(units, levels[enough])) // of which the last answer above that was yes has set the places
 }
 
 // planOfFirst returns the plan of the first so many units, as far as they may go together.
@@ -38,8 +38,8 @@ func (s *search) planOfFirst(units []victimUnit, many int) *plan {
 // of it has none.
 func (s *search) restrictToUsedNodes(p *plan) *plan {
 	nodes := map[string]bool{}
-	for _, seat := range s.seats {
-		nodes[seat.node.Name] = true
+	for _, member := range s.places {
+		nodes[member.node.Name] = true
 	}
 	near := newPlan(s.guard)
 	for _, u := range p.units {

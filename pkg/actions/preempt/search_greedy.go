@@ -11,7 +11,7 @@ import (
 // searchGreedy gives one member after the other a place where that costs least, on top of what those before it cost.
 func (s *search) searchGreedy() *plan {
 	p := newPlan(s.guard)
-	s.seats = nil
+	s.places = nil
 	refusal := s.session.Try(func(statement *framework.Statement) *model.Refusal {
 		hopeless := map[model.Shape]bool{}
 		short := int64(0) // as many more must have a place before the gates can agree
@@ -46,16 +46,16 @@ func (s *search) searchGreedy() *plan {
 func (s *search) placeMember(statement *framework.Statement, p *plan, task *model.Task) bool {
 	b := s.nodeCosts(p, task)
 	if s.session.FitsByResourcesOnly(task) {
-		node, offer := s.cheapest(p, b)
-		return node != nil && s.applyVictims(statement, p, task, node, offer)
+		node, victims := s.cheapest(p, b)
+		return node != nil && s.applyVictims(statement, p, task, node, victims)
 	}
-	node, offer := s.bestNode(p, task, b)
-	return node != nil && s.applyVictims(statement, p, task, node, offer)
+	node, victims := s.bestNode(p, task, b)
+	return node != nil && s.applyVictims(statement, p, task, node, victims)
 }
 
-// applyVictims carries out an offer.
+// applyVictims evicts the victims on a node and nominates the task to it.
 func (s *search) applyVictims(statement *framework.Statement, p *plan, task *model.Task, node *model.Node, o victimSet) bool {
-	before := len(s.seats)
+	before := len(s.places)
 	refusal := s.session.Try(func(inner *framework.Statement) *model.Refusal {
 		for _, u := range o.units {
 			if refusal := s.evict(inner, &u); refusal != nil {
@@ -70,7 +70,7 @@ func (s *search) applyVictims(statement *framework.Statement, p *plan, task *mod
 	for _, u := range o.units {
 		s.addUnit(p, u)
 	}
-	s.seats = append(s.seats[:before], memberPlacement{task: task, node: node})
+	s.places = append(s.places[:before], memberPlacement{task: task, node: node})
 	return true
 }
 
@@ -83,14 +83,14 @@ func (s *search) bestNode(p *plan, task *model.Task, b *nodeCostHeap) (best *mod
 	for len(b.heap) > 0 && (best == nil || b.costs[b.heap[0]].compare(&cheapest.cost) < 0) {
 		place := b.heap[0]
 		b.remove(place)
-		offer, ok := s.dryRun(p, task, b.nodes[place])
+		victims, ok := s.dryRun(p, task, b.nodes[place])
 		if !ok {
 			b.park(place)
 			continue
 		}
 		fit = append(fit, place)
-		if best == nil || offer.cost.compare(&cheapest.cost) < 0 {
-			best, cheapest = b.nodes[place], offer
+		if best == nil || victims.cost.compare(&cheapest.cost) < 0 {
+			best, cheapest = b.nodes[place], victims
 		}
 	}
 	for _, place := range fit {

@@ -151,3 +151,41 @@ func TestWhatAnEqualGivesBackIsUsed(t *testing.T) {
 		t.Errorf("%d pods are evicted, want 1 for g002: n3 and n4, which are being released, are enough for g001", evicted)
 	}
 }
+
+// TestANominationIsClearedBeforeTheJobIsPlannedFor: g001 loses n1, which it got in the same cycle, to g002, and evicts low4 in its
+// own turn. What it gave back before that is not what it holds afterwards: g003 needs both of its victims. Seed
+// 357952798771207432 of TestEqualsGiveWay draws it.
+func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
+	s := openLister(t)()
+	if err := s.world.apply(`
+		node n0 cpu=1 labels=rack=b
+		node n1 cpu=1 labels=rack=b
+		node n2 cpu=1 labels=rack=a
+		node n3 cpu=1 labels=rack=b
+		node n4 cpu=1 labels=rack=a
+		node n5 cpu=1 labels=rack=a
+		pod low0 cpu=1 node=n0 phase=Running priority=1
+		pod leaving1 cpu=1 node=n1 phase=Running
+		pod low2 cpu=1 node=n2 phase=Running priority=1
+		pod low3 cpu=1 node=n3 phase=Running priority=1
+		pod low4 cpu=1 node=n4 phase=Running
+		pod low5 cpu=1 node=n5 phase=Running
+		group g001 min=1
+		pod g001-0 group=g001 cpu=1 priority=4 selector=rack=b
+		pod g001-1 group=g001 cpu=1 priority=4 selector=rack=a nominated=n1
+		pod g001-2 group=g001 cpu=1 priority=4
+		group g002 min=2
+		pods g002-{0..1} group=g002 cpu=1 priority=5 selector=rack=b
+		group g003 min=2
+		pod g003-0 group=g003 cpu=1 priority=4
+		pod g003-1 group=g003 cpu=1 priority=4 selector=rack=a`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.applyEvents("terminate", []string{"leaving1"}, map[string]string{"grace": "60s"}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.sight()
+	if evicted := before.follow(t, s.goOn(t)); evicted != 4 {
+		t.Errorf("%d pods are evicted; five members need five nodes, of which one is being released", evicted)
+	}
+}

@@ -174,6 +174,7 @@ type sight struct {
 	stage *environment
 	where map[string]string // of each pod
 	kept  map[string]string // where a pod was nominated to be in this cycle
+	next  int               // the decision that is looked at; kept says what those before it nominate
 	gone  map[string]bool
 	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is
 	// not for those above them as long as the cycle lasts.
@@ -192,7 +193,8 @@ func (s *environment) sight() *sight {
 
 // follow goes through the decisions of a cycle and looks at each eviction; it returns how many there were.
 func (v *sight) follow(t rapid.TB, o *outcome) (evicted int) {
-	for _, d := range o.decisions {
+	for i, d := range o.decisions {
+		v.next = i
 		for _, e := range d.Evictions {
 			v.gone[key(e.Pod.Namespace, e.Pod.Name)] = true
 			evicted++
@@ -321,7 +323,7 @@ func (v *sight) nominated(o *outcome, pod *corev1.Pod, job model.JobKey, passing
 	if !again {
 		node = pod.Status.NominatedNodeName
 	}
-	for _, d := range o.decisions {
+	for _, d := range o.decisions[v.next:] {
 		for _, p := range d.Nominations { // what a job gives up later in the cycle was for others already
 			if p.Pod.UID == pod.UID && (p.Node == "" || !again && p.Node != node) && !moved(d, node) {
 				node = ""

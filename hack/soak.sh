@@ -1,51 +1,58 @@
 #!/usr/bin/env bash
-# Runs the random tests of clusters and plans with many more cases than `make test` does, and writes docs/soak.md: what was
-# run, with which seed, and what came of it. It fails when a test does; rapid then prints how to play the case again.
+# Runs every random test with many more cases than `make test` does, and writes docs/soak.md: what was run, with which seed, and the
+# result. It fails when a test does; rapid then prints how to play the case again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks="${CHECKS:-10000}"
+only="${ONLY:-.}" # a pattern of tests
 seed="${SEED:-}"
 [ -n "$seed" ] || seed="$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')"
-report="$(mktemp)"
-log="$(mktemp)"
-trap 'rm -f "$report" "$log"' EXIT
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
 
-# soak PACKAGE TEST PROMISES
+# random_tests prints the file and the name of each test that draws its cases.
+random_tests() {
+	git ls-files '*_test.go' | xargs grep -l 'rapid\.Check(\|rapid\.MakeCheck(' | while read -r file; do
+		awk -v file="$file" '/^func Test/ { split($2, name, "("); test = name[1] } /rapid\.(Make)?Check\(/ { print file, test }' "$file"
+	done | sort -u
+}
+
+# soak FILE TEST
 soak() {
-	local command="TUTTI_VERIFY=1 go test $1 -count=1 -timeout 0 -run '^$2\$' -rapid.checks=$checks -rapid.seed=$seed"
-	echo "soak: $2, $checks cases, seed $seed" >&2
-	if ! TUTTI_VERIFY=1 go test "$1" -count=1 -timeout 0 -v -run "^$2\$" -rapid.checks="$checks" -rapid.seed="$seed" >"$log" 2>&1; then
+	local directory log="$work/log" started=$SECONDS
+	directory="$(dirname "$1")"
+	local binary="$work/${directory//\//-}"
+	[ -f "$binary" ] || go test -c -o "$binary" "./$directory"
+	if ! (cd "$directory" && TUTTI_VERIFY=1 "$binary" -test.timeout 0 -test.v -test.run "^$2\$" -rapid.checks="$checks" -rapid.seed="$seed") >"$log" 2>&1; then
 		grep -v '\[rapid\] draw' "$log" | tail -60 >&2
 		return 1
 	fi
-	local passed
+	local passed notes
 	passed="$(sed -nE 's/.*OK, passed ([0-9]+) tests.*/\1/p' "$log" | awk '{ sum += $1 } END { print sum }')"
-	local notes
 	notes="$(sed -nE 's/^ *[a-z_]+_test\.go:[0-9]+: ([0-9]+ (pods|bound).*)/; \1/p' "$log" | tr -d '\n')"
-	echo "| \`$2\` | $3 | $passed$notes | \`$command\` |" >>"$report"
+	echo "soak: ${directory#./} $2: $passed cases, $((SECONDS - started)) s$notes" >&2
+	echo "| \`$directory\` | \`$2\` | $passed$notes |" >>"$work/report"
 }
 
-soak ./test/scenario TestPreemption 'I9 to I15 with victims that take their time and come back: each eviction is needed, and enough'
-soak ./test/scenario TestLowerJobsStartAfterHigherOnesArePlannedFor 'in bursts, no job starts before the evictions for a job above it, nor is evicted right after'
-soak ./test/scenario TestConstantChangeDelaysNoJobThatFits 'jobs of higher priority without a plan delay no job that fits, whatever changes'
-soak ./test/scenario TestRandomClusters 'every invariant a player can see; what is remembered changes no answer; it comes to rest'
-soak ./test/scenario TestNoHistory 'a scheduler with a past decides as one without'
-soak ./test/scenario TestALargeGangDoesNotStarve 'a large gang under a stream of small jobs starts within reserveAfter and the longest of them'
-soak ./internal/scheduler TestPlansUnderFaults 'promises and evictions under refusals, lost answers and crashes'
-soak ./pkg/actions/preempt TestSmallPlansAreTheBest 'plans of small clusters against a solver that tries everything'
+echo "soak: $checks cases of each random test, seed $seed" >&2
+while read -r file test; do
+	if grep -q "$only" <<<"$test"; then soak "$file" "$test"; fi
+done < <(random_tests)
+if [ "$only" != . ]; then exit; fi
 
 {
 	cat <<-'END'
 		# Soak
 
-		The random tests of clusters, streams and plans, with more cases than `make test` runs. Written by `make soak`, which fails
-		when a case does.
+		Every random test, with more cases than `make test` runs. Written by `make soak`, which fails when a case does.
 
 	END
 	echo "Seed $seed; $(nproc) cores, $(go env GOOS)/$(go env GOARCH), $(go version | cut -d' ' -f3)."
 	echo
-	echo '| test | what holds | cases | command |'
-	echo '|---|---|---:|---|'
-	cat "$report"
+	echo "To play one test again: \`CHECKS=$checks SEED=$seed ONLY=TestPreemption hack/soak.sh\`."
+	echo
+	echo '| package | test | cases |'
+	echo '|---|---|---:|'
+	cat "$work/report"
 } >docs/soak.md
 echo "soak: all passed; docs/soak.md" >&2

@@ -40,7 +40,7 @@ lab: tools gotest ## Run the tests of the lab, on a real API server.
 CHECKS ?= 10000
 SEED ?=
 
-soak: ## Run the random tests with the counts that are claimed (CHECKS=10000 SEED=1), and write docs/soak.md.
+soak: ## Run every random test with CHECKS=10000 cases, and the simulation with STEPS=1000000 (SEED=1), and write docs/soak.md and docs/reliability.md.
 	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh
 	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 

@@ -189,3 +189,45 @@ func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
 		t.Errorf("%d pods are evicted; five members need five nodes, of which one is being released", evicted)
 	}
 }
+
+// TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals: g003 gets n0, n3 and n4 and loses n0 to g005. Its equal g004 has one of the
+// two nodes that it needs, and releases it in its turn: n5 is then for g003, and low2 is not evicted. Seed 8607962413960105631 of
+// TestEqualsGiveWay draws it.
+func TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals(t *testing.T) {
+	s := openLister(t)()
+	if err := s.world.apply(`
+		node n0 cpu=1 labels=rack=a
+		node n1 cpu=1 labels=rack=a
+		node n2 cpu=1 labels=rack=a
+		node n3 cpu=1 labels=rack=a
+		node n4 cpu=1 labels=rack=a
+		node n5 cpu=1 labels=rack=a
+		node n6 cpu=1 labels=rack=b
+		pod leaving0 cpu=1 node=n0 phase=Running
+		pod leaving1 cpu=1 node=n1 phase=Running
+		pod low2 cpu=1 node=n2 phase=Running
+		pod leaving3 cpu=1 node=n3 phase=Running
+		pod leaving5 cpu=1 node=n5 phase=Running
+		pod low6 cpu=1 node=n6 phase=Running
+		group g001 min=1
+		pods g001-{0..1} group=g001 cpu=1 priority=4 selector=rack=a
+		group g002 min=1
+		pod g002-0 group=g002 cpu=1 priority=4 selector=rack=a nominated=n1
+		group g003 min=3
+		pods g003-{0..2} group=g003 cpu=1 priority=4 selector=rack=a
+		group g004 min=2
+		pod g004-0 group=g004 cpu=1 priority=4 selector=rack=a
+		pod g004-1 group=g004 cpu=1 priority=4 selector=rack=a nominated=n5
+		group g005 min=2
+		pod g005-0 group=g005 cpu=1 priority=5 selector=rack=a
+		pod g005-1 group=g005 cpu=1 priority=5 selector=rack=b`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.applyEvents("terminate", []string{"leaving0", "leaving1", "leaving3", "leaving5"}, map[string]string{"grace": "60s"}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.sight()
+	if evicted := before.follow(t, s.goOn(t)); evicted != 1 {
+		t.Errorf("%d pods are evicted, want low6 for g005", evicted)
+	}
+}

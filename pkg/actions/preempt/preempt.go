@@ -53,11 +53,7 @@ func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 	r := a.runOf(session)
 	if jobs := refused(session, candidates); len(jobs) > 0 {
 		releaseUnplanned(session, jobs)
-		rounds := a.rounds(deferBehind(session, jobs))
-		r.reordered = r.reordered || len(rounds) > 1
-		for _, round := range rounds {
-			a.planAll(r, round)
-		}
+		a.planRounds(r, a.rounds(deferBehind(session, jobs)))
 		r.explain()
 	}
 	if _, more := session.HighestDeferred(); !more {
@@ -159,9 +155,22 @@ func (a *action) runOf(session *framework.Session) *run {
 	return a.run
 }
 
-// planAll gives each of the jobs its turn, and each whose capacity was taken back for them.
-func (a *action) planAll(r *run, jobs []*model.Job) {
-	lapsed := r.reclaimFreeNominations(jobs)
+// planRounds gives each of the jobs its turn, one round after the other. The jobs whose capacity was taken back for them come in the
+// last one, or are deferred, like their equals: an equal may release what such a job would evict a pod for.
+func (a *action) planRounds(r *run, rounds [][]*model.Job) {
+	r.reordered = r.reordered || len(rounds) > 1
+	var lapsed []*model.Job
+	for i, round := range rounds {
+		if lapsed = append(lapsed, r.reclaimFreeNominations(round)...); i < len(rounds)-1 {
+			a.planRound(r, round, nil)
+		} else {
+			a.planRound(r, round, deferBehind(r.session, lapsed))
+		}
+	}
+}
+
+// planRound gives each of the jobs its turn, and each of lapsed, whose capacity was taken back for them.
+func (a *action) planRound(r *run, jobs, lapsed []*model.Job) {
 	turns := inPlanningOrder(r.session, jobs, lapsed)
 	for i, job := range turns {
 		again := slices.Contains(lapsed, job)

@@ -125,30 +125,32 @@ func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
 // TestWhatAnEqualGivesBackIsUsed: of two equals the second cannot use the node that is held for it. The first must not evict a
 // pod for want of that node, which is given back in the same cycle. Seed 16043753880112745423 of TestEqualsGiveWay drew it.
 func TestWhatAnEqualGivesBackIsUsed(t *testing.T) {
-	s := openLister(t)()
-	if err := s.world.apply(`
-		node n0 cpu=1 labels=rack=a
-		node n1 cpu=1 labels=rack=a
-		node n3 cpu=1 labels=rack=a
-		node n4 cpu=1 labels=rack=b
-		pod low0 cpu=1 node=n0 phase=Running
-		pod low1 cpu=1 node=n1 phase=Running
-		pod leaving3 cpu=1 node=n3 phase=Running
-		pod leaving4 cpu=1 node=n4 phase=Running
-		group g001 min=2
-		pod g001-0 group=g001 cpu=1 priority=4 selector=rack=a
-		pod g001-1 group=g001 cpu=1 priority=4 nominated=n3
-		group g002 min=1
-		pod g002-0 group=g002 cpu=1 priority=4 selector=rack=a
-		pod g002-1 group=g002 cpu=1 priority=4 selector=rack=a nominated=n4`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.applyEvents("terminate", []string{"leaving3", "leaving4"}, map[string]string{"grace": "60s"}); err != nil {
-		t.Fatal(err)
-	}
-	before := s.sight()
-	if evicted := before.follow(t, s.goOn(t)); evicted != 1 {
-		t.Errorf("%d pods are evicted, want 1 for g002: n3 and n4, which are being released, are enough for g001", evicted)
+	for _, names := range [][2]string{{"g001", "g002"}, {"g002", "g001"}} {
+		s := openLister(t)()
+		if err := s.world.apply(strings.NewReplacer("USES", names[0], "RELEASES", names[1]).Replace(`
+			node n0 cpu=1 labels=rack=a
+			node n1 cpu=1 labels=rack=a
+			node n3 cpu=1 labels=rack=a
+			node n4 cpu=1 labels=rack=b
+			pod low0 cpu=1 node=n0 phase=Running
+			pod low1 cpu=1 node=n1 phase=Running
+			pod leaving3 cpu=1 node=n3 phase=Running
+			pod leaving4 cpu=1 node=n4 phase=Running
+			group USES min=2
+			pod USES-0 group=USES cpu=1 priority=4 selector=rack=a
+			pod USES-1 group=USES cpu=1 priority=4 nominated=n3
+			group RELEASES min=1
+			pod RELEASES-0 group=RELEASES cpu=1 priority=4 selector=rack=a
+			pod RELEASES-1 group=RELEASES cpu=1 priority=4 selector=rack=a nominated=n4`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.applyEvents("terminate", []string{"leaving3", "leaving4"}, map[string]string{"grace": "60s"}); err != nil {
+			t.Fatal(err)
+		}
+		before := s.sight()
+		if evicted := before.follow(t, s.goOn(t)); evicted != 1 {
+			t.Errorf("%d pods are evicted, want 1 for %s: n3 and n4, which are being released, are enough for %s", evicted, names[1], names[0])
+		}
 	}
 }
 

@@ -1,12 +1,15 @@
 package scenario
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 )
 
 // equals draws clusters in which gangs, many of one priority, hold nominations for some of what they need, on nodes that are
@@ -231,5 +234,90 @@ func TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals(t *testing.T) {
 	before := s.sight()
 	if evicted := before.follow(t, s.goOn(t)); evicted != 1 {
 		t.Errorf("%d pods are evicted, want low6 for g005", evicted)
+	}
+}
+
+// orderOfAge is a configuration in which jobs are not tried by their priority.
+func orderOfAge(budget int) []byte {
+	return bytes.Replace(fmt.Appendf(nil, "%s\nconfigurations: [{name: preempt, arguments: {budget: %d}}]\n", config.DefaultYAML(), budget),
+		[]byte("  - name: priority\n"), nil, 1)
+}
+
+// TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack: g001 gets n0 and n1 and loses both to g003. Its equal g002 holds n4,
+// which it cannot use, and releases it: n4 and n5 are enough for g001, and low2 is not evicted. Seed 4413503913787119650 of
+// TestEqualsGiveWay draws it.
+func TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack(t *testing.T) {
+	s := openLister(t)()
+	s.configuration = orderOfAge(10)
+	if err := s.world.apply(`
+		node n0 cpu=1 labels=rack=a
+		node n1 cpu=1 labels=rack=b
+		node n2 cpu=1 labels=rack=a
+		node n3 cpu=1 labels=rack=a
+		node n4 cpu=1 labels=rack=a
+		node n5 cpu=1 labels=rack=a
+		pod leaving0 cpu=1 node=n0 phase=Running
+		pod leaving1 cpu=1 node=n1 phase=Running
+		pod low2 cpu=1 node=n2 phase=Running
+		pod leaving3 cpu=1 node=n3 phase=Running
+		pod leaving4 cpu=1 node=n4 phase=Running
+		pod leaving5 cpu=1 node=n5 phase=Running
+		group g001 min=2
+		pod g001-0 group=g001 cpu=1 priority=5 selector=rack=a
+		pod g001-1 group=g001 cpu=1 priority=5 nominated=n0
+		group g002 min=1
+		pods g002-{0..1} group=g002 cpu=1 priority=5 selector=rack=b
+		pod g002-2 group=g002 cpu=1 priority=5 selector=rack=b nominated=n4
+		group g003 min=3
+		pods g003-{0..1} group=g003 cpu=1 priority=6 selector=rack=a
+		pod g003-2 group=g003 cpu=1 priority=6 selector=rack=b nominated=n5`); err != nil {
+		t.Fatal(err)
+	}
+	leaving := []string{"leaving0", "leaving1", "leaving3", "leaving4", "leaving5"}
+	if err := s.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.sight()
+	if evicted := before.follow(t, s.goOn(t)); evicted != 0 {
+		t.Errorf("%d pods are evicted; n4 and n5 are enough for g001", evicted)
+	}
+}
+
+// TestAnEqualUsesTheNodeThatIsTakenBack: g005 gets n5 and n6 and loses them for the plan of g001, which has none. g002 comes before it
+// and uses n6, g005 gets n2 and n5. Seed 2010173031847420018 of TestEqualsGiveWay draws it.
+func TestAnEqualUsesTheNodeThatIsTakenBack(t *testing.T) {
+	s := openLister(t)()
+	s.configuration = orderOfAge(1)
+	if err := s.world.apply(`
+		node n0 cpu=1 labels=rack=a
+		node n1 cpu=1 labels=rack=a
+		node n2 cpu=1 labels=rack=a
+		node n3 cpu=1 labels=rack=a
+		node n4 cpu=1 labels=rack=a
+		node n5 cpu=1 labels=rack=a
+		node n6 cpu=1 labels=rack=a
+		pod low0 cpu=1 node=n0 phase=Running
+		pod low1 cpu=1 node=n1 phase=Running
+		pod leaving2 cpu=1 node=n2 phase=Running
+		pod leaving3 cpu=1 node=n3 phase=Running
+		pod leaving4 cpu=1 node=n4 phase=Running
+		pod leaving5 cpu=1 node=n5 phase=Running
+		group g001 min=3
+		pods g001-{0..1} group=g001 cpu=1 priority=5 selector=rack=a
+		pod g001-2 group=g001 cpu=1 priority=5 selector=rack=b
+		pod g002-0 cpu=1 priority=4 selector=rack=a nominated=n2
+		pod g003-0 cpu=1 priority=4 selector=rack=a nominated=n3
+		pod g004-0 cpu=1 priority=4 selector=rack=a nominated=n4
+		group g005 min=2
+		pod g005-0 group=g005 cpu=1 priority=4 selector=rack=a
+		pod g005-1 group=g005 cpu=1 priority=4 selector=rack=a nominated=n5`); err != nil {
+		t.Fatal(err)
+	}
+	leaving := []string{"leaving2", "leaving3", "leaving4", "leaving5"}
+	if err := s.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
+		t.Fatal(err)
+	}
+	if before := s.sight(); before.follow(t, s.goOn(t)) != 0 {
+		t.Error("pods are evicted for g001, which cannot start")
 	}
 }

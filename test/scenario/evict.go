@@ -191,31 +191,47 @@ func addTo(sums, more corev1.ResourceList) {
 // checkKept is invariant I15: who is bound leaves the room alone that is kept, at that moment, for others of its priority or
 // above. What others take of it in the same cycle, who may, is not its doing.
 func (s *environment) checkKept(o *outcome) error {
-	said, bound := map[types.UID]string{}, o.bound()
-	for _, decision := range o.decisions {
+	said, bound, later := map[types.UID]string{}, o.bound(), map[types.UID]bool{}
+	for _, fresh := range bound {
+		maps.Copy(later, fresh)
+	}
+	for i, decision := range o.decisions {
+		for _, bind := range decision.Binds {
+			delete(later, bind.Pod.UID)
+		}
 		for _, bind := range decision.Binds {
 			pod := s.world.pods[key(bind.Pod.Namespace, bind.Pod.Name)]
-			if err := s.checkLeft(o, bind.Node, pod, bound[bind.Node], said); err != nil {
+			if err := s.checkLeft(o, bind.Node, pod, bound[bind.Node], later, said); err != nil {
 				return err
 			}
 		}
 		for _, nomination := range decision.Nominations {
 			said[nomination.Pod.UID] = nomination.Node
+			if nominatedAgain(o.decisions[i+1:], nomination.Pod.UID) {
+				said[nomination.Pod.UID] = ""
+			}
 		}
 	}
 	return nil
 }
 
-// checkLeft sees that a pod leaves enough on its node; fresh are those that came there in this cycle.
+// nominatedAgain reports whether one of the decisions nominates the pod: what it got before was taken back, and one cannot see when.
+func nominatedAgain(decisions []model.Decision, pod types.UID) bool {
+	return slices.ContainsFunc(decisions, func(d model.Decision) bool {
+		return slices.ContainsFunc(d.Nominations, func(n model.Nomination) bool { return n.Pod.UID == pod && n.Node != "" })
+	})
+}
+
+// checkLeft sees that a pod leaves enough on its node; fresh are those that came there in this cycle, later those that are bound after it.
 func (s *environment) checkLeft(
-	o *outcome, name string, pod *corev1.Pod, fresh map[types.UID]bool, said map[types.UID]string,
+	o *outcome, name string, pod *corev1.Pod, fresh, later map[types.UID]bool, said map[types.UID]string,
 ) error {
 	sums, highest := s.kept(o, name, pod, said)
 	if len(sums) == 0 {
 		return nil
 	}
 	for _, other := range s.world.pods {
-		if fresh[other.UID] && s.priorityOf(other) > highest {
+		if later[other.UID] || fresh[other.UID] && s.priorityOf(other) > highest {
 			continue
 		}
 		if s.nodeOf(other) == name && s.hasPlace(other) && !s.ending[other.UID] && other.Status.Phase != corev1.PodSucceeded {

@@ -172,12 +172,15 @@ func (a *action) planRounds(r *run, rounds [][]*model.Job) {
 // planRound gives each of the jobs its turn, and each of lapsed, whose capacity was taken back for them.
 func (a *action) planRound(r *run, jobs, lapsed []*model.Job) {
 	turns := inPlanningOrder(r.session, jobs, lapsed)
-	for i, job := range turns {
-		again := slices.Contains(lapsed, job)
-		if again && r.renominate(job) {
+	for i, t := range turns {
+		job := t.job
+		switch {
+		case t.again:
+			r.renominate(job)
 			continue
-		}
-		if holdsNomination(job) && !again {
+		case slices.ContainsFunc(job.Tasks, isPipelined):
+			continue // it has again what was taken back from it
+		case holdsNomination(job):
 			r.shareNominations(turns[i:])
 		}
 		f := r.planFor(job)
@@ -193,7 +196,7 @@ func (a *action) planRound(r *run, jobs, lapsed []*model.Job) {
 		}
 		switch {
 		case !holdsNomination(job):
-		case f.skipped && !again && !r.shared[job.Key]:
+		case f.skipped && !slices.Contains(lapsed, job) && !r.shared[job.Key]:
 			r.session.KeepNominations(job)
 		default:
 			r.session.ReleaseNominations(job)

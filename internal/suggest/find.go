@@ -134,7 +134,7 @@ func (q *search) isSchedulable() bool {
 	var refusal *model.Refusal
 	q.whatIf(func(*framework.Statement) {
 		before := q.exact
-		refusal = placement.New(q.session, q.job, q.options.Largest, &q.exact).Place(model.FutureIdle)
+		refusal = placement.New(q.session, q.job, q.options.Largest, &q.exact).Place(q.capacity())
 		q.left -= before - max(0, q.exact)
 	})
 	if refusal == nil {
@@ -142,6 +142,18 @@ func (q *search) isSchedulable() bool {
 	}
 	q.placed = refusal.Has
 	return false
+}
+
+// capacity returns what the job is tried on: capacity that is being released counts where there is any. Without it, isolated CPUs are
+// placed as in a start, which knows which CPUs each member gets.
+func (q *search) capacity() model.CapacityKind {
+	releasing := func(node *model.Node) bool {
+		return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
+	}
+	if slices.ContainsFunc(q.session.Snapshot.Nodes, releasing) {
+		return model.FutureIdle
+	}
+	return model.Idle
 }
 
 // kind is what members that the search treats alike have in common.

@@ -207,7 +207,7 @@ func (s *environment) checkKept(o *outcome) error {
 		}
 		for _, nomination := range decision.Nominations {
 			said[nomination.Pod.UID] = nomination.Node
-			if nominatedAgain(o.decisions[i+1:], nomination.Pod.UID) {
+			if takenBack(o.decisions[i+1:], nomination.Pod.UID) {
 				said[nomination.Pod.UID] = ""
 			}
 		}
@@ -215,10 +215,11 @@ func (s *environment) checkKept(o *outcome) error {
 	return nil
 }
 
-// nominatedAgain reports whether one of the decisions nominates the pod: what it got before was taken back, and one cannot see when.
-func nominatedAgain(decisions []model.Decision, pod types.UID) bool {
+// takenBack reports whether one of the decisions replaces or releases the nomination that the pod got in the same cycle: one cannot see
+// since when others could have the capacity.
+func takenBack(decisions []model.Decision, pod types.UID) bool {
 	return slices.ContainsFunc(decisions, func(d model.Decision) bool {
-		return slices.ContainsFunc(d.Nominations, func(n model.Nomination) bool { return n.Pod.UID == pod && n.Node != "" })
+		return slices.ContainsFunc(d.Nominations, func(n model.Nomination) bool { return n.Pod.UID == pod })
 	})
 }
 

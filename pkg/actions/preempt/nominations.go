@@ -17,6 +17,11 @@ func holdsNomination(job *model.Job) bool {
 	return slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }
 
+// holdsCapacity reports whether capacity counts as used for the members of the job, which others cannot have.
+func (r *run) holdsCapacity(job *model.Job) bool {
+	return slices.ContainsFunc(r.session.Snapshot.Held(), func(h model.HeldCapacity) bool { return h.Job == job.Key && !h.Reserved() })
+}
+
 // releaseUnplanned ends the nominations of the jobs that will have no turn, since eviction cannot help them.
 func releaseUnplanned(session *framework.Session, turns []*model.Job) {
 	for _, job := range session.Expired() {
@@ -26,54 +31,41 @@ func releaseUnplanned(session *framework.Session, turns []*model.Job) {
 	}
 }
 
-// turn is one of a job: to be planned for, or, before that, to have again what was taken back from it, if that is still there.
-type turn struct {
-	job   *model.Job
-	again bool
-}
-
-// inPlanningOrder returns the turns of the jobs: by priority, which decides which pods may be evicted and which capacity is seen,
-// and by job order among equals. But first among equals come the jobs whose nominations are not enough any more: with no plan for
-// them their capacity is for others, before any pod is evicted for want of it. Before them come those of these jobs that may need
-// only the nominations again that were taken back a moment ago, since no job keeps that capacity from the others.
-func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []turn {
-	var turns []turn
-	for _, job := range refused {
-		turns = append(turns, turn{job: job})
-	}
-	for _, job := range lapsed {
-		turns = append(turns, turn{job: job, again: true}, turn{job: job})
-	}
-	const holderAgain, holder, other = 0, 1, 2
-	part := func(t turn) int {
-		switch holds := holdsNomination(t.job); {
-		case holds && t.again:
-			return holderAgain
-		case holds:
-			return holder
+// inPlanningOrder returns all of the jobs in the order of their turns: by priority, which decides which pods may be evicted
+// and which capacity is seen, and by job order among equals. But first among equals come the jobs whose nominations are not
+// enough any more: with no plan for them their capacity is for others, before any pod is evicted for want of it. Before them
+// come the jobs that need only the nominations again that were taken back a moment ago, since no job keeps that capacity from
+// the others.
+func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
+	const again, holder, other = 0, 1, 2
+	part := func(job *model.Job) int {
+		switch {
+		case !holdsNomination(job):
+			return other
+		case slices.Contains(lapsed, job):
+			return again
 		}
-		return other
+		return holder
 	}
-	slices.SortStableFunc(turns, func(x, y turn) int {
-		return cmp.Or(cmp.Compare(y.job.Priority, x.job.Priority), cmp.Compare(part(x), part(y)), session.CompareJobs(x.job, y.job))
+	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(part(x), part(y)), session.CompareJobs(x, y))
 	})
-	return turns
 }
 
 // shareNominations makes what the first jobs hold, all of one priority, visible to all of them: it is not enough for any of
 // them, and a plan around capacity that another one then gives back would evict pods for nothing. Each gets in its turn what it
 // needs of it, and gives back the rest. Once it is shared all of them have their turns, whatever is left of the budget.
-func (r *run) shareNominations(turns []turn) {
+func (r *run) shareNominations(turns []*model.Job) {
 	n := 1
-	for n < len(turns) && turns[n].job.Priority == turns[0].job.Priority && holdsNomination(turns[n].job) {
+	for n < len(turns) && turns[n].Priority == turns[0].Priority && holdsNomination(turns[n]) {
 		n++
 	}
 	if n == 1 || r.budget <= 0 {
 		return
 	}
-	for _, t := range turns[:n] {
-		r.shared[t.job.Key] = true
-		r.session.Snapshot.ReleaseNominated(t.job.Key)
+	for _, job := range turns[:n] {
+		r.shared[job.Key] = true
+		r.session.Snapshot.ReleaseNominated(job.Key)
 	}
 }
 
@@ -110,10 +102,12 @@ func (r *run) reclaimFreeNominations(refused []*model.Job) []*model.Job {
 
 func isPipelined(task *model.Task) bool { return task.Status == model.Pipelined }
 
-// renominate nominates the members of a job again without a victim, or gives the reason why the job waits, when there is too little
-// left.
-func (r *run) renominate(job *model.Job) {
-	if refusal := placement.New(r.session, job, r.largest, &r.placementBudget).Place(model.FutureIdle); refusal != nil {
+// renominate nominates the members of a job again without a victim; false, with the reason why the job waits, when there is
+// too little left.
+func (r *run) renominate(job *model.Job) bool {
+	refusal := placement.New(r.session, job, r.largest, &r.placementBudget).Place(model.FutureIdle)
+	if refusal != nil {
 		r.session.Refuse(job, refusal)
 	}
+	return refusal == nil
 }

@@ -53,7 +53,11 @@ func (a *action) plan(session *framework.Session, candidates []*model.Job) {
 	r := a.runOf(session)
 	if jobs := refused(session, candidates); len(jobs) > 0 {
 		releaseUnplanned(session, jobs)
-		a.planRounds(r, a.rounds(deferBehind(session, jobs)))
+		rounds := a.rounds(deferBehind(session, jobs))
+		r.reordered = r.reordered || len(rounds) > 1
+		for _, round := range rounds {
+			a.planAll(r, round)
+		}
 		r.explain()
 	}
 	if _, more := session.HighestDeferred(); !more {
@@ -76,17 +80,22 @@ func refused(session *framework.Session, candidates []*model.Job) []*model.Job {
 	return jobs
 }
 
-// deferBehind defers the jobs that are not above all deferred ones, and returns the others: a plan must not count on capacity
-// that a deferred job takes in its turn.
+// deferBehind defers the jobs that come behind a deferred one, and returns the others: a plan must not count on capacity that a
+// deferred job takes in its turn.
 func deferBehind(session *framework.Session, jobs []*model.Job) []*model.Job {
-	highest, any := session.HighestDeferred()
 	return slices.DeleteFunc(jobs, func(job *model.Job) bool {
-		behind := any && job.Priority <= highest
+		behind := behindDeferred(session, job)
 		if behind {
 			session.Defer(job)
 		}
 		return behind
 	})
+}
+
+// behindDeferred reports whether a job is not above all deferred ones.
+func behindDeferred(session *framework.Session, job *model.Job) bool {
+	highest, any := session.HighestDeferred()
+	return any && job.Priority <= highest
 }
 
 // rounds returns the jobs in one round, or in two: in the first are the jobs that had no turn for most cycles in a row, and the
@@ -155,52 +164,45 @@ func (a *action) runOf(session *framework.Session) *run {
 	return a.run
 }
 
-// planRounds gives each of the jobs its turn, one round after the other. The jobs whose capacity was taken back for them come in the
-// last one, or are deferred, like their equals: an equal may release what such a job would evict a pod for.
-func (a *action) planRounds(r *run, rounds [][]*model.Job) {
-	r.reordered = r.reordered || len(rounds) > 1
-	var lapsed []*model.Job
-	for i, round := range rounds {
-		if lapsed = append(lapsed, r.reclaimFreeNominations(round)...); i < len(rounds)-1 {
-			a.planRound(r, round, nil)
-		} else {
-			a.planRound(r, round, deferBehind(r.session, lapsed))
+// planAll gives each of the jobs its turn. A job whose capacity was taken back for one of them, and that does not find as much again,
+// is deferred, and with it the jobs behind it: its equals may release what it would evict a pod for.
+func (a *action) planAll(r *run, jobs []*model.Job) {
+	lapsed := r.reclaimFreeNominations(jobs)
+	turns := inPlanningOrder(r.session, jobs, lapsed)
+	for i, job := range turns {
+		switch {
+		case slices.Contains(lapsed, job):
+			if !r.renominate(job) {
+				r.session.Defer(job)
+			}
+			continue
+		case behindDeferred(r.session, job):
+			r.session.Defer(job)
+			continue
+		case holdsNomination(job):
+			r.shareNominations(turns[i:])
+		}
+		if f := r.planFor(job); f != nil {
+			a.fail(r, f)
 		}
 	}
 }
 
-// planRound gives each of the jobs its turn, and each of lapsed, whose capacity was taken back for them.
-func (a *action) planRound(r *run, jobs, lapsed []*model.Job) {
-	turns := inPlanningOrder(r.session, jobs, lapsed)
-	for i, t := range turns {
-		job := t.job
-		switch {
-		case t.again:
-			r.renominate(job)
-			continue
-		case slices.ContainsFunc(job.Tasks, isPipelined):
-			continue // it has again what was taken back from it
-		case holdsNomination(job):
-			r.shareNominations(turns[i:])
+// fail records that there is no plan for a job. A job that had no turn keeps what it holds of its nominations, others release it.
+func (a *action) fail(r *run, f *failure) {
+	r.failures = append(r.failures, f)
+	if f.skipped {
+		if !r.session.Uncached() {
+			a.skipped[f.job.Key] = a.waited[f.job.Key] + 1
 		}
-		f := r.planFor(job)
-		if f == nil {
-			continue
-		}
-		r.failures = append(r.failures, f)
-		if f.skipped {
-			if !r.session.Uncached() {
-				a.skipped[job.Key] = a.waited[job.Key] + 1
-			}
-			r.session.WakeAt(r.session.Snapshot.Now.Add(turnDelay))
-		}
-		switch {
-		case !holdsNomination(job):
-		case f.skipped && !slices.Contains(lapsed, job) && !r.shared[job.Key]:
-			r.session.KeepNominations(job)
-		default:
-			r.session.ReleaseNominations(job)
-		}
+		r.session.WakeAt(r.session.Snapshot.Now.Add(turnDelay))
+	}
+	switch {
+	case !holdsNomination(f.job):
+	case f.skipped && r.holdsCapacity(f.job):
+		r.session.KeepNominations(f.job)
+	default:
+		r.session.ReleaseNominations(f.job)
 	}
 }
 

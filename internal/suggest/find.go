@@ -144,8 +144,8 @@ func (q *search) isSchedulable() bool {
 	return false
 }
 
-// capacity returns what the job is tried on: capacity that is being released counts where there is any. Without it, isolated CPUs are
-// placed as in a start, which knows which CPUs each member gets.
+// capacity returns what the job is tried on: capacity that is being released counts where there is any. Without it, isolated
+// CPUs are placed as in a start, which knows which CPUs each member gets.
 func (q *search) capacity() model.CapacityKind {
 	releasing := func(node *model.Node) bool {
 		return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })

@@ -101,8 +101,8 @@ func (q *search) startsAbove(priority int32) (started bool) {
 	return started
 }
 
-// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by
-// others. A member with affinity to one of these pods has then no place, although a plan would keep the pod: the change that is found
+// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
+// A member with affinity to one of these pods has then no place, although a plan would keep the pod: the change that is found
 // can be larger than necessary.
 func (q *search) evict(statement *framework.Statement, priority int32) {
 	if !q.options.Preempts || q.job.NeverPreempts {

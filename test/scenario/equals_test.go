@@ -157,8 +157,8 @@ func TestWhatAnEqualGivesBackIsUsed(t *testing.T) {
 	}
 }
 
-// TestANominationIsClearedBeforeTheJobIsPlannedFor: g001 loses n1, which it got in the same cycle, to g002, and evicts low4 in its
-// own turn. What it gave back before that is not what it holds afterwards: g003 needs both of its victims. Seed
+// TestANominationIsClearedBeforeTheJobIsPlannedFor: g001 loses n1, which it got in the same cycle, to g002, and evicts low4 in
+// its own turn. What it gave back before that is not what it holds afterwards: g003 needs both of its victims. Seed
 // 357952798771207432 of TestEqualsGiveWay draws it.
 func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
 	s := openLister(t)()
@@ -195,9 +195,9 @@ func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
 	}
 }
 
-// TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals: g003 gets n0, n3 and n4 and loses n0 to g005. Its equal g004 has one of the
-// two nodes that it needs, and releases it in its turn: n5 is then for g003, and low2 is not evicted. Seed 8607962413960105631 of
-// TestEqualsGiveWay draws it.
+// TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals: g003 gets n0, n3 and n4 and loses n0 to g005. Its equal g004 has one
+// of the two nodes that it needs, and releases it in its turn: n5 is then for g003, and low2 is not evicted. Seed
+// 8607962413960105631 of TestEqualsGiveWay draws it.
 func TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals(t *testing.T) {
 	s := openLister(t)()
 	if err := s.world.apply(`
@@ -243,9 +243,9 @@ func orderOfAge(budget int) []byte {
 		[]byte("  - name: priority\n"), nil, 1)
 }
 
-// TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack: g001 gets n0 and n1 and loses both to g003. Its equal g002 holds n4,
-// which it cannot use, and releases it: n4 and n5 are enough for g001, and low2 is not evicted. Seed 4413503913787119650 of
-// TestEqualsGiveWay draws it.
+// TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack: g001 gets n0 and n1 and loses both to g003. Its equal g002
+// holds n4, which it cannot use, and releases it: n4 and n5 are enough for g001, and low2 is not evicted. Seed
+// 4413503913787119650 of TestEqualsGiveWay draws it.
 func TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack(t *testing.T) {
 	s := openLister(t)()
 	s.configuration = orderOfAge(10)
@@ -283,8 +283,8 @@ func TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack(t *testin
 	}
 }
 
-// TestAnEqualUsesTheNodeThatIsTakenBack: g005 gets n5 and n6 and loses them for the plan of g001, which has none. g002 comes before it
-// and uses n6, g005 gets n2 and n5. Seed 2010173031847420018 of TestEqualsGiveWay draws it.
+// TestAnEqualUsesTheNodeThatIsTakenBack: g005 gets n5 and n6 and loses them for the plan of g001, which has none. g002 comes
+// before it and uses n6, g005 gets n2 and n5. Seed 2010173031847420018 of TestEqualsGiveWay draws it.
 func TestAnEqualUsesTheNodeThatIsTakenBack(t *testing.T) {
 	s := openLister(t)()
 	s.configuration = orderOfAge(1)

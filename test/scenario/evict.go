@@ -215,15 +215,16 @@ func (s *environment) checkKept(o *outcome) error {
 	return nil
 }
 
-// takenBack reports whether one of the decisions replaces or releases the nomination that the pod got in the same cycle: one cannot see
-// since when others could have the capacity.
+// takenBack reports whether one of the decisions replaces or releases the nomination that the pod got in the same cycle: one
+// cannot see since when others could have the capacity.
 func takenBack(decisions []model.Decision, pod types.UID) bool {
 	return slices.ContainsFunc(decisions, func(d model.Decision) bool {
 		return slices.ContainsFunc(d.Nominations, func(n model.Nomination) bool { return n.Pod.UID == pod })
 	})
 }
 
-// checkLeft sees that a pod leaves enough on its node; fresh are those that came there in this cycle, later those that are bound after it.
+// checkLeft sees that a pod leaves enough on its node; fresh are those that came there in this cycle, later those that are bound
+// after it.
 func (s *environment) checkLeft(
 	o *outcome, name string, pod *corev1.Pod, fresh, later map[types.UID]bool, said map[types.UID]string,
 ) error {

@@ -177,7 +177,7 @@ type sight struct {
 	next  int               // the decision that is looked at; kept says what those before it nominate
 	gone  map[string]bool
 	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is
-	// not for those above them as long as the cycle lasts.
+	// not for those above them as long as the cycle lasts, and what those above get later was not for them.
 	paid  map[model.JobKey]bool
 	turns bool
 }
@@ -334,7 +334,8 @@ func (v *sight) nominated(o *outcome, pod *corev1.Pod, job model.JobKey, passing
 		return node
 	}
 	for _, task := range o.snapshot.Job(owner).Tasks {
-		if passing && task.Pod.Name == pod.Name && task.Status == model.Pipelined && !decided(o, owner) {
+		late := v.turns && v.stage.priorityOfJob(owner) > v.stage.priorityOfJob(job)
+		if passing && task.Pod.Name == pod.Name && task.Status == model.Pipelined && (late || !decided(o, owner)) {
 			return task.Node
 		}
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the
-// objects; and with anything less of the same kind it does not, except where members require a place beside possible victims. Other
-// jobs that wait are left out of it, since they may take what is freed first.
+// TestAdviceIsTrueAndSmall: whatever change is named, with it the job starts, in a scheduler that knows nothing but the objects;
+// and with anything less of the same kind it does not, except where members require a place beside possible victims. Other jobs
+// that wait are left out of it, since they may take what is freed first.
 func TestAdviceIsTrueAndSmall(t *testing.T) {
 	newStage := openLister(t)
 	said := map[suggest.Kind]int{}
@@ -226,8 +226,8 @@ func (c *trial) run() {
 	}
 }
 
-// besideVictims reports whether a member requires a place beside other pods while there are pods of lower priority, which the search
-// supposes to be evicted: its change is true, but need not be the smallest.
+// besideVictims reports whether a member requires a place beside other pods while there are pods of lower priority, which the
+// search supposes to be evicted: its change is true, but need not be the smallest.
 func (c *trial) besideVictims() bool {
 	snapshot := c.stage.state.Snapshot(c.stage.world.now)
 	job := snapshot.Job(c.job)

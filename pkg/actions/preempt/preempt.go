@@ -164,8 +164,8 @@ func (a *action) runOf(session *framework.Session) *run {
 	return a.run
 }
 
-// planAll gives each of the jobs its turn. A job whose capacity was taken back for one of them, and that does not find as much again,
-// is deferred, and with it the jobs behind it: its equals may release what it would evict a pod for.
+// planAll gives each of the jobs its turn. A job whose capacity was taken back for one of them, and that does not find as much
+// again, is deferred, and with it the jobs behind it: its equals may release what it would evict a pod for.
 func (a *action) planAll(r *run, jobs []*model.Job) {
 	lapsed := r.reclaimFreeNominations(jobs)
 	turns := inPlanningOrder(r.session, jobs, lapsed)
@@ -188,7 +188,8 @@ func (a *action) planAll(r *run, jobs []*model.Job) {
 	}
 }
 
-// fail records that there is no plan for a job. A job that had no turn keeps what it holds of its nominations, others release it.
+// fail records that there is no plan for a job. A job that had no turn keeps what it holds of its nominations, others release
+// it.
 func (a *action) fail(r *run, f *failure) {
 	r.failures = append(r.failures, f)
 	if f.skipped {

@@ -14,7 +14,7 @@ import (
 type leases struct {
 	// disabled reports that nodes need one.
 	disabled bool
-	// until is up to when each node's agent has promised to be there, offered which nodes have isolated CPUs.
+	// until is up to when each node's agent's Lease is valid, offered which nodes have isolated CPUs.
 	until   map[string]time.Time
 	offered map[string]bool
 	// dirty reports that the snapshot may have to show something else; second is when it was last shown.

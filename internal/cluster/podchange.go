@@ -24,10 +24,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	joins := a.Job != b.Job || a.MinMember != b.MinMember || a.Role != b.Role || a.Priority != b.Priority || a.Nominated != b.Nominated ||
 		a.SchedulingGated != b.SchedulingGated || a.Invalid.String() != b.Invalid.String()
 	asks := !sameCPUs(a.Isolated, b.Isolated) || !a.Request.Equal(b.Request) || a.NonZeroDefaults != b.NonZeroDefaults ||
-		!a.Pod.DeletionTimestamp.Equal(b.Pod.DeletionTimestamp) || // decides from when on the pod is stuck
-		!sameLabels(a.Pod.Labels, b.Pod.Labels, expected) ||
-		waits && (a.Shape != b.Shape || !sameOwnAnnotations(a.Pod.Annotations, b.Pod.Annotations) ||
-			!equality.Semantic.DeepEqual(a.Pod.Status.ResourceClaimStatuses, b.Pod.Status.ResourceClaimStatuses))
+		waits && a.Shape != b.Shape || a.Pod != b.Pod && differentQuestion(a.Pod, b.Pod, waits, expected)
 	whole := s.makesWhole(before, after)
 	effect = Effect{
 		Schedule: moved && !expected || joins || asks || whole && s.waits(b.Job) ||
@@ -37,8 +34,17 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	refill = joins || whole || before.finished() != after.finished() || (a.Status == model.Pending) != waits ||
 		a.Status.CountsTowardMinimum() != b.Status.CountsTowardMinimum() || !a.Created.Equal(b.Created) || a.Shape != b.Shape ||
 		a.MayUseDeviceClass != b.MayUseDeviceClass ||
-		waits && !maps.Equal(a.Pod.Labels, b.Pod.Labels) // others are drawn to them, or kept away: itself, too
+		waits && a.Pod != b.Pod && !maps.Equal(a.Pod.Labels, b.Pod.Labels) // others are drawn to them, or kept away: itself, too
 	return effect, refill
+}
+
+// differentQuestion reports whether two versions of a pod differ in what placement reads of it besides its request and shape. Most of
+// that counts only while it waits; labels of its node do not count where it was expected there.
+func differentQuestion(a, b *corev1.Pod, waits, expected bool) bool {
+	return !a.DeletionTimestamp.Equal(b.DeletionTimestamp) || // decides from when on the pod is stuck
+		!sameLabels(a.Labels, b.Labels, expected) ||
+		waits && (!sameOwnAnnotations(a.Annotations, b.Annotations) ||
+			!equality.Semantic.DeepEqual(a.Status.ResourceClaimStatuses, b.Status.ResourceClaimStatuses))
 }
 
 // makesWhole reports whether a container of an implicit group has begun to run that was not known to have been whole.

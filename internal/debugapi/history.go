@@ -107,8 +107,8 @@ func (r *Recorder) Stop(snapshot *model.Snapshot, waiting int) {
 // Decided counts a decision.
 func (r *Recorder) Decided(decision *model.Decision) {
 	line := Decision{Job: decision.Job.String(), Binds: len(decision.Binds), Evictions: len(decision.Evictions)}
-	for _, promise := range decision.Nominations {
-		if promise.Releases() {
+	for _, nomination := range decision.Nominations {
+		if nomination.Releases() {
 			line.GivenBack++
 		} else {
 			line.Promises++

@@ -140,8 +140,8 @@ func (m *Metrics) Decided(decision *model.Decision) {
 		}
 	}
 	back := 0
-	for _, promise := range decision.Nominations {
-		if promise.Releases() {
+	for _, nomination := range decision.Nominations {
+		if nomination.Releases() {
 			back++
 		}
 	}

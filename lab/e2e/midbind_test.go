@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -179,12 +180,18 @@ func TestMinimumIsRaisedBeyondReachMidBind(t *testing.T) {
 		}
 		return nil
 	})
-	env.Consistently(t, settled, func() error {
-		if bound := uids(t, w.ns); len(bound) > 0 {
-			return fmt.Errorf("bound are %v", bound)
+	env.Eventually(t, patience, func() error { // the owner creates them again
+		pods, err := env.Pods(t.Context(), w.ns)
+		waiting := slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+		if len(waiting) != 3 {
+			return fmt.Errorf("%d members wait, want 3: %w", len(waiting), err)
 		}
 		return nil
 	})
+	env.AfterCycle(t, env.Pod(w.ns, "later", oneCPU))
+	if bound := uids(t, w.ns); len(bound) != 1 {
+		t.Errorf("bound are %v, want only the pod that came later", bound)
+	}
 }
 
 // raise changes the gang's minimum, and returns when the scheduler goes by it.

@@ -146,6 +146,22 @@ func (e *Env) Eventually(t testing.TB, timeout time.Duration, ask func() error) 
 	}
 }
 
+// AfterCycle creates a pod that fits and returns when it is bound: a cycle has then seen every pod that was created before it.
+func (e *Env) AfterCycle(t testing.TB, pod *corev1.Pod) {
+	t.Helper()
+	e.Create(t, pod)
+	e.Eventually(t, time.Minute, func() error {
+		bound := &corev1.Pod{}
+		if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), bound); err != nil {
+			return err
+		}
+		if bound.Spec.NodeName == "" {
+			return fmt.Errorf("pod %s has no node: %+v", pod.Name, bound.Status.Conditions)
+		}
+		return nil
+	})
+}
+
 // Consistently asks again and again for the given time, and fails the test with the first answer that is not nil.
 func (e *Env) Consistently(t testing.TB, duration time.Duration, ask func() error) {
 	t.Helper()

@@ -30,7 +30,7 @@ func (s *Session) emitDecisions(operations []operation) {
 			if paid || s.hasPendingVictims(op.task.Job) { // a nomination without a victim is made again in each cycle
 				decision := decisionOf(op.task.Job)
 				decision.Nominations = append(decision.Nominations, model.Nomination{Pod: op.task.PodRef, Node: op.task.Node})
-				s.promised[op.task.UID] = true
+				s.nominated[op.task.UID] = true
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func (s *Session) emitDecisions(operations []operation) {
 	for _, decision := range order {
 		switch {
 		case len(decision.Binds) > 0:
-			if len(s.Snapshot.Held()) > 0 { // promises are for the minimum, which has its room now
+			if len(s.Snapshot.Held()) > 0 { // nominations are for the minimum, which has its capacity now
 				decision.Nominations = s.releaseNominations(s.Snapshot.Job(decision.Job), nil)
 				s.Snapshot.ReleaseHeld(decision.Job)
 			}
@@ -63,7 +63,7 @@ func (s *Session) emitDecisions(operations []operation) {
 }
 
 // hasPendingVictims reports whether others were evicted for a job in earlier cycles, and room is kept for it since: what it
-// is promised in its place is kept, too, or others would have it.
+// is nominated to in its place is kept, too, or others would have it.
 func (s *Session) hasPendingVictims(key model.JobKey) bool {
 	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })
 }

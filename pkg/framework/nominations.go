@@ -22,16 +22,16 @@ func (s *Session) ReleaseNominations(job *model.Job) {
 // in the end.
 func (s *Session) ExpireNominations(job *model.Job) { s.lapsed = append(s.lapsed, job) }
 
-// Expired returns the jobs whose promises have lapsed in this session, and that neither got room since nor gave theirs back.
+// Expired returns the jobs whose nominations have lapsed in this session, and that neither got room since nor gave theirs back.
 func (s *Session) Expired() []*model.Job {
 	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
 }
 
-// KeepNominations leaves a job what it was promised in earlier cycles, although it has lapsed: whether it helps is for the
+// KeepNominations leaves a job what was nominated to it in earlier cycles, although it has lapsed: whether it helps is for the
 // next cycle to find out.
 func (s *Session) KeepNominations(job *model.Job) { s.renewed[job.Key] = true }
 
-// releaseExpired releases what was not promised again, nor needed in the end.
+// releaseExpired releases what was not nominated again, nor needed in the end.
 func (s *Session) releaseExpired() {
 	for _, job := range s.Expired() {
 		s.ReleaseNominations(job)
@@ -46,8 +46,8 @@ func (s *Session) releaseNominations(job *model.Job, again []model.Nomination) [
 	}
 	var back []model.Nomination
 	for _, task := range job.Tasks {
-		ofTask := func(promise model.Nomination) bool { return promise.Pod.UID == task.UID }
-		if (task.Nominated != "" || s.promised[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(again, ofTask) {
+		ofTask := func(n model.Nomination) bool { return n.Pod.UID == task.UID }
+		if (task.Nominated != "" || s.nominated[task.UID]) && task.Status != model.Allocated && !slices.ContainsFunc(again, ofTask) {
 			back = append(back, model.Nomination{Pod: task.PodRef})
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // NodeVictims is what a plan of victims would do on one node.
 type NodeVictims struct {
 	Node *model.Node
-	// Members are those of the job that would be promised room there, in the order in which they are placed.
+	// Members are those of the job that would be nominated to capacity there, in the order in which they are placed.
 	Members []*model.Task
 	// Victims are those that would leave the node, the most important first; never none.
 	Victims []*model.Task

@@ -60,12 +60,12 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]evictionMark
-	// lapsed are the jobs whose promises of earlier cycles are not enough any more, renewed those that got room since, keep what
+	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got room since, keep what
 	// they have or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
 	renewed, returned map[model.JobKey]bool
-	// promised are the pods that a decision of this session has promised room beyond it.
-	promised map[types.UID]bool
+	// nominated are the pods to which a decision of this session has nominated capacity beyond it.
+	nominated map[types.UID]bool
 	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
 	// decided reports that something was, wake when time alone may change an answer; zero is never.
@@ -114,7 +114,7 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		profile:  profile,
 		memory:   options.Memory,
 		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
-		promised: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
+		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
 	if s.memory == nil {
 		s.memory = &Cache{}
@@ -134,7 +134,7 @@ func (s *Session) open() {
 	}
 }
 
-// Close ends the session: what has lapsed is released, and closers are called in reverse tier order. What was promised and
+// Close ends the session: what has lapsed is released, and closers are called in reverse tier order. What was nominated and
 // not placed lapses with it.
 func (s *Session) Close() {
 	s.releaseExpired()

@@ -146,7 +146,7 @@ func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 }
 
 // Unevict gives a task that this session's statement has marked for eviction its place back. It refuses when there is no such
-// mark. What was placed or promised on the task's room since is for the caller to look at.
+// mark. What was placed or nominated on the task's room since is for the caller to look at.
 func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
@@ -285,7 +285,7 @@ func (s *Session) undo(checkpoint int) {
 
 // checkGates asks the gates about every job that got room.
 //
-// Invariant I1: a job with a placed task has all gates' consent on what is placed; one with promises only, on both.
+// Invariant I1: a job with a placed task has all gates' consent on what is placed; one with nominations only, on both.
 func (s *Session) checkGates(operations []operation) *model.Refusal {
 	asked := map[model.JobKey]Readiness{}
 	var jobs []model.JobKey

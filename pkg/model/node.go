@@ -75,12 +75,12 @@ func (n *Node) InsufficientResource(request Resources, room CapacityKind) int {
 		}
 		return -1
 	}
-	idle, releasing, promised, kept := n.Idle[:width], n.Releasing[:width], n.Pipelined[:width], n.Reserved[:width]
+	idle, releasing, pipelined, kept := n.Idle[:width], n.Releasing[:width], n.Pipelined[:width], n.Reserved[:width]
 	for i, amount := range request { // like free, without a call for each dimension: this is the innermost loop
 		if amount <= 0 {
 			continue
 		}
-		free := idle[i] + releasing[i] - promised[i] - kept[i]
+		free := idle[i] + releasing[i] - pipelined[i] - kept[i]
 		if amount > free || room == Idle && amount > idle[i] {
 			return i
 		}

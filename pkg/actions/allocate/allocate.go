@@ -40,7 +40,7 @@ func (a *action) Resume(session *framework.Session, deferred []*model.Job) {
 }
 
 func (a *action) serve(session *framework.Session, jobs []*model.Job) {
-	var begun, promised, waiting []*model.Job
+	var begun, holders, waiting []*model.Job
 	for _, job := range jobs {
 		switch {
 		case job.Count(pending) == 0 && (!job.HasGroup || job.Finished()):
@@ -48,7 +48,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 		case belowMinimum(session, job) && job.Count(placement.IsSettledOnNode) > 0:
 			begun = append(begun, job)
 		case slices.ContainsFunc(job.Tasks, nominated):
-			promised = append(promised, job)
+			holders = append(holders, job)
 		default:
 			waiting = append(waiting, job)
 		}
@@ -62,8 +62,8 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 			run.tryMinimum(job)
 		}
 	}
-	above, rest := partitionByNominated(waiting, promised)
-	for job := range jobsInOrder(session, slices.Concat(promised, above)) {
+	above, rest := partitionByNominated(waiting, holders)
+	for job := range jobsInOrder(session, slices.Concat(holders, above)) {
 		if !slices.ContainsFunc(job.Tasks, nominated) {
 			run.tryMinimum(job)
 		} else if !run.allocateNominated(job) {
@@ -73,15 +73,15 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	for job := range jobsInOrder(session, rest) {
 		run.tryMinimum(job)
 	}
-	run.allocateBeyondMinimum(slices.Concat(begun, promised, waiting))
+	run.allocateBeyondMinimum(slices.Concat(begun, holders, waiting))
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They
 // are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who
 // has just begun.
-func partitionByNominated(waiting, promised []*model.Job) (above, rest []*model.Job) {
+func partitionByNominated(waiting, holders []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
-		if slices.ContainsFunc(promised, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
+		if slices.ContainsFunc(holders, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {
 			above = append(above, job)
 		} else {
 			rest = append(rest, job)

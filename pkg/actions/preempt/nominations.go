@@ -38,18 +38,29 @@ func releaseUnplanned(session *framework.Session, turns []*model.Job) {
 // the others.
 func inPlanningOrder(session *framework.Session, refused, lapsed []*model.Job) []*model.Job {
 	const again, holder, other = 0, 1, 2
-	part := func(job *model.Job) int {
-		switch {
-		case !holdsNomination(job):
-			return other
-		case slices.Contains(lapsed, job):
-			return again
-		}
-		return holder
+	type turn struct {
+		job  *model.Job
+		part int
 	}
-	return slices.SortedFunc(slices.Values(slices.Concat(refused, lapsed)), func(x, y *model.Job) int {
-		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(part(x), part(y)), session.CompareJobs(x, y))
+	turns := make([]turn, 0, len(refused)+len(lapsed))
+	for _, job := range slices.Concat(refused, lapsed) {
+		part := other
+		if holdsNomination(job) {
+			part = holder
+			if slices.Contains(lapsed, job) {
+				part = again
+			}
+		}
+		turns = append(turns, turn{job, part})
+	}
+	slices.SortFunc(turns, func(x, y turn) int {
+		return cmp.Or(cmp.Compare(y.job.Priority, x.job.Priority), cmp.Compare(x.part, y.part), session.CompareJobs(x.job, y.job))
 	})
+	jobs := make([]*model.Job, len(turns))
+	for i, t := range turns {
+		jobs[i] = t.job
+	}
+	return jobs
 }
 
 // shareNominations makes what the first jobs hold, all of one priority, visible to all of them: it is not enough for any of

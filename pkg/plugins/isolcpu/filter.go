@@ -90,14 +90,14 @@ func (q *question) fits(node *model.Node) *model.Refusal {
 	// Without these ids the remaining nominations may get other ids, and then not enough.
 	ids, _ := isolated.Pick(node.Isolated, free, q.count, q.Policies)
 	if _, then := q.plugin.heldByNominations(node, ids); then > unmet {
-		return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d that leave others what they are promised)", q.count), true)
+		return q.plugin.refusals.room(fmt.Sprintf("isolated cpu fragmented (need %d beside those that are nominated to others)", q.count), true)
 	}
 	return nil
 }
 
 // isFragmented returns the refusal when there are enough ids but none that meet the policies.
 func (q *question) isFragmented(node *model.Node, most int) *model.Refusal {
-	where := "free of what others are promised"
+	where := "not nominated to others"
 	switch {
 	case q.NUMA == isolated.NUMARequired:
 		where = "on one NUMA node"

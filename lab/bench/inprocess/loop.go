@@ -29,9 +29,9 @@ const (
 	// heartbeats are how often the loop at rest is woken by something that asks for no cycle, each after a pause.
 	heartbeats = 100
 	pause      = 10 * time.Millisecond
-	// settled is how long nothing must have been written before the loop counts as being at rest: long enough for the cycle
-	// after one that decided something.
-	settled = 3 * time.Second
+	// settled is how long nothing must have been written before the loop counts as being at rest: longer than it puts off a
+	// message or an answer about what would let a job start, 10 s.
+	settled = 12 * time.Second
 	// patience is how long it may take until then.
 	patience = 2 * time.Minute
 )

@@ -247,6 +247,25 @@ func TestABacklogIsAskedAboutInRounds(t *testing.T) {
 	}
 }
 
+// TestARoundAnswersAllJobsOfItsClasses, wherever they are in the order, also those behind the question that spends the budget.
+func TestARoundAnswersAllJobsOfItsClasses(t *testing.T) {
+	w := newWorld(t, Options{Budget: 1})
+	w.node("n1", "1")
+	for i := range 10 {
+		w.gang(fmt.Sprintf("g%d", i), 2, 2, fmt.Sprintf("%dm", 1001+i%2), 1)
+	}
+	w.cycle()
+	w.round()
+	if w.advised() != 5 || w.advice("g0") == "" || w.advice("g8") == "" {
+		t.Errorf("%d jobs have advice after one round, want the 5 of the first class", w.advised())
+	}
+	w.clock.SetTime(w.advisor.Next())
+	w.round()
+	if w.advised() != 10 {
+		t.Errorf("%d jobs have advice after two rounds, want all", w.advised())
+	}
+}
+
 // TestRoundsTakeAPartOfTheTime, however many questions there are, and however long each takes.
 func TestRoundsTakeAPartOfTheTime(t *testing.T) {
 	w := newWorld(t, Options{Budget: 60})

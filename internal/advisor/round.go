@@ -39,7 +39,7 @@ type round struct {
 	questions []question
 }
 
-// run asks until the budget is spent. A job over which the search panics has no advice until it changes, and ends the round,
+// run asks until the budget is spent; after that only the jobs get an answer that share one. A job over which the search panics has no advice until it changes, and ends the round,
 // since what is left of the copy may be broken.
 func (r *round) run(copying time.Duration) *Answers {
 	answers := &Answers{known: map[model.JobKey]answer{}}
@@ -88,12 +88,14 @@ func (r *round) ask(answers *Answers) {
 		if q.refusal.Code == model.GroupNotFound {
 			continue
 		}
-		if left <= 0 {
-			break
+		job := snapshot.Job(q.key)
+		if known, ok := session.Recall(questionAbout(job, q.refusal), job); ok {
+			answers.add(q, known.Detail)
+		} else if left > 0 {
+			text, looks := suggestOnce(session, job, q.refusal, options)
+			left -= looks
+			answers.add(q, text)
 		}
-		text, looks := suggestOnce(session, snapshot.Job(q.key), q.refusal, options)
-		left -= looks
-		answers.add(q, text)
 	}
 	current = -1
 	session.Close()
@@ -104,15 +106,20 @@ func preempts(action framework.Action) bool {
 	return is
 }
 
-// suggestOnce returns the advice for one job, and what it has cost. Jobs of one class, as many and refused with one code, share
-// an answer where nothing but the class decides.
-func suggestOnce(session *framework.Session, job *model.Job, refusal *model.Refusal, options suggest.Options) (text string, looks int) {
+// questionAbout returns what the session remembers the advice for a job by. Jobs of one class, as many and refused with one code, share
+// it where nothing but the class decides.
+func questionAbout(job *model.Job, refusal *model.Refusal) framework.Question {
 	question := framework.Question{Action: fmt.Sprintf("advice %s %d", refusal.Code, len(job.Tasks))}
 	if job.Class.Uniform { // of others, the advice may name a member
 		question.Class = job.Class
 		question.Class.Uniform = false // it is for this minimum alone
 	}
-	found := session.Verdict(question, job, func() (*model.Refusal, framework.Reach) {
+	return question
+}
+
+// suggestOnce returns the advice for one job, and what it has cost.
+func suggestOnce(session *framework.Session, job *model.Job, refusal *model.Refusal, options suggest.Options) (text string, looks int) {
+	found := session.Verdict(questionAbout(job, refusal), job, func() (*model.Refusal, framework.Reach) {
 		var advice suggest.Suggestions
 		advice, looks = suggest.Suggest(session, job, refusal, options)
 		return &model.Refusal{Detail: advice.String()}, framework.ForClass

@@ -39,8 +39,8 @@ type round struct {
 	questions []question
 }
 
-// run asks until the budget is spent; after that only the jobs get an answer that share one. A job over which the search panics has no advice until it changes, and ends the round,
-// since what is left of the copy may be broken.
+// run asks until the budget is spent; after that only the jobs get an answer that share one. A job over which the search panics
+// has no advice until it changes, and ends the round, since what is left of the copy may be broken.
 func (r *round) run(copying time.Duration) *Answers {
 	answers := &Answers{known: map[model.JobKey]answer{}}
 	began := r.options.Clock.Now()
@@ -106,8 +106,8 @@ func preempts(action framework.Action) bool {
 	return is
 }
 
-// questionAbout returns what the session remembers the advice for a job by. Jobs of one class, as many and refused with one code, share
-// it where nothing but the class decides.
+// questionAbout returns what the session remembers the advice for a job by. Jobs of one class, as many and refused with one
+// code, share it where nothing but the class decides.
 func questionAbout(job *model.Job, refusal *model.Refusal) framework.Question {
 	question := framework.Question{Action: fmt.Sprintf("advice %s %d", refusal.Code, len(job.Tasks))}
 	if job.Class.Uniform { // of others, the advice may name a member

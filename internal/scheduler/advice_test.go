@@ -158,7 +158,7 @@ type touchy struct{ panics int }
 func (*touchy) Name() string { return "touchy" }
 
 func (p *touchy) JobReady(job *model.Job, _ framework.Readiness) *model.Refusal {
-	if job.MinMember == 2 && job.Count(func(task *model.Task) bool { return task.Status == model.Pipelined }) > 0 {
+	if job.MinMember == 2 && job.Count(func(task *model.Task) bool { return task.Status.HasNode() }) > 0 {
 		p.panics++
 		panic("a lower minimum")
 	}

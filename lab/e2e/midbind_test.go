@@ -183,8 +183,8 @@ func TestMinimumIsRaisedBeyondReachMidBind(t *testing.T) {
 	env.Eventually(t, patience, func() error { // the owner creates them again
 		pods, err := env.Pods(t.Context(), w.ns)
 		waiting := slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
-		if len(waiting) != 3 {
-			return fmt.Errorf("%d members wait, want 3: %w", len(waiting), err)
+		if len(waiting) < 3 {
+			return fmt.Errorf("%d members wait, want 3 or more, error %v", len(waiting), err)
 		}
 		return nil
 	})

@@ -95,11 +95,26 @@ func TestEqualsGiveWay(t *testing.T) {
 	}
 }
 
+// play plays one cycle on the cluster, in which each pod whose name begins with "leaving" terminates, holds each eviction to I10,
+// and returns how many there were.
+func (s *environment) play(t *testing.T, lines string) (evicted int) {
+	t.Helper()
+	if err := s.world.apply(lines); err != nil {
+		t.Fatal(err)
+	}
+	leaving := s.world.podNames(func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, "leaving") })
+	if err := s.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.sight()
+	return before.follow(t, s.goOn(t))
+}
+
 // TestANominationMovedToASiblingIsNotReleased: a gang of three keeps the node that was nominated to one member for another one.
 // An equal that is planned before it cannot have that node, and evicts one pod, not none. Seed 1783633545272424478 draws it.
 func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
 	s := openLister(t)()
-	if err := s.world.apply(`
+	if evicted := s.play(t, `
 		node n0 cpu=1
 		node n1 cpu=1
 		node n4 cpu=1
@@ -113,14 +128,7 @@ func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
 		pod g001-1 group=g001 cpu=1 priority=5 nominated=n4
 		group g003 min=2
 		pods g003-{0..1} group=g003 cpu=1 priority=5
-		pod g003-2 group=g003 cpu=1 priority=5 nominated=n5`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.applyEvents("terminate", []string{"leaving4", "leaving5"}, map[string]string{"grace": "60s"}); err != nil {
-		t.Fatal(err)
-	}
-	before := s.sight()
-	if evicted := before.follow(t, s.goOn(t)); evicted != 2 {
+		pod g003-2 group=g003 cpu=1 priority=5 nominated=n5`); evicted != 2 {
 		t.Errorf("%d pods are evicted; four members need four nodes, of which two are being released", evicted)
 	}
 }
@@ -130,7 +138,7 @@ func TestANominationMovedToASiblingIsNotReleased(t *testing.T) {
 func TestWhatAnEqualGivesBackIsUsed(t *testing.T) {
 	for _, names := range [][2]string{{"g001", "g002"}, {"g002", "g001"}} {
 		s := openLister(t)()
-		if err := s.world.apply(strings.NewReplacer("USES", names[0], "RELEASES", names[1]).Replace(`
+		if evicted := s.play(t, strings.NewReplacer("USES", names[0], "RELEASES", names[1]).Replace(`
 			node n0 cpu=1 labels=rack=a
 			node n1 cpu=1 labels=rack=a
 			node n3 cpu=1 labels=rack=a
@@ -144,14 +152,7 @@ func TestWhatAnEqualGivesBackIsUsed(t *testing.T) {
 			pod USES-1 group=USES cpu=1 priority=4 nominated=n3
 			group RELEASES min=1
 			pod RELEASES-0 group=RELEASES cpu=1 priority=4 selector=rack=a
-			pod RELEASES-1 group=RELEASES cpu=1 priority=4 selector=rack=a nominated=n4`)); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.applyEvents("terminate", []string{"leaving3", "leaving4"}, map[string]string{"grace": "60s"}); err != nil {
-			t.Fatal(err)
-		}
-		before := s.sight()
-		if evicted := before.follow(t, s.goOn(t)); evicted != 1 {
+			pod RELEASES-1 group=RELEASES cpu=1 priority=4 selector=rack=a nominated=n4`)); evicted != 1 {
 			t.Errorf("%d pods are evicted, want 1 for %s: n3 and n4, which are being released, are enough for %s", evicted, names[1], names[0])
 		}
 	}
@@ -162,7 +163,7 @@ func TestWhatAnEqualGivesBackIsUsed(t *testing.T) {
 // 357952798771207432 of TestEqualsGiveWay draws it.
 func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
 	s := openLister(t)()
-	if err := s.world.apply(`
+	if evicted := s.play(t, `
 		node n0 cpu=1 labels=rack=b
 		node n1 cpu=1 labels=rack=b
 		node n2 cpu=1 labels=rack=a
@@ -183,14 +184,7 @@ func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
 		pods g002-{0..1} group=g002 cpu=1 priority=5 selector=rack=b
 		group g003 min=2
 		pod g003-0 group=g003 cpu=1 priority=4
-		pod g003-1 group=g003 cpu=1 priority=4 selector=rack=a`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.applyEvents("terminate", []string{"leaving1"}, map[string]string{"grace": "60s"}); err != nil {
-		t.Fatal(err)
-	}
-	before := s.sight()
-	if evicted := before.follow(t, s.goOn(t)); evicted != 4 {
+		pod g003-1 group=g003 cpu=1 priority=4 selector=rack=a`); evicted != 4 {
 		t.Errorf("%d pods are evicted; five members need five nodes, of which one is being released", evicted)
 	}
 }
@@ -200,7 +194,7 @@ func TestANominationIsClearedBeforeTheJobIsPlannedFor(t *testing.T) {
 // 8607962413960105631 of TestEqualsGiveWay draws it.
 func TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals(t *testing.T) {
 	s := openLister(t)()
-	if err := s.world.apply(`
+	if evicted := s.play(t, `
 		node n0 cpu=1 labels=rack=a
 		node n1 cpu=1 labels=rack=a
 		node n2 cpu=1 labels=rack=a
@@ -225,14 +219,7 @@ func TestAJobWhoseNodeIsTakenBackIsPlannedForAfterItsEquals(t *testing.T) {
 		pod g004-1 group=g004 cpu=1 priority=4 selector=rack=a nominated=n5
 		group g005 min=2
 		pod g005-0 group=g005 cpu=1 priority=5 selector=rack=a
-		pod g005-1 group=g005 cpu=1 priority=5 selector=rack=b`); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.applyEvents("terminate", []string{"leaving0", "leaving1", "leaving3", "leaving5"}, map[string]string{"grace": "60s"}); err != nil {
-		t.Fatal(err)
-	}
-	before := s.sight()
-	if evicted := before.follow(t, s.goOn(t)); evicted != 1 {
+		pod g005-1 group=g005 cpu=1 priority=5 selector=rack=b`); evicted != 1 {
 		t.Errorf("%d pods are evicted, want low6 for g005", evicted)
 	}
 }
@@ -249,7 +236,7 @@ func orderOfAge(budget int) []byte {
 func TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack(t *testing.T) {
 	s := openLister(t)()
 	s.configuration = orderOfAge(10)
-	if err := s.world.apply(`
+	if evicted := s.play(t, `
 		node n0 cpu=1 labels=rack=a
 		node n1 cpu=1 labels=rack=b
 		node n2 cpu=1 labels=rack=a
@@ -270,15 +257,7 @@ func TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack(t *testin
 		pod g002-2 group=g002 cpu=1 priority=5 selector=rack=b nominated=n4
 		group g003 min=3
 		pods g003-{0..1} group=g003 cpu=1 priority=6 selector=rack=a
-		pod g003-2 group=g003 cpu=1 priority=6 selector=rack=b nominated=n5`); err != nil {
-		t.Fatal(err)
-	}
-	leaving := []string{"leaving0", "leaving1", "leaving3", "leaving4", "leaving5"}
-	if err := s.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
-		t.Fatal(err)
-	}
-	before := s.sight()
-	if evicted := before.follow(t, s.goOn(t)); evicted != 0 {
+		pod g003-2 group=g003 cpu=1 priority=6 selector=rack=b nominated=n5`); evicted != 0 {
 		t.Errorf("%d pods are evicted; n4 and n5 are enough for g001", evicted)
 	}
 }
@@ -288,7 +267,7 @@ func TestAJobThatHoldsNominationsSharesThemAlsoAfterItsNodeIsTakenBack(t *testin
 func TestAnEqualUsesTheNodeThatIsTakenBack(t *testing.T) {
 	s := openLister(t)()
 	s.configuration = orderOfAge(1)
-	if err := s.world.apply(`
+	if evicted := s.play(t, `
 		node n0 cpu=1 labels=rack=a
 		node n1 cpu=1 labels=rack=a
 		node n2 cpu=1 labels=rack=a
@@ -310,14 +289,7 @@ func TestAnEqualUsesTheNodeThatIsTakenBack(t *testing.T) {
 		pod g004-0 cpu=1 priority=4 selector=rack=a nominated=n4
 		group g005 min=2
 		pod g005-0 group=g005 cpu=1 priority=4 selector=rack=a
-		pod g005-1 group=g005 cpu=1 priority=4 selector=rack=a nominated=n5`); err != nil {
-		t.Fatal(err)
-	}
-	leaving := []string{"leaving2", "leaving3", "leaving4", "leaving5"}
-	if err := s.applyEvents("terminate", leaving, map[string]string{"grace": "60s"}); err != nil {
-		t.Fatal(err)
-	}
-	if before := s.sight(); before.follow(t, s.goOn(t)) != 0 {
+		pod g005-1 group=g005 cpu=1 priority=4 selector=rack=a nominated=n5`); evicted != 0 {
 		t.Error("pods are evicted for g001, which cannot start")
 	}
 }

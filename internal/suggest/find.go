@@ -147,10 +147,7 @@ func (q *search) isSchedulable() bool {
 // capacity returns what the job is tried on: capacity that is being released counts where there is any. Without it, isolated
 // CPUs are placed as in a start, which knows which CPUs each member gets.
 func (q *search) capacity() model.CapacityKind {
-	releasing := func(node *model.Node) bool {
-		return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
-	}
-	if slices.ContainsFunc(q.session.Snapshot.Nodes, releasing) {
+	if slices.ContainsFunc(q.session.Snapshot.Nodes, (*model.Node).HasReleasing) {
 		return model.FutureIdle
 	}
 	return model.Idle

@@ -133,6 +133,11 @@ func (n *Node) account(task *Task, idle, others func(Resources, Resources) Resou
 	}
 }
 
+// HasReleasing reports whether anything on the node is being released, be it only a pod's place among the pods of the node.
+func (n *Node) HasReleasing() bool {
+	return slices.ContainsFunc(n.Releasing, func(amount int64) bool { return amount != 0 })
+}
+
 func (n *Node) accountNonZero(task *Task, sign int64) {
 	if task.Status == Pipelined {
 		return

@@ -55,7 +55,7 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 	}
 	run := &cycle{
 		session: session, largest: placement.MaxAllocatable(session.Snapshot), budget: a.budget, outranking: newOutranking(),
-		releasing: slices.ContainsFunc(session.Snapshot.Nodes, hasReleasing),
+		releasing: slices.ContainsFunc(session.Snapshot.Nodes, (*model.Node).HasReleasing),
 	}
 	for job := range jobsInOrder(session, begun) {
 		if !slices.ContainsFunc(job.Tasks, nominated) || !run.allocateNominated(job) {
@@ -187,9 +187,4 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 		return refusal, framework.ForJob // it is not nodes, or not their number, that it lacks
 	}
 	return refusal, framework.ForClass
-}
-
-// hasReleasing reports whether anything on the node is being released, be it only a pod's place among the pods of the node.
-func hasReleasing(node *model.Node) bool {
-	return slices.ContainsFunc(node.Releasing, func(amount int64) bool { return amount != 0 })
 }

@@ -71,8 +71,19 @@ func (j *invariantChecker) checkMinimum(p *process, decision model.Decision) {
 		j.violated("I1", "%s has no group, and is started", decision.Job)
 		return
 	}
-	if lacks := countMembers(p.pods(), group, p.place).Unmet(group); lacks != "" && !replaces(decision.Job, group, p.pods(), p.place, decision.Binds) {
+	group = lowered(decision.Job, group, p.pods(), p.place, decision.Binds)
+	if lacks := countMembers(p.pods(), group, p.place).Unmet(group); lacks != "" {
 		j.violated("I1", "%s is started and %s", decision.Job, lacks)
+	}
+}
+
+// existing returns a place for each pod that has one, or waits for one and may get it.
+func existing(place func(*corev1.Pod) string) func(*corev1.Pod) string {
+	return func(pod *corev1.Pod) string {
+		if place(pod) != "" || waits(pod) && len(pod.Spec.SchedulingGates) == 0 {
+			return "some node"
+		}
+		return ""
 	}
 }
 
@@ -82,12 +93,6 @@ func replaces(
 	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
 ) bool {
 	whole, left := groups.Whole(group), false
-	exists := func(pod *corev1.Pod) string {
-		if place(pod) != "" || waits(pod) && len(pod.Spec.SchedulingGates) == 0 {
-			return "some node"
-		}
-		return ""
-	}
 	for _, pod := range pods {
 		if jobKeyOf(pod) == job && ours(pod) {
 			isFresh := slices.ContainsFunc(fresh, func(bind model.Bind) bool { return bind.Pod.UID == pod.UID })
@@ -95,7 +100,24 @@ func replaces(
 			whole = whole || job.WithoutPodGroup && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded)
 		}
 	}
-	return whole && left && countMembers(pods, group, exists).Unmet(group) != ""
+	return whole && left && countMembers(pods, group, existing(place)).Unmet(group) != ""
+}
+
+// lowered returns the group with the minima that its next members are held to: where they replace others, no more than the
+// members that exist.
+func lowered(
+	job model.JobKey, group *v1alpha1.PodGroup, pods []*corev1.Pod, place func(*corev1.Pod) string, fresh []model.Bind,
+) *v1alpha1.PodGroup {
+	if !replaces(job, group, pods, place, fresh) {
+		return group
+	}
+	exist := countMembers(pods, group, existing(place))
+	group = group.DeepCopy()
+	group.Spec.MinMember = min(group.Spec.MinMember, int32(exist.All))
+	for i, role := range group.Spec.Roles {
+		group.Spec.Roles[i].MinMember = min(role.MinMember, int32(exist.Roles[role.Name]))
+	}
+	return group
 }
 
 // staysInItsNamespace is I26: a job is made of pods of its own namespace.

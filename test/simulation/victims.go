@@ -32,8 +32,9 @@ func (p *process) stays(pod *corev1.Pod, node string, victims map[types.UID]bool
 	return p.place(pod) == node && pod.DeletionTimestamp == nil && !victims[pod.UID] && (task == nil || task.Status != model.Releasing)
 }
 
-// evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, in capacity that is there when
-// they are gone, and of each job that loses members at least one is evicted from a node to which a member is nominated.
+// evictsForAStart is I10: a job for which others are evicted gets its whole minimum nominated, or all members that replace
+// others, in capacity that is there when the victims are gone, and of each job that loses members at least one is evicted from a
+// node to which a member is nominated.
 func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) {
 	nominated := map[types.UID]string{}
 	nodes := map[string]bool{}
@@ -47,6 +48,7 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 		return
 	}
 	if group := groupFor(decision.Job, p.pods(), p.group); group != nil {
+		group = lowered(decision.Job, group, p.pods(), p.place, nil)
 		place := func(pod *corev1.Pod) string { return nominated[pod.UID] + p.place(pod) }
 		if lacks := countMembers(p.pods(), group, place).Unmet(group); lacks != "" {
 			j.violated("I10", "pods are evicted for %s, which %s", decision.Job, lacks)

@@ -102,6 +102,31 @@ func TestAnExpectationThatFailsIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestWhatAReservationReleasesIsUsedInTheNextCycle, although no event follows.
+func TestWhatAReservationReleasesIsUsedInTheNextCycle(t *testing.T) {
+	w := reserving(t, "3s")
+	w.node("n1", "3")
+	w.running("first", "n1", 600)
+	w.gangOf("big", "3")
+	w.play(t.Context(), 5*time.Second)
+	if w.groups["big"].Status.Reservation == nil {
+		t.Fatal("nothing is reserved")
+	}
+	w.gang("small", 1, 1)
+	w.play(t.Context(), 2*time.Second)
+	if c := w.condition("small"); c == nil || c.Reason != "Reserved" {
+		t.Fatalf("condition %+v", c)
+	}
+	foreign := w.pods["small-0"].DeepCopy()
+	foreign.ObjectMeta = metav1.ObjectMeta{Namespace: "default", Name: "foreign", UID: "foreign"}
+	foreign.Spec.SchedulerName, foreign.Spec.NodeName = "another", "n1"
+	w.pod(foreign) // beside it, the gang of three cpus can never start
+	w.play(t.Context(), 200*time.Millisecond)
+	if node := w.pods["small-0"].Spec.NodeName; node != "n1" {
+		t.Errorf("small is on %q, and its condition is %+v", node, w.condition("small"))
+	}
+}
+
 // TestAnotherLeaderKeepsTheReservation: it reads from the group what is reserved and since when it waits, and writes nothing.
 func TestAnotherLeaderKeepsTheReservation(t *testing.T) {
 	w := reserving(t, "1m")

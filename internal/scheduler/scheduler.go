@@ -217,7 +217,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.advisor.Cycled(s.last.changed || s.last.decided)
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
-	regrouped := false
+	released, regrouped := false, false
 	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	var panicked *framework.RecoveredPanic
@@ -237,6 +237,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Decide: func(decision model.Decision) {
 			defer watch.Begin(watch.Begin(debugapi.PartSend))
 			watch.Decided(&decision)
+			released = released || decision.ReleasesCapacity()
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
@@ -255,7 +256,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.expireAnswers(pass, now)
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
-	if watch.Cycle.GivenBack > 0 || regrouped { // room that is free, and a job that may be planned for again: no watch will tell
+	if released || regrouped { // other jobs may start, or this one may be planned for again, and no watch shows it
 		s.wake(now)
 	}
 	s.handleOutcomes(ctx, outcomes)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
 )
@@ -69,4 +70,10 @@ type Decision struct {
 	Nominations []Nomination
 	// Reservation replaces the job's reservation; one without nodes ends it, nil leaves it as it is.
 	Reservation *Reservation
+}
+
+// ReleasesCapacity reports whether it releases nominations or ends a reservation: other jobs may start then, and no watch shows
+// it.
+func (d *Decision) ReleasesCapacity() bool {
+	return d.Reservation != nil && len(d.Reservation.Nodes) == 0 || slices.ContainsFunc(d.Nominations, Nomination.Releases)
 }

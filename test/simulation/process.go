@@ -277,6 +277,7 @@ func (p *process) decided(decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.chosen[bind.Pod.UID] = bind.Node
 	}
+	p.lastChange = p.queue.now // the write may follow later
 	p.judge.decided(p, decision)
 	if alter := p.config.Sabotage.Decided; alter != nil {
 		alter(p, decision)

@@ -123,7 +123,7 @@ type Simulation struct {
 	// writer is the process whose call the server is carrying out; nil when the change is by another client.
 	writer *process
 	writes int
-	// lastChange is when the server stored something last.
+	// lastChange is when the server stored something last, or a process decided something.
 	lastChange time.Time
 }
 

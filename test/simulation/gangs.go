@@ -49,16 +49,14 @@ func groupFor(job model.JobKey, pods []*corev1.Pod, named func(string) *v1alpha1
 	return group
 }
 
-// implicitGroups returns those of the server's pods, in the order of their keys.
-func (s *server) implicitGroups() (groups []*v1alpha1.PodGroup) {
-	known := map[model.JobKey]bool{}
+// implicitGroups returns the keys of those of the server's pods, in their order.
+func (s *server) implicitGroups() (jobs []model.JobKey) {
 	for _, pod := range s.pods() {
-		if job := jobKeyOf(pod); job.WithoutPodGroup && !known[job] {
-			known[job] = true
-			groups = append(groups, groupFor(job, s.pods(), s.group))
+		if job := jobKeyOf(pod); job.WithoutPodGroup && !slices.Contains(jobs, job) {
+			jobs = append(jobs, job)
 		}
 	}
-	return groups
+	return jobs
 }
 
 // checkMinimum is I1: with the decision's binds, enough members have a place.
@@ -131,14 +129,19 @@ func (j *invariantChecker) staysInItsNamespace(p *process, decision model.Decisi
 }
 
 // startedWholeOrNotAtAll is I2, at rest: of a gang that never had its minimum, and that nothing happened to but decisions of
-// ours, no member has a node.
+// ours, no member has a node. An implicit group of which a container runs counts as one that was whole, since nothing in the
+// API says that it was not; it needs the members that exist.
 func (j *invariantChecker) startedWholeOrNotAtAll() {
-	groups := j.server.implicitGroups()
-	for _, name := range j.server.names(cluster.KindGroup) {
-		groups = append(groups, j.server.group(name))
+	pods := j.server.pods()
+	var all []*v1alpha1.PodGroup
+	for _, job := range j.server.implicitGroups() {
+		all = append(all, lowered(job, groupFor(job, pods, j.server.group), pods, nodeOf, nil))
 	}
-	for _, group := range groups {
-		m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+	for _, name := range j.server.names(cluster.KindGroup) {
+		all = append(all, j.server.group(name))
+	}
+	for _, group := range all {
+		m := countMembers(pods, group, nodeOf)
 		if m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] {
 			j.violated("I2", "part of %s runs for good: it %s", keyOf(group), m.Unmet(group))
 		}

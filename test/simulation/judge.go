@@ -23,7 +23,9 @@ type invariantChecker struct {
 	shrunk map[string]uint64
 	// started tells of each group, by UID, that it has had its minimum; hurt that it lost members, or was changed, from outside.
 	started, hurt map[types.UID]bool
-	past          map[evictionLoop]bool
+	// decidedFor is the minimum of each group, by UID, as the process knew it that last decided to bind members.
+	decidedFor map[types.UID]int32
+	past       map[evictionLoop]bool
 	// written are the versions that schedulers have brought objects to, by UID.
 	written map[types.UID]uint64
 	// inPart is since when groups have been bound in part, by UID; troubled is when something went wrong last.
@@ -40,7 +42,7 @@ type podArrival struct {
 func newJudge(s *Simulation) *invariantChecker {
 	return &invariantChecker{
 		Simulation: s, came: map[types.UID]podArrival{}, shrunk: map[string]uint64{},
-		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{}, written: map[types.UID]uint64{},
+		started: map[types.UID]bool{}, hurt: map[types.UID]bool{}, decidedFor: map[types.UID]int32{}, past: map[evictionLoop]bool{}, inPart: map[types.UID]time.Time{}, written: map[types.UID]uint64{},
 	}
 }
 
@@ -48,6 +50,9 @@ func newJudge(s *Simulation) *invariantChecker {
 func (j *invariantChecker) decided(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		p.seen[bind.Pod.UID] = p.sight()
+	}
+	if group := p.group(decision.Job.String()); group != nil && len(decision.Binds) > 0 {
+		j.decidedFor[group.UID] = group.Spec.MinMember
 	}
 	j.checkMinimum(p, decision)
 	j.staysInItsNamespace(p, decision)
@@ -112,7 +117,7 @@ func (j *invariantChecker) changed(before object, now change) {
 		}
 	case *v1alpha1.PodGroup:
 		was, _ := before.(*v1alpha1.PodGroup)
-		m := countMembers(j.server.pods(), o, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+		m := countMembers(j.server.pods(), o, nodeOf)
 		if m.All > 0 && (was == nil || was.Spec.MinMember < o.Spec.MinMember) { // no process of ours has asked for more
 			delete(j.started, o.UID)
 			j.hurt[o.UID] = true
@@ -145,13 +150,19 @@ func (j *invariantChecker) podChanged(was, now *corev1.Pod, c change) {
 	j.notePart(group)
 }
 
-// noteStart takes down that a group has its minimum.
+// noteStart takes down that a group has its minimum, or had it as far as the process knew that bound its members: the minimum
+// may have been raised just before.
 func (j *invariantChecker) noteStart(group *v1alpha1.PodGroup) {
-	placed := func(pod *corev1.Pod) string { return pod.Spec.NodeName }
-	if count := countMembers(j.server.pods(), group, placed); count.Unmet(group) == "" {
+	if decidedFor, known := j.decidedFor[group.UID]; known && decidedFor < group.Spec.MinMember {
+		group = group.DeepCopy()
+		group.Spec.MinMember = decidedFor
+	}
+	if count := countMembers(j.server.pods(), group, nodeOf); count.Unmet(group) == "" {
 		j.started[group.UID] = true
 	}
 }
+
+func nodeOf(pod *corev1.Pod) string { return pod.Spec.NodeName }
 
 func smaller(now, was *corev1.Node) bool {
 	for name, amount := range was.Status.Allocatable {

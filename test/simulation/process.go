@@ -322,16 +322,16 @@ func (p *process) sight() observedVersions {
 	return observedVersions{pods: upTo(p.streams[0]), nodes: upTo(p.streams[1])}
 }
 
-// task is a pod as the session sees it, nil when it does not.
+// task is a pod as the session sees it, also one of another scheduler; nil when it does not see it.
 func (p *process) task(pod *corev1.Pod) *model.Task {
-	job := p.snapshot.Job(jobKeyOf(pod))
-	if job == nil {
-		return nil
+	var tasks []*model.Task
+	if job := p.snapshot.Job(jobKeyOf(pod)); job != nil {
+		tasks = job.Tasks
+	} else if node := p.snapshot.Node(pod.Spec.NodeName); node != nil {
+		tasks = node.Tasks
 	}
-	for _, task := range job.Tasks {
-		if task.UID == pod.UID {
-			return task
-		}
+	if i := slices.IndexFunc(tasks, func(task *model.Task) bool { return task.UID == pod.UID }); i >= 0 {
+		return tasks[i]
 	}
 	return nil
 }

@@ -107,7 +107,10 @@ const asleep = 200 * time.Millisecond
 // which there is capacity, unless the pod is held back or capacity is held for a job. While pods terminate nothing is
 // checked: what is free by then is for the jobs that only lack the rest.
 func (j *invariantChecker) leavesNothingUndone(p *process) {
-	leaves := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+	leaves := func(pod *corev1.Pod) bool {
+		task := p.task(pod)
+		return pod.DeletionTimestamp != nil || task != nil && task.Status == model.Releasing // its eviction may not be seen yet
+	}
 	if !p.leading || slices.ContainsFunc(p.pods(), leaves) || len(p.snapshot.Held()) > 0 || len(p.inFlight) > 0 || !p.machine.Idle() {
 		return
 	}
@@ -147,7 +150,7 @@ func (j *invariantChecker) trouble() { j.troubled = j.queue.now }
 
 // notePart takes down since when a group has been bound in part, if it never was whole, and no other client took part in it.
 func (j *invariantChecker) notePart(group *v1alpha1.PodGroup) {
-	m := countMembers(j.server.pods(), group, func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+	m := countMembers(j.server.pods(), group, nodeOf)
 	inPart := m.Live > 0 && m.Unmet(group) != "" && !j.started[group.UID] && !j.hurt[group.UID] && j.server.group(keyOf(group)) != nil
 	since, known := j.inPart[group.UID]
 	switch {

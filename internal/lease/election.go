@@ -170,6 +170,8 @@ func (e *Election) Answer(request *Request, stored *coordinationv1.Lease, err er
 		return fmt.Errorf("%s of the Lease %s/%s: %w", request.Verb, e.namespace, Name, err)
 	case request.Verb == Get:
 		e.read(stored, now)
+	case !e.held && now.since(request.sent) >= Duration-RequestTimeout:
+		e.next = Get // the Lease has ended, or is about to; another one may hold it by now
 	default:
 		e.wrote(request, stored)
 	}

@@ -347,3 +347,32 @@ func TestAnAnswerThatComesLate(t *testing.T) {
 		t.Errorf("goes on: %v", err)
 	}
 }
+
+// TestALeaseThatHasEndedBeforeItsAnswerIsNotHeld: a process that stood still while it created the Lease reads it again, and
+// begins as a successor of whatever held it meanwhile.
+func TestALeaseThatHasEndedBeforeItsAnswerIsNotHeld(t *testing.T) {
+	s := &server{}
+	c := newCandidate(t, s)
+	slow := true
+	c.answers = func(request *lease.Request, err error) error {
+		if slow && request.Verb == lease.Create {
+			slow = false
+			c.pass(time.Minute)
+			s.heldBy("other")
+		}
+		return err
+	}
+	for range 20 {
+		if err := c.run(100 * time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if c.Held() && s.holder() == "other" {
+			t.Fatal("it holds the Lease of another process")
+		}
+	}
+	s.heldBy("")
+	c.acquire()
+	if _, inherited := c.TakeOver(); !inherited {
+		t.Error("what the other process has written is not read")
+	}
+}

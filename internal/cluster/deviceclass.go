@@ -87,7 +87,7 @@ func (s *State) resourcesOf(class *resourceapi.DeviceClass) []int {
 	return positions
 }
 
-// recountAffected looks again at those who offer or ask for a resource that a class began or ceased to provide.
+// recountAffected looks again at the nodes and pods that offer or request a resource that a class began or ceased to provide.
 func (s *State) recountAffected(position int) {
 	for name, node := range s.nodes {
 		if offer := node.allocatable.At(position); offer == 0 || offer == model.ProvidedByDRA {

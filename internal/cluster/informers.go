@@ -117,7 +117,7 @@ func strip[T any](f func(T) T) cache.TransformFunc {
 	}
 }
 
-// safeTransform is what f makes of an object, and the object itself when that panics: who takes it in will see why.
+// safeTransform is what f makes of an object, and the object itself when that panics: State.Apply will then report why.
 func safeTransform[T any](f func(T) T, object T) T {
 	transformed := object
 	if recovered(func() { transformed = f(object) }) != "" {
@@ -127,8 +127,8 @@ func safeTransform[T any](f func(T) T, object T) T {
 }
 
 // eventHandler makes a handler that pushes the event of each object. A deletion that the watch missed comes as a tombstone
-// with the object as it was last seen, or, when there is another object of its name by then, as a change of UID: those who
-// know objects by their UID must hear of the end of the first one all the same.
+// with the object as it was last seen, or, when there is another object of its name by then, as a change of UID: what
+// knows objects by their UID must see the end of the first one too.
 func eventHandler[T any](push func(Event), event func(T) Event) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) {

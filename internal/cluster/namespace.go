@@ -19,7 +19,7 @@ func (s *State) applyNamespace(namespace *corev1.Namespace, deleted bool) Effect
 	return Effect{Schedule: true}
 }
 
-// patchNamespaces lets the snapshot say that who chooses pods by the labels of their namespaces may mean others now.
+// patchNamespaces records in the journal that selectors of namespaces may match other pods now.
 func (s *State) patchNamespaces() (changed bool) {
 	if changed, s.relabelled = s.relabelled, false; changed {
 		s.snapshot.Journal.NamespaceRelabelled()

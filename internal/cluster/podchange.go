@@ -71,7 +71,7 @@ func sameStartTime(a, b *corev1.Pod) bool {
 	return a.Status.StartTime.Equal(b.Status.StartTime) && equality.Semantic.DeepEqual(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds)
 }
 
-// isOnNode reports whether a pod has its place; from one such status to the next nothing changes for anybody else.
+// isOnNode reports whether a pod has its place; from one such status to the next nothing changes for other pods.
 func isOnNode(status model.Status) bool {
 	return status == model.Binding || status == model.Bound || status == model.Running
 }

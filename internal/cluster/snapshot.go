@@ -11,7 +11,7 @@ import (
 // Snapshot brings the one long-lived snapshot up to date and returns it. It costs what changed since the last time,
 // in the cluster and by the session in between; whatever that session left is overwritten by what the state knows.
 //
-// Invariant: the snapshot shares no memory with the state that anybody changes.
+// Invariant: the snapshot shares no memory with the state that is ever changed.
 func (s *State) Snapshot(now time.Time) *model.Snapshot {
 	s.snapshot.Now = now
 	for !s.refresh(now) {

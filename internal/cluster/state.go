@@ -44,7 +44,7 @@ type State struct {
 	budgets  map[types.NamespacedName]model.Budget
 	// namespaces has the labels of each.
 	namespaces map[string]map[string]string
-	// leases are those of nodes' agents, conflicts what is wrong with who holds isolated CPUs.
+	// leases are those of nodes' agents, conflicts the pods that hold the same isolated CPUs.
 	leases    leases
 	conflicts conflicts
 
@@ -118,7 +118,7 @@ func (s *State) Translate(translators []model.RequestTranslator) {
 // Group returns the PodGroup of a job, never to be changed; nil when there is none.
 func (s *State) Group(key model.JobKey) *v1alpha1.PodGroup { return s.groups[key] }
 
-// Job returns a job as the last snapshot shows it, nil when it does not: for who may say what was true a moment ago.
+// Job returns a job as the last snapshot shows it, nil when it does not: for callers that may see the last cycle's state.
 func (s *State) Job(key model.JobKey) *model.Job { return s.snapshot.Job(key) }
 
 // Pod returns the stripped pod of that UID, never to be changed; nil when the state does not hold it.

@@ -47,7 +47,7 @@ func StripPod(pod *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// StripNode returns a node without who wrote which field of it. The node itself is not changed.
+// StripNode returns a node without its managed fields. The node itself is not changed.
 func StripNode(node *corev1.Node) *corev1.Node {
 	stripped := *node
 	stripped.ManagedFields = nil

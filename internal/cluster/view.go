@@ -67,7 +67,7 @@ func newView(snapshot *model.Snapshot) *View {
 	return v
 }
 
-// current returns what the session looks at: the view itself, or the one of the cluster without those who are terminating.
+// current returns what the session looks at: the view itself, or the one of the cluster without the terminating pods.
 func (v *View) current() *View {
 	if !v.snapshot.ExcludesTerminating() {
 		return v

@@ -114,7 +114,7 @@ func (v *View) add(n *viewNode, pod *framework.PodInfo) {
 }
 
 // remove takes a pod off a node. NodeInfo fills the gap with the last pod of the list, which is then put back to the
-// end. The host ports of the others are taken again, since NodeInfo does not count who uses a port.
+// end. The host ports of the others are taken again, since NodeInfo does not count the users of a port.
 func (v *View) remove(n *viewNode, uid types.UID) {
 	i, found := search(n.Pods, uid)
 	if !found {

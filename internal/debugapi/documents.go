@@ -57,7 +57,7 @@ type Isolated struct {
 	Held  string `json:"held"`
 	Total int    `json:"total"`
 	Free  int    `json:"free"`
-	// Stale reports that the node's agent is not heard of, so that none of them is given to anybody.
+	// Stale reports that the node's agent does not renew its Lease, so that none of them is assigned.
 	Stale bool `json:"stale,omitempty"`
 }
 

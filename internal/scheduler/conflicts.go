@@ -13,7 +13,7 @@ import (
 // This file reports pods that hold isolated CPUs which they should not, and evicts those that can never run: such as when two
 // schedulers were active at once. The node's agent starts no container on CPUs that any other container has.
 
-// watchConflicts reports what has come to be wrong, and evicts who yields.
+// watchConflicts reports new conflicts, and evicts the pod that yields.
 func (s *Scheduler) watchConflicts(ctx context.Context, now time.Time) {
 	for _, conflict := range s.state.TakeConflicts() {
 		klog.FromContext(ctx).Info("Isolated CPUs in conflict", "pod", conflict.Pod, "node", conflict.Node, "kind", conflict.Kind,

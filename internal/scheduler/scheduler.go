@@ -28,7 +28,7 @@ const (
 	debouncePeriod = 5 * time.Millisecond
 	// maxDebounce is how long a burst may put a cycle off.
 	maxDebounce = 100 * time.Millisecond
-	// reportEvery is the shortest time between two looks at what there is to tell.
+	// reportEvery is the shortest time between two reports.
 	reportEvery = 200 * time.Millisecond
 )
 
@@ -95,7 +95,7 @@ type Options struct {
 	Reservations Reservations
 	// Metrics receives the measurements; nil drops them.
 	Metrics *telemetry.Metrics
-	// Decided is told of each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
+	// Decided is called with each decision when its effect is assumed and before its first call leaves, on the loop's goroutine; for
 	// simulators. nil is not called.
 	Decided func(model.Decision)
 	// Follow makes the plugins that are asked for advice read a copy of the cluster: those of the profile's replica, on the
@@ -217,7 +217,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.advisor.Cycled(s.last.changed || s.last.decided)
 	watch := debugapi.NewRecorder(s.options.Clock, now)
 	snapshot, pass := s.look(ctx, now)
-	released, regrouped := false, false
+	repeat := false // other jobs may start, or one may be planned for again, and no watch shows it
 	expires, changed := now.Add(resyncPeriod), map[model.JobKey]bool{}
 	var outcomes []commit.Outcome
 	var panicked *framework.RecoveredPanic
@@ -237,13 +237,12 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		Decide: func(decision model.Decision) {
 			defer watch.Begin(watch.Begin(debugapi.PartSend))
 			watch.Decided(&decision)
-			released = released || decision.ReleasesCapacity()
 			s.state.Assume(decision)
 			s.options.Decided(decision)
 			s.options.Metrics.Decided(&decision)
 			s.machine.SubmitUntil(now, decision, s.gangs.Deadline(decision.Job))
 			late, again := s.drainGroupEvents(snapshot, decision.Job, changed, now)
-			outcomes, regrouped = append(outcomes, late...), regrouped || again
+			outcomes, repeat = append(outcomes, late...), repeat || again || decision.ReleasesCapacity()
 			for _, reply := range s.mailbox.takeReplies() {
 				outcomes = append(outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 			}
@@ -256,7 +255,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.expireAnswers(pass, now)
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
-	if released || regrouped { // other jobs may start, or this one may be planned for again, and no watch shows it
+	if repeat {
 		s.wake(now)
 	}
 	s.handleOutcomes(ctx, outcomes)
@@ -280,7 +279,7 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 	return snapshot, backoff.Sooner(pass, until)
 }
 
-// report writes what there is to tell and was not told.
+// report writes what has changed since the last report.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.stop()
 	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)

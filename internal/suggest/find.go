@@ -63,7 +63,7 @@ func (q *search) isApplicable() bool {
 }
 
 // suggestPlacement returns what would help a job for whose members there is no place. What gives room comes first, since it
-// takes nothing from the job, and before all what takes nothing from anybody; but where no node that is there would do,
+// takes nothing from the job, and before all what takes nothing from any job; but where no node that is there would do,
 // however empty, a wish that is in the way does.
 func (q *search) suggestPlacement() Suggestions {
 	placed := q.placed

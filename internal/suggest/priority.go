@@ -40,7 +40,7 @@ func (q *search) preemption() *Change {
 }
 
 // priorities returns those that stand in the job's way, from low to high: of jobs that could be evicted but for them, and of
-// whom room is kept for.
+// the jobs that capacity is held for.
 func (q *search) priorities() []int32 {
 	var values []int32
 	for _, unit := range q.units(highestPriority) {
@@ -68,7 +68,7 @@ func (q *search) units(priority int32) (units []framework.EvictionUnit) {
 	return units
 }
 
-// evictable fills in who would be evicted with a job, and reports whether nothing but its priority stands against it.
+// evictable fills in the tasks that would be evicted with a job, and reports whether nothing but its priority stands against it.
 func (q *search) evictable(unit *framework.EvictionUnit) bool {
 	for _, task := range unit.Job.Tasks {
 		switch {
@@ -89,7 +89,7 @@ func (q *search) covered(task *model.Task) bool {
 	return slices.ContainsFunc(budgets, func(budget model.Budget) bool { return budget.Covers(task) })
 }
 
-// startsAbove reports whether the job would start with such a priority if all were evicted who could be then.
+// startsAbove reports whether the job would start with such a priority if all tasks were evicted that could be then.
 func (q *search) startsAbove(priority int32) (started bool) {
 	job, from, neverPreempts := q.job, q.job.Priority, q.job.NeverPreempts
 	defer func() { job.Priority, job.NeverPreempts = from, neverPreempts }()
@@ -101,7 +101,7 @@ func (q *search) startsAbove(priority int32) (started bool) {
 	return started
 }
 
-// evict supposes that all have been evicted who could be for the job: what preemption can do for it, need not be done by others.
+// evict supposes that all tasks have been evicted that could be for the job: no advice is needed for what preemption can do.
 // A member with affinity to one of these pods has then no place, although a plan would keep the pod: the change that is found
 // can be larger than necessary.
 func (q *search) evict(statement *framework.Statement, priority int32) {

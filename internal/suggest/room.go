@@ -47,7 +47,7 @@ func (q *search) freeResources() *Change {
 }
 
 // fill places as many members as find room, and then others where the least is lacking until every gate agrees. No rooms
-// reports that there is not enough in use by those who could leave it.
+// reports that there is not enough in use by the tasks that could leave it.
 func (q *search) fill() (rooms []NodeAmount, exact bool) {
 	waiting := q.job.Pending()
 	q.whatIf(func(statement *framework.Statement) {
@@ -316,7 +316,7 @@ func (f *shortageSearch) cost(node *model.Node, task *model.Task) int64 {
 	return sum
 }
 
-// covers reports whether what is lacking for the task, with what is supposed to be free already, is in use by those who could
+// covers reports whether what is lacking for the task, with what is supposed to be free already, is in use by tasks that could
 // leave.
 func (f *shortageSearch) covers(node *model.Node, task *model.Task) bool {
 	needed := lacking(node, task.Request)

@@ -205,7 +205,7 @@ func (o *options) wireCommit(p *process, writer *commit.Client, preparer commit.
 	})
 }
 
-// watch returns the sources of what the mailbox is told of, and more.
+// watch returns the sources of the events for the mailbox, and more.
 func watch(p *process, more ...cache.InformerSynced) ([]cache.InformerSynced, error) {
 	ours, err := cluster.Watch(p.informers, p.groups, p.mailbox.Event)
 	if err != nil {

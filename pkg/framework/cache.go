@@ -11,7 +11,7 @@ import (
 type Cache struct {
 	profile *Profile
 	shapes  map[model.Shape]*shapeCache
-	// asked counts questions, to tell which shape was not asked about for longest.
+	// asked counts questions, to find the shape that was not asked about for longest.
 	asked uint64
 	// pendingShapes is how many jobs waited at the end of the last session.
 	pendingShapes int

@@ -9,7 +9,7 @@ import (
 )
 
 // emitDecisions sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to
-// the first of them: it is for whom they are made.
+// the first of them: they are made for it.
 func (s *Session) emitDecisions(operations []operation) {
 	var order []*model.Decision
 	decisions := map[model.JobKey]*model.Decision{}

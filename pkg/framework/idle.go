@@ -56,7 +56,7 @@ func (s *Session) recordIdle() *idleResult {
 	return &idleResult{snapshot: snapshot, version: snapshot.Version, refusals: s.refusals, wake: s.wake}
 }
 
-// expectedStartDrifts reports whether the start that some job is told to expect moves with the time: room is kept for it, and
+// expectedStartDrifts reports whether the expected start of some job moves with the time: capacity is kept for it, and
 // it may count on the end of pods that have not begun.
 func expectedStartDrifts(snapshot *model.Snapshot) bool {
 	if !slices.ContainsFunc(snapshot.Jobs, func(job *model.Job) bool { return job.Reservation != nil }) {

@@ -31,7 +31,7 @@ type Profile struct {
 	Replica *Profile
 }
 
-// extensionPoints is who is asked what, filled again for each session. This is the only list of who takes part where.
+// extensionPoints is which plugins each extension point asks, filled again for each session. It is the only such list.
 type extensionPoints struct {
 	all         []Plugin
 	jobOrder    []JobOrderer
@@ -116,7 +116,7 @@ const (
 	closeSession config.ExtensionPoint = "closeSession"
 )
 
-// pointDescription is one extension point, how its answers combine, and who is asked.
+// pointDescription is one extension point, how its answers combine, and which plugins are asked.
 type pointDescription struct {
 	point       config.ExtensionPoint
 	combination string
@@ -166,7 +166,7 @@ func (p *Profile) Names() []string {
 }
 
 // UnusedPlugins returns the names of the plugins that no question is put to, in tier order: a mistake in the configuration.
-// To be told that a session opens and closes is no question: who is told nothing else takes part in nothing.
+// OnSessionOpen and OnSessionClose ask nothing: a plugin that implements nothing else takes part in nothing.
 func (p *Profile) UnusedPlugins() []string {
 	filled := p.resolvePoints()
 	asked := map[string]bool{}

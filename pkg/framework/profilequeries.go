@@ -8,7 +8,7 @@ import (
 
 // What is asked of plugins outside of sessions. They are made for it once per configuration.
 
-// PodBinderProvider knows who may be named by a Binder.
+// PodBinderProvider knows which plugins a Binder may name.
 type PodBinderProvider interface {
 	Plugin
 	// PodBinders returns those that may. It is called once per configuration; many goroutines use what it returns.
@@ -29,7 +29,7 @@ type translator interface {
 	model.RequestTranslator
 }
 
-// Translators returns who changes what pods request and nodes offer, in tier order.
+// Translators returns the plugins that change what pods request and nodes offer, in tier order.
 func (p *Profile) Translators() []model.RequestTranslator {
 	filled := p.resolvePoints()
 	translators := make([]model.RequestTranslator, len(filled.requests))

@@ -20,7 +20,7 @@ type NodeVictims struct {
 // VictimRejection is what is wrong with the proposal for one node.
 type VictimRejection struct {
 	Node *model.Node
-	// By is who objects, in the user's words.
+	// By names the plugin that objects, as in the user's configuration.
 	By string
 	// Victims are those on the node that should leave it for the members in place of the ones proposed; none when no task should.
 	Victims []*model.Task

@@ -162,7 +162,7 @@ func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return false
 	}
-	s.Snapshot.ExcludeTerminating(false) // who is terminating may keep others away still
+	s.Snapshot.ExcludeTerminating(false) // a terminating task may keep others away still
 	for _, scope := range []FilterScope{NodeWithPods, ClusterWide} {
 		if checks, refused := s.checks(task, scope); len(checks) > 0 || refused != nil {
 			return false
@@ -349,7 +349,7 @@ func (s *Session) checks(task *model.Task, scope FilterScope) ([]NodeFilterFunc,
 	return all, nil
 }
 
-// reachOf returns for whom a verdict holds in which a filter's global checks have a part.
+// reachOf returns which jobs a verdict holds for in which a filter's global checks have a part.
 func reachOf(filter NodeFilter, task *model.Task) Reach {
 	if knows, ok := filter.(SnapshotOnlyFilter); ok && knows.DependsOnSnapshotOnly(task) {
 		return ForJob

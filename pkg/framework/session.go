@@ -21,8 +21,8 @@ type Options struct {
 	// Wake receives when time alone may change an answer of the session, as often as a plugin or an action says so; nil drops it.
 	// It is called on the session's goroutine.
 	Wake func(at time.Time)
-	// OnAction is told when a part of the session begins, by name: an action, or PartOpen and PartClose. It is for callers that
-	// measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
+	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
+	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
 	// Memory is what sessions hand on; nil keeps nothing beyond this session.
 	Memory *Cache
@@ -287,7 +287,7 @@ func (s *Session) viewer(job *model.Job) model.Viewpoint {
 	return viewer
 }
 
-// prepareFor makes books and filters show what the task may use: on future room, without those who are terminating.
+// prepareFor makes the accounting and the filters show what the task may use: on future capacity, without the terminating tasks.
 func (s *Session) prepareFor(task *model.Task, room model.CapacityKind) {
 	s.currentJob = task.Job
 	s.prepareForJob(task)

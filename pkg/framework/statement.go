@@ -235,7 +235,7 @@ func (s *Session) unreserve(task *model.Task, reservers []Reserver) {
 	}
 }
 
-// binder returns who binds a task's pod.
+// binder returns the name of the plugin that binds a task's pod.
 func (s *Session) binder(task *model.Task) string {
 	for _, binder := range s.slots.bind {
 		if name := binder.BinderOf(task); name != "" {

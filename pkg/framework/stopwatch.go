@@ -105,7 +105,7 @@ func (p timedPicker) FilterVictims(preemptor *model.Job, units []EvictionUnit) (
 	return picked, decided
 }
 
-// pickers are who is asked for victims.
+// pickers are the plugins that are asked for victims.
 func (s *Session) pickers() [][]VictimFilter {
 	if s.pluginTimings == nil {
 		return s.slots.victims

@@ -10,7 +10,7 @@ import (
 
 // Question is what an action wants to know about a job.
 type Question struct {
-	// Action is who asks; an action with several questions adds which one.
+	// Action is the action that asks; one with several questions adds which one.
 	Action string
 	// Class is the part of the job's class that decides about the answer, such as model.Class.Placement.
 	Class model.Class
@@ -71,7 +71,7 @@ type verdict struct {
 	version uint64
 }
 
-// Verdict returns what find says about a job that waits: nil, or why not, and for whom that holds as far as find knows. The
+// Verdict returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows. The
 // session adds what filters and scores had to do with it. What was found before is returned without another look where it must
 // be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
 // leaves a trace in the snapshot. Verdict is called outside of statements.

@@ -25,8 +25,8 @@ func Decode(file string, data []byte, known Known) (*Configuration, []Warning, e
 	return config, warnings, nil
 }
 
-// DecodePart is Decode, but also returns what could be read of a file in which something is wrong: for who has more to say of
-// it. Names that are not known stand in it; it is nil when the file is no mapping.
+// DecodePart is Decode, but also returns what could be read of a file in which something is wrong, for callers that
+// check more of it. It holds names that are not known; it is nil when the file is no mapping.
 func DecodePart(file string, data []byte, known Known) (*Configuration, []Warning, error) {
 	d := &decoder{file: file, known: known}
 	root := d.parse(data)

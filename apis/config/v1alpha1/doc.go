@@ -2,7 +2,7 @@
 // which tiers, and with which arguments. It knows the grammar, kube-batch's with Volcano's arguments for actions, and
 // decodes it strictly: whatever would be ignored is an error with file, line and a suggestion.
 //
-// It does not know what an action or a plugin does. The names that exist are passed in (Known), and the one who owns an
+// It does not know what an action or a plugin does. The names that exist are passed in (Known), and the package that owns an
 // argument reads it (Arguments) and says what it may be. It reads no files either: it is handed their text.
 //
 //	actions: "allocate, backfill"

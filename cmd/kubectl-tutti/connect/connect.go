@@ -159,7 +159,7 @@ func (e *Client) Get(ctx context.Context, path string, into any) error {
 // connectHint returns a hint for a TLS error.
 func connectHint(err error) string {
 	if strings.Contains(err.Error(), "x509:") {
-		return "; its certificate is not signed by anybody known: say --certificate-authority, or --insecure-skip-tls-verify"
+		return "; its certificate is not signed by a known authority: set --certificate-authority, or --insecure-skip-tls-verify"
 	}
 	return ""
 }

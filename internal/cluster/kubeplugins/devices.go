@@ -18,7 +18,7 @@ import (
 )
 
 // ServesDeviceTaintRules asks the API server whether it serves this client the rules by which devices are tainted: one of 1.37
-// does, one of 1.35 does not, and one whose roles are of an older chart forbids it. What is forbidden is told in the log.
+// does, one of 1.35 does not, and one whose roles are of an older chart forbids it. What is forbidden is logged.
 func ServesDeviceTaintRules(ctx context.Context, client kubernetes.Interface) (bool, error) {
 	known, err := client.Discovery().ServerResourcesForGroupVersion(resourceapi.SchemeGroupVersion.String())
 	switch {

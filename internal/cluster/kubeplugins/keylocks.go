@@ -15,9 +15,9 @@ type keyLocks struct {
 
 // keyLock is one name that a caller holds or waits for.
 type keyLock struct {
-	// held has room for the one who holds it.
+	// held is a channel of capacity one, full while the key is held.
 	held chan struct{}
-	// users counts him and those who wait.
+	// users counts the holder and the waiting callers.
 	users int
 }
 

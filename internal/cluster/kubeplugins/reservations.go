@@ -274,7 +274,7 @@ func (r *Reservations) refresh(h *reservation) error {
 		return nil
 	}
 	r.unreserve(h)
-	given := h.pending // by the one who went first, for this pod too
+	given := h.pending // by the caller that was first, for this pod too
 	status := r.reserve(h, nil)
 	h.pending = append(given, h.pending...)
 	if !status.IsSuccess() {

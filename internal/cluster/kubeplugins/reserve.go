@@ -145,7 +145,7 @@ func (r *Reservations) setDevices(h *reservation) *fwk.Status {
 	return nil
 }
 
-// writes reports whether the API server must be told of anything before the pod is bound.
+// writes reports whether anything must be written to the API server before the pod is bound.
 func (r *Reservations) writes(h *reservation) bool {
 	for _, plugin := range r.reservePlugins() {
 		if _, status := plugin.PreBindPreFlight(r.ctx, h.state, h.pod, h.node.Name); !status.IsSkip() {

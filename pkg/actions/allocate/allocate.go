@@ -77,8 +77,8 @@ func (a *action) serve(session *framework.Session, jobs []*model.Job) {
 }
 
 // partitionByNominated returns those of the waiting jobs that are above any for which others were evicted, and the rest. They
-// are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by evicting who
-// has just begun.
+// are no later than those in their turn: what is kept is not kept from them, and would have to be taken back by evicting a
+// job that has just begun.
 func partitionByNominated(waiting, holders []*model.Job) (above, rest []*model.Job) {
 	for _, job := range waiting {
 		if slices.ContainsFunc(holders, func(holder *model.Job) bool { return job.Priority > holder.Priority }) {

@@ -5,8 +5,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// explainReserved adds to why a job finds no room for whom some is kept: those for whom others were evicted, whom it is not
-// above. What is reserved is for backfill to tell of.
+// explainReserved adds to a refusal the jobs that capacity is held for: those that others were evicted for and that the job is
+// not above. What backfill reserves it explains itself.
 func explainReserved(session *framework.Session, job *model.Job, refusal *model.Refusal) *model.Refusal {
 	if len(session.Snapshot.Held()) == 0 || refusal.Code != model.InsufficientResources {
 		return refusal

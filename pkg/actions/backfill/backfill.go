@@ -4,8 +4,8 @@
 // are expected to end first. No other job of the same or a lower priority is given that capacity any more. Until the gang is
 // expected to start, it is lent to jobs that will be gone by then.
 //
-// The package decides who gets a reservation, where, and who may borrow. That others see reserved room as taken is the
-// snapshot's business (model.Hold), that it outlives the process the status' of the PodGroup. Tasks that request nothing are
+// The package decides which job gets a reservation, where, and which jobs may borrow. That others see reserved room as taken is
+// the snapshot's business (model.Hold), that it outlives the process the status' of the PodGroup. Tasks that request nothing are
 // placed by allocate like all others.
 package backfill
 

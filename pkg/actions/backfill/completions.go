@@ -34,7 +34,7 @@ func compareCompletions(a, b expectedCompletion) int {
 }
 
 // expectedCompletions returns the tasks that leave sooner or later, as far as the job is concerned, in the order in which
-// they do. Guests are those who came after that moment, in seconds since 1970; those that run since outlived or before seem
+// they do. Guests are those that came after that moment, in seconds since 1970; those that run since outlived or before seem
 // to stay.
 func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, outlived int64) []expectedCompletion {
 	leaving := make([]expectedCompletion, 0, len(tasks))
@@ -136,8 +136,8 @@ type startEstimate struct {
 	displaced bool
 }
 
-// estimateStart looks at those who use the room of a reservation. ok is false when there is no such room, however many of
-// them leave.
+// estimateStart looks at the tasks that use the capacity of a reservation. ok is false when there is no such room, however many
+// of them leave.
 func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o startEstimate, ok bool) {
 	r.session.ApplyReservations(job)
 	last := int64(0)

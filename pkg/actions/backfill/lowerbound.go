@@ -60,7 +60,7 @@ func (d *demand) lacking(rooms []model.Resources) (lacking int64) {
 	return lacking - d.spare
 }
 
-// minCompletions returns how many of those who leave must do so at least before the job can fit; more than there are when it
+// minCompletions returns how many of the tasks that end must do so at least before the job can fit; more than there are when it
 // cannot.
 func (p *plan) minCompletions(d demand) int {
 	snapshot := p.run.session.Snapshot

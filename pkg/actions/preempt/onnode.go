@@ -7,7 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// victimSet is who would have to leave so that one more task fits on a node.
+// victimSet is the tasks that would have to be evicted so that one more task fits on a node.
 type victimSet struct {
 	units []victimUnit
 	cost  cost
@@ -59,7 +59,7 @@ func (s *search) victimsOn(p *plan, node *model.Node, request model.Resources) (
 	return cheapest, ok
 }
 
-// upperBoundSuffices tells, cheaply, whether all who may leave the node would make room enough.
+// upperBoundSuffices reports, cheaply, whether evicting all candidates of the node would release enough.
 func (s *search) upperBoundSuffices(node *model.Node, lack []model.Shortage) bool {
 	for _, l := range lack {
 		amount := l.Amount

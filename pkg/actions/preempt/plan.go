@@ -7,7 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// plan is who is to be evicted for one job.
+// plan is the victims for one job.
 //
 // Invariant: of no source more single members are in it than its surplus and that of their roles, unless all the rest is in it,
 // too; where the guard is strict, no budget loses more than it allows.

@@ -47,7 +47,7 @@ type victimUnit struct {
 	cost  cost
 }
 
-// pool returns who may be evicted for jobs of this priority, as the victim pickers say of the first of them.
+// pool returns the tasks that may be evicted for jobs of this priority, as the victim pickers say of the first of them.
 func (r *run) pool(job *model.Job) *candidateVictims {
 	if known := r.pools[job.Priority]; known != nil {
 		return known
@@ -73,7 +73,7 @@ func (r *run) pool(job *model.Job) *candidateVictims {
 	return p
 }
 
-// index makes who is in the sources to be found.
+// index makes the tasks of the sources findable.
 func (p *candidateVictims) index() {
 	for _, s := range p.sources {
 		s.wholeOnly = newUnit(s, s.tasks, true)
@@ -174,7 +174,7 @@ func (s *victimJob) surplusMembers() {
 	}
 }
 
-// filterVictims leaves those whom the engine and the victim pickers leave.
+// filterVictims keeps the tasks that the engine and the victim pickers allow.
 func (r *run) filterVictims(p *candidateVictims, preemptor *model.Job) {
 	var units []framework.EvictionUnit
 	for _, s := range p.sources {
@@ -232,7 +232,7 @@ func newUnit(s *victimJob, tasks []*model.Task, whole bool) victimUnit {
 	return u
 }
 
-// removeEvicted takes those who were evicted out of all pools.
+// removeEvicted removes the evicted tasks from all pools.
 func (r *run) removeEvicted(units []victimUnit) {
 	r.lowest = nil
 	for _, p := range r.pools {

@@ -65,7 +65,7 @@ func (h *extenderRound) why() (why string, objected bool) {
 	return "no plan without evictions on " + h.rejections(), true
 }
 
-// rejections names the nodes to leave alone, up to a few, and who says so, for each of them.
+// rejections names the nodes to leave alone, up to a few, and for each of them the plugin that says so.
 func (h *extenderRound) rejections() string {
 	const few = 3
 	byWhom := map[string][]string{}

@@ -70,7 +70,7 @@ func (s *search) enumerate() []costedPlan {
 	return plans
 }
 
-// allUnits returns all who may go, whether they may go together or not: more than any plan can have.
+// allUnits returns all units that may be evicted, whether or not together: more than any plan can have.
 func (s *search) allUnits() []victimUnit {
 	var all []victimUnit
 	for _, from := range s.pool.sources {

@@ -104,8 +104,8 @@ func (s *search) bestNode(p *plan, task *model.Task, b *nodeCostHeap) (best *mod
 	return best, cheapest
 }
 
-// dryRun returns who must leave a node so that the task passes all filters there: all who may leave go, and then each is
-// called back, the most important first, who is not in the way. Whole jobs of which single members could go are left alone
+// dryRun returns the victims on a node with which the task passes all filters there: all candidates are evicted, and then each
+// that is not in the way is reprieved, the most important first. Whole jobs of which single members could go are left alone
 // at first.
 func (s *search) dryRun(p *plan, task *model.Task, node *model.Node) (found victimSet, ok bool) {
 	s.spend(1)

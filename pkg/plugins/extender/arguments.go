@@ -26,7 +26,7 @@ func fields() argument.List {
 		argument.Text("urlPrefix", "").MarkRequired().WithFormat("a URL").WithHelp("where the extender is; a call goes to the prefix, a slash and " +
 			"the verb. Credentials in it are sent, never shown"),
 		argument.Text("filterVerb", "").WithHelp("which nodes will do; not asked without a verb, as with the others"),
-		argument.Text("preemptVerb", "").WithHelp("who may be evicted where, and who instead; see below"),
+		argument.Text("preemptVerb", "").WithHelp("which pods may be evicted where, and which instead; see below"),
 		argument.Text("prioritizeVerb", "").WithHelp("which nodes are best, from 0 to 10; needs a `weight` of 1 or more"),
 		argument.Text("bindVerb", "").WithHelp("binds pods in place of the API server; one extender at most"),
 		argument.Int("weight", 0, 0, mostWeight).WithHelp("how much a point of `prioritizeVerb` counts: as much as 10 × `weight` points of " +
@@ -47,10 +47,10 @@ func fields() argument.List {
 
 func tlsFields() argument.List {
 	return argument.List{
-		argument.Text("caFile", "").WithFormat("a file").WithHelp("who vouches for the extender"),
-		argument.Text("certFile", "").WithFormat("a file").WithHelp("who the scheduler is; goes with a `keyFile`"),
+		argument.Text("caFile", "").WithFormat("a file").WithHelp("the certificate authorities of the extender's certificate"),
+		argument.Text("certFile", "").WithFormat("a file").WithHelp("the scheduler's own certificate; goes with a `keyFile`"),
 		argument.Text("keyFile", "").WithFormat("a file").WithHelp("the key to `certFile`"),
-		argument.Text("serverName", "").WithHelp("whom the certificate must be for, in place of the host of the URL"),
+		argument.Text("serverName", "").WithHelp("the name that the certificate must be for, in place of the host of the URL"),
 		argument.Bool("insecure", false).WithHelp("accept any certificate as the extender's"),
 	}
 }

@@ -35,7 +35,7 @@ import (
 const Name = "extender"
 
 // Summary is what the plugin does, in half a sentence.
-const Summary = "what webhooks say about nodes, about victims, and who binds. Not in the default"
+const Summary = "what webhooks say about nodes and victims, and binding by a webhook. Not in the default"
 
 // New returns the factory of the plugin. It makes no connection; an error says that a file of the TLS settings cannot be
 // used.

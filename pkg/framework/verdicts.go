@@ -2,6 +2,7 @@ package framework
 
 import (
 	"slices"
+	"unique"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -17,8 +18,8 @@ type Question struct {
 	// Emptied reports that the answer is about the cluster without the pods of jobs, so that it holds whichever of them come and
 	// go.
 	Emptied bool
-	// Given stands for what else the answer depends on, beyond the revision of the snapshot.
-	Given uint64
+	// Given is what else the answer depends on, beyond the revision of the snapshot; zero for nothing.
+	Given unique.Handle[string]
 	// ByFit reports that a refusal's Has is all that find room, so that it holds for each minimum above that; otherwise it holds
 	// for the minimum that was refused and those above.
 	ByFit bool
@@ -53,7 +54,7 @@ type verdicts struct {
 // minimum, since the verdict says for which it holds.
 type verdictKey struct {
 	action    string
-	given     uint64
+	given     unique.Handle[string]
 	class     model.Class
 	job       model.JobKey
 	viewpoint model.Viewpoint

@@ -3,6 +3,7 @@ package preempt
 import (
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/tutti-sched/tutti/internal/placement"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -146,8 +147,8 @@ type run struct {
 	// failures are the jobs without a plan, searched those of them for which there was a search.
 	failures []*failure
 	searched map[searchKey]*failure
-	// given is fingerprint's result, zero before.
-	given uint64
+	// given is what dependencies returns, zero before.
+	given unique.Handle[string]
 }
 
 // runOf returns the run of the session, a new one the first time.

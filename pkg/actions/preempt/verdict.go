@@ -2,9 +2,10 @@ package preempt
 
 import (
 	"encoding/binary"
-	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
+	"unique"
 
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -13,8 +14,8 @@ import (
 // question is what the session remembers the verdicts about jobs by. Names of budgets are shortened for readers of other
 // namespaces, so that with budgets the namespace is part of it.
 func (r *run) question(job *model.Job) framework.Question {
-	if r.given == 0 {
-		r.given = fingerprint(r.session.Snapshot)
+	if r.given == (unique.Handle[string]{}) {
+		r.given = unique.Make(dependencies(r.session.Snapshot))
 	}
 	question := framework.Question{Action: Name, Class: job.Class, ByFit: true, Given: r.given}
 	if len(r.session.Snapshot.Budgets) > 0 {
@@ -23,12 +24,12 @@ func (r *run) question(job *model.Job) framework.Question {
 	return question
 }
 
-// fingerprint stands for what plans depend on that is in no revision of the snapshot: the jobs that run, with their minima, and
+// dependencies writes down what plans depend on that is in no revision of the snapshot: the jobs that run, with their minima, and
 // what protects their pods.
-func fingerprint(snapshot *model.Snapshot) uint64 {
-	h := fnv.New64a()
-	number := func(n uint64) { h.Write(binary.LittleEndian.AppendUint64(nil, n)) }
-	text := func(s string) { h.Write(append([]byte(s), 0)) }
+func dependencies(snapshot *model.Snapshot) string {
+	var all []byte
+	number := func(n uint64) { all = binary.LittleEndian.AppendUint64(all, n) }
+	text := func(s string) { all = append(append(all, s...), 0) }
 	for _, job := range snapshot.Jobs {
 		if slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Status.HasNode() }) {
 			number(job.Version)
@@ -37,6 +38,7 @@ func fingerprint(snapshot *model.Snapshot) uint64 {
 			}
 		}
 	}
+	number(math.MaxUint64) // no version is as high
 	for i := range snapshot.Budgets {
 		budget := &snapshot.Budgets[i]
 		text(budget.Namespace + "/" + budget.Name + " " + budget.Selector.String())
@@ -48,7 +50,7 @@ func fingerprint(snapshot *model.Snapshot) uint64 {
 	for _, task := range terminationOverdue(snapshot) {
 		text(string(task.UID))
 	}
-	return h.Sum64()
+	return string(all)
 }
 
 // searchKey is the same for jobs for which a search comes to the same, in the same words.

@@ -5,7 +5,8 @@ SHELL := /usr/bin/env bash
 
 BIN := bin
 
-# One kind of build for all targets but tests with the race detector and images: what one has compiled, the others find in Go's cache.
+# One kind of build for all targets but tests with the race detector and images: what one has compiled, the others find in Go's
+# cache.
 export CGO_ENABLED ?= 0
 export GOFLAGS += -trimpath
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints how much of the commit path its fault matrix covers, which takes every call through every answer, and each function of which it
-# leaves something out, with what all tests of the package cover of that one.
+# Prints how much of the commit path its fault matrix covers, which takes every call through every answer, and each function of
+# which it leaves something out, with what all tests of the package cover of that one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 matrix='^(TestEveryFault.*|TestEveryBindHasOneTrueOutcome|TestRefusalsOnTheWire|TestErrorsFromTheWire|TestErrorsKeepTheirKind|'

@@ -2,8 +2,8 @@
 # Breaks things on a real API server far more often than `make test` does, and writes the measured part about it in
 # docs/reliability.md: what was done, how often, and what came of it. It fails when something is found that must not be.
 #
-# Arguments such as kills=FILE name logs of whole runs that were made before with the same counts; what is not named is run. All of it
-# takes two hours on two cores.
+# Arguments such as kills=FILE name logs of whole runs that were made before with the same counts; what is not named is run.
+# All of it takes two hours on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kills="${KILLS:-200}" handovers="${HANDOVERS:-50}" outages="${OUTAGES:-20}" strangers="${STRANGERS:-10m}"
@@ -29,7 +29,7 @@ row() {
 	fi
 	local found
 	found="$(sed -nE "s/^.*RESULT $result: //p" "$log" | tail -1)"
-	echo "| $label | $found | \`cd lab && $* go test -count=1 -v -timeout 0 -run '^$test\$' ./e2e\` |" >>"$work/rows"
+	echo "| $label | $found | \`cd lab && HOLD_TIMES=1 $* go test -count=1 -v -timeout 0 -run '^$test\$' ./e2e\` |" >>"$work/rows"
 }
 
 logs=("$@" "")

@@ -30,10 +30,7 @@ fi
 mkdir -p build/bin
 (cd hack/tools && go build -o "$root/build/bin/" honnef.co/go/tools/cmd/staticcheck)
 
-for module in . lab; do
-	if [[ ! -e "$module/go.mod" ]]; then
-		continue
-	fi
+for module in . lab examples/joblimit; do
 	(cd "$module" && go vet ./...) || { echo "lint: go vet failed in module $module" >&2; failed=1; }
 	# Generated code is its generator's affair.
 	(cd "$module" && go list ./... | grep -v /pkg/generated/ | xargs -r "$root/build/bin/staticcheck") || { echo "lint: staticcheck failed in module $module" >&2; failed=1; }

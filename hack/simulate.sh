@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Simulates far more than `make test` does, and writes docs/reliability.md: what was run, from which seeds on, and what came of it. It
-# fails when an invariant is broken; the test then prints how to play the case again, and what is left of it when it is shrunk.
+# Simulates far more than `make test` does, and writes docs/reliability.md: what was run, from which seeds on, and what came of
+# it. It fails when an invariant is broken; the test then prints how to play the case again, and what is left of it when it is
+# shrunk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 steps="${STEPS:-1000000}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every random test with many more cases than `make test` does, and writes docs/soak.md: what was run, with which seed, and the
-# result. It fails when a test does; rapid then prints how to play the case again.
+# Runs every random test with many more cases than `make test` does, and writes docs/soak.md: what was run, with which seed, and
+# the result. It fails when a test does; rapid then prints how to play the case again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks="${CHECKS:-10000}"

@@ -127,7 +127,7 @@ func decisions(cycle *debugapi.Cycle) [][]printer.Cell {
 			}
 		}
 		if decision.Reserved != "" {
-			did = append(did, "room reserved on "+decision.Reserved)
+			did = append(did, "capacity reserved on "+decision.Reserved)
 		}
 		say("  " + decision.Job + ": " + strings.Join(did, ", "))
 	}

@@ -55,7 +55,7 @@ func newNodes(a *clientFlags) *cobra.Command {
 	k := &endpointFlags{clientFlags: a}
 	command := &cobra.Command{
 		Use:   "nodes [NAME...]",
-		Short: "Show the room on nodes as the scheduler sees it",
+		Short: "Show the capacity of nodes as the scheduler sees it",
 		Long: `Shows, for each node and resource, how much is idle of how much there is; what is nominated to pods for which others were
 evicted, and what is reserved for gangs that have waited long (both are part of what is idle, or about to be); and the isolated
 CPUs. A node that is marked ! takes no pods.

@@ -22,7 +22,7 @@ func newStatus(a *clientFlags) *cobra.Command {
 		Use:   "status",
 		Short: "Show how all jobs stand: their phases, members, ages, and why they wait",
 		Long: `Shows the PodGroups, the groups without an object, and the pending pods that have none or name one that does not exist. MEMBERS are
-those that exist, of those that are needed; WAITS is since when a job has had all its members and has waited for room.`,
+those that exist, of those that are needed; WAITS is since when a job has had all its members and has waited for capacity.`,
 		Example: `  kubectl tutti status
   kubectl tutti status -A -o wide
   kubectl tutti status -A -o json | jq '.jobs[] | select(.reason == "InsufficientResources") | .name'`,

@@ -21,14 +21,15 @@ func newWhy(a *clientFlags) *cobra.Command {
 		Use:   "why NAME",
 		Short: "Say why a PodGroup or a pod waits, and what would let it start",
 		Long: `Says why a PodGroup or a pod waits: what the scheduler found when it looked at it last, with numbers; the smallest change
-that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what room is
+that would let it start; its members, and which of them are missing, gated or have failed; since when it waits; and what capacity is
 kept for it.
 
 NAME is the name of a PodGroup, or of a group without an object, else of a pod; podgroup/NAME and pod/NAME say which of the two. It
 needs the right to list the PodGroups and the pods of the namespace.
 
 With -v it also shows how the scheduler came to its reason: what each action of the last cycle said, in order; the last line of a
-job is its reason. That asks the scheduler; see "kubectl tutti --help" for the rights it takes.`,
+job is its reason. "engine" is no action: a panic has ended the cycle before the job had its turn. That asks the scheduler; see
+"kubectl tutti --help" for the rights it takes.`,
 		Example: `  kubectl tutti why train
   kubectl tutti why -n ml pod/train-3
   kubectl tutti why train -v

@@ -25,14 +25,14 @@ unit: gotest ## Run the tests of the root module, with the race detector and ver
 
 .PHONY: example
 example: gotest ## Build the scheduler of examples/joblimit, a module of its own, and play its stories.
-	cd examples/joblimit && go vet . && $(GOTEST) .
+	cd examples/joblimit && $(GOTEST) .
 
 .PHONY: coverage
 coverage: ## Print how much of the commit path its fault matrix covers.
 	hack/commit-coverage.sh
 
-# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait for others
-# more than they work: three of those that have a cluster of their own share two processors well.
+# Go cannot know that these tests depend on programs that they build, so none of their results is taken from its cache. Most wait
+# for others more than they work: three of those that have a cluster of their own share two processors well.
 lab: tools gotest ## Run the tests of the lab, on a real API server.
 	cd lab && TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) lab $(GOTEST) -count=1 -race -timeout 60m -parallel 3 ./...
 
@@ -44,7 +44,8 @@ soak: ## Run every random test with CHECKS=10000 cases, and the simulation with 
 	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh
 	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 
-# How long each fuzz target looks for something new. What one has found is kept in testdata/fuzz beside it, and played by `make unit`.
+# How long each fuzz target looks for something new. What one has found is kept in testdata/fuzz beside it, and played by
+# `make unit`.
 FUZZTIME ?= 1m
 
 .PHONY: fuzz
@@ -62,8 +63,8 @@ CRASHES ?= 12
 simulate: ## Simulate under faults for so many steps (STEPS=1000000 SEED=1), and write docs/reliability.md.
 	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 
-# How often the scheduler is killed on a real API server, its leader replaced, and kube-apiserver and etcd killed, and how long another
-# scheduler binds beside it.
+# How often the scheduler is killed on a real API server, its leader replaced, and kube-apiserver and etcd killed, and how long
+# another scheduler binds beside it.
 KILLS ?= 200
 HANDOVERS ?= 50
 OUTAGES ?= 20

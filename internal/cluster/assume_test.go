@@ -185,7 +185,7 @@ func TestNomination(t *testing.T) {
 			}
 			for _, n := range snapshot.Nodes {
 				if kept := n.Reserved.At(model.CPU) > 0; kept != (n.Name == c.want) {
-					t.Errorf("node %s keeps room for others: %t", n.Name, kept)
+					t.Errorf("node %s keeps capacity for others: %t", n.Name, kept)
 				}
 			}
 		})

@@ -186,7 +186,7 @@ func newState(objects ...any) *State {
 	return s
 }
 
-// snap takes a snapshot and checks that books and view add up.
+// snap takes a snapshot and checks that accounting and view add up.
 func snap(t testing.TB, s *State, now time.Time) *model.Snapshot {
 	t.Helper()
 	snapshot := s.Snapshot(now)

@@ -10,7 +10,7 @@ import (
 )
 
 // deviceClassResources knows which resources device classes provide: a node that reports none of such a resource may have
-// devices for it, which kube-scheduler's DynamicResources counts, and the node's books do not.
+// devices for it, which kube-scheduler's DynamicResources counts, and the node's accounting does not.
 type deviceClassResources struct {
 	// resources are those of each class, as positions; classes counts the classes that provide the one at a position.
 	resources map[string][]int

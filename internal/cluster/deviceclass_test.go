@@ -27,7 +27,7 @@ func TestDeviceClassProvides(t *testing.T) {
 			}
 		}
 		if lacks != lacking {
-			t.Errorf("%s: there is no room on%s, want%s", when, lacks, lacking)
+			t.Errorf("%s: there is no capacity on%s, want%s", when, lacks, lacking)
 		}
 		if taskIn(snapshot, "plain").MayUseDeviceClass {
 			t.Errorf("%s: a plain pod is by class", when)
@@ -59,7 +59,7 @@ func TestOldKubeletHasNoDevices(t *testing.T) {
 		s := newState(n, pod("p", asking("nvidia.com/gpu", "1")), deviceClass("c", "nvidia.com/gpu"))
 		snapshot := snap(t, s, start)
 		if got := snapshot.Node("n").InsufficientResource(taskIn(snapshot, "p").Request, model.Idle) < 0; got != want {
-			t.Errorf("kubelet %q: there is room: %t", kubelet, got)
+			t.Errorf("kubelet %q: there is capacity: %t", kubelet, got)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestEffectOfPodEvents(t *testing.T) {
 	}{
 		"new pending pod":               {nil, pod("p"), all},
 		"pod of others waits":           {nil, pod("p", by("other")), none},
-		"pod of others takes room":      {nil, pod("p", by("other"), on("n")), Effect{Schedule: true}},
+		"pod of others takes capacity":  {nil, pod("p", by("other"), on("n")), Effect{Schedule: true}},
 		"pod of others ends":            {pod("p", by("other"), on("n")), pod("p", by("other"), on("n"), phase("Failed")), Effect{Schedule: true}},
 		"bound pod starts to run":       {pod("p", on("n")), pod("p", on("n"), phase("Running")), reports},
 		"others' pod starts to run":     {pod("p", by("other"), on("n")), pod("p", by("other"), on("n"), phase("Running")), none},

@@ -16,7 +16,7 @@ const maxTombstones = 4096
 // Invariant: what is admitted last for a name is the newest that was offered, in whatever order the offers came.
 type incarnations struct {
 	newest map[identity]observation
-	// tombstones are the deleted ones in seen, a ring in the order of burial.
+	// tombstones are the deleted ones in newest, a ring in the order of their deletion.
 	tombstones []identity
 	oldest     int
 }

@@ -37,11 +37,12 @@ func TestLabelsOfNamespacesShowInTheSnapshot(t *testing.T) {
 		{name: "it is gone", event: gone(labelled("5", "b")), news: true, gone: true},
 	} {
 		before := s.Snapshot(now)
-		version, mark, revision := before.Version, before.Journal.Cursor(), before.Journal.Revision()
+		version, revision, fixed := before.Version, before.Journal.Revision(), before.Journal.FixedRevision()
 		effect := s.Apply(step.event)
 		after := s.Snapshot(now)
-		news := effect.Schedule && after.Version != version && !after.Journal.SameLabels(mark) && after.Journal.Revision() != revision
-		silent := !effect.Schedule && after.Version == version && after.Journal.SameLabels(mark) && after.Journal.Revision() == revision
+		revised, refixed := after.Journal.Revision() != revision, after.Journal.FixedRevision() != fixed
+		news := effect.Schedule && after.Version != version && revised && refixed
+		silent := !effect.Schedule && after.Version == version && !revised && !refixed
 		if news != step.news || silent == step.news {
 			t.Errorf("%s: effect %+v, version %d after %d; want news: %v", step.name, effect, after.Version, version, step.news)
 		}

@@ -58,7 +58,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// The port of an init container that ends is not taken from anybody, that of a sidecar is.
+// The port of an init container that ends is not taken from any job, that of a sidecar is.
 func TestShapeHasThePortsThatAreTaken(t *testing.T) {
 	initial := func(c corev1.Container) podOption {
 		return func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{c} }

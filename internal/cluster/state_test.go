@@ -57,7 +57,7 @@ func TestEveryPodTakesRoomOnlyOursHaveJobs(t *testing.T) {
 		pod("waiting", by("other")), pod("done", on("n"), by("other"), phase("Succeeded")))
 	snapshot := snap(t, s, start)
 	if s.Pod("waiting") != nil || s.Pod("done") != nil {
-		t.Error("pods of another scheduler that take no room are kept")
+		t.Error("pods of another scheduler that take no capacity are kept")
 	}
 	if got := snapshot.Node("n").Idle.At(model.CPU); got != 8000 {
 		t.Errorf("idle CPU is %d, want 8000", got)

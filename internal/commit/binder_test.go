@@ -43,7 +43,7 @@ func TestBindByAnotherClient(t *testing.T) {
 		requests int
 	}{
 		{"bound", &binder{}, done, 0},
-		{"refused", &binder{refusal: &model.Refusal{Code: model.BindFailed, Detail: "no room"}}, refused, 0},
+		{"refused", &binder{refusal: &model.Refusal{Code: model.BindFailed, Detail: "no capacity"}}, refused, 0},
 		{"no answer", &binder{err: context.DeadlineExceeded}, unknown, 0},
 		{"an answer that means nothing", &binder{err: errors.New("it answers 500")}, unknown, 0},
 		{"never heard of it", &binder{err: fmt.Errorf("bind: %w", dial)}, rejected, 0},

@@ -176,7 +176,7 @@ func TestPatchesOfPodsOnTheWire(t *testing.T) {
 		},
 		"mark": {
 			mark, `{"metadata":{"uid":"uid-v"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","lastProbeTime":null,` +
-				`"lastTransitionTime":null,"reason":"PreemptionByScheduler","message":"deleted to make room for pod ns/a"}]}}`,
+				`"lastTransitionTime":null,"reason":"PreemptionByScheduler","message":"deleted to free capacity for pod ns/a"}]}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 		call.Kind = CallSetCondition
 		call.Write = Write{Condition: &PodCondition{Pod: eviction.Pod, Condition: corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-			Message: "deleted to make room for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
+			Message: "deleted to free capacity for " + job.Describe(), LastTransitionTime: metav1.NewTime(now).Rfc3339Copy(),
 		}}}
 	}
 	return call
@@ -59,7 +59,7 @@ func evictionCall(now time.Time, job model.JobKey, eviction model.Eviction) Call
 // they are for is released, or the job starts without it.
 func (m *Machine) supersedeEvictions(now time.Time, decision model.Decision) {
 	if len(decision.Binds) > 0 || releasesNominations(decision) {
-		m.cancelEvictions(now, "the room is not needed any more", func(plan *callGroup) bool { return plan.job == decision.Job })
+		m.cancelEvictions(now, "the capacity is not needed any more", func(plan *callGroup) bool { return plan.job == decision.Job })
 	}
 }
 

@@ -279,7 +279,7 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p.expectCalls("Mark v, Mark w, Mark x, Mark y")
 	for _, call := range p.inFlight {
 		want := corev1.PodCondition{
-			Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "deleted to make room for PodGroup ns/j",
+			Type: "DisruptionTarget", Status: "True", Reason: "PreemptionByScheduler", Message: "deleted to free capacity for PodGroup ns/j",
 		}
 		got := call.Write.Condition.Condition
 		got.LastTransitionTime.Reset()

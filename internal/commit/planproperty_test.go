@@ -38,7 +38,7 @@ func (w *world) plan(decision *model.Decision) {
 	}
 	for _, n := range numbers(3, "nominations") {
 		pod := pod(fmt.Sprintf("p%d", n))
-		decision.Nominations = append(decision.Nominations, model.Nomination{Pod: pod, Node: "room-of-" + job})
+		decision.Nominations = append(decision.Nominations, model.Nomination{Pod: pod, Node: "capacity-of-" + job})
 		w.plans.members[job] = append(w.plans.members[job], pod)
 		w.open[key(decision.Job, "promise", pod)]++
 	}

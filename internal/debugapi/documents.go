@@ -121,10 +121,11 @@ type Refusals struct {
 	Refusals []Refusal `json:"refusals"`
 }
 
-// Refusal is why an action did not start a job.
+// Refusal is why a job was not started.
 type Refusal struct {
 	// Job is its kind, namespace and name.
-	Job    string `json:"job"`
+	Job string `json:"job"`
+	// Action is the name of an action; "engine" for a job that had no turn, since a panic ended the cycle.
 	Action string `json:"action"`
 	// Code is the stable code, Reason the text. Where a later action has started the job, Code is empty.
 	Code   string `json:"code,omitempty"`

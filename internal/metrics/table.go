@@ -171,10 +171,10 @@ func decisions() []Metric {
 		{
 			Name: Quarantined, Kind: Counter, Program: Scheduler,
 			Help: "Panics that were caught, by the plugin or action they came from; cluster is for objects that could not be read, " +
-				"the five after it for what the loop does beside sessions.",
+				"the six after it for what the loop does beside sessions.",
 			Labels: []Label{{
-				Name: "where", Values: "a plugin, an action, engine, cluster, advice, inspection, outcomes, reservations or starts",
-				Known: []string{"engine", "cluster", "advice", "inspection", "outcomes", "reservations", "starts"},
+				Name: "where", Values: "a plugin, an action, engine, cluster, advice, inspection, outcomes, reports, reservations or starts",
+				Known: []string{"engine", "cluster", "advice", "inspection", "outcomes", "reports", "reservations", "starts"},
 			}},
 		},
 		{

@@ -1,4 +1,14 @@
 // Package placement finds places for the minimum of one job, all of it or nothing, on idle capacity or also on capacity that
 // is being released. Actions decide which job is tried, on which capacity, and what happens when it fails; this package only
 // decides where the members go.
+//
+// The files, in reading order:
+//
+//	placer.go              a try: member by member, and what is tried after that
+//	order.go               the order of the members, and those that make up the minimum
+//	classes.go, terms.go   members that are interchangeable; inter-pod affinity between members
+//	colocated.go           one domain that members prefer to share
+//	domain.go              domains that members must share
+//	exhaustive.go          every combination, for few members
+//	victims.go             the refusal of a job whose victims are terminating
 package placement

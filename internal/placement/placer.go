@@ -223,7 +223,7 @@ func (t *Placer) explain(
 	case gate.Needs != 0 && gate.Detail != "":
 		whole.Detail = gate.Detail
 	case whole.Detail != "":
-		whole.Detail = "no room for role " + whole.Detail
+		whole.Detail = "no capacity for role " + whole.Detail
 	}
 	return &whole
 }

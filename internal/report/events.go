@@ -67,7 +67,7 @@ func preempting(outcome *commit.Outcome, job *model.Job, now time.Time) commit.W
 		nodes[victim.Node] = true
 	}
 	event := jobEvent(job, ReasonPreempting, now)
-	event.Note = fmt.Sprintf("Evicted %s on %s to make room for %s: %s", countNoun(len(outcome.Victims), "pod"),
+	event.Note = fmt.Sprintf("Evicted %s on %s to free capacity for %s: %s", countNoun(len(outcome.Victims), "pod"),
 		countNoun(len(nodes), "node"), countNoun(outcome.Members, "member"), listVictims(outcome.Victims))
 	if outcome.Failed > 0 {
 		event.Note += fmt.Sprintf("; %s stayed", countNoun(outcome.Failed, "pod"))
@@ -160,7 +160,7 @@ func referenceTo(job *model.Job) corev1.ObjectReference {
 
 // onBehalfOf adds the job to what was done for it; job is nil when it is gone meanwhile.
 func onBehalfOf(done string, key model.JobKey, job *model.Job) (note string, related *corev1.ObjectReference) {
-	note = done + " to make room for " + key.Describe()
+	note = done + " to free capacity for " + key.Describe()
 	if job == nil {
 		return note, nil
 	}

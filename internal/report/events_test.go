@@ -16,8 +16,8 @@ func TestNotesNameAFew(t *testing.T) {
 		pods = append(pods, model.Eviction{Pod: model.PodRef{Namespace: "ns", Name: name}, Node: fmt.Sprint(i % 2)})
 	}
 	for want, outcome := range map[string]commit.Outcome{
-		"Evicted 1 pod on 1 node to make room for 1 member: ns/d": {Victims: pods[:1], Members: 1},
-		"Evicted 4 pods on 2 nodes to make room for 3 members: ns/a, ns/b, ns/c and 1 more; 2 pods stayed": {
+		"Evicted 1 pod on 1 node to free capacity for 1 member: ns/d": {Victims: pods[:1], Members: 1},
+		"Evicted 4 pods on 2 nodes to free capacity for 3 members: ns/a, ns/b, ns/c and 1 more; 2 pods stayed": {
 			Victims: pods, Members: 3, Failed: 2,
 		},
 	} {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,8 +36,6 @@ type Reporter struct {
 	generation int
 	writes     []commit.Write
 	wake       time.Time
-	// errors are the jobs that the last call could not report.
-	errors []string
 }
 
 // Source knows what the job does not say.
@@ -89,26 +86,20 @@ func NewReporter(source Source) *Reporter {
 }
 
 // Report returns what is to be written about the jobs, and when to call it again at the latest; zero when nothing is delayed.
-// refusals says why each waiting job waits.
+// refusals says why each waiting job waits. guard makes the report of one job, and answers a panic over it.
 func (r *Reporter) Report(
-	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time,
+	jobs []*model.Job, refusals map[model.JobKey]*model.Refusal, now time.Time, guard func(job *model.Job, report func()),
 ) (writes []commit.Write, wake time.Time) {
 	r.generation++
-	r.writes, r.wake, r.errors = nil, time.Time{}, nil
+	r.writes, r.wake = nil, time.Time{}
 	for _, job := range jobs {
-		r.reportJob(job, refusals[job.Key], now)
+		guard(job, func() { r.reportJob(job, refusals[job.Key], now) })
 	}
 	r.prune()
 	return r.writes, r.wake
 }
 
-// reportJob reports one job. A panic about it costs no other job its report.
 func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Time) {
-	defer func() {
-		if what := recover(); what != nil {
-			r.errors = append(r.errors, fmt.Sprintf("job %s could not be reported: %v", job.Key, what))
-		}
-	}()
 	if job.HasGroup {
 		if group := r.source.Group(job.Key); group.DeletionTimestamp == nil {
 			r.reportGroup(job, group, refusal, now)
@@ -121,13 +112,6 @@ func (r *Reporter) reportJob(job *model.Job, refusal *model.Refusal, now time.Ti
 		}
 		r.reportPods(job, refusal, now)
 	}
-}
-
-// TakeErrors returns what the last call of Report could not report, once.
-func (r *Reporter) TakeErrors() []string {
-	errors := r.errors
-	r.errors = nil
-	return errors
 }
 
 // Failed records that the API server refused a write. It is tried again later.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
-	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -45,7 +44,7 @@ func TestAdviceComesWithTheReasonAndGoesWithIt(t *testing.T) {
 // TestEverydayCases: five reasons to wait, each with what would help.
 func TestEverydayCases(t *testing.T) {
 	w := newWorld(t)
-	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.DefaultOptions()))
+	w.preempting()
 	w.node("n1", "2")
 	w.low("first", "n1")
 	w.raise("first")

@@ -39,9 +39,9 @@ func (s *Scheduler) handleEvent(event cluster.Event, now time.Time) (outcomes []
 	return nil
 }
 
-// logMalformed logs and counts the objects that could not be read, or reported.
+// logMalformed logs and counts the objects that could not be read.
 func (s *Scheduler) logMalformed(ctx context.Context) {
-	for _, why := range append(s.state.TakeMalformed(), s.reporter.TakeErrors()...) {
+	for _, why := range s.state.TakeMalformed() {
 		s.options.Metrics.Panicked("cluster")
 		klog.FromContext(ctx).Error(nil, "Malformed object", "reason", why)
 	}

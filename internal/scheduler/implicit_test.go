@@ -98,7 +98,7 @@ func TestImplicitGroupIsToldOnItsPods(t *testing.T) {
 	w.node("n3", "1")
 	w.play(t.Context(), time.Second)
 	if n := w.boundPods(); n != 4 {
-		t.Errorf("%d are bound when there is room for all", n)
+		t.Errorf("%d are bound when there is capacity for all", n)
 	}
 }
 

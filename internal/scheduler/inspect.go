@@ -23,7 +23,7 @@ func (s *Scheduler) serveInspections(ctx context.Context, now time.Time) {
 	}
 	snapshot := s.state.Snapshot(now)
 	for _, read := range s.inspections {
-		s.recoverPanic(ctx, partInspection, func() { read(snapshot, s.memory.Trail()) })
+		s.recoverPanic(ctx, partInspection, func() { read(snapshot, s.cache.Trail()) })
 	}
 	s.inspections = nil
 }

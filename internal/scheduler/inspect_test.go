@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
-	"github.com/tutti-sched/tutti/pkg/actions/preempt"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -94,7 +93,7 @@ func TestNodesShowWhatIsReserved(t *testing.T) {
 	}
 	kept := nodes.Nodes[0].Reserved[0]
 	if kept.Job != "default/big" || kept.Resources.Cpu().String() != "1" || kept.LentUntil == nil || !kept.LentUntil.Equal(ends) {
-		t.Errorf("%+v, want room of default/big that is lent until %s", kept, ends)
+		t.Errorf("%+v, want capacity of default/big that is lent until %s", kept, ends)
 	}
 	reservations := 0
 	for _, cycle := range w.loop.Cycles().Cycles {
@@ -138,7 +137,7 @@ func inspect[T any](w *world, request func() (*T, error)) *T {
 // TestRefusalsShowWhereAReasonCameFrom: each action that refused the job, in order, and the last one is what its status says.
 func TestRefusalsShowWhereAReasonCameFrom(t *testing.T) {
 	w := newWorld(t)
-	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.DefaultOptions()))
+	w.preempting()
 	w.node("n1", "2")
 	w.gang("big", 3, 3)
 	w.gang("other", 3, 3)

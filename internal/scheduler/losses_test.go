@@ -115,6 +115,6 @@ func TestDegradedGangIsCompletedBeforeNewStarts(t *testing.T) {
 	w.restarted("mpi-1")
 	w.play(t.Context(), 2*time.Second)
 	if w.pods["mpi-1-restarted"].Spec.NodeName != "n1" || w.pods[types.UID("urgent-0")].Spec.NodeName != "" {
-		t.Error("the room went to a new start")
+		t.Error("the capacity went to a new start")
 	}
 }

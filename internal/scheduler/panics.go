@@ -20,6 +20,7 @@ const (
 	partStarts       = "starts"
 	partOutcomes     = "outcomes"
 	partReservations = "reservations"
+	partReports      = "reports"
 	partAdvice       = "advice"
 	partInspection   = "inspection"
 )
@@ -73,7 +74,7 @@ func (s *Scheduler) afterCycle(ctx context.Context, snapshot *model.Snapshot, re
 // returns the time as of which jobs are held back.
 func (s *Scheduler) rebuild(now time.Time) (asOf time.Time) {
 	if s.panics.row == 2 {
-		s.memory = framework.Cache{}
+		s.cache = framework.Cache{}
 		s.state.Rebuild()
 	}
 	if s.panics.row > 0 {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/report"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/pkg/framework"
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -41,8 +45,8 @@ func (f faulty) OpenSession(session *framework.Session) {
 	}
 }
 
-// measured returns the sum of a metric over its labels.
-type measured func(name string) float64
+// measured returns the sum of a metric over its labels, or over those with this value.
+type measured func(name string, of ...string) float64
 
 func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
 	t.Helper()
@@ -56,7 +60,7 @@ func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
 	}
 	w.loop.options.Metrics = metrics
 	w.node("n1", "8")
-	return w, f, func(name string) (sum float64) {
+	return w, f, func(name string, of ...string) (sum float64) {
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -66,6 +70,9 @@ func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
 				continue
 			}
 			for _, metric := range family.GetMetric() {
+				if len(of) > 0 && !strings.Contains(metric.String(), strconv.Quote(of[0])) {
+					continue
+				}
 				sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			}
 		}
@@ -176,6 +183,12 @@ func TestPanicWithoutAJobPostponesCycles(t *testing.T) {
 	}
 	if c := w.condition("good"); c == nil || c.Reason != "CycleFailed" {
 		t.Errorf("condition %+v", c)
+	}
+	trail := inspect(w, func() (*debugapi.Refusals, error) {
+		return debugapi.ReadRefusals(t.Context(), w.loop, "default", "good")
+	})
+	if len(trail.Refusals) != 1 || trail.Refusals[0].Action != framework.Engine || trail.Refusals[0].Reason != w.condition("good").Message {
+		t.Errorf("its reason came from %+v", trail.Refusals)
 	}
 	if sum("tutti_cycle_failing") != 1 {
 		t.Error("no metric says that cycles fail")
@@ -306,6 +319,43 @@ func TestAPanicOverAStartCostsItsJob(t *testing.T) {
 	broken.Tasks = whole
 	if got := sent(w.play(t.Context(), 31*time.Second), commit.CallDeleteStarted); len(got) != 2 {
 		t.Errorf("undone %q, want the member of each that is bound", got)
+	}
+}
+
+// TestAPanicOverAReportCostsItsJob: the status of one gang cannot be made. The others have theirs, and the loop goes on.
+func TestAPanicOverAReportCostsItsJob(t *testing.T) {
+	w, _, sum := newFaultyWorld(t)
+	over := "bad"
+	w.loop.reporter = report.NewReporter(report.Source{
+		Group: w.loop.state.Group, Reservation: w.loop.state.Reservation, Whole: w.loop.gangs.Observed,
+		Suggestion: func(job *model.Job) string {
+			if job.Key.Name == over {
+				_ = job.Tasks[len(job.Tasks)]
+			}
+			return ""
+		},
+	})
+	w.gang("bad", 2, 2)
+	w.gang("good", 2, 2)
+	w.play(t.Context(), 500*time.Millisecond)
+	w.gang("late", 2, 2)
+	w.play(t.Context(), 500*time.Millisecond)
+	for _, name := range []string{"good", "late"} {
+		if c := w.condition(name); c == nil || c.Status != "True" {
+			t.Errorf("%s is %+v", name, c)
+		}
+	}
+	why := w.loop.delays.Panics.Reason(backoff.Of(w.loop.state.Job(jobKey("bad"))))
+	if why == nil || why.Code != model.Quarantined || !strings.HasPrefix(why.Detail, "reports panicked: runtime error: index") {
+		t.Errorf("the bad gang is held back with %v", why)
+	}
+	if c, n := w.condition("bad"), sum("tutti_quarantined_total"); c != nil || n == 0 || n != sum("tutti_quarantined_total", "reports") {
+		t.Errorf("condition %+v after %v panics, %v of them in reports", c, n, sum("tutti_quarantined_total", "reports"))
+	}
+	over = ""
+	w.play(t.Context(), time.Minute)
+	if c := w.condition("bad"); c == nil || c.Status != "True" {
+		t.Errorf("mended, and %+v", c)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/report"
@@ -20,10 +21,16 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
+// preempting adds preemption, without arguments.
+func (w *world) preempting() {
+	arguments := config.NewArguments("action preempt", nil)
+	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.ReadArguments(arguments.Reader())))
+}
+
 // newOustingWorld has nodes for one pod each, all of them taken: low-0 on n0, low-1 on n1 and so on.
 func newOustingWorld(t tester, nodes int) *world {
 	w := newWorld(t)
-	w.loop.profile.Actions = append(w.loop.profile.Actions, preempt.New(preempt.DefaultOptions()))
+	w.preempting()
 	for i := range nodes {
 		w.node(fmt.Sprintf("n%d", i), "1")
 		w.low(fmt.Sprintf("low-%d", i), fmt.Sprintf("n%d", i))
@@ -129,12 +136,12 @@ func TestVictimsLeaveAndTheGangStarts(t *testing.T) {
 	}
 	for i := range 3 {
 		victim := fmt.Sprintf("low-%d", i)
-		want := fmt.Sprintf("Normal Preempted: Evicted from node n%d to make room for PodGroup default/mpi, whose priority is 100", i)
+		want := fmt.Sprintf("Normal Preempted: Evicted from node n%d to free capacity for PodGroup default/mpi, whose priority is 100", i)
 		if got := notes(calls, victim); len(got) != 1 || got[0] != want {
 			t.Errorf("%s was told %q, want %q", victim, got, want)
 		}
 	}
-	want := "Normal Preempting: Evicted 3 pods on 3 nodes to make room for 3 members: default/low-0, default/low-1, default/low-2"
+	want := "Normal Preempting: Evicted 3 pods on 3 nodes to free capacity for 3 members: default/low-0, default/low-1, default/low-2"
 	if got := notes(calls, "mpi"); !slices.Contains(got, want) || len(got) > 2 {
 		t.Errorf("the gang was told %q, want %q and why it waits", got, want)
 	}
@@ -161,7 +168,7 @@ func TestGangThatGoesIsToldOnce(t *testing.T) {
 	w.play(t.Context(), time.Second)
 	w.high("mpi", 2)
 	calls := w.play(t.Context(), time.Second)
-	want := "Normal Preempted: Evicted 2 members to make room for PodGroup default/mpi, whose priority is 100"
+	want := "Normal Preempted: Evicted 2 members to free capacity for PodGroup default/mpi, whose priority is 100"
 	if got := notes(calls, "train"); !slices.Contains(got, want) {
 		t.Errorf("the gang was told %q, want %q", got, want)
 	}
@@ -214,7 +221,7 @@ func TestNominationInVain(t *testing.T) {
 	w.high("mpi", 2)
 	w.play(t.Context(), time.Second)
 	w.node("n2", "2")
-	w.expect("room elsewhere", w.play(t.Context(), time.Second), "Bind mpi-0 n2, Bind mpi-1 n2")
+	w.expect("capacity elsewhere", w.play(t.Context(), time.Second), "Bind mpi-0 n2, Bind mpi-1 n2")
 	w.gone("low-0")
 	w.gone("low-1")
 	w.low("late-0", "")

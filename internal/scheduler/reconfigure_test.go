@@ -49,7 +49,7 @@ func TestAnotherConfigurationIsLiveAtOnce(t *testing.T) {
 	w.reconfigure(withIsolated()) // to which the node has 4 pods too many
 	w.gang("one", 1, 1)
 	if n := kinds(w.play(t.Context(), 5*time.Second))[commit.CallBind]; n != 0 {
-		t.Errorf("%d binds on a node without room", n)
+		t.Errorf("%d binds on a node without capacity", n)
 	}
 	w.reconfigure(profileOf())
 	if n := kinds(w.play(t.Context(), 100*time.Millisecond))[commit.CallBind]; n != 1 {
@@ -78,7 +78,7 @@ func TestAnotherConfigurationLeavesWhatIsOnItsWay(t *testing.T) {
 		t.Errorf("%d binds were sent, want the 3 of the first gang", sent)
 	}
 	if c := w.condition("second"); c == nil || c.Reason != "InsufficientResources" {
-		t.Errorf("the second gang: %+v, want that it waits for room", c)
+		t.Errorf("the second gang: %+v, want that it waits for capacity", c)
 	}
 }
 

@@ -69,8 +69,8 @@ type Scheduler struct {
 	advisor  *advisor.Advisor
 	// echo is when to look once more; see there.
 	echo time.Time
-	// memory is handed on from session to session.
-	memory  framework.Cache
+	// cache is handed on from session to session.
+	cache   framework.Cache
 	leading bool
 	last    lastCycle
 	history *debugapi.History
@@ -223,7 +223,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	var panicked *framework.RecoveredPanic
 	s.refusals = framework.Run(snapshot, s.profile, framework.Options{
 		Verify: s.options.Verify,
-		Memory: &s.memory, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
+		Cache:  &s.cache, Stopwatch: s.options.Metrics.Stopwatch(s.options.Clock.Now),
 		OnAction: func(part string) { watch.Begin(part) },
 		OnPanic: func(recovered framework.RecoveredPanic) {
 			watch.Cycle.Panics++
@@ -250,7 +250,7 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 		},
 	})
 	watch.Begin(debugapi.PartSettle)
-	logRefusals(ctx, s.memory.Trail())
+	logRefusals(ctx, s.cache.Trail())
 	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: expires}
 	s.expireAnswers(pass, now)
 	s.afterCycle(ctx, snapshot, panicked, now)
@@ -282,7 +282,8 @@ func (s *Scheduler) look(ctx context.Context, now time.Time) (snapshot *model.Sn
 // report writes what has changed since the last report.
 func (s *Scheduler) report(ctx context.Context, now time.Time) {
 	s.reports.stop()
-	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now)
+	guard := func(job *model.Job, report func()) { s.quarantineOnPanic(ctx, partReports, job.Key, now, report) }
+	writes, wake := s.reporter.Report(s.state.Snapshot(now).Jobs, s.refusals, now, guard)
 	s.gangs.StatusSent(writes)
 	s.write(now, writes)
 	if !wake.IsZero() {

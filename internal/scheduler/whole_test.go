@@ -119,7 +119,7 @@ func TestAReplacementWithoutRoomLeavesTheGangDegraded(t *testing.T) {
 	w.play(t.Context(), 5*time.Second)
 	status, c := w.groups["mpi"].Status, w.condition("mpi")
 	if status.Phase != v1alpha1.PodGroupDegraded || status.WaitingSince == nil {
-		t.Errorf("phase %s, waiting since %v, want Degraded, and that it waits for room", status.Phase, status.WaitingSince)
+		t.Errorf("phase %s, waiting since %v, want Degraded, and that it waits for capacity", status.Phase, status.WaitingSince)
 	}
 	if c.Reason != "Degraded" || !strings.HasPrefix(c.Message, "below its minimum: needs 2, 1 placed; 1 node lacks cpu") {
 		t.Errorf("condition %s: %s", c.Reason, c.Message)

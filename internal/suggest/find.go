@@ -14,7 +14,7 @@ type Options struct {
 	Preempts bool
 	// Budget is how many looks at nodes one job is worth; what is not found within is not said.
 	Budget int
-	// Largest is what start.Largest returns for the snapshot.
+	// Largest is what placement.MaxAllocatable returns for the snapshot.
 	Largest model.Resources
 }
 
@@ -36,7 +36,7 @@ type search struct {
 }
 
 // Suggest returns what would let the job start, which the last cycle has refused; none when nothing small is known to. The
-// session must be open on the snapshot as that cycle left it, and is as before when Find returns. looks is what it has cost,
+// session must be open on the snapshot as that cycle left it, and is as before when Suggest returns. looks is what it has cost,
 // in nodes.
 func Suggest(session *framework.Session, job *model.Job, refusal *model.Refusal, options Options) (advice Suggestions, looks int) {
 	q := &search{session: session, job: job, options: options, left: options.Budget, exact: exactBudget}

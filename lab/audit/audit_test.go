@@ -109,7 +109,7 @@ func TestAudit(t *testing.T) {
 			}),
 			Groups: []v1alpha1.PodGroup{group("g", 1, runs)},
 		}, Overcommitted},
-		{"other schedulers' pods take room", Cluster{
+		{"other schedulers' pods take capacity", Cluster{
 			Nodes: []corev1.Node{node("a", four)},
 			Pods: append(members("g", 2, "2"), with(members("", 1, "1", "a"), func(p *corev1.Pod) {
 				p.Spec.SchedulerName = "default-scheduler"
@@ -135,11 +135,11 @@ func TestAudit(t *testing.T) {
 		{"a gang that says it runs", Cluster{
 			Nodes: []corev1.Node{node("a", two)}, Pods: members("g", 2, "2"), Groups: []v1alpha1.PodGroup{group("g", 2, runs)},
 		}, Unexplained},
-		{"room on two nodes, one of them tainted", Cluster{
+		{"capacity on two nodes, one of them tainted", Cluster{
 			Nodes: []corev1.Node{node("a", two), node("b", two, tainted)}, Pods: members("g", 2, "2"),
 			Groups: []v1alpha1.PodGroup{group("g", 2, waits)},
 		}, ""},
-		{"room on two nodes", Cluster{
+		{"capacity on two nodes", Cluster{
 			Nodes: []corev1.Node{node("a", two), node("b", two)}, Pods: members("g", 2, "2"),
 			Groups: []v1alpha1.PodGroup{group("g", 2, waits)},
 		}, Overlooked},
@@ -240,7 +240,7 @@ func TestFitIsExactForOneShape(t *testing.T) {
 			})
 			c := &Cluster{Nodes: slices.Clone(nodes), Pods: pods, Groups: []v1alpha1.PodGroup{group("g", int32(count), waits)}}
 			if fits := Audit(c, "tutti").Err() != nil; fits != (count <= want) {
-				t.Fatalf("seed %d: %d members on room for %d: fits is %t", seed, count, want, fits)
+				t.Fatalf("seed %d: %d members on capacity for %d: fits is %t", seed, count, want, fits)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func TestChronicle(t *testing.T) {
 		"too much after another scheduler's": {steps: []string{"~z", "+x", "+y"}, overs: 1, now: 1, ago: 1},
 		"a pod that changes its node":        {steps: []string{"+x", "+y", ">x"}, found: 1},
 		"a node that is not there":           {steps: []string{"+x", ">y"}, found: 1},
-		"the last one makes room":            {steps: []string{"+x", "+y", "!x", "+z"}},
+		"the last one makes capacity":        {steps: []string{"+x", "+y", "!x", "+z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := told(c.steps...)

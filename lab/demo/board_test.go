@@ -195,7 +195,7 @@ func TestVerdictOnTheWholePlay(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	idle := func(s *spectator) { s.gang(sweep).kept = nil }
-	if got, want := problems(idle, nil), "sweep had room reserved, and started again: no room was reserved for it"; got != want {
+	if got, want := problems(idle, nil), "sweep had capacity reserved, and started again: no capacity was reserved for it"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	untold := func(s *spectator) { s.group(sweep, v1alpha1.PodGroupSpec{MinMember: 1}, "", "", "") }

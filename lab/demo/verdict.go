@@ -83,8 +83,8 @@ func checks(b *progress, pods []corev1.Pod, report *audit.Report, log string) []
 	}
 	all = append(all,
 		check{tooBig + " bound nothing, and says why", boundNothing(b.gang(tooBig), pods)},
-		check{"the urgent job's room came from " + sweep + " alone, all of it", evictedOnly(b, sweep)},
-		check{sweep + " had room reserved, and started again", startedAgain(b.gang(sweep))},
+		check{"the urgent job's capacity came from " + sweep + " alone, all of it", evictedOnly(b, sweep)},
+		check{sweep + " had capacity reserved, and started again", startedAgain(b.gang(sweep))},
 		check{quiet + " has isolated CPUs, of one NUMA node each, and no other pod has them", ownCPUs(pods)},
 		check{tooWide + " bound nothing, and says why", boundNothing(b.gang(tooWide), pods)},
 		check{"the chart's roles are enough: nothing was forbidden", forbidden(log)},
@@ -156,7 +156,7 @@ func evictedOnly(b *progress, name string) string {
 func startedAgain(g *gang) string {
 	switch {
 	case len(g.kept) == 0:
-		return "no room was reserved for it"
+		return "no capacity was reserved for it"
 	case g.starts != 2:
 		return fmt.Sprintf("it started %d times", g.starts)
 	}

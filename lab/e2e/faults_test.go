@@ -96,7 +96,7 @@ func newWorld(t *testing.T, policy string, options cluster.Options) *world {
 	if err := w.chronicle.Follow(t.Context(), w.lab.Clientset); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d nodes, %d pods, room for %d", w.nodes, each*w.nodes, w.room)
+	t.Logf("%d nodes, %d pods, capacity for %d", w.nodes, each*w.nodes, w.room)
 	return w
 }
 

@@ -58,7 +58,7 @@ func queue(t *testing.T, name string, early ...harness.PodOption) (a *arena, lar
 	return a, large
 }
 
-// reserved is nil when the gang has room reserved on so many nodes, on none when it is zero.
+// reserved is nil when the gang has capacity reserved on so many nodes, on none when it is zero.
 func (a *arena) reserved(gang *v1alpha1.PodGroup, nodes int) error {
 	var now v1alpha1.PodGroup // in which nothing is left over
 	if err := env.Client.Get(a.t.Context(), client.ObjectKeyFromObject(gang), &now); err != nil {
@@ -99,7 +99,7 @@ func TestReservedRoomIsKept(t *testing.T) {
 	next := a.gang("next", a.low, 1, 1)
 	env.Eventually(t, patience, func() error { return waits(t, next, "Reserved") })
 	w.quiet()
-	err := errors.Join(boundOf(t, a.ns, "next", 0), a.says(next, a.ns+"/large"), a.says(large, "room is reserved on"))
+	err := errors.Join(boundOf(t, a.ns, "next", 0), a.says(next, a.ns+"/large"), a.says(large, "capacity is reserved on"))
 	if err != nil {
 		t.Error(err)
 	}

@@ -61,7 +61,7 @@ func (r *Result) Write(w io.Writer, command string) {
 	fmt.Fprintln(w)
 	r.Audit.Write(w)
 	fmt.Fprint(w, `
-The last line: for each waiting gang the audit puts its members on the room that is idle, wherever selectors, affinity and
+The last line: for each waiting gang the audit puts its members on the capacity that is idle, wherever selectors, affinity and
 taints allow it. All members of a gang are alike, so the answer is exact: a gang fits if and only if the sum over the
 nodes of what is idle divided by what a member asks for, rounded down, is at least its size.
 `)

@@ -2,4 +2,14 @@
 // built-in plugins; another module may build a scheduler with plugins of its own, see docs/writing-a-plugin.md.
 //
 // It contains no policy and no logic of scheduling.
+//
+// The files, in reading order:
+//
+//	options.go              the flags
+//	run.go                  how the parts are joined, run and stopped
+//	configuration.go        where the configuration comes from, and what is printed about it
+//	election.go             the Lease
+//	prepare.go              the client that writes volumes and claims
+//	endpoint.go, guard.go   metrics and debug documents by HTTPS, and the check of the rights to them
+//	memory.go               the garbage collector, once the first lists are read
 package command

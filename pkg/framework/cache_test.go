@@ -80,12 +80,12 @@ func (c *choosy) PreScore(task *model.Task, scope FilterScope, candidates []*mod
 
 var shapes = []model.Shape{unique.Make("one"), unique.Make("two"), unique.Make("three")}
 
-// field is a cluster that changes under a memory.
+// field is a cluster that changes under a cache.
 type field struct {
 	t        *rapid.T
 	snapshot *model.Snapshot
 	profile  *Profile
-	memory   Cache
+	cache    Cache
 	pods     int
 	placed   []*model.Task
 }
@@ -235,7 +235,7 @@ func TestMemoryChangesNoAnswer(t *testing.T) {
 			if f.n(0, 2) == 0 || len(f.snapshot.Held()) > 0 { // the live state says so before each session, since nodes may have gone
 				f.keep()
 			}
-			session := Open(f.snapshot, f.profile, Options{Memory: &f.memory})
+			session := Open(f.snapshot, f.profile, Options{Cache: &f.cache})
 			afresh := Open(f.snapshot, f.profile, Options{Afresh: true})
 			for range f.n(0, 8) {
 				f.compare(session, afresh)

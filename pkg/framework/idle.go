@@ -19,13 +19,13 @@ type idleResult struct {
 
 // idleResultFor returns what the last session came to if a session on this snapshot would come to the same, else nil. That is
 // unknown of a snapshot without a version.
-func (m *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *idleResult {
+func (c *Cache) idleResultFor(snapshot *model.Snapshot, profile *Profile) *idleResult {
 	switch {
-	case m == nil || m.rest == nil || m.profile != profile || m.rest.snapshot != snapshot || m.rest.version != snapshot.Version:
+	case c == nil || c.rest == nil || c.profile != profile || c.rest.snapshot != snapshot || c.rest.version != snapshot.Version:
 	case snapshot.HasBackoff():
-	case !m.rest.wake.IsZero() && !snapshot.Now.Before(m.rest.wake):
+	case !c.rest.wake.IsZero() && !snapshot.Now.Before(c.rest.wake):
 	default:
-		return m.rest
+		return c.rest
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ type contained struct {
 
 func (c contained) DependsOnSnapshotOnly(task *model.Task) bool { return task.Name != c.but }
 
-// promise gives the first task room that is being released, for this session.
+// promise gives the first task capacity that is being released, for this session.
 func promise(s *Session) {
 	s.Try(func(statement *Statement) *model.Refusal {
 		return statement.Pipeline(s.Snapshot.Jobs[0].Tasks[0], s.Snapshot.Nodes[0])
@@ -101,7 +101,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			change: func(*model.Snapshot) {}, again: true,
 		},
 		{
-			name: "anything may count for who was promised room", act: promise, plugins: []Plugin{scoped{"any", ClusterWide}},
+			name: "anything may count for who was promised capacity", act: promise, plugins: []Plugin{scoped{"any", ClusterWide}},
 			change: func(*model.Snapshot) {}, again: true,
 		},
 		{name: "a pod has not begun", change: soon, act: bind},
@@ -109,7 +109,7 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			bind(s)
 			s.Snapshot.Jobs[0].Reservation = &model.Reservation{}
 		}, again: true},
-		{name: "room was promised", change: func(*model.Snapshot) {}, act: promise},
+		{name: "capacity was promised", change: func(*model.Snapshot) {}, act: promise},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			snapshot := house(0)
@@ -119,9 +119,9 @@ func TestASessionAtRestIsNotRunAgain(t *testing.T) {
 			action := &counting{act: c.act}
 			profile := profileOf(c.plugins...)
 			profile.Actions = []Action{action}
-			var memory Cache
+			var cache Cache
 			var wakes []time.Time
-			options := Options{Memory: &memory, Wake: func(at time.Time) { wakes = append(wakes, at) }}
+			options := Options{Cache: &cache, Wake: func(at time.Time) { wakes = append(wakes, at) }}
 			first := maps.Clone(Run(snapshot, profile, options))
 			asked := len(wakes)
 			c.change(snapshot)

@@ -14,9 +14,12 @@ import (
 // stands, and the panic is attributed to the job that was passed to a plugin last. The caller holds that job back and runs
 // another session.
 
+// Engine stands for this package where a plugin or an action is named.
+const Engine = "engine"
+
 // RecoveredPanic is a panic of a plugin, an action, or of code that they call, that has ended a session.
 type RecoveredPanic struct {
-	// Where is the name of the plugin or action, "engine" when it was neither.
+	// Where is the name of the plugin or action, Engine when it was neither.
 	Where string
 	// Job is the one to hold back; nil when the panic is about no single job.
 	Job *model.Job
@@ -138,6 +141,7 @@ func (s *Session) unreserveAll(task *model.Task) {
 
 // refuseUnvisited says why the jobs wait that had no turn.
 func (s *Session) refuseUnvisited(because *model.Refusal) {
+	s.currentPart = len(s.profile.Actions) // no action refuses them
 	refusal := &model.Refusal{
 		Plugin: because.Plugin, Code: model.CycleFailed,
 		Detail: "some jobs were not evaluated in this cycle, they are in the next: " + because.Detail,
@@ -145,7 +149,7 @@ func (s *Session) refuseUnvisited(because *model.Refusal) {
 	for _, job := range s.Snapshot.Jobs {
 		waits := func(task *model.Task) bool { return task.Status == model.Pending }
 		if s.refusals[job.Key] == nil && job.Count(waits) > 0 {
-			s.refusals[job.Key] = refusal
+			s.Refuse(job, refusal)
 		}
 	}
 }
@@ -170,7 +174,7 @@ func (s *Session) parts() (parts []interface{ Name() string }) {
 
 // innermost returns the name of the plugin or action whose package comes first in a stack, which is deepest first.
 func (s *Session) innermost(stack []byte) string {
-	where, first := "engine", len(stack)
+	where, first := Engine, len(stack)
 	for _, part := range s.parts() {
 		kind := reflect.TypeOf(part)
 		if kind.Kind() == reflect.Pointer {

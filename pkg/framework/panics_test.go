@@ -130,7 +130,7 @@ func (c *counter) OnDeallocate(_ *model.Task, was model.Placement) {
 
 func (c *counter) CloseSession(*Session) {
 	if c.room != c.count() {
-		panic(invariantViolation(fmt.Sprintf("the observer counts %d with room, there are %d", c.room, c.count())))
+		panic(invariantViolation(fmt.Sprintf("the observer counts %d with capacity, there are %d", c.room, c.count())))
 	}
 }
 
@@ -211,7 +211,7 @@ type result struct {
 }
 
 // cycle runs one in verify mode, with a bomb before and observers and reservers around it.
-func cycle(snapshot *model.Snapshot, b bomb, memory *Cache) result {
+func cycle(snapshot *model.Snapshot, b bomb, cache *Cache) result {
 	r := result{held: map[string]bool{}, snapshot: snapshot}
 	b.named = "bomb"
 	if b.left == nil {
@@ -222,7 +222,7 @@ func cycle(snapshot *model.Snapshot, b bomb, memory *Cache) result {
 		{Factory: func() Plugin { return &counter{named: "after"} }}, always(minimum{"minimum"}),
 	}}}
 	r.refusals = runAgain(snapshot, profile, Options{
-		Verify: true, Memory: memory, OnPanic: func(p RecoveredPanic) { r.caught = append(r.caught, p) },
+		Verify: true, Cache: cache, OnPanic: func(p RecoveredPanic) { r.caught = append(r.caught, p) },
 		Decide: func(d model.Decision) { r.started = append(r.started, fmt.Sprint(d.Job.Name, " ", d.Binds)) },
 	})
 	return r
@@ -279,9 +279,9 @@ func TestPanicLeavesNothing(t *testing.T) {
 		jobs := rapid.IntRange(2, 5).Draw(t, "jobs")
 		poisoned := fmt.Sprint("j", rapid.IntRange(0, jobs-1).Draw(t, "job"))
 		left := rapid.IntRange(0, 12).Draw(t, "left")
-		snapshot, memory := street(jobs), &Cache{}
+		snapshot, cache := street(jobs), &Cache{}
 		key := model.JobKey{Namespace: "default", Name: poisoned}
-		got := cycle(snapshot, bomb{job: poisoned, at: rapid.SampledFrom(points).Draw(t, "at"), left: &left}, memory)
+		got := cycle(snapshot, bomb{job: poisoned, at: rapid.SampledFrom(points).Draw(t, "at"), left: &left}, cache)
 		alone := street(jobs)
 		if len(got.caught) > 0 {
 			alone.JobBackoff = map[model.JobKey]*model.Refusal{key: {Code: model.Quarantined}}
@@ -440,7 +440,7 @@ func TestPanicLeavesNoHalfAnswer(t *testing.T) {
 	stumbled := false
 	quiet := bomb{named: "bomb", left: new(int)}
 	profile := &Profile{Actions: []Action{greedy{quiet}}, Tiers: []Tier{{always(stumbler{"stumbler", "n1", &stumbled})}}}
-	runAgain(snapshot, profile, Options{Verify: true, Memory: &Cache{}, OnPanic: func(RecoveredPanic) {}, Decide: func(d model.Decision) {
+	runAgain(snapshot, profile, Options{Verify: true, Cache: &Cache{}, OnPanic: func(RecoveredPanic) {}, Decide: func(d model.Decision) {
 		binds = append(binds, d.Job.Name+" "+d.Binds[0].Node)
 	}})
 	if !slices.Equal(binds, []string{"j1 n0", "j2 n1"}) {

@@ -4,7 +4,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is Choose and Feasible in the plainest form: every plugin is asked about every node, nothing is remembered. Tests
+// This file is SelectNode and Feasible in the plainest form: every plugin is asked about every node, nothing is remembered. Tests
 // compare the rankings with it; nothing else uses it.
 
 // uncached is everything about one task and all nodes.

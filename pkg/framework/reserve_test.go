@@ -39,7 +39,7 @@ func TestDepartOnlySupposes(t *testing.T) {
 		return no("x")
 	})
 	if !alone || !both {
-		t.Errorf("it fits with those that are being released: %t, without anybody: %t", alone, both)
+		t.Errorf("it fits with those that are being released: %t, without any job: %t", alone, both)
 	}
 	if after := dump(snapshot); after != before {
 		t.Errorf("it was only supposed, and left\n%s\ninstead of\n%s", after, before)
@@ -71,19 +71,19 @@ func TestReserveAndBorrow(t *testing.T) {
 		Nodes: []model.ReservedNode{{Node: "n0", Members: 1, Request: model.Resources{4}}}, ExpectedStart: time.Unix(100, 0),
 	})
 	if !finds(owner) || finds(other) {
-		t.Errorf("the owner finds room: %t, the other: %t", finds(owner), finds(other))
+		t.Errorf("the owner finds capacity: %t, the other: %t", finds(owner), finds(other))
 	}
 	for gone, want := range map[int64]bool{100: true, 101: false, model.UnrestrictedViewpoint: true, 0: false} {
 		if s.UseReservedUntil(other, gone); finds(other) != want {
-			t.Errorf("who is gone at %d finds room: %t", gone, !want)
+			t.Errorf("who is gone at %d finds capacity: %t", gone, !want)
 		}
 		if finds(owner); finds(other) != want {
-			t.Errorf("who is gone at %d finds room after the owner has looked: %t", gone, !want)
+			t.Errorf("who is gone at %d finds capacity after the owner has looked: %t", gone, !want)
 		}
 		s.UseReservedUntil(other, 0)
 	}
 	if s.Reserve(owner, nil); !finds(other) {
-		t.Error("nothing is reserved any more, and there is no room")
+		t.Error("nothing is reserved any more, and there is no capacity")
 	}
 	if len(decided) != 2 || len(decided[0].Reservation.Nodes) != 1 || len(decided[1].Reservation.Nodes) != 0 {
 		t.Errorf("decided %v", decided)

@@ -7,7 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file finds nodes for tasks. What depends on a task's shape and on each node alone is kept in the session's Memory,
+// This file finds nodes for tasks. What depends on a task's shape and on each node alone is kept in the session's Cache,
 // in order; what depends on anything else is asked for each task.
 
 // SelectNode returns the best node with that kind of room for the task: the highest sum of weighted scores, ties to the lower
@@ -194,14 +194,14 @@ func (s *Session) EligibleNodes(task *model.Task) []*model.Node {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {
 		return nil
 	}
-	known := s.memory.lookup(task.Shape, len(s.Snapshot.Nodes))
+	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
 	return known.static.candidates
 }
 
 // ranked returns what is known of the task's shape, brought up to date.
 func (s *Session) ranked(task *model.Task, room model.CapacityKind) (*static, *ranking) {
-	known := s.memory.lookup(task.Shape, len(s.Snapshot.Nodes))
+	known := s.cache.lookup(task.Shape, len(s.Snapshot.Nodes))
 	known.static.update(s, task)
 	if known.rankings[room] == nil {
 		known.rankings[room] = &ranking{room: room}

@@ -24,8 +24,8 @@ type Options struct {
 	// OnAction is called when a part of the session begins, with its name: an action, or PartOpen and PartClose. It is for callers
 	// that measure, since the session reads no clock; nil reports nothing. A session that has nothing to do has no parts.
 	OnAction func(part string)
-	// Memory is what sessions hand on; nil keeps nothing beyond this session.
-	Memory *Cache
+	// Cache is what sessions hand on; nil keeps nothing beyond this session.
+	Cache *Cache
 	// OnPanic receives the panic of a plugin or an action that has ended the session, on the session's goroutine. Nil lets panics
 	// through.
 	OnPanic func(RecoveredPanic)
@@ -71,7 +71,7 @@ type Session struct {
 	// decided reports that something was, wake when time alone may change an answer; zero is never.
 	decided bool
 	wake    time.Time
-	memory  *Cache
+	cache   *Cache
 	lacks   []*model.Refusal
 	// reach is for which jobs the verdict holds that is being found.
 	reach Reach
@@ -93,7 +93,7 @@ type Session struct {
 	// nil the first time.
 	deferred, resumed []*model.Job
 	isDeferred        map[*model.Job]bool
-	// currentPart is the position of the action that is executed.
+	// currentPart is the position of the action that is executed; the number of actions when none is any more.
 	currentPart int
 	// sending reports that a decision is being sent out.
 	sending bool
@@ -112,15 +112,15 @@ func newSession(snapshot *model.Snapshot, profile *Profile, options Options) *Se
 		Snapshot: snapshot,
 		options:  options,
 		profile:  profile,
-		memory:   options.Memory,
+		cache:    options.Cache,
 		evicted:  map[*model.Task]evictionMark{}, borrowers: map[model.JobKey]int64{}, renewed: map[model.JobKey]bool{}, returned: map[model.JobKey]bool{},
 		nominated: map[types.UID]bool{}, quarantined: quarantinedIn(snapshot), pluginTimings: options.Stopwatch.newTimings(),
 	}
-	if s.memory == nil {
-		s.memory = &Cache{}
+	if s.cache == nil {
+		s.cache = &Cache{}
 	}
-	s.memory.begin(profile, snapshot)
-	s.refusals = make(map[model.JobKey]*model.Refusal, s.memory.pendingShapes)
+	s.cache.begin(profile, snapshot)
+	s.refusals = make(map[model.JobKey]*model.Refusal, s.cache.refused)
 	snapshot.AssignIndexes()
 	return s
 }
@@ -145,20 +145,20 @@ func (s *Session) Close() {
 		s.stop(closer, closeSession, start)
 	}
 	s.reportTimings()
-	s.memory.pendingShapes = len(s.refusals)
+	s.cache.refused = len(s.refusals)
 }
 
 // Run opens a session, executes the profile's actions in order, closes it and returns the refusal of every job that
 // waits, by key; the map must not be changed. Where the last session decided nothing, and nothing has changed since, its answer
 // is given again.
 func Run(snapshot *model.Snapshot, profile *Profile, options Options) map[model.JobKey]*model.Refusal {
-	before := options.Memory.idleResultFor(snapshot, profile)
+	before := options.Cache.idleResultFor(snapshot, profile)
 	if before != nil && !options.Verify && !options.Afresh {
 		before.rearm(options)
 		return before.refusals
 	}
 	s := newSession(snapshot, profile, options)
-	s.memory.clearTrail()
+	s.cache.clearTrail()
 	if s.runRecovered() {
 		s.verifyRest(before)
 	}
@@ -173,7 +173,7 @@ func (s *Session) run() {
 	s.execute()
 	s.began(PartClose)
 	s.Close()
-	s.memory.rest = s.recordIdle()
+	s.cache.rest = s.recordIdle()
 }
 
 func (s *Session) began(part string) {

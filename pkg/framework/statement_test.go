@@ -52,7 +52,7 @@ func (p pair) OnDeallocate(task *model.Task, _ model.Placement) { p.note("undone
 
 // town draws a cluster with some tasks on their nodes already.
 func town(t *rapid.T) *model.Snapshot {
-	snapshot := house(rapid.SliceOfN(rapid.Int64Range(0, 6), 1, 3).Draw(t, "rooms")...)
+	snapshot := house(rapid.SliceOfN(rapid.Int64Range(0, 6), 1, 3).Draw(t, "capacities")...)
 	for i := range rapid.IntRange(1, 3).Draw(t, "jobs") {
 		count := rapid.IntRange(1, 4).Draw(t, "tasks")
 		job := join(snapshot, fmt.Sprint("j", i), int32(rapid.IntRange(1, count).Draw(t, "min")), count,
@@ -216,13 +216,13 @@ func TestPromiseOnReleasedRoom(t *testing.T) {
 	session := Open(snapshot, profileOf(), Options{Verify: true})
 	session.Try(func(statement *Statement) *model.Refusal {
 		if refusal := statement.Allocate(wants.Tasks[0], snapshot.Nodes[0]); refusal == nil {
-			t.Error("placed on room that is not free yet")
+			t.Error("placed on capacity that is not free yet")
 		}
 		if refusal := statement.Pipeline(wants.Tasks[0], snapshot.Nodes[0]); refusal != nil {
 			t.Errorf("promise: %v", refusal)
 		}
 		if refusal := statement.Pipeline(wants.Tasks[1], snapshot.Nodes[0]); refusal == nil {
-			t.Error("the same room promised twice")
+			t.Error("the same capacity promised twice")
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 // Step is one refusal that a session recorded, with the action that gave it. The last step of a job is the reason that users
 // read.
 type Step struct {
+	// Action is the name of the action, Engine where none gave the refusal.
 	Action string
 	Job    *model.Job
 	// Refusal is nil where the action took back what was recorded before, since the job does not wait any more.
@@ -31,19 +32,19 @@ func (s *Step) Plugin() string {
 
 // Trail returns the refusals of the last session that was run, in the order in which they were recorded. It is valid until the
 // next one. A session that would repeat the last one is not run and leaves the trail as it is.
-func (m *Cache) Trail() []Step { return m.trail }
+func (c *Cache) Trail() []Step { return c.trail }
 
 // clearTrail begins the trail of a cycle; the memory of the last one is used again.
-func (m *Cache) clearTrail() {
-	clear(m.trail)
-	m.trail = m.trail[:0]
+func (c *Cache) clearTrail() {
+	clear(c.trail)
+	c.trail = c.trail[:0]
 }
 
 // addStep adds a refusal to the trail.
 func (s *Session) addStep(job *model.Job, refusal *model.Refusal) {
-	step := Step{Job: job, Refusal: refusal}
+	step := Step{Action: Engine, Job: job, Refusal: refusal}
 	if s.currentPart < len(s.profile.Actions) {
 		step.Action = s.profile.Actions[s.currentPart].Name()
 	}
-	s.memory.trail = append(s.memory.trail, step)
+	s.cache.trail = append(s.cache.trail, step)
 }

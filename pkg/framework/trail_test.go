@@ -30,17 +30,17 @@ func TestTrail_hasEachRefusalWithItsAction(t *testing.T) {
 	snapshot.Version = 1
 	join(snapshot, "a", 1, 1, model.Resources{2})
 	profile := &Profile{Actions: []Action{refusing("first"), refusing("second")}}
-	var memory Cache
+	var cache Cache
 	for range 3 {
-		refusals := Run(snapshot, profile, Options{Memory: &memory})
+		refusals := Run(snapshot, profile, Options{Cache: &cache})
 		var steps []string
-		for _, step := range memory.Trail() {
+		for _, step := range cache.Trail() {
 			steps = append(steps, fmt.Sprint(step.Action, " ", step.Job.Key, " ", step.Refusal.Code))
 		}
 		if want := []string{"first default/a firstSays", "second default/a secondSays"}; !slices.Equal(steps, want) {
 			t.Errorf("the trail is %q, want %q", steps, want)
 		}
-		if last := memory.Trail()[1].Refusal; refusals[snapshot.Jobs[0].Key] != last {
+		if last := cache.Trail()[1].Refusal; refusals[snapshot.Jobs[0].Key] != last {
 			t.Errorf("the reason is %v, and not the last step", refusals[snapshot.Jobs[0].Key])
 		}
 	}
@@ -50,14 +50,32 @@ func TestTrail_hasEachRefusalWithItsAction(t *testing.T) {
 func TestTrail_hasWhatIsTakenBack(t *testing.T) {
 	snapshot := house(1)
 	join(snapshot, "a", 1, 1, model.Resources{2})
-	var memory Cache
-	Run(snapshot, &Profile{Actions: []Action{refusing("forgiving"), refusing("first"), refusing("forgiving")}}, Options{Memory: &memory})
+	var cache Cache
+	Run(snapshot, &Profile{Actions: []Action{refusing("forgiving"), refusing("first"), refusing("forgiving")}}, Options{Cache: &cache})
 	var steps []string
-	for _, step := range memory.Trail() {
+	for _, step := range cache.Trail() {
 		code, reason := step.Describe()
 		steps = append(steps, fmt.Sprintf("%s %q %q", step.Action, code, reason))
 	}
 	if want := []string{`first "firstSays" "firstSays"`, `forgiving "" "does not wait any more"`}; !slices.Equal(steps, want) {
 		t.Errorf("the trail is %q, want %q", steps, want)
+	}
+}
+
+// TestTrail_hasTheRefusalOfTheEngine: a job without a turn in a cycle that a panic has ended.
+func TestTrail_hasTheRefusalOfTheEngine(t *testing.T) {
+	for open, want := range map[bool]string{true: "engine default/a CycleFailed", false: "first default/a firstSays"} {
+		snapshot := house(1)
+		join(snapshot, "a", 1, 1, model.Resources{2})
+		profile := &Profile{Actions: []Action{refusing("first")}, Tiers: []Tier{{always(usher{"usher", open})}}}
+		var cache Cache
+		Run(snapshot, profile, Options{Cache: &cache, OnPanic: func(RecoveredPanic) {}})
+		var steps []string
+		for _, step := range cache.Trail() {
+			steps = append(steps, fmt.Sprint(step.Action, " ", step.Job.Key, " ", step.Refusal.Code))
+		}
+		if !slices.Equal(steps, []string{want}) {
+			t.Errorf("panic at the opening %t: the trail is %q, want %q", open, steps, want)
+		}
 	}
 }

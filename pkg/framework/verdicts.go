@@ -133,9 +133,9 @@ func (s *Session) narrow(reach Reach) { s.reach = max(s.reach, reach) }
 
 // verdictsFor returns what is known for such a question as the snapshot stands.
 func (s *Session) verdictsFor(question Question) *verdicts {
-	known, revision := &s.memory.verdicts, s.Snapshot.Journal.Revision()
+	known, revision := &s.cache.verdicts, s.Snapshot.Journal.Revision()
 	if question.Emptied {
-		known, revision = &s.memory.emptied, s.Snapshot.Journal.FixedRevision()
+		known, revision = &s.cache.emptied, s.Snapshot.Journal.FixedRevision()
 	}
 	if known.known == nil || known.revision != revision || len(known.known) > maxVerdicts+2*len(s.Snapshot.Jobs) {
 		*known = verdicts{revision: revision, known: map[verdictKey]verdict{}}

@@ -14,7 +14,7 @@ import (
 type verdictWorld struct {
 	snapshot                   *model.Snapshot
 	one, twin, larger, several *model.Job
-	memory                     Cache
+	cache                      Cache
 	profile                    *Profile
 }
 
@@ -36,7 +36,7 @@ func newVerdictWorld() *verdictWorld {
 }
 
 func (w *verdictWorld) open() *Session {
-	return Open(w.snapshot, w.profile, Options{Memory: &w.memory, Verify: true})
+	return Open(w.snapshot, w.profile, Options{Cache: &w.cache, Verify: true})
 }
 
 // asks returns whether the session has to look for an answer about the job.
@@ -139,7 +139,7 @@ func TestVerdict_holdsUntilSomethingChanges(t *testing.T) {
 		{name: "a start that is taken back", change: func(_ *verdictWorld, s *Session) { place(s, false) }},
 		{name: "a node", change: func(w *verdictWorld, _ *Session) { w.snapshot.NodeChanged(w.snapshot.Nodes[0]) }, again: true},
 		{name: "labels of a namespace", change: func(w *verdictWorld, _ *Session) { w.snapshot.Journal.NamespaceRelabelled() }, again: true},
-		{name: "room held for a third", change: func(w *verdictWorld, _ *Session) {
+		{name: "capacity held for a third", change: func(w *verdictWorld, _ *Session) {
 			w.snapshot.SetHeld([]model.HeldCapacity{{Job: w.several.Key, Node: "n0", Request: model.Resources{1}}})
 		}, again: true},
 		{name: "a member that could not be bound", change: func(w *verdictWorld, _ *Session) {

@@ -310,7 +310,7 @@ func TestTenThousandFreeSets(t *testing.T) {
 		}
 	}
 	if found < 1000 {
-		t.Errorf("only %d of ten thousand had room", found)
+		t.Errorf("only %d of ten thousand had capacity", found)
 	}
 }
 

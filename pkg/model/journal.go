@@ -21,16 +21,16 @@ type Change struct {
 }
 
 // Cursor is a position in a journal. The zero Cursor is before its beginning.
-type Cursor struct{ layout, labels, serial uint64 }
+type Cursor struct{ layout, serial uint64 }
 
 // ChangeLog holds the last changes of a snapshot, in their order, including those that were undone. A cache about nodes keeps
 // the position up to which it has read, and updates itself at the cost of the changes since.
 //
 // The goroutine that owns the snapshot owns it.
 type ChangeLog struct {
-	// layout counts how often nodes were added or removed, labels how often the labels of a namespace changed; serial is the
-	// number of the last change, altered that of the last change of a node itself.
-	layout, labels, serial, altered uint64
+	// layout counts how often nodes were added or removed; serial is the number of the last change, altered that of the last
+	// change of a node itself.
+	layout, serial, altered uint64
 	// changes are the last ones, up to number serial.
 	changes []Change
 	// content is the revision of everything, fixed that of everything but the pods of jobs. revisions counts them.
@@ -68,7 +68,7 @@ func (m Cursor) Number() uint64 { return m.serial }
 
 // Cursor returns the end of the journal.
 func (j *ChangeLog) Cursor() Cursor {
-	return Cursor{layout: j.layout, labels: j.labels, serial: j.serial}
+	return Cursor{layout: j.layout, serial: j.serial}
 }
 
 // Since returns the changes after the cursor. ok is false when they are no longer kept, or when nodes were added or removed
@@ -88,13 +88,7 @@ func (j *ChangeLog) SameNodes(mark Cursor) bool {
 
 // NamespaceRelabelled records that the labels of a namespace have changed, or that one was added or removed. The cluster
 // state calls it, never within a session.
-func (j *ChangeLog) NamespaceRelabelled() {
-	j.labels++
-	j.renew(true)
-}
-
-// SameLabels reports whether every namespace has the labels that it had at the cursor.
-func (j *ChangeLog) SameLabels(mark Cursor) bool { return mark.layout != 0 && mark.labels == j.labels }
+func (j *ChangeLog) NamespaceRelabelled() { j.renew(true) }
 
 func (j *ChangeLog) add(change Change) {
 	if len(j.changes) >= 2*maxChanges {

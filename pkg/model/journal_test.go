@@ -146,6 +146,6 @@ func TestViewpoint_isWhatDecides(t *testing.T) {
 	}
 	snapshot.ReleaseHeld(key("early"))
 	if snapshot.Journal.Revision() == revision {
-		t.Error("room that is held no more is not seen")
+		t.Error("capacity that is held no more is not seen")
 	}
 }

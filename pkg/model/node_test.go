@@ -20,20 +20,20 @@ func TestLacking(t *testing.T) {
 		room    CapacityKind
 		want    int
 	}{
-		"fits exactly":                           {node(Resources{4}, nil, nil), Resources{4}, Idle, -1},
-		"one too many":                           {node(Resources{4}, nil, nil), Resources{5}, Idle, 0},
-		"the higher of two":                      {node(Resources{4, 4}, nil, nil), Resources{5, 5}, Idle, 1},
-		"second":                                 {node(Resources{4, 4}, nil, nil), Resources{4, 5}, Idle, 1},
-		"resource the node never heard of":       {node(Resources{4}, nil, nil), Resources{0, 0, 0, 0, 1}, Idle, 4},
-		"nothing on an overdrawn node":           {node(Resources{-4, 4}, nil, nil), Resources{0, 1}, Idle, -1},
-		"something on an overdrawn node":         {node(Resources{-4, 4}, nil, nil), Resources{1, 0}, Idle, 0},
-		"released room is not idle":              {node(Resources{1}, Resources{3}, nil), Resources{4}, Idle, 0},
-		"released room is future room":           {node(Resources{1}, Resources{3}, nil), Resources{4}, FutureIdle, -1},
-		"nominated capacity is for its job":      {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureIdle, 0},
-		"a nomination on what is being released": {node(Resources{1}, Resources{3}, Resources{3}), Resources{1}, Idle, -1},
-		"a nomination that needs idle room too":  {node(Resources{1}, Resources{3}, Resources{4}), Resources{1}, Idle, 0},
-		"released room makes good a debt":        {node(Resources{-1}, Resources{3}, nil), Resources{2}, FutureIdle, -1},
-		"and no more":                            {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureIdle, 0},
+		"fits exactly":                              {node(Resources{4}, nil, nil), Resources{4}, Idle, -1},
+		"one too many":                              {node(Resources{4}, nil, nil), Resources{5}, Idle, 0},
+		"the higher of two":                         {node(Resources{4, 4}, nil, nil), Resources{5, 5}, Idle, 1},
+		"second":                                    {node(Resources{4, 4}, nil, nil), Resources{4, 5}, Idle, 1},
+		"resource the node never heard of":          {node(Resources{4}, nil, nil), Resources{0, 0, 0, 0, 1}, Idle, 4},
+		"nothing on an overdrawn node":              {node(Resources{-4, 4}, nil, nil), Resources{0, 1}, Idle, -1},
+		"something on an overdrawn node":            {node(Resources{-4, 4}, nil, nil), Resources{1, 0}, Idle, 0},
+		"released capacity is not idle":             {node(Resources{1}, Resources{3}, nil), Resources{4}, Idle, 0},
+		"released capacity is future capacity":      {node(Resources{1}, Resources{3}, nil), Resources{4}, FutureIdle, -1},
+		"nominated capacity is for its job":         {node(Resources{1}, Resources{3}, Resources{1}), Resources{4}, FutureIdle, 0},
+		"a nomination on what is being released":    {node(Resources{1}, Resources{3}, Resources{3}), Resources{1}, Idle, -1},
+		"a nomination that needs idle capacity too": {node(Resources{1}, Resources{3}, Resources{4}), Resources{1}, Idle, 0},
+		"released capacity makes good a debt":       {node(Resources{-1}, Resources{3}, nil), Resources{2}, FutureIdle, -1},
+		"and no more":                               {node(Resources{-1}, Resources{3}, nil), Resources{3}, FutureIdle, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := NewDimensions().InsufficientResource(c.node, c.request, c.room); got != c.want {
@@ -68,7 +68,7 @@ func TestIdleIsFuture(t *testing.T) {
 		node := &Node{Idle: small.Draw(t, "idle"), Releasing: some.Draw(t, "releasing"), Pipelined: some.Draw(t, "promised")}
 		request := Resources(some.Draw(t, "request"))
 		if node.InsufficientResource(request, Idle) < 0 && node.InsufficientResource(request, FutureIdle) >= 0 {
-			t.Fatal("fits idle room, lacks future room")
+			t.Fatal("fits idle capacity, lacks future capacity")
 		}
 	})
 }

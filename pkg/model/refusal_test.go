@@ -115,7 +115,7 @@ func TestTallyRefusal(t *testing.T) {
 	tally.Add(&Refusal{Code: InsufficientResources, Detail: "cpu", Evictable: true})
 	refusal := tally.Refusal(3, 1, "worker")
 	if refusal.Code != InsufficientResources || !refusal.Evictable {
-		t.Errorf("with one node short of room: %+v", refusal)
+		t.Errorf("with one node short of capacity: %+v", refusal)
 	}
 	if got, want := refusal.String(), "needs 3, 1 placed (worker); 5 nodes: taint, 1 node lacks cpu"; got != want {
 		t.Errorf("got %q, want %q", got, want)

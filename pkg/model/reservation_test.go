@@ -42,7 +42,7 @@ func TestWhoMayUseReservedRoom(t *testing.T) {
 				s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{4}}}, ExpectedStart: c.expected})
 			}
 			if free := s.Nodes[0].InsufficientResource(Resources{4}, Idle) < 0; free != c.free {
-				t.Errorf("the room is free: %t", free)
+				t.Errorf("the capacity is free: %t", free)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestEndsOfHolds(t *testing.T) {
 		"all of the job":       {func(s *Snapshot) { s.ReleaseHeld(owner.Key) }, 2},
 		"what it was promised": {func(s *Snapshot) { s.ReleaseNominated(owner.Key) }, 6},
 		"what is reserved":     {func(s *Snapshot) { s.Reserve(owner, &Reservation{}) }, 3},
-		"other room": {func(s *Snapshot) {
+		"other capacity": {func(s *Snapshot) {
 			s.Reserve(owner, &Reservation{Nodes: []ReservedNode{{Node: "n", Request: Resources{8}}}})
 		}, 11},
 	} {

@@ -89,8 +89,7 @@ func (s *Snapshot) SetNodes(nodes []*Node) {
 // the journal read everything again.
 func (s *Snapshot) Reset() {
 	journal := ChangeLog{
-		layout: s.Journal.layout + 1, labels: s.Journal.labels + 1, serial: s.Journal.serial, altered: s.Journal.serial,
-		revisions: s.Journal.revisions,
+		layout: s.Journal.layout + 1, serial: s.Journal.serial, altered: s.Journal.serial, revisions: s.Journal.revisions,
 	}
 	journal.renew(true)
 	*s = Snapshot{Now: s.Now, Version: s.Version + 1, Dimensions: s.Dimensions, Journal: journal}

@@ -155,13 +155,13 @@ func (x *Index) Affinity(pod *corev1.Pod) (*AffinityFilter, error) {
 }
 
 func (x *Index) addOwn(f *AffinityFilter, terms *terms, self *labelClass) {
-	var anybody int64
+	var matching int64
 	for _, label := range terms.withKeys {
 		t := x.table(terms.with, x.key(label), nil)
-		anybody += t.total
+		matching += t.total
 		f.with = append(f.with, t)
 	}
-	f.first = len(f.with) > 0 && anybody == 0 && x.contains(terms.with, self)
+	f.first = len(f.with) > 0 && matching == 0 && x.contains(terms.with, self)
 	for i := range terms.apart {
 		f.apart = append(f.apart, x.table(terms.apart[i].selected, x.key(terms.apart[i].key), nil))
 	}

@@ -30,7 +30,7 @@ func (s *environment) goOn(t rapid.TB) *outcome {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
+	o := s.session(framework.Options{Verify: true, Cache: &s.cache})
 	s.cycles++
 	s.refusals = o.refusals
 	if err := s.applyDecisions(o); err != nil {
@@ -64,7 +64,7 @@ func (s *environment) holdPatience(t rapid.TB, o *outcome) {
 		for _, nomination := range d.Nominations {
 			above := takenAbove(o.snapshot, d.Job, s.world.pods[key(nomination.Pod.Namespace, nomination.Pod.Name)].Status.NominatedNodeName)
 			if nomination.Node == "" && len(equals) == 0 && !above && !decided(o, d.Job) {
-				t.Fatalf("%s gives its room back, and is still to be looked for:\n%s", d.Job, o)
+				t.Fatalf("%s gives its capacity back, and is still to be looked for:\n%s", d.Job, o)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // check holds the outcome of a cycle to the invariants that can be seen from outside, counted from the objects alone and
-// not from the scheduler's books.
+// not from the scheduler's accounting.
 func (s *environment) check(o *outcome) error {
 	for _, decision := range o.decisions {
 		if len(decision.Binds) == 0 {

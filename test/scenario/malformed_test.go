@@ -54,7 +54,7 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 		panicked := false
 		var fault error
 		refusals := framework.Run(snapshot, s.profile, framework.Options{
-			Verify: true, Memory: &s.memory,
+			Verify: true, Cache: &s.cache,
 			OnPanic: func(c framework.RecoveredPanic) {
 				complaints, panicked = append(complaints, c.Refusal.String()), true
 				if c.Job == nil || c.Job.Key.Namespace != "odd" {
@@ -89,7 +89,7 @@ func (o *odd) suffer(s *environment) (complaints []string, err error) {
 	return complaints, nil
 }
 
-// name gives the objects what no API server lets anybody choose, and keeps them out of the way of others: who takes the place
+// name gives the objects what no API server lets users choose, and keeps them out of the way of others: who takes the place
 // of the gang that is fine, or keeps it away by right, proves nothing.
 func (o *odd) name() {
 	for _, meta := range []*metav1.ObjectMeta{&o.pod.ObjectMeta, &o.node.ObjectMeta, &o.group.ObjectMeta} {

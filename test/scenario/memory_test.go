@@ -47,7 +47,7 @@ func remembering(t *rapid.T, s *environment) string {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
+	o := s.session(framework.Options{Verify: true, Cache: &s.cache})
 	said := o.written()
 	if err := s.applyDecisions(o); err != nil {
 		t.Fatal(err)
@@ -65,5 +65,5 @@ func newcomer(t *rapid.T, s *environment, told *world) string {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	return s.session(framework.Options{Memory: &s.memory}).written()
+	return s.session(framework.Options{Cache: &s.cache}).written()
 }

@@ -246,7 +246,7 @@ func (d *random) happen(s *environment) error {
 	}
 }
 
-// replaceNode lets a node go and another one come under its name, before anybody looks.
+// replaceNode lets a node go and another one come under its name, before a cycle sees it.
 func (d *random) replaceNode(w *world, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -363,7 +363,7 @@ func checkIdleRoom(t *rapid.T, s *environment, o *outcome) {
 			}
 			open := len(node.Object.Spec.Taints) == 0 && !node.Object.Spec.Unschedulable && node.Invalid == nil && !repels(s)
 			if open && node.InsufficientResource(job.Tasks[0].Request, 0) < 0 {
-				t.Fatalf("%s waits, and %s has room:\n%s", key, node.Name, o)
+				t.Fatalf("%s waits, and %s has capacity:\n%s", key, node.Name, o)
 			}
 		}
 	}

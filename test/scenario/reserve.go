@@ -67,7 +67,7 @@ func (s *environment) restart() error {
 		return errors.New("binds are on their way")
 	}
 	s.close()
-	s.close, s.kube, s.profile, s.memory = func() {}, nil, nil, framework.Cache{}
+	s.close, s.kube, s.profile, s.cache = func() {}, nil, nil, framework.Cache{}
 	s.state = cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
 	for _, event := range s.world.events {
 		if event.Kind == cluster.KindDeviceClass {
@@ -156,7 +156,7 @@ func (s *environment) checkRoomOf(
 		requests, offers := pod.Spec.Containers[0].Resources.Requests, node.Status.Allocatable
 		if !requests.Cpu().IsZero() && used[corev1.ResourceCPU]+cpu > offers.Cpu().MilliValue() ||
 			!requests.Memory().IsZero() && used[corev1.ResourceMemory]+memory > offers.Memory().Value() {
-			return fmt.Errorf("invariant I15: pod %s took room on %s that is reserved for %s", pod.Name, room.Name, owner.Key)
+			return fmt.Errorf("invariant I15: pod %s took capacity on %s that is reserved for %s", pod.Name, room.Name, owner.Key)
 		}
 	}
 	return nil

@@ -45,8 +45,8 @@ type environment struct {
 	webhook *webhook
 	// reserved are the volumes and devices reserved for binds in flight.
 	reserved reservations
-	// memory is handed on from cycle to cycle, as the live loop does.
-	memory framework.Cache
+	// cache is handed on from cycle to cycle, as the live loop does.
+	cache framework.Cache
 
 	// ending are the pods that are evicted for a job, nominated the nodes on which capacity is held, by pod UID; the watch has not
 	// seen it yet. past is who was evicted for whom so far.
@@ -143,7 +143,7 @@ func (s *environment) cycle() (*outcome, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	o := s.session(framework.Options{Verify: true, Memory: &s.memory})
+	o := s.session(framework.Options{Verify: true, Cache: &s.cache})
 	o.asked = s.takeAsked()
 	s.cycles++
 	s.refusals = o.refusals

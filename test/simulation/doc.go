@@ -34,11 +34,12 @@
 //
 // # Who judges
 //
-// judge never asks the scheduler's books. What is decided is judged by what the process had been told: I1 and I26 (gangs.go),
-// I3 and I4 (room.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In between: I6,
-// I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop without end is of
-// I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason, no call is in flight, what the
-// process holds is what a new one would read, no pod waits for which there is capacity, and nothing is written any more.
+// judge never asks the scheduler's accounting. What is decided is judged by what the process had been told: I1 and I26
+// (gangs.go), I3 and I4 (room.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In
+// between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop
+// without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason, no call is in
+// flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and nothing is
+// written any more.
 //
 // What another one did to a node of which the process had not been told when it decided is no violation of I3: it cannot
 // know that. The same for what a request does that arrives after its client has given up.
@@ -46,7 +47,7 @@
 // # When it fails
 //
 // A failing simulation names its seed, which replays it; Shrink leaves out steps and faults as long as the same invariant
-// stays broken. Sabotage plants bugs, and a test sees each of them caught.
+// stays broken. FaultInjection plants bugs, and a test sees each of them caught.
 //
 // The files, in reading order:
 //

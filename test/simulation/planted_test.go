@@ -140,12 +140,12 @@ func plantedBugs() []planted {
 				return covers(budget, a) && budget.Status.DisruptionsAllowed == 0
 			})
 		})}},
-		{"kept room is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
+		{"kept capacity is given away", "I15", Config{Sabotage: bindOnKeptRoom()}},
 		{"the watch of nodes has ended, and none notices", "I16", Config{Sabotage: FaultInjection{Rogue: func(p *process) {
 			p.streams[1].open = false
 		}}}},
 		{"capacity is nominated to one member, and never released", "I17", Config{Sabotage: nominateOne()}},
-		{"no action places anybody who has room", "I18", Config{
+		{"no action places any job who has capacity", "I18", Config{
 			Scheduler: []byte(strings.ReplaceAll(string(config.DefaultYAML()), `"allocate, backfill, preempt"`, "preempt")),
 		}},
 		{"a node's return is missed", "I18", Config{Sabotage: hide(cluster.KindNode, func(e *cluster.Event) bool {

@@ -74,7 +74,7 @@ func (j *invariantChecker) evictsForAStart(p *process, decision model.Decision) 
 	for _, eviction := range decision.Evictions {
 		helps := func(other model.Eviction) bool { return other.Job == eviction.Job && nodes[other.Node] }
 		if !slices.ContainsFunc(decision.Evictions, helps) {
-			j.violated("I10", "%s is evicted from %s for %s, which gets no room where any of its job leaves", eviction.Pod, eviction.Node, decision.Job)
+			j.violated("I10", "%s is evicted from %s for %s, which gets no capacity where any of its job leaves", eviction.Pod, eviction.Node, decision.Job)
 		}
 	}
 }

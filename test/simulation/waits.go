@@ -70,7 +70,7 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 			}
 		}
 		if room := o.roomFor(pods[0]); len(pods) >= needs && room >= needs {
-			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is room for %d", job, len(pods), needs, room)
+			return fmt.Sprintf("%s waits with %d pods, needs %d, and there is capacity for %d", job, len(pods), needs, room)
 		}
 	}
 	return ""
@@ -135,7 +135,7 @@ func (j *invariantChecker) leavesNothingUndone(p *process) {
 func (j *invariantChecker) checkNoHoldAndWait() {
 	for _, pod := range j.server.pods() {
 		if waits(pod) && pod.Status.NominatedNodeName != "" {
-			j.violated("I17", "pod %s waits, and keeps room on %s", keyOf(pod), pod.Status.NominatedNodeName)
+			j.violated("I17", "pod %s waits, and keeps capacity on %s", keyOf(pod), pod.Status.NominatedNodeName)
 		}
 	}
 }

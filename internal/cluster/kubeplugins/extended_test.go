@@ -113,7 +113,7 @@ func TestHalfPreparedIsDeleted(t *testing.T) {
 	p, q := asking("p", 1), asking("q", 1)
 	s := newExtended(t, devices(1), p, q)
 	s.client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return action.GetSubresource() == "status", nil, errors.New("no room")
+		return action.GetSubresource() == "status", nil, errors.New("no capacity")
 	})
 	s.reserve(p)
 	if err := s.Prepare(t.Context(), "p"); err == nil {

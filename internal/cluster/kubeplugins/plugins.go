@@ -27,7 +27,8 @@ import (
 )
 
 // builtPlugins names the plugins that New builds. Resource fit and resource scores are the scheduler's own arithmetic and not
-// among them, nor are InterPodAffinity and PodTopologySpread, which pkg/topology stands in for; SchedulingGates is Task.Gated.
+// among them, nor are InterPodAffinity and PodTopologySpread, which pkg/topology stands in for; SchedulingGates is
+// Task.SchedulingGated.
 func builtPlugins() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,

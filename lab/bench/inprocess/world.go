@@ -32,8 +32,8 @@ type world struct {
 	// replica is what the plugins of the profile's replica read.
 	replica *cluster.Replica
 	profile *framework.Profile
-	// memory is handed on from cycle to cycle, as the loop does, until other pods arrive.
-	memory   *framework.Cache
+	// cache is handed on from cycle to cycle, as the loop does, until other pods arrive.
+	cache    *framework.Cache
 	pending  Batch
 	nodes    []*corev1.Node
 	existing Batch
@@ -123,7 +123,7 @@ func (w *world) apply(b Batch, deleted bool) {
 
 // arrive lets what waits come to be, to a scheduler that remembers nothing.
 func (w *world) arrive() {
-	w.memory = &framework.Cache{}
+	w.cache = &framework.Cache{}
 	w.renewPending()
 	w.apply(w.pending, false)
 }
@@ -212,7 +212,7 @@ func (w *world) run() cycle {
 	snapshot := w.state.Snapshot(w.now)
 	c.snapshot = time.Since(start)
 	refusals := framework.Run(snapshot, w.profile, framework.Options{
-		Memory: w.memory,
+		Cache: w.cache,
 		Decide: func(decision model.Decision) {
 			w.state.Assume(decision)
 			c.binds += len(decision.Binds)

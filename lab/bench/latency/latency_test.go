@@ -34,7 +34,7 @@ func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"":                  func(*Options) {},
 		"1 or more":         func(o *Options) { o.Gangs = 0 },
-		"have room for":     func(o *Options) { o.Gangs = 100 },
+		"have capacity for": func(o *Options) { o.Gangs = 100 },
 		"must be scheduler": func(o *Options) { o.Contenders = stage.Contenders() },
 	} {
 		o := options()

@@ -21,7 +21,7 @@ func TestValidate(t *testing.T) {
 		"":                  func(*Options) {},
 		"1 or more":         func(o *Options) { o.Workers = 0 },
 		"whole gangs":       func(o *Options) { o.GangSize = 7 },
-		"have room for":     func(o *Options) { o.Pods = 1000 },
+		"have capacity for": func(o *Options) { o.Pods = 1000 },
 		"must be scheduler": func(o *Options) { o.Contenders = nil },
 	} {
 		o := options()

@@ -1,5 +1,5 @@
 // Package observe watches gangs start from outside: what the API server tells a watch, stamped with the time it arrives.
-// It knows nothing of a scheduler's books and writes nothing. What is wrong in the end is lab/audit's business.
+// It knows nothing of a scheduler's accounting and writes nothing. What is wrong in the end is lab/audit's business.
 package observe
 
 import (

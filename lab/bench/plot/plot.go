@@ -160,7 +160,7 @@ func (s scale) ticks() []float64 {
 	return ticks
 }
 
-// number writes a place or a tick without more digits than anybody sees.
+// number writes a place or a tick without more digits than any reader sees.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*1000)/1000, 'f', -1, 64) }
 
 func escape(text string) string {

@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"":                          func(*Options) {},
 		"do not make whole gangs":   func(o *Options) { o.GangSize = 30 },
-		"have room for":             func(o *Options) { o.Nodes = 2 },
+		"have capacity for":         func(o *Options) { o.Nodes = 2 },
 		"must be 1 or more":         func(o *Options) { o.Rounds = 0 },
 		"workers must be 1 or more": func(o *Options) { o.Workers = 0 },
 		"must be a contender":       func(o *Options) { o.Contenders = nil },

@@ -60,7 +60,7 @@ func Schedulers(contenders []SchedulerUnderTest) error {
 // Room returns an error when so many pods do not fit on so many nodes.
 func Room(nodes, pods int) error {
 	if pods > nodes*PerNode {
-		return fmt.Errorf("%d nodes have room for %d pods only", nodes, nodes*PerNode)
+		return fmt.Errorf("%d nodes have capacity for %d pods only", nodes, nodes*PerNode)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func jobsInOrder(session *framework.Session, jobs []*model.Job) func(yield func(
 type cycle struct {
 	session *framework.Session
 	largest model.Resources
-	// releasing reports whether any node has room that is being released.
+	// releasing reports whether any node has capacity that is being released.
 	releasing bool
 	// budget is what exact searches may still look at, for all jobs together.
 	budget     int
@@ -176,7 +176,7 @@ func (r *cycle) start(job *model.Job) (*model.Refusal, framework.Reach) {
 	if r.releasing && trial.Place(model.FutureIdle) == nil {
 		return &model.Refusal{
 			Code:   model.WaitingForVictims,
-			Detail: "starts on room that is being released, once it is free; " + refusal.String(),
+			Detail: "starts on capacity that is being released, once it is free; " + refusal.String(),
 		}, framework.ForNow
 	}
 	if trial.BudgetExhausted() { // with more to spend it might have started, as it may in the next cycle

@@ -45,7 +45,7 @@ func (p *siblings) start() (bound int) {
 	return bound
 }
 
-// TestSeveralTiesAreBounded: of several ties there are more choices than anybody can try, also where few nodes make each
+// TestSeveralTiesAreBounded: of several ties there are more choices than can be tried, also where few nodes make each
 // cheap, or where none is left for the last tie. Without a bound this does not end.
 func TestSeveralTiesAreBounded(t *testing.T) {
 	var pairs, racks []template
@@ -113,9 +113,9 @@ func TestASearchCutShortGoesOn(t *testing.T) {
 		profile := &framework.Profile{
 			Actions: []framework.Action{allocate.NewWithin(16)}, Tiers: []framework.Tier{{{Factory: gang.New}}},
 		}
-		memory, bound := &framework.Cache{}, 0
+		cache, bound := &framework.Cache{}, 0
 		for range 8 {
-			framework.Run(snapshot, profile, framework.Options{Memory: memory, Decide: func(d model.Decision) { bound += len(d.Binds) }})
+			framework.Run(snapshot, profile, framework.Options{Cache: cache, Decide: func(d model.Decision) { bound += len(d.Binds) }})
 			if moves {
 				snapshot.Version++
 			}

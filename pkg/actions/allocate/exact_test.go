@@ -174,10 +174,10 @@ func TestASearchCutShortIsNoFailure(t *testing.T) {
 		return bound
 	}
 	if bound := cycle(hopeless, hard); bound != 0 {
-		t.Fatalf("%d members found room where the budget was spent", bound)
+		t.Fatalf("%d members found capacity where the budget was spent", bound)
 	}
 	if bound := cycle(hard); bound != 2 {
-		t.Fatalf("%d members found room, want 2", bound)
+		t.Fatalf("%d members found capacity, want 2", bound)
 	}
 }
 

@@ -68,16 +68,16 @@ func TestAGangThatMustBeApartIsNotTriedAgainInVain(t *testing.T) {
 					return apart{asked: &asked, contained: c.inside}
 				}}}},
 			}
-			memory := &framework.Cache{}
+			cache := &framework.Cache{}
 			key := snapshot.Jobs[0].Key
-			first := framework.Run(snapshot, profile, framework.Options{Memory: memory})[key]
+			first := framework.Run(snapshot, profile, framework.Options{Cache: cache})[key]
 			if first == nil || asked == 0 {
 				t.Fatalf("refused with %q after %d questions", first, asked)
 			}
 			asked = 0
 			snapshot.Version++ // something else has changed
 			c.change(snapshot)
-			second := framework.Run(snapshot, profile, framework.Options{Memory: memory})[key]
+			second := framework.Run(snapshot, profile, framework.Options{Cache: cache})[key]
 			if (asked > 0) != c.again {
 				t.Errorf("%d questions the second time; want some: %v", asked, c.again)
 			}

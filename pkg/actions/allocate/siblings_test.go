@@ -321,7 +321,7 @@ func (p *siblings) likes(counts [][]int, of, node int) bool {
 			apps = append(apps, s.app)
 		}
 	}
-	all, anybody, itself := true, false, strings.Count(strings.Join(apps, ""), one.app) == len(apps)
+	all, some, itself := true, false, strings.Count(strings.Join(apps, ""), one.app) == len(apps)
 	for _, s := range one.says {
 		if s.what != "near" {
 			continue
@@ -329,10 +329,10 @@ func (p *siblings) likes(counts [][]int, of, node int) bool {
 		if p.value(node, s.key) == "" {
 			return false
 		}
-		anybody = anybody || p.count(counts, apps, s.key, "") > 0
+		some = some || p.count(counts, apps, s.key, "") > 0
 		all = all && p.count(counts, apps, s.key, p.value(node, s.key)) > 0
 	}
-	return all || !anybody && itself
+	return all || !some && itself
 }
 
 // even reports that no constraint is broken; nodes without one of their labels do not count.

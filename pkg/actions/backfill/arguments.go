@@ -23,7 +23,7 @@ func Arguments() argument.List {
 		argument.Int("reservations", 1, 0, 100).InUnit("gangs").WithHelp("how many reservations there are at most at a time. Who has one " +
 			"keeps it, unless a gang of higher priority is due"),
 		argument.Int("budget", defaultBudget, 1, 1_000_000_000).InUnit("nodes and pods").WithHelp("what planning, and what looking for " +
-			"borrowers, may each look at in one cycle. With less, room may be chosen that is free later than other room"),
+			"borrowers, may each look at in one cycle. With less, capacity may be chosen that is free later than other capacity"),
 	}
 }
 

@@ -5,8 +5,8 @@
 // expected to start, it is lent to jobs that will be gone by then.
 //
 // The package decides which job gets a reservation, where, and which jobs may borrow. That others see reserved room as taken is
-// the snapshot's business (model.Hold), that it outlives the process the status' of the PodGroup. Tasks that request nothing are
-// placed by allocate like all others.
+// the snapshot's business (model.HeldCapacity); the status of the PodGroup keeps it across a restart. Tasks that request nothing
+// are placed by allocate like all others.
 package backfill
 
 import (
@@ -138,7 +138,7 @@ func (h *reservedJob) usableNodes(snapshot *model.Snapshot) []*model.Node {
 // explain says on the holder's refusal which room is kept for it.
 func (h *reservedJob) explain(session *framework.Session) {
 	if refusal := session.Refusal(h.job); refusal != nil {
-		session.Refuse(h.job, refusal.WithNote("room is reserved on "+h.reservation.NodeNames()+" "+h.reservation.Describe()))
+		session.Refuse(h.job, refusal.WithNote("capacity is reserved on "+h.reservation.NodeNames()+" "+h.reservation.Describe()))
 	}
 }
 

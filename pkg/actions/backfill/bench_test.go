@@ -26,7 +26,7 @@ import (
 type field struct {
 	state   *cluster.State
 	profile *framework.Profile
-	memory  framework.Cache
+	cache   framework.Cache
 	now     time.Time
 	version int
 }
@@ -122,7 +122,7 @@ func (f *field) apply(event cluster.Event) {
 
 // cycle plays a cycle and returns what it reserves; it is assumed where told.
 func (f *field) cycle(assume bool) (reserved *model.Reservation) {
-	framework.Run(f.state.Snapshot(f.now), f.profile, framework.Options{Memory: &f.memory, Decide: func(d model.Decision) {
+	framework.Run(f.state.Snapshot(f.now), f.profile, framework.Options{Cache: &f.cache, Decide: func(d model.Decision) {
 		if d.Reservation != nil {
 			reserved = d.Reservation
 		}

@@ -15,9 +15,6 @@ type Options struct {
 // defaultBudget keeps a cycle on 5,000 nodes near a second.
 const defaultBudget = 400_000
 
-// DefaultOptions are those without arguments.
-func DefaultOptions() Options { return Options{Budget: defaultBudget} }
-
 const victimsAll, evictDelete = "all", "delete"
 
 // Arguments are all that a configuration may say to the action.

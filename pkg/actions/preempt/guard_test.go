@@ -36,7 +36,7 @@ func TestEvictionsOnTheirWayCountAgainstBudgets(t *testing.T) {
 					task.Pod.DeletionTimestamp = &metav1.Time{}
 				}
 				other := &model.Job{Key: model.JobKey{Namespace: "default", Name: "y"}, MinMember: 1, Priority: 10}
-				device(other, "y").Nominated = task.Node // keeps the room that is being released
+				device(other, "y").Nominated = task.Node // keeps the capacity that is being released
 				snapshot.SetHeld([]model.HeldCapacity{{
 					Job: other.Key, Priority: 10, Node: task.Node, Pod: other.Tasks[0].PodRef, Request: other.Tasks[0].Request,
 				}})

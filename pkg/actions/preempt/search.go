@@ -119,7 +119,7 @@ func (s *search) decide(p *plan) bool {
 	s.planned[s.job.Key] = len(p.units) > 0 || holdsNomination(s.job)
 	waits := placement.WaitingForVictims(s.session.Snapshot, s.job)
 	if len(p.units) == 0 { // others have left capacity over since it was refused
-		waits.Detail = "starts on room that is being released, once it is free; " + s.session.Refusal(s.job).String()
+		waits.Detail = "starts on capacity that is being released, once it is free; " + s.session.Refusal(s.job).String()
 	}
 	s.session.Refuse(s.job, waits)
 	return true

@@ -53,10 +53,10 @@ func TestSearchesComeToAnEnd(t *testing.T) {
 		Tiers:   []framework.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
 	}
 	waits := 0
-	var memory framework.Cache
+	var cache framework.Cache
 	for range 20 {
 		waits = 0
-		for _, refusal := range framework.Run(snapshot, profile, framework.Options{Memory: &memory}) {
+		for _, refusal := range framework.Run(snapshot, profile, framework.Options{Cache: &cache}) {
 			if strings.Contains(refusal.String(), "exhausted") {
 				waits++
 			}

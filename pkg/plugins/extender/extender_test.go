@@ -291,7 +291,7 @@ func TestManagedResources(t *testing.T) {
 }
 
 func TestBinder(t *testing.T) {
-	s := says(t, map[string]string{"bind": `{"Error":"no room on\tn"}`})
+	s := says(t, map[string]string{"bind": `{"Error":"no capacity on\tn"}`})
 	options := Options{URLPrefix: s.URL + "/ext/", BindVerb: "bind", ManagedResources: []ManagedResource{{"example.com/share", false}}}
 	p := profile(t, []Options{{URLPrefix: "http://filters", FilterVerb: "f"}, options})
 	binders := p.PodBinders()
@@ -299,7 +299,7 @@ func TestBinder(t *testing.T) {
 		t.Fatalf("binders %+v", binders)
 	}
 	refusal, err := binders[0].BindPod(t.Context(), task("p").PodRef, "n")
-	if err != nil || refusal.String() != "no room on n" {
+	if err != nil || refusal.String() != "no capacity on n" {
 		t.Errorf("refusal %v, error %v", refusal, err)
 	}
 	asked := p.Tiers[0][0].Factory().(framework.Binder)

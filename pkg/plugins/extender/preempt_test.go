@@ -257,10 +257,10 @@ func TestANodeWithATerminatingPod(t *testing.T) {
 				name += node.Name
 			}
 			if name != c.want {
-				t.Errorf("on future room %q pass, want %q", name, c.want)
+				t.Errorf("on future capacity %q pass, want %q", name, c.want)
 			}
 			if nodes := session.Feasible(task("m"), model.Idle); len(nodes) > 0 {
-				t.Errorf("on idle room %d nodes pass", len(nodes))
+				t.Errorf("on idle capacity %d nodes pass", len(nodes))
 			}
 			if !session.HasTransientRefusal(task("m")) {
 				t.Error("what the extender says holds indefinitely")

@@ -27,7 +27,7 @@ type house struct {
 	t       testing.TB
 	state   *cluster.State
 	profile *framework.Profile
-	memory  framework.Cache
+	cache   framework.Cache
 	version int
 	now     time.Time
 	pods    map[types.UID]*corev1.Pod
@@ -143,7 +143,7 @@ func (h *house) remove(pod *corev1.Pod) {
 // session runs a body on a session in verify mode, and assumes its decisions.
 func (h *house) session(body func(*framework.Session)) {
 	s := framework.Open(h.state.Snapshot(h.now), h.profile, framework.Options{
-		Verify: true, Memory: &h.memory,
+		Verify: true, Cache: &h.cache,
 		Decide: func(decision model.Decision) {
 			if h.lost {
 				return

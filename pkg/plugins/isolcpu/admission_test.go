@@ -54,7 +54,7 @@ func TestKubeletAdmitsWhatIsBound(t *testing.T) {
 			}
 			admitted := h.admitAll(c.allocatable)
 			if c.mode == isolated.Excluded && len(admissionOf(newPod("one-more", "1"), admitted, c.allocatable)) == 0 {
-				t.Error("the kubelet admits one more, for which there is no room")
+				t.Error("the kubelet admits one more, for which there is no capacity")
 			}
 		})
 	}

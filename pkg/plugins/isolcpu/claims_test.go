@@ -38,11 +38,11 @@ func TestFreedCPUsGoToWhoPaid(t *testing.T) {
 			y.disturb(len(leaving))
 		}
 		if placed := y.redeem(holders); len(placed) != len(holders) {
-			t.Errorf("history %d: %q were promised room, %v were placed", seed, holders, placed)
+			t.Errorf("history %d: %q were promised capacity, %v were placed", seed, holders, placed)
 		}
 	}
 	if promised < 50 {
-		t.Errorf("only in %d of %d histories another was promised room", promised, len(seeds))
+		t.Errorf("only in %d of %d histories another was promised capacity", promised, len(seeds))
 	}
 }
 

@@ -73,10 +73,10 @@ func BenchmarkNothingIsolated(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			profile := &framework.Profile{Tiers: tiers}
 			snapshot := plain(1000, profile.Translators()).Snapshot(time.Unix(1_700_000_000, 0))
-			var memory framework.Cache
+			var cache framework.Cache
 			b.ReportAllocs()
 			for b.Loop() {
-				session := framework.Open(snapshot, profile, framework.Options{Memory: &memory})
+				session := framework.Open(snapshot, profile, framework.Options{Cache: &cache})
 				session.Try(func(statement *framework.Statement) *model.Refusal {
 					for _, job := range snapshot.Jobs {
 						node, _ := session.SelectNode(job.Tasks[0], model.Idle, nil)

@@ -81,7 +81,7 @@ func (w *Weights) scores() []weighted {
 		{"imagelocality", "that have the pod's large images", &w.ImageLocality},
 		{"dynamicresources", "with the devices that come first among the alternatives of the pod's claims (`firstAvailable`)",
 			&w.DynamicResources},
-		{"volumebinding", "where the volumes that the pod's claims would get, or the storage to make them of, have the most room to " +
+		{"volumebinding", "where the volumes that the pod's claims would get, or the storage to make them of, have the most capacity to " +
 			"spare", &w.VolumeBinding},
 		{"mostrequested", "with the smallest share left over", &w.MostRequested},
 		{"requestedtocapacityratio", "as the shape says about the share in use", &w.RequestedToCapacityRatio},

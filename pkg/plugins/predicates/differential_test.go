@@ -95,8 +95,8 @@ type contest struct {
 	reference *reference
 	state     *cluster.State
 	profile   *framework.Profile
-	// memory is what sessions pass on, as in the scheduler.
-	memory framework.Cache
+	// cache is what sessions pass on, as in the scheduler.
+	cache framework.Cache
 
 	revision int
 	nodes    map[string]*corev1.Node
@@ -338,7 +338,7 @@ func sorted[T any](all map[string]T) []T {
 }
 
 func (c *contest) open() *framework.Session {
-	return framework.Open(c.state.Snapshot(start), c.profile, framework.Options{Memory: &c.memory, Verify: true})
+	return framework.Open(c.state.Snapshot(start), c.profile, framework.Options{Cache: &c.cache, Verify: true})
 }
 
 func task(session *framework.Session, pod *corev1.Pod) *model.Task {

@@ -48,7 +48,7 @@ func (f faulty) OpenSession(session *framework.Session) {
 // measured returns the sum of a metric over its labels, or over those with this value.
 type measured func(name string, of ...string) float64
 
-func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
+func newFaultyWorld(t tester) (*world, faulty, measured) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	w, f := newWorld(t), faulty{job: new(string), always: new(bool), times: new(int)}
@@ -56,14 +56,14 @@ func newFaultyWorld(t *testing.T) (*world, faulty, measured) {
 	w.loop.profile.Tiers = append([]framework.Tier{tier}, w.loop.profile.Tiers...)
 	metrics, err := telemetry.New(registry)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("metrics: %v", err)
 	}
 	w.loop.options.Metrics = metrics
 	w.node("n1", "8")
 	return w, f, func(name string, of ...string) (sum float64) {
 		families, err := registry.Gather()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("gather: %v", err)
 		}
 		for _, family := range families {
 			if family.GetName() != name {
@@ -106,23 +106,41 @@ func TestPanicQuarantinesOneJob(t *testing.T) {
 	}
 }
 
-// TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds: a plugin panics over every one of them, alike or not, and they come
-// first.
+// thousandBad adds a thousand gangs over which a plugin panics, alike or not, before two others.
+func thousandBad(w *world, f faulty, alike bool) {
+	w.loop.options.Verify = false
+	*f.job = "bad"
+	for i := range 1000 {
+		request := "1"
+		if !alike {
+			request = fmt.Sprint(i+1001) + "m"
+		}
+		w.gangOf(fmt.Sprintf("bad-%04d", i), request)
+	}
+	w.gangOf("good", "1")
+	w.gangOf("odd", "3")
+}
+
+// BenchmarkAThousandPanics is the time from when the gangs are there until the others have started; goal: two seconds.
+func BenchmarkAThousandPanics(b *testing.B) {
+	for b.Loop() {
+		b.StopTimer()
+		w, f, _ := newFaultyWorld(b)
+		thousandBad(w, f, false)
+		b.StartTimer()
+		for w.pods["good-0"].Spec.NodeName == "" {
+			w.play(b.Context(), 10*time.Millisecond)
+		}
+	}
+}
+
+// TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds, counted in cycles of virtual time: a plugin panics over every one of
+// them, alike or not, and they come first. BenchmarkAThousandPanics measures the time that the panics take.
 func TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds(t *testing.T) {
 	for _, alike := range []bool{true, false} {
 		t.Run(fmt.Sprintf("alike=%t", alike), func(t *testing.T) {
 			w, f, sum := newFaultyWorld(t)
-			w.loop.options.Verify = false
-			*f.job = "bad"
-			for i := range 1000 {
-				request := "1"
-				if !alike {
-					request = fmt.Sprint(i+1001) + "m"
-				}
-				w.gangOf(fmt.Sprintf("bad-%04d", i), request)
-			}
-			w.gangOf("good", "1")
-			w.gangOf("odd", "3")
+			thousandBad(w, f, alike)
 			started := func(name string) {
 				t.Helper()
 				if w.pods[types.UID(name+"-0")].Spec.NodeName == "" {

@@ -8,10 +8,10 @@
 //
 // The files, in reading order:
 //
-//	find.go, change.go     the search, and what it finds
-//	members.go, role.go    members to create, a minimum to lower
-//	wish.go, names.go      a constraint of the pods to drop, a label to correct
-//	cordon.go              nodes to uncordon
-//	room.go, priority.go   capacity to free, a priority to raise
-//	words.go               how it is said
+//	find.go, change.go          the search, and what it finds
+//	members.go, role.go         members to create, a minimum to lower
+//	wish.go, names.go           a constraint of the pods to drop, a label to correct
+//	cordon.go                   nodes to uncordon
+//	capacity.go, priority.go    capacity to free, a priority to raise
+//	words.go                    how it is said
 package suggest

@@ -35,7 +35,7 @@
 // # Who judges
 //
 // judge never asks the scheduler's accounting. What is decided is judged by what the process had been told: I1 and I26
-// (gangs.go), I3 and I4 (room.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In
+// (gangs.go), I3 and I4 (capacity.go), I10 to I15 (victims.go). What came of it is judged by the server's objects: I3 and I5. In
 // between: I6, I24 (binds.go), and I9 by verify mode, whose panics are violations, as any panic is one of I25 and a loop
 // without end is of I27. At rest (rest.go): I2, I7, I8, I16, I22, I23 and I29: each waiting pod has a reason, no call is in
 // flight, what the process holds is what a new one would read, no pod waits for which there is capacity, and nothing is
@@ -51,10 +51,10 @@
 //
 // The files, in reading order:
 //
-//	simulation.go, plan.go, shrink.go                                      a run, its steps, the shortest that fails
-//	queue.go, dice.go                                                      events by time, chance by seed
-//	world.go, faults.go                                                    users, nodes and kubelets; what goes wrong
-//	server.go, serve.go, stream.go, travel.go                              the API server and the network
-//	process.go, lease.go, filters.go, alarm.go                             one life of a replica
-//	judge.go, binds.go, gangs.go, room.go, victims.go, waits.go, rest.go   the invariants
+//	simulation.go, plan.go, shrink.go                                        a run, its steps, the shortest that fails
+//	queue.go, random.go                                                      events by time, chance by seed
+//	world.go, faults.go                                                      users, nodes and kubelets; what goes wrong
+//	server.go, serve.go, stream.go, travel.go                                the API server and the network
+//	process.go, lease.go, filters.go, alarm.go                               one life of a replica
+//	judge.go, binds.go, gangs.go, capacity.go, victims.go, waits.go, rest.go the invariants
 package simulation

@@ -6,10 +6,10 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Assume takes the effect of a decision as given before its calls leave: binds take their room, evictions start to release
-// theirs, nominations keep room. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or until
-// Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a nomination until the pod says the
-// same, or until ForgetNomination; what is reserved until the group's status shows it. What does not apply any more, such as
+// Assume takes the effect of a decision as given before its calls leave: binds take their capacity, evictions start to release
+// theirs, nominations keep capacity. A bind stays assumed until the watch says which node the pod is on, or that it is gone, or
+// until Forget; an eviction until the watch sees the pod being deleted, or until ForgetEviction; a nomination until the pod says
+// the same, or until ForgetNomination; what is reserved until the group's status shows it. What does not apply any more, such as
 // binding a pod that is gone or has a node, is left out.
 func (s *State) Assume(decision model.Decision) {
 	for _, bind := range decision.Binds {
@@ -47,7 +47,7 @@ func (s *State) Assume(decision model.Decision) {
 	}
 }
 
-// Forget takes an assumed bind back: the pod is pending again and its room free. It reports false when there is none.
+// Forget takes an assumed bind back: the pod is pending again and its capacity free. It reports false when there is none.
 func (s *State) Forget(pod types.UID) bool {
 	entry, before := s.find(pod)
 	if before == nil || before.bind == "" {
@@ -80,7 +80,7 @@ func (s *State) Assumed(pod types.UID) bool {
 	return record != nil && record.bind != ""
 }
 
-// ForgetEviction takes an assumed eviction back: the pod holds its room as before. It reports false when there is none.
+// ForgetEviction takes an assumed eviction back: the pod holds its capacity as before. It reports false when there is none.
 func (s *State) ForgetEviction(pod types.UID) bool {
 	entry, before := s.find(pod)
 	if before == nil || !before.evicted {

@@ -94,7 +94,7 @@ func TestAssumedEviction(t *testing.T) {
 	if got := taskIn(snap(t, s, start.Add(time.Second)), "p").Status; got != model.Releasing {
 		t.Errorf("task is %s while it is being deleted", got)
 	}
-	s.Assume(evict("q")) // holds no room
+	s.Assume(evict("q")) // holds no capacity
 	if got := taskIn(snap(t, s, start), "q").Status; got != model.Pending {
 		t.Errorf("evicted pending task is %s", got)
 	}

@@ -96,7 +96,7 @@ func nominated(node string) podOption {
 
 func gated(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} }
 
-// node returns a node with ten CPUs and room for 110 pods, changed by the pairs.
+// node returns a node with ten CPUs and capacity for 110 pods, changed by the pairs.
 func node(name string, pairs ...string) *corev1.Node {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},

@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// patchHolds gives the snapshot the room that is kept for jobs: that which is nominated to pods, and that which is reserved.
+// patchHolds gives the snapshot the capacity that is kept for jobs: that which is nominated to pods, and that which is reserved.
 func (s *State) patchHolds() {
 	if len(s.nominated) == 0 && len(s.reserved) == 0 && len(s.snapshot.Held()) == 0 {
 		return

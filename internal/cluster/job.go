@@ -86,7 +86,7 @@ func hasTerms(task *model.Task) bool {
 		len(spec.TopologySpreadConstraints) > 0 || len(claims(task.Pod)) > 0
 }
 
-// belowMinimum reports whether the gang holds room and is below its minimum.
+// belowMinimum reports whether the gang holds capacity and is below its minimum.
 func belowMinimum(job *model.Job) bool {
 	holds := func(task *model.Task) bool { return task.Status == model.Bound || task.Status == model.Running }
 	return job.FirstUnmetMinimum(func(task *model.Task) bool { return task.Status.CountsTowardMinimum() }) != nil && job.Count(holds) > 0

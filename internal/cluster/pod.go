@@ -83,7 +83,7 @@ func (s *State) endPod(uid types.UID) Effect {
 	return Effect{}
 }
 
-// counts reports whether a pod concerns us at all: it takes room, wants room from us, or is a member that has finished.
+// counts reports whether a pod concerns us at all: it takes capacity, wants capacity from us, or is a member that has finished.
 func (s *State) counts(pod *corev1.Pod) bool {
 	ours := s.schedulers[pod.Spec.SchedulerName]
 	switch {

@@ -28,7 +28,7 @@ func (s *State) compare(before, after *podState) (effect Effect, refill bool) {
 	whole := s.makesWhole(before, after)
 	effect = Effect{
 		Schedule: moved && !expected || joins || asks || whole && s.waits(b.Job) ||
-			len(s.reserved) > 0 && !sameStartTime(a.Pod, b.Pod), // when room is expected to be free depends on it
+			len(s.reserved) > 0 && !sameStartTime(a.Pod, b.Pod), // when capacity is expected to be free depends on it
 		Report: (moved || joins || asks) && (a.Job != model.JobKey{} || b.Job != model.JobKey{}),
 	}
 	refill = joins || whole || before.finished() != after.finished() || (a.Status == model.Pending) != waits ||

@@ -27,7 +27,7 @@ const page = 1000
 // ListFromQuorum lists what another scheduler of the same names may have written a moment ago, our pods and their groups, and
 // pushes it as events. The lists come from a quorum of etcd, where a watch may be behind: a pod that was bound since is known
 // to be bound before anything is decided. What is older than what the state knows changes nothing. What was deleted since
-// takes room until the watch or Gone says so.
+// takes capacity until the watch or Gone says so.
 func ListFromQuorum(
 	ctx context.Context, pods kubernetes.Interface, groups versioned.Interface, schedulerNames []string, push func(Event),
 ) (*Inherited, error) {

@@ -21,8 +21,8 @@ type groupReservation struct {
 	assumed bool
 }
 
-// assumeReservation takes a decision about reserved room as given, until the group's status shows the same, or that the group
-// has started, or until another group comes in its place. A group that is gone gets none.
+// assumeReservation takes a decision about reserved capacity as given, until the group's status shows the same, or that the
+// group has started, or until another group comes in its place. A group that is gone gets none.
 func (s *State) assumeReservation(key model.JobKey, decided *model.Reservation) {
 	if s.groups[key] == nil {
 		return
@@ -121,7 +121,7 @@ func hasNode(task *model.Task) bool {
 	return task.Status.CountsTowardMinimum() && task.Status != model.Binding
 }
 
-// reservedHolds returns the reserved room that is kept: that of jobs which still wait for room.
+// reservedHolds returns the reserved capacity that is kept: that of jobs which still wait for capacity.
 func (s *State) reservedHolds(holds []model.HeldCapacity) []model.HeldCapacity {
 	for key := range s.reserved {
 		job := s.snapshot.Job(key)

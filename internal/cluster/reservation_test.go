@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// reservationOf returns room for so many members of one CPU and some memory each.
+// reservationOf returns capacity for so many members of one CPU and some memory each.
 func reservationOf(node string, members int) *v1alpha1.Reservation {
 	ends := metav1.NewTime(start.Add(time.Hour))
 	return &v1alpha1.Reservation{
@@ -40,7 +40,7 @@ func reserve(name, node string, cpu int64) model.Decision {
 	return model.Decision{Job: ns(name), Reservation: r}
 }
 
-// TestReservedRoom follows the room that is kept for a group of two, in CPU, and what its status is to show.
+// TestReservedRoom follows the capacity that is kept for a group of two, in CPU, and what its status is to show.
 func TestReservedRoom(t *testing.T) {
 	members := func(options ...podOption) []any {
 		return []any{pod("a", append(options, of("g"))...), pod("b", append(options, of("g"))...)}
@@ -158,7 +158,7 @@ func TestReservationOfAStartedGroupIsNotShown(t *testing.T) {
 	}
 }
 
-// TestEffectOfReservations: a cycle is due when reserved room changes behind our back, or may be free at another time.
+// TestEffectOfReservations: a cycle is due when reserved capacity changes behind our back, or may be free at another time.
 func TestEffectOfReservations(t *testing.T) {
 	began := func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{Time: start} }
 	s := newState(node("n"), group("g", 1), pod("a", of("g")), pod("b", on("n"), phase("Running")))

@@ -53,7 +53,7 @@ func (s *State) changed() bool {
 	return false
 }
 
-// growVectors makes room for new dimensions in the accounting of every node, so that no session makes a vector longer and its
+// growVectors lengthens the vectors of every node for new dimensions, so that no session makes a vector longer and its
 // undo leaves every byte as it was.
 func (s *State) growVectors() {
 	if s.width == s.dimensions.Len() {

@@ -39,7 +39,7 @@ type State struct {
 	groups       map[model.JobKey]*v1alpha1.PodGroup
 	classes      map[string]int32
 	devices      deviceClassResources
-	// reserved is the room kept for groups that have waited for long.
+	// reserved is the capacity kept for groups that have waited for long.
 	reserved map[model.JobKey]*groupReservation
 	budgets  map[types.NamespacedName]model.Budget
 	// namespaces has the labels of each.

@@ -18,7 +18,7 @@ type Nodes struct {
 	Nodes []Node `json:"nodes"`
 }
 
-// Node is one node and the room on it. Amounts that are zero are left out.
+// Node is one node and the capacity on it. Amounts that are zero are left out.
 type Node struct {
 	Name string `json:"name"`
 	// Unschedulable reports that the node is cordoned.
@@ -32,22 +32,22 @@ type Node struct {
 	Idle corev1.ResourceList `json:"idle"`
 	// Releasing is what pods use that are being deleted and will be gone soon.
 	Releasing corev1.ResourceList `json:"releasing,omitempty"`
-	// Promised is room, idle or releasing, for pods for whom others were evicted; Reserved is room for gangs that have waited
-	// long.
+	// Promised is capacity, idle or releasing, for pods for whom others were evicted; Reserved is capacity for gangs that have
+	// waited long.
 	Promised []Kept `json:"promised,omitempty"`
 	Reserved []Kept `json:"reserved,omitempty"`
 	// Isolated are the isolated CPUs; nil when the node has none.
 	Isolated *Isolated `json:"isolated,omitempty"`
 }
 
-// Kept is room on a node that is kept for a job.
+// Kept is capacity on a node that is kept for a job.
 type Kept struct {
 	// Job is the job's namespace and name.
 	Job string `json:"job"`
 	// Pod is the name of the pod that holds the nomination; empty when it is reserved.
 	Pod       string              `json:"pod,omitempty"`
 	Resources corev1.ResourceList `json:"resources"`
-	// LentUntil is up to when reserved room is lent to others; nil when it is not.
+	// LentUntil is up to when reserved capacity is lent to others; nil when it is not.
 	LentUntil *time.Time `json:"lentUntil,omitempty"`
 }
 
@@ -109,7 +109,7 @@ type Decision struct {
 	Evictions int    `json:"evictions,omitempty"`
 	Promises  int    `json:"promises,omitempty"`
 	GivenBack int    `json:"givenBack,omitempty"`
-	// Reserved names the nodes on which room was reserved, up to a few; empty when none was.
+	// Reserved names the nodes on which capacity was reserved, up to a few; empty when none was.
 	Reserved string `json:"reserved,omitempty"`
 }
 

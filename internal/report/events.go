@@ -17,7 +17,7 @@ import (
 )
 
 // The reasons of events, beside those of conditions. Preempted and Preempting are kube-scheduler's own: on a victim, and on the
-// job it made room for.
+// job it freed capacity for.
 const (
 	ReasonPreempted     = "Preempted"
 	ReasonPreempting    = "Preempting"

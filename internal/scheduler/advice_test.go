@@ -80,7 +80,7 @@ func TestEverydayCases(t *testing.T) {
 	}
 }
 
-// backlog makes 300 gangs that find room nowhere, each of which asks something of its own.
+// backlog makes 300 gangs that find capacity nowhere, each of which asks something of its own.
 func (w *world) backlog() {
 	for i := range 200 {
 		w.node(fmt.Sprintf("n%03d", i), "1")

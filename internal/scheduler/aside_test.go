@@ -173,7 +173,7 @@ func TestWhatIsSetAsideIsKeptWhileABindIsInDoubt(t *testing.T) {
 	}
 }
 
-// TestGangWithoutRoomGivesBackWhatItHeldBefore, which one that has room need not.
+// TestGangWithoutRoomGivesBackWhatItHeldBefore, which one that has capacity need not.
 func TestGangWithoutRoomGivesBackWhatItHeldBefore(t *testing.T) {
 	for cpu, want := range map[string]string{"1": "Release mpi-1", "2": "Prepare mpi-0, Prepare mpi-1, Bind mpi-0, Bind mpi-1"} {
 		k := newKeeper(t)

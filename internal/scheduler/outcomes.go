@@ -122,7 +122,7 @@ func (s *Scheduler) resolveOne(doubt uncertainBind, now time.Time) {
 	}
 }
 
-// releaseOrphanedClaims frees the devices that members of jobs without room hold since a start that came to no end.
+// releaseOrphanedClaims frees the devices that members of jobs without capacity hold since a start that came to no end.
 func (s *Scheduler) releaseOrphanedClaims(ctx context.Context, snapshot *model.Snapshot, now time.Time) {
 	for _, job := range snapshot.Jobs {
 		refusal := s.refusals[job.Key]

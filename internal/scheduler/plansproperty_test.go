@@ -131,7 +131,7 @@ func (s *storm) watch(call commit.Call) error {
 	return nil
 }
 
-// judge looks at what is left: no nomination, nothing kept, and no room beside pods that would fit.
+// judge looks at what is left: no nomination, nothing kept, and no capacity beside pods that would fit.
 func (s *storm) judge() {
 	free, waiting := map[string]bool{}, map[string]int{}
 	for name := range s.nodes {

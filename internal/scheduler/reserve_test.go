@@ -17,7 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/actions/backfill"
 )
 
-// reserving is a world in which a gang that has waited for so long gets room reserved.
+// reserving is a world in which a gang that has waited for so long gets capacity reserved.
 func reserving(t *testing.T, reserveAfter string) *world {
 	w := newWorld(t)
 	arguments := config.NewArguments("action backfill", map[string]string{"reserveAfter": reserveAfter})
@@ -46,8 +46,8 @@ func statuses(calls []commit.Call, group string) []v1alpha1.PodGroupStatus {
 	return all
 }
 
-// TestTimeAloneMakesAReservation: in a cluster in which nothing happens a gang gets its room when it is due, is told so in one
-// write, and starts there.
+// TestTimeAloneMakesAReservation: in a cluster in which nothing happens a gang gets its capacity when it is due, is told so in
+// one write, and starts there.
 func TestTimeAloneMakesAReservation(t *testing.T) {
 	w := reserving(t, "150s")
 	came := w.clock.Now()

@@ -78,7 +78,7 @@ func TestMemberThatFailsOnOneNodeIsBoundToAnother(t *testing.T) {
 	}
 }
 
-// TestAMemberThatCannotBeBoundIsReplacedByAnother: the gang can do without it, and has room for no more than its minimum.
+// TestAMemberThatCannotBeBoundIsReplacedByAnother: the gang can do without it, and has capacity for no more than its minimum.
 func TestAMemberThatCannotBeBoundIsReplacedByAnother(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "2")

@@ -11,19 +11,19 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// shortageSearch is one attempt to find out what room is lacking, and where there is least of it lacking.
+// shortageSearch is one attempt to find out what capacity is lacking, and where there is least of it lacking.
 type shortageSearch struct {
 	*search
 	statement *framework.Statement
 	// rooms are supposed to be free by now; at has the place of a node in them.
 	rooms []NodeAmount
 	at    map[*model.Node]int
-	// missing are the members without room, in their order, offers where each kind of them would lack least.
+	// missing are the members without capacity, in their order, offers where each kind of them would lack least.
 	missing []*model.Task
 	offers  map[kind]*shortageHeap
 	// freeableCapacity is what could be freed on the nodes that were asked about.
 	freeableCapacity map[*model.Node]model.Resources
-	// plain reports that nothing but shape and room decided.
+	// plain reports that nothing but shape and capacity decided.
 	plain bool
 }
 
@@ -46,7 +46,7 @@ func (q *search) freeResources() *Change {
 	return freed(q.session.Snapshot.Dimensions, rooms)
 }
 
-// fill places as many members as find room, and then others where the least is lacking until every gate agrees. No rooms
+// fill places as many members as find capacity, and then others where the least is lacking until every gate agrees. No rooms
 // reports that there is not enough in use by the tasks that could leave it.
 func (q *search) fill() (rooms []NodeAmount, exact bool) {
 	waiting := q.job.Pending()
@@ -89,7 +89,7 @@ func (f *shortageSearch) placeAll(waiting []*model.Task) {
 	}
 }
 
-// placeNext places the member, of those that are missing, for which the least room is lacking; false when there is none.
+// placeNext places the member, of those that are missing, for which the least capacity is lacking; false when there is none.
 func (f *shortageSearch) placeNext() bool {
 	for f.left > 0 {
 		var best *model.Task
@@ -125,7 +125,7 @@ func (f *shortageSearch) take(task *model.Task, node *model.Node) bool {
 	return true
 }
 
-// addCapacity supposes that more room of a node is free, or takes that back with a sign of -1.
+// addCapacity supposes that more capacity of a node is free, or takes that back with a sign of -1.
 func (f *shortageSearch) addCapacity(node *model.Node, more model.Resources, sign int64) {
 	if isZero(more) {
 		return
@@ -332,8 +332,8 @@ func (f *shortageSearch) covers(node *model.Node, task *model.Task) bool {
 	return true
 }
 
-// addNodes returns what finds how many nodes would have to be added, for a job of whose members so many have room, and which
-// are all alike and ask for nothing but nodes and their room; nothing for others. The nodes are no larger than the largest
+// addNodes returns what finds how many nodes would have to be added, for a job of whose members so many have capacity, and which
+// are all alike and ask for nothing but nodes and their capacity; nothing for others. The nodes are no larger than the largest
 // there is, unless one member is.
 func (q *search) addNodes(placed int64) func() *Change {
 	return func() *Change {
@@ -344,7 +344,7 @@ func (q *search) addNodes(placed int64) func() *Change {
 			return nil
 		}
 		request := waiting[0].Request.Clone()
-		request.Set(model.Pods, 0) // a node takes as many pods as it has room for, within reason
+		request.Set(model.Pods, 0) // a node takes as many pods as it has capacity for, within reason
 		each := int64(1)
 		if isZero(request) {
 			each = mostOnNode

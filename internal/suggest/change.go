@@ -51,7 +51,7 @@ type Change struct {
 	Rooms []NodeAmount
 	// Uncordoned are the names of the nodes to uncordon, sorted.
 	Uncordoned []string
-	// Nodes are to be added, each with so much room for the job's members.
+	// Nodes are to be added, each with so much capacity for the job's members.
 	Nodes   int
 	Request model.Resources
 	// From and To are the numbers of LowerMinimum and RaisePriority, and of minMember for LowerRole, which may stay as it is.

@@ -1,4 +1,4 @@
-// Package suggest finds the smallest change that would let a waiting job start: room to free and where, nodes to uncordon, a
+// Package suggest finds the smallest change that would let a waiting job start: capacity to free and where, nodes to uncordon, a
 // wish of its own to drop, a minimum to lower, members to create, a priority to raise. What it says has been tried, with the
 // real engine, on a copy of the snapshot that the job waits on: the change is made, the job is started, and both are taken back.
 //

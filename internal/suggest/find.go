@@ -31,7 +31,7 @@ type search struct {
 	options Options
 	// left is what may still be looked at, exact what the exact searches of trials may.
 	left, exact int
-	// placed is how many of the job's members the last trial that failed has found room for, with those that have it.
+	// placed is how many of the job's members the last trial that failed has found capacity for, with those that have it.
 	placed int64
 }
 
@@ -62,7 +62,7 @@ func (q *search) isApplicable() bool {
 	return !slices.ContainsFunc(q.job.Pending(), func(task *model.Task) bool { return task.Invalid != nil || q.session.HasTransientRefusal(task) })
 }
 
-// suggestPlacement returns what would help a job for whose members there is no place. What gives room comes first, since it
+// suggestPlacement returns what would help a job for whose members there is no place. What gives capacity comes first, since it
 // takes nothing from the job, and before all what takes nothing from any job; but where no node that is there would do,
 // however empty, a wish that is in the way does.
 func (q *search) suggestPlacement() Suggestions {
@@ -121,7 +121,7 @@ func (q *search) whatIf(body func(*framework.Statement)) {
 	ended = true
 }
 
-// isSchedulable reports whether the job would start, on room that is idle or about to be.
+// isSchedulable reports whether the job would start, on capacity that is idle or about to be.
 func (q *search) isSchedulable() bool {
 	waiting := q.job.Pending()
 	q.left -= 1 + len(waiting)
@@ -174,7 +174,7 @@ func kindsOf(tasks []*model.Task) []*model.Task {
 	return firsts
 }
 
-// lowerMinimum returns what finds the largest minimum with which the job would start. It looks first at how many found room
+// lowerMinimum returns what finds the largest minimum with which the job would start. It looks first at how many found capacity
 // before.
 func (q *search) lowerMinimum(placed int64) func() *Change {
 	return func() *Change {

@@ -14,7 +14,7 @@ import (
 const mostCreated = 1000
 
 // complete returns what would help a job that lacks members, or whose members are gated: members like those there are, or
-// ungated ones, and room for them where that is lacking; or a lower minimum.
+// ungated ones, and capacity for them where that is lacking; or a lower minimum.
 func (q *search) complete() Suggestions {
 	change, suppose := q.missing()
 	if change == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// room is the idle room of a cluster, and what kinds of pods were asked about so far.
+// capacity is the idle capacity of a cluster, and what kinds of pods were asked about so far.
 type room struct {
 	nodes  []*corev1.Node
 	idle   []invariants.Amounts // by node
@@ -53,7 +53,7 @@ func (r *room) shapeOf(pod *corev1.Pod) *shape {
 	return s
 }
 
-// fits reports whether the minimum of a gang finds idle room. Members of one shape are answered exactly: as many fit as
+// fits reports whether the minimum of a gang finds idle capacity. Members of one shape are answered exactly: as many fit as
 // the sum over nodes of idle divided by request, rounded down. Members of several shapes are placed greedily, so a yes
 // is true and a no may be wrong.
 func (r *room) fits(g *gang) bool {
@@ -73,7 +73,7 @@ func (r *room) fits(g *gang) bool {
 	return true
 }
 
-// choose picks as many members as the gang needs, those that find room easily, and orders them hardest first.
+// choose picks as many members as the gang needs, those that find capacity easily, and orders them hardest first.
 func (r *room) choose(g *gang) []*shape {
 	pods := slices.Clone(g.waiting)
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {

@@ -1,5 +1,5 @@
 // Package audit judges a cluster by what its API server says and nothing else: which gangs have started, which nodes hold
-// more than they offer, whether every waiting gang says why, and whether one of them would fit the room that is idle.
+// more than they offer, whether every waiting gang says why, and whether one of them would fit the capacity that is idle.
 //
 // It is a second opinion on the scheduler, so it shares no code with it: requests, eligibility and placement are worked
 // out here once more, in the plainest way. It is not exact where pods of other shapes or pods with affinity to each

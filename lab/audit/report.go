@@ -25,7 +25,7 @@ const (
 	Misplaced Check = "misplaced pods"
 	// Unexplained is a waiting gang that does not say why, or one that says the opposite of what is the case.
 	Unexplained Check = "gangs without a true word"
-	// Overlooked is a waiting gang that would fit the idle room.
+	// Overlooked is a waiting gang that would fit the idle capacity.
 	Overlooked Check = "waiting gangs that would fit"
 )
 

@@ -16,7 +16,7 @@ type scratch struct {
 	lock *os.File
 }
 
-// enough is the room that a cluster's data may need. Containers often have a memory file system of 64 MiB.
+// enough is the capacity that a cluster's data may need. Containers often have a memory file system of 64 MiB.
 const enough = 1 << 30
 
 // scratchBase is the folder that holds those of this user.

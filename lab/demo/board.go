@@ -39,7 +39,7 @@ type gang struct {
 	first   time.Time              // first bind
 	whole   time.Time              // the bind with which the minimum was bound
 	starts  int                    // how often it was
-	kept    []string               // the nodes on which room was reserved for it
+	kept    []string               // the nodes on which capacity was reserved for it
 }
 
 // progress is what a spectator of the API server has seen. It believes nothing but the objects themselves: a member is

@@ -152,7 +152,7 @@ func evictedOnly(b *progress, name string) string {
 	return ""
 }
 
-// startedAgain says what is wrong with a gang that lost its room and waited for it.
+// startedAgain says what is wrong with a gang that lost its capacity and waited for it.
 func startedAgain(g *gang) string {
 	switch {
 	case len(g.kept) == 0:

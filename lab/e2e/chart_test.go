@@ -288,7 +288,7 @@ func runAsInstalled(t *testing.T, lab *harness.Env) {
 		return errors.New("no event says that the gang was scheduled")
 	})
 	urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
-	lab.Create(t, urgent, group("jobs", "urgent", 2)) // there is room for one of them, and the gang that fits has the rest
+	lab.Create(t, urgent, group("jobs", "urgent", 2)) // there is capacity for one of them, and the gang that fits has the rest
 	lab.Create(t, members("jobs", "urgent", "", 2, harness.Requests(map[string]string{"cpu": "3"}),
 		func(p *corev1.Pod) { p.Spec.PriorityClassName = urgent.Name })...)
 	lab.Eventually(t, patience, func() error { return says(t, lab, "urgent", metav1.ConditionTrue, "Scheduled", 2) })

@@ -248,7 +248,7 @@ func (y *yard) make(ctx context.Context, count int) error {
 	return y.lab.CreatePods(ctx, pods...)
 }
 
-// atRest is nil once as many pods run as there is room for, the others wait without a node, and no two are given one CPU.
+// atRest is nil once as many pods run as there is capacity for, the others wait without a node, and no two are given one CPU.
 func (y *yard) atRest() error {
 	y.mutex.Lock()
 	defer y.mutex.Unlock()

@@ -50,9 +50,10 @@ type world struct {
 	program   string
 	nodes     int
 	pods      int
-	// room is how many pods find room beside those that are there from the start, batch how many of them a batch of gangs has.
+	// room is how many pods find capacity beside those that are there from the start, batch how many of them a batch of gangs
+	// has.
 	room, batch int
-	// shared reports that another scheduler gives room to its pods, too.
+	// shared reports that another scheduler gives capacity to its pods, too.
 	shared bool
 
 	batches, schedulers int

@@ -29,7 +29,7 @@ type torn struct {
 	first map[string]types.UID
 }
 
-// newTorn returns when two are bound, on three nodes with room for two members each.
+// newTorn returns when two are bound, on three nodes with capacity for two members each.
 func newTorn(t *testing.T, name, deadline string) *torn {
 	t.Helper()
 	env.Nodes(t, cluster.Nodes(name, 3, map[string]string{"cpu": "2"})...)

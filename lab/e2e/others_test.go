@@ -27,7 +27,7 @@ const strangers = "strangers"
 const late = 5 * time.Second
 
 // TestAnotherSchedulerOnTheSameNodes has kube-scheduler bind fifty pods a second to the nodes on which gangs are started,
-// together more than there is room for (STRANGERS=30m for that long). Neither knows of the other's binds before the watch
+// together more than there is capacity for (STRANGERS=30m for that long). Neither knows of the other's binds before the watch
 // tells: a node may come to hold too much, and its kubelet, which is played here, then refuses who came last. Controllers,
 // played as well, make lost members again. No gang stays in part; and no bind of ours comes long after the one that it
 // collides with.

@@ -221,8 +221,8 @@ func TestRoomStaysWithWhoPaid(t *testing.T) {
 	}
 }
 
-// TestStuckVictimsAreNotWaitedForForEver: half a minute after its grace a victim's room is no longer counted on; the gang says
-// who is stuck, and starts when there is room at last.
+// TestStuckVictimsAreNotWaitedForForEver: half a minute after its grace a victim's capacity is no longer counted on; the gang
+// says who is stuck, and starts when there is capacity at last.
 func TestStuckVictimsAreNotWaitedForForEver(t *testing.T) {
 	a := newArena(t, "stuck", 1)
 	env.Scheduler(t, harness.SchedulerOptions{})

@@ -17,7 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// The tests of this file are about room that is kept for a gang which has waited for two seconds.
+// The tests of this file are about capacity that is kept for a gang which has waited for two seconds.
 
 // reserving starts a scheduler that makes reservations soon, and evicts no pod.
 func reserving(t *testing.T) *harness.Scheduler {
@@ -81,8 +81,8 @@ func (a *arena) ends(name string) {
 	}
 }
 
-// TestReservedRoomIsKept: room that is idle is not for a job that came later and may run indefinitely, but for the gang, which
-// starts as soon as it has all it needs.
+// TestReservedRoomIsKept: capacity that is idle is not for a job that came later and may run indefinitely, but for the gang,
+// which starts as soon as it has all it needs.
 func TestReservedRoomIsKept(t *testing.T) {
 	reserving(t)
 	a, large := queue(t, "reserved")
@@ -193,8 +193,8 @@ func TestAReservationLapsesWithItsNode(t *testing.T) {
 	env.Eventually(t, patience, func() error { return waits(t, large, "InsufficientResources") })
 }
 
-// TestALargeGangIsNotStarvedBySmallOnes: under a stream of small jobs, each of which finds room as soon as another one ends, a
-// gang that needs all of it starts after reserveAfter and the longest of them.
+// TestALargeGangIsNotStarvedBySmallOnes: under a stream of small jobs, each of which finds capacity as soon as another one ends,
+// a gang that needs all of it starts after reserveAfter and the longest of them.
 func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
 	a := newArena(t, "starved", 2)
 	reserving(t)
@@ -202,7 +202,7 @@ func TestALargeGangIsNotStarvedBySmallOnes(t *testing.T) {
 		a.gang(fmt.Sprintf("small-%03d", i), a.low, 1, 1, harness.PodAnnotations(map[string]string{cluster.RunFor: runs}))
 	}
 	small(0, "3s")
-	small(1, "4s") // so that the room is never free at once
+	small(1, "4s") // so that the capacity is never free at once
 	a.bound("small", 2)
 	large := a.gang("large", a.low, 2, 2)
 	next := 2

@@ -35,7 +35,7 @@ type sample struct {
 	again map[string]int
 	// waits is the reason by which each of these groups waits in the end.
 	waits map[string]string
-	// reserved names the group that has room reserved in the end.
+	// reserved names the group that has capacity reserved in the end.
 	reserved string
 }
 
@@ -47,7 +47,7 @@ func samples(t *testing.T) []sample {
 		{file: "implicit.yaml", nodes: cluster.Nodes("sample-implicit", 2, four), bound: map[string]int{"implicit-": 4}},
 		{file: "isolated.yaml", nodes: quietNodes(t, "sample-isolated", 1), bound: map[string]int{"realtime-": 2}},
 		{file: "mpi.yaml", nodes: cluster.Nodes("sample-mpi", 4, four), bound: map[string]int{"mpi-launcher-": 1, "mpi-worker-": 6}},
-		{ // two gangs, and room for one: the first is evicted for the second
+		{ // two gangs, and capacity for one: the first is evicted for the second
 			file: "priorities.yaml", nodes: cluster.Nodes("sample-priorities", 3, map[string]string{"cpu": "2", "memory": "8Gi"}),
 			first: 3, bound: map[string]int{"urgent-": 3, "patient-": 0}, again: map[string]int{"patient-": 3},
 			waits: map[string]string{"patient": "InsufficientResources"},
@@ -64,8 +64,8 @@ func samples(t *testing.T) []sample {
 	}
 }
 
-// TestSamples applies every file of config/samples, strictly, where there is room for it, or as much as it is about, and sees
-// that what comes of it is what the file says.
+// TestSamples applies every file of config/samples, strictly, where there is capacity for it, or as much as it is about, and
+// sees that what comes of it is what the file says.
 func TestSamples(t *testing.T) {
 	all := samples(t)
 	folder := filepath.Join(rootFolder(t), "config", "samples")

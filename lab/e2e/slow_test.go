@@ -16,7 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// The tests of this file are about the time between an eviction and the room that it makes.
+// The tests of this file are about the time between an eviction and the capacity that it frees.
 
 // hasGrace gives a pod ten minutes to stop, which it would take until the test lets it go.
 func hasGrace(p *corev1.Pod) {

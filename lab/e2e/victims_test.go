@@ -139,8 +139,8 @@ func TestTheMoreImportantStay(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotNeededAfterAllStays: the single pod would go first, being the lowest, but does not make room enough; where a gang
-// has to go in any case, its two nodes are enough without the pod's.
+// TestWhoIsNotNeededAfterAllStays: the single pod would go first, being the lowest, but does not free enough capacity; where a
+// gang has to go in any case, its two nodes are enough without the pod's.
 func TestWhoIsNotNeededAfterAllStays(t *testing.T) {
 	a := newArena(t, "after-all", 3)
 	middle := a.class("after-all-middle", 100, nil)
@@ -183,7 +183,7 @@ func TestOneGangEndsNotTwo(t *testing.T) {
 }
 
 // TestPodsOfTheSystemStay, those of kube-system and those of the classes for critical pods, even where the job that looks for
-// room is more critical than they are.
+// capacity is more critical than they are.
 func TestPodsOfTheSystemStay(t *testing.T) {
 	a := newArena(t, "critical", 3)
 	env.Scheduler(t, harness.SchedulerOptions{})

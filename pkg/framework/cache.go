@@ -4,9 +4,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// Cache is what a session hands on to the next one: of each shape, which nodes may run it and their order; what actions found out
-// about jobs; and what a session came to that decided nothing. None of it changes an answer, only what an answer costs. It also
-// holds the refusals that the last session recorded, for Trail. The zero Cache is empty and ready.
+// Cache is what a session hands on to the next one: of each shape, which nodes may run it and their order; what actions found
+// out about jobs; and what a session came to that decided nothing. None of it changes an answer, only what an answer costs. It
+// also holds the refusals that the last session recorded, for Trail. The zero Cache is empty and ready.
 //
 // It belongs to the goroutine that runs the sessions, and to one series of snapshots.
 type Cache struct {
@@ -54,7 +54,7 @@ func (c *Cache) forget() {
 	c.shapes, c.rest, c.verdicts, c.emptied = nil, nil, verdicts{}, verdicts{}
 }
 
-// lookup returns what is remembered of the shape, made room for if it is new.
+// lookup returns what is remembered of the shape, a new entry if there is none.
 func (c *Cache) lookup(shape model.Shape, nodes int) *shapeCache {
 	c.asked++
 	k, ok := c.shapes[shape]

@@ -110,7 +110,7 @@ func (f *field) weights() (weights [5]int64) {
 	return weights
 }
 
-// keep draws room that is kept for some jobs, on nodes that are there.
+// keep draws capacity that is kept for some jobs, on nodes that are there.
 func (f *field) keep() {
 	var holds []model.HeldCapacity
 	for i := range f.n(0, 3) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// emitDecisions sends out one decision per job that got room, in the order the jobs were first touched. Evictions belong to
+// emitDecisions sends out one decision per job that got capacity, in the order the jobs were first touched. Evictions belong to
 // the first of them: they are made for it.
 func (s *Session) emitDecisions(operations []operation) {
 	var order []*model.Decision
@@ -62,7 +62,7 @@ func (s *Session) emitDecisions(operations []operation) {
 	}
 }
 
-// hasPendingVictims reports whether others were evicted for a job in earlier cycles, and room is kept for it since: what it
+// hasPendingVictims reports whether others were evicted for a job in earlier cycles, and capacity is kept for it since: what it
 // is nominated to in its place is kept, too, or others would have it.
 func (s *Session) hasPendingVictims(key model.JobKey) bool {
 	return !s.returned[key] && slices.ContainsFunc(s.Snapshot.Job(key).Tasks, func(task *model.Task) bool { return task.Nominated != "" })

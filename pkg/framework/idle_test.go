@@ -29,7 +29,7 @@ func (c *counting) Execute(session *Session) {
 	}
 }
 
-// scoped is a filter that asks more of a node than its room, of one scope.
+// scoped is a filter that asks more of a node than its capacity, of one scope.
 type scoped struct {
 	named
 	scope FilterScope

@@ -17,12 +17,13 @@ func (s *Session) ReleaseNominations(job *model.Job) {
 	}
 }
 
-// ExpireNominations says that what was nominated to a job in earlier cycles is not enough for it to start any more. The room
+// ExpireNominations says that what was nominated to a job in earlier cycles is not enough for it to start any more. The capacity
 // stays with it for the session, so that another action may make a new plan that begins with it; without one it is released
 // in the end.
 func (s *Session) ExpireNominations(job *model.Job) { s.lapsed = append(s.lapsed, job) }
 
-// Expired returns the jobs whose nominations have lapsed in this session, and that neither got room since nor gave theirs back.
+// Expired returns the jobs whose nominations have lapsed in this session, and that neither got capacity since nor gave theirs
+// back.
 func (s *Session) Expired() []*model.Job {
 	return slices.DeleteFunc(slices.Clone(s.lapsed), func(job *model.Job) bool { return s.renewed[job.Key] })
 }

@@ -99,7 +99,7 @@ func (s cellar) Reserve(task *model.Task, _ *model.Node) (bool, *model.Refusal) 
 }
 func (s cellar) Unreserve(task *model.Task) { delete(s.held, string(task.UID)) }
 
-// counter is an observer that counts tasks with room; it is made again for each session and counts from what it finds.
+// counter is an observer that counts tasks with capacity; it is made again for each session and counts from what it finds.
 type counter struct {
 	named
 	session *Session
@@ -171,7 +171,7 @@ func (g greedy) place(s *Session, job *model.Job, end *model.Refusal) *model.Ref
 	})
 }
 
-// street has room for all of its jobs.
+// street has capacity for all of its jobs.
 func street(jobs int) *model.Snapshot {
 	snapshot := house(6, 6, 6)
 	for i := range jobs {

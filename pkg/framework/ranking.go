@@ -4,7 +4,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// ranking orders the nodes for one shape and one kind of room by what the node objects and the pods on each node say. The
+// ranking orders the nodes for one shape and one kind of capacity by what the node objects and the pods on each node say. The
 // best is known at once, and a change on one node costs O(log nodes).
 //
 // Invariant: after follow, the sums are what asking everything again would give.

@@ -6,7 +6,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// This file is what sessions know of room that is reserved for jobs which have waited for long. Who gets some, and where, is
+// This file is what sessions know of capacity that is reserved for jobs which have waited for long. Who gets some, and where, is
 // for an action to decide.
 
 // ReservationOwner is an action that keeps reservations: it plans them again when they do not help any more, and ends them.
@@ -17,7 +17,7 @@ type ReservationOwner interface {
 	OwnsReservations()
 }
 
-// Reserve decides which room is kept for the job, in the place of what was kept before; nil keeps none any more. It is in
+// Reserve decides which capacity is kept for the job, in the place of what was kept before; nil keeps none any more. It is in
 // force at once.
 func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	if reservation == nil {
@@ -27,8 +27,8 @@ func (s *Session) Reserve(job *model.Job, reservation *model.Reservation) {
 	s.send(model.Decision{Job: job.Key, Reservation: reservation})
 }
 
-// UseReservedUntil shows the job room that is reserved for others from the time on at which it will be gone again, in seconds
-// since 1970; see model.Viewpoint.EndsBefore. Zero ends that. SelectNode, Feasible, ApplyReservations and statements use
+// UseReservedUntil shows the job capacity that is reserved for others from the time on at which it will be gone again, in
+// seconds since 1970; see model.Viewpoint.EndsBefore. Zero ends that. SelectNode, Feasible, ApplyReservations and statements use
 // the job's viewpoint as before.
 func (s *Session) UseReservedUntil(job *model.Job, gone int64) {
 	if gone == 0 {

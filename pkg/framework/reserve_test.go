@@ -7,7 +7,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// TestDepartOnlySupposes: a task that is supposed to have ended leaves its room to others, for as long as the statement lasts.
+// TestDepartOnlySupposes: a task that is supposed to have ended leaves its capacity to others, for as long as the statement
+// lasts.
 func TestDepartOnlySupposes(t *testing.T) {
 	snapshot := house(4)
 	runs := join(snapshot, "a", 1, 2, model.Resources{2})
@@ -57,7 +58,8 @@ func TestDepartOnlySupposes(t *testing.T) {
 	}
 }
 
-// TestReserveAndBorrow: reserved room is in force at once, is lent to who will be gone, and is there again when it is released.
+// TestReserveAndBorrow: reserved capacity is in force at once, is lent to who will be gone, and is there again when it is
+// released.
 func TestReserveAndBorrow(t *testing.T) {
 	snapshot := house(4)
 	owner, other := join(snapshot, "a", 1, 1, model.Resources{4}), join(snapshot, "b", 1, 1, model.Resources{4})

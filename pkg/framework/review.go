@@ -30,7 +30,7 @@ type VictimRejection struct {
 // all must agree; the first that does not is heard.
 type PreemptionExtender interface {
 	Plugin
-	// ProcessPreemption is asked once about each plan for the preemptor, about the nodes where members would take the room of
+	// ProcessPreemption is asked once about each plan for the preemptor, about the nodes where members would take the capacity of
 	// victims, by name. It returns objections, one for a node at most and by name of the nodes, none when the plan may be carried
 	// out; or a refusal when no plan may be for now. This and the answers of node filters are the only places where a session may
 	// wait for a webhook. What it answers holds for this plan alone and is not kept.

@@ -10,8 +10,8 @@ import (
 // This file finds nodes for tasks. What depends on a task's shape and on each node alone is kept in the session's Cache,
 // in order; what depends on anything else is asked for each task.
 
-// SelectNode returns the best node with that kind of room for the task: the highest sum of weighted scores, ties to the lower
-// name. within narrows the nodes; nil means all. When there is none it returns nil and why, node by node.
+// SelectNode returns the best node with that kind of capacity for the task: the highest sum of weighted scores, ties to the
+// lower name. within narrows the nodes; nil means all. When there is none it returns nil and why, node by node.
 func (s *Session) SelectNode(
 	task *model.Task, room model.CapacityKind, within func(*model.Node) bool,
 ) (*model.Node, *model.NodeDiagnosis) {
@@ -55,8 +55,8 @@ func (s *Session) BestNode(task *model.Task, room model.CapacityKind) *model.Nod
 	return s.rankedBest(task, answer, order, &question, nil)
 }
 
-// HasRoom reports whether any node has that kind of room for tasks of the shape, as far as each node alone decides. Without it
-// none of them has a place, whatever else restricts them.
+// HasRoom reports whether any node has that kind of capacity for tasks of the shape, as far as each node alone decides. Without
+// it none of them has a place, whatever else restricts them.
 func (s *Session) HasRoom(task *model.Task, room model.CapacityKind) bool {
 	s.prepareFor(task, room)
 	if s.options.Afresh || s.quarantined[task.Job] != nil {
@@ -119,7 +119,7 @@ func (s *Session) best(
 // more.
 const maxOrderedNodes = 16
 
-// Feasible returns every node with that kind of room for the task, by name.
+// Feasible returns every node with that kind of capacity for the task, by name.
 func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.Node {
 	s.prepareFor(task, room)
 	if s.quarantined[task.Job] != nil {
@@ -142,7 +142,7 @@ func (s *Session) Feasible(task *model.Task, room model.CapacityKind) []*model.N
 	return nodes
 }
 
-// FeasibleOn reports whether the node has that kind of room for the task and passes every filter.
+// FeasibleOn reports whether the node has that kind of capacity for the task and passes every filter.
 func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.CapacityKind) bool {
 	s.prepareFor(task, room)
 	if s.quarantined[task.Job] != nil {
@@ -156,7 +156,7 @@ func (s *Session) FeasibleOn(task *model.Task, node *model.Node, room model.Capa
 	return refused == nil && order.at(node.Index) != infeasible && question.check(node) == nil
 }
 
-// FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the room on each node decides
+// FitsByResourcesOnly reports whether, as the session stands, nothing but the task's shape and the capacity on each node decides
 // where it may go: what holds for it holds for every task of its shape that is plain too, and for the others all the more.
 func (s *Session) FitsByResourcesOnly(task *model.Task) bool {
 	if s.currentJob = task.Job; s.quarantined[task.Job] != nil {

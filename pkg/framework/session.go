@@ -60,13 +60,13 @@ type Session struct {
 	refusals map[model.JobKey]*model.Refusal
 	// evicted are the tasks that the open statement has marked for eviction.
 	evicted map[*model.Task]evictionMark
-	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got room since, keep what
-	// they have or have given it back; returned are those that have given it back.
+	// lapsed are the jobs whose nominations of earlier cycles are not enough any more, renewed those that got capacity since, keep
+	// what they have or have given it back; returned are those that have given it back.
 	lapsed            []*model.Job
 	renewed, returned map[model.JobKey]bool
 	// nominated are the pods to which a decision of this session has nominated capacity beyond it.
 	nominated map[types.UID]bool
-	// borrowers are the jobs that may use room which is reserved for others, and when they will be gone.
+	// borrowers are the jobs that may use capacity which is reserved for others, and when they will be gone.
 	borrowers map[model.JobKey]int64
 	// decided reports that something was, wake when time alone may change an answer; zero is never.
 	decided bool

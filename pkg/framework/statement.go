@@ -38,7 +38,7 @@ type evictionMark struct {
 // Try runs the body and keeps what it did when it returns nil; when it returns a refusal, nothing ever happened. Calls
 // nest: an inner Try is a checkpoint of the outer one, whose refusal takes the inner's changes back too.
 //
-// When the outermost body returns nil, every gate of every job that got room is asked once more, and the decisions leave
+// When the outermost body returns nil, every gate of every job that got capacity is asked once more, and the decisions leave
 // through the sink. So no action, whatever it does, starts part of a gang.
 func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	before := s.fingerprint()
@@ -65,12 +65,12 @@ func (s *Session) Try(body func(*Statement) *model.Refusal) *model.Refusal {
 	return nil
 }
 
-// Allocate gives a pending task idle room on a node. It refuses, and changes nothing, when there is none.
+// Allocate gives a pending task idle capacity on a node. It refuses, and changes nothing, when there is none.
 func (st *Statement) Allocate(task *model.Task, node *model.Node) *model.Refusal {
 	return st.assign(task, node, model.Idle, model.Allocated)
 }
 
-// Pipeline gives a pending task room on a node that is idle or being released. It refuses, and changes nothing, when
+// Pipeline gives a pending task capacity on a node that is idle or being released. It refuses, and changes nothing, when
 // there is none.
 func (st *Statement) Pipeline(task *model.Task, node *model.Node) *model.Refusal {
 	return st.assign(task, node, model.FutureIdle, model.Pipelined)
@@ -146,7 +146,7 @@ func (st *Statement) evict(task *model.Task, outright bool) *model.Refusal {
 }
 
 // Unevict gives a task that this session's statement has marked for eviction its place back. It refuses when there is no such
-// mark. What was placed or nominated on the task's room since is for the caller to look at.
+// mark. What was placed or nominated on the task's capacity since is for the caller to look at.
 func (st *Statement) Unevict(task *model.Task) *model.Refusal {
 	if refusal := st.usable(); refusal != nil {
 		return refusal
@@ -283,7 +283,7 @@ func (s *Session) undo(checkpoint int) {
 	s.currentJob, s.log = current, s.log[:checkpoint]
 }
 
-// checkGates asks the gates about every job that got room.
+// checkGates asks the gates about every job that got capacity.
 //
 // Invariant I1: a job with a placed task has all gates' consent on what is placed; one with nominations only, on both.
 func (s *Session) checkGates(operations []operation) *model.Refusal {

@@ -20,8 +20,8 @@ type Question struct {
 	Emptied bool
 	// Given is what else the answer depends on, beyond the revision of the snapshot; zero for nothing.
 	Given unique.Handle[string]
-	// ByFit reports that a refusal's Has is all that find room, so that it holds for each minimum above that; otherwise it holds
-	// for the minimum that was refused and those above.
+	// ByFit reports that a refusal's Has is all that find capacity, so that it holds for each minimum above that; otherwise it
+	// holds for the minimum that was refused and those above.
 	ByFit bool
 }
 
@@ -72,9 +72,9 @@ type verdict struct {
 	version uint64
 }
 
-// Verdict returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows. The
-// session adds what filters and scores had to do with it. What was found before is returned without another look where it must
-// be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
+// Verdict returns what find says about a job that waits: nil, or why not, and which jobs that holds for as far as find knows.
+// The session adds what filters and scores had to do with it. What was found before is returned without another look where it
+// must be the same: for a job of the same class, for more members of the same shape, or for the same job. It is kept unless find
 // leaves a trace in the snapshot. Verdict is called outside of statements.
 //
 // Invariant: a verdict is given from the cache only if find would come to the same, in the same words.
@@ -160,7 +160,7 @@ func (s *Session) recall(question Question, job *model.Job, viewpoint model.View
 	return own.refusal, ok && own.version == job.Version
 }
 
-// plain reports whether nothing but shapes and room decides where members of the job may go, so that it has a place wherever
+// plain reports whether nothing but shapes and capacity decides where members of the job may go, so that it has a place wherever
 // one of its class has.
 func (s *Session) plain(job *model.Job) bool {
 	return !slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return !s.FitsByResourcesOnly(task) })

@@ -55,7 +55,7 @@ func (s *Session) Victims(preemptor *model.Job, units []EvictionUnit) []Eviction
 
 // checkEvictions looks at every job that loses a task, and at the job that the task is evicted for.
 //
-// Invariants I11, I12: a victim's priority is lower than that of a job which gets room by the statement, and what is left of
+// Invariants I11, I12: a victim's priority is lower than that of a job which gets capacity by the statement, and what is left of
 // its job is nothing, its minimum, or more.
 func (s *Session) checkEvictions(operations []operation) *model.Refusal {
 	var highest *model.Job

@@ -92,7 +92,8 @@ type Job struct {
 	// StatusFinished reports whether the group's object says that it has succeeded or failed; members that came since are not
 	// counted.
 	StatusFinished bool
-	// WaitingSince is since when the group has waited for room with all that it needs, as its object says; zero when it does not.
+	// WaitingSince is since when the group has waited for capacity with all that it needs, as its object says; zero when it does
+	// not.
 	WaitingSince time.Time
 	// ExpectedRunSeconds is how long the group is expected to run from the start of its first member; nil when that is not known.
 	ExpectedRunSeconds *int64

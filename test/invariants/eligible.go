@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Eligible reports whether a pod may be on a node, its room aside: readiness, taints, selector and node affinity.
+// Eligible reports whether a pod may be on a node, its capacity aside: readiness, taints, selector and node affinity.
 func Eligible(pod *corev1.Pod, node *corev1.Node) bool {
 	return Ready(node) && Takes(node, pod)
 }

@@ -176,7 +176,7 @@ func leastRoom(t *rapid.T, snapshot *model.Snapshot, job *model.Job, advice sugg
 
 // leastByTrying returns how much CPU would have to be freed in all; known is false when that is more than is looked at.
 func leastByTrying(snapshot *model.Snapshot, job *model.Job, request int64) (amount int64, known bool) {
-	short, least := int64(job.MinMember), []int64{0} // least room for so many members more than have room
+	short, least := int64(job.MinMember), []int64{0} // least capacity for so many members more than have capacity
 	for _, node := range snapshot.Nodes {
 		if len(node.Object.Spec.Taints) > 0 || node.Object.Spec.Unschedulable || node.Invalid != nil {
 			continue

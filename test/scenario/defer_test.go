@@ -14,7 +14,7 @@ import (
 // burst plays cycles and keeps the rules for jobs that come together with jobs of higher priority.
 type burst struct {
 	*fight
-	// refused are the jobs for which the last cycle found no room, not even some that is being released.
+	// refused are the jobs for which the last cycle found no capacity, not even some that is being released.
 	refused map[model.JobKey]bool
 	// bound are the pods that it bound.
 	bound map[string]bool
@@ -27,7 +27,7 @@ type burst struct {
 // cycle plays one; still says that nothing has happened since the last one.
 //
 // Invariant: a job starts before the evictions for a job above it only if it has begun before. No pod is evicted right after
-// the start for a job that had no room already, unless nominations were released in between.
+// the start for a job that had no capacity already, unless nominations were released in between.
 func (b *burst) cycle(t rapid.TB, still bool) *outcome {
 	begun := map[model.JobKey]bool{} // such jobs come before all others
 	for _, pod := range b.stage.world.pods {

@@ -5,7 +5,7 @@
 // A story file is read by cockroachdb/datadriven: a command, its lines, "----", and the recorded answer. Run with
 // -rewrite to record again, and then read what was recorded. One file tells of one theme, each story in it of one case:
 //
-//	story a gang of three on room for two holds nothing
+//	story a gang of three on capacity for two holds nothing
 //	node n1 cpu=2
 //	group mpi min=3
 //	pods mpi-{0..2} group=mpi cpu=1

@@ -140,7 +140,7 @@ func (s *environment) priorityOfJob(job model.JobKey) int32 {
 	return highest
 }
 
-// confirmEvictions lets the watch see who is being deleted, and where room is kept.
+// confirmEvictions lets the watch see who is being deleted, and where capacity is kept.
 func (s *environment) confirmEvictions() error {
 	ends := metav1.NewTime(s.world.now.Add(grace))
 	ending := s.world.podNames(func(pod *corev1.Pod) bool { return s.ending[pod.UID] && pod.DeletionTimestamp == nil })
@@ -188,7 +188,7 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// checkKept is invariant I15: who is bound leaves the room alone that is kept, at that moment, for others of its priority or
+// checkKept is invariant I15: who is bound leaves the capacity alone that is kept, at that moment, for others of its priority or
 // above. What others take of it in the same cycle, who may, is not its doing.
 func (s *environment) checkKept(o *outcome) error {
 	said, bound, later := map[types.UID]string{}, o.bound(), map[types.UID]bool{}

@@ -24,7 +24,7 @@ type odd struct {
 	group v1alpha1.PodGroup
 }
 
-// good is what every cluster has besides: a gang that has room on a node that takes no other pod.
+// good is what every cluster has besides: a gang that has capacity on a node that takes no other pod.
 const good = `
 node good cpu=8 memory=8Gi labels=for=fine taints=for=fine:NoSchedule
 group fine/fine min=2

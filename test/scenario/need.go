@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// readNeeds reads what the pod needs of a node besides room: ports, disks, claims, images, features.
+// readNeeds reads what the pod needs of a node besides capacity: ports, disks, claims, images, features.
 func (d *draft) readNeeds(w word) (done bool, err error) {
 	spec := &d.pod.Spec
 	switch w.key {

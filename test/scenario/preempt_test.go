@@ -14,8 +14,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// fight draws clusters on which the higher want the room of the lower: nothing but room and a label decides, so that a solver
-// can be told in a page.
+// fight draws clusters on which the higher want the capacity of the lower: nothing but capacity and a label decides, so that a
+// solver can be told in a page.
 type fight struct {
 	*random
 	stage *environment
@@ -176,8 +176,8 @@ type sight struct {
 	kept  map[string]string // where a pod was nominated to be in this cycle
 	next  int               // the decision that is looked at; kept says what those before it nominate
 	gone  map[string]bool
-	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their room is
-	// not for those above them as long as the cycle lasts, and what those above get later was not for them.
+	// paid are the jobs that others were evicted for in this cycle. Where turns are not in the order of priorities, their capacity
+	// is not for those above them as long as the cycle lasts, and what those above get later was not for them.
 	paid  map[model.JobKey]bool
 	turns bool
 }
@@ -313,7 +313,7 @@ func (v *sight) free(o *outcome, job model.JobKey, passing bool) map[string][2]i
 	return free
 }
 
-// nominated returns where a pod that waits has room that the job must leave alone: that of equal or higher priority.
+// nominated returns where a pod that waits has capacity that the job must leave alone: that of equal or higher priority.
 func (v *sight) nominated(o *outcome, pod *corev1.Pod, job model.JobKey, passing bool) string {
 	owner := v.stage.jobOf(pod)
 	if owner == job || v.stage.priorityOfJob(owner) < v.stage.priorityOfJob(job) && !(v.turns && v.paid[owner]) {
@@ -347,7 +347,7 @@ func moved(d model.Decision, node string) bool {
 	return slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node == node })
 }
 
-// decided reports whether the job got its room by a decision, which follow goes through in its turn.
+// decided reports whether the job got its capacity by a decision, which follow goes through in its turn.
 func decided(o *outcome, job model.JobKey) bool {
 	return slices.ContainsFunc(o.decisions, func(d model.Decision) bool {
 		return d.Job == job && (len(d.Binds) > 0 || slices.ContainsFunc(d.Nominations, func(p model.Nomination) bool { return p.Node != "" }))

@@ -70,7 +70,7 @@ func (d *random) seldom(times int, text string) string {
 	return ""
 }
 
-// configuration is the built-in one, or one by which gangs that wait get room reserved at once, or nodes are liked for other
+// configuration is the built-in one, or one by which gangs that wait get capacity reserved at once, or nodes are liked for other
 // reasons.
 func (d *random) configuration() []byte {
 	text := string(config.DefaultYAML())

@@ -102,8 +102,8 @@ func writeReservation(b *strings.Builder, decision model.Decision) {
 	b.WriteByte('\n')
 }
 
-// checkReserved is invariant I15 for reserved room, by what the status of groups showed before the cycle: what was given to
-// those who had to respect it, and all that was there before, leaves the room free.
+// checkReserved is invariant I15 for reserved capacity, by what the status of groups showed before the cycle: what was given to
+// those who had to respect it, and all that was there before, leaves the capacity free.
 func (s *environment) checkReserved(o *outcome) error {
 	touched := map[model.JobKey]bool{}
 	for _, decision := range o.decisions {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// calmPlan is jobs and pods for more room than there is, and nothing else, so that what is seen comes of the crash.
+// calmPlan is jobs and pods for more capacity than there is, and nothing else, so that what is seen comes of the crash.
 func calmPlan(seed uint64) []Step { return calmPlanOf(seed, 14) }
 
 func calmPlanOf(seed uint64, steps int) []Step {
@@ -37,7 +37,7 @@ func longPlan(t *testing.T, filters *Filters, seed uint64) Config {
 
 // TestCrashAfterEveryWrite kills the scheduler after each of its writes in turn, from SIM_CRASH_FIRST on and SIM_CRASH_STRIDE
 // apart, of runs without other faults; after that everything goes on as if nothing had happened, no gang stays in part for
-// longer than the bound, nothing is bound twice and no room is lost. The last of the runs, SIM_CRASH_SEEDS in number, is as
+// longer than the bound, nothing is bound twice and no capacity is lost. The last of the runs, SIM_CRASH_SEEDS in number, is as
 // long as may be.
 func TestCrashAfterEveryWrite(t *testing.T) {
 	filters := open(t)

@@ -169,7 +169,7 @@ func newSimulation(filters *Filters, c Config) *Simulation {
 	return s
 }
 
-// drawScheduler chooses among configurations: the built-in one, one by which room is reserved soon, and one that deletes
+// drawScheduler chooses among configurations: the built-in one, one by which capacity is reserved soon, and one that deletes
 // victims.
 func drawScheduler(d rng) []byte {
 	text := string(config.DefaultYAML())

@@ -106,7 +106,7 @@ func (j *invariantChecker) checkEvictionUseful(p *process, decision model.Decisi
 	}
 }
 
-// lacksRoom reports whether a pod that is nominated a node lacks room there, beside those that are there.
+// lacksRoom reports whether a pod that is nominated a node lacks capacity there, beside those that are there.
 func (j *invariantChecker) lacksRoom(p *process, nominated map[types.UID]string, there func(pod *corev1.Pod, node string) bool) bool {
 	pods := p.pods()
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
@@ -196,8 +196,8 @@ func (j *invariantChecker) checkNoEvictionLoop(decision model.Decision) {
 	}
 }
 
-// checkReservedRespected is I15: who is bound leaves the room alone that pods of other jobs of its priority or above say they
-// were nominated, by the process that decides or by one before it.
+// checkReservedRespected is I15: who is bound leaves the capacity alone that pods of other jobs of its priority or above say
+// they were nominated, by the process that decides or by one before it.
 func (j *invariantChecker) checkReservedRespected(p *process, decision model.Decision) {
 	for _, bind := range decision.Binds {
 		pod, node := p.pod(bind.Pod.String()), p.node(bind.Node)
@@ -221,7 +221,7 @@ func (j *invariantChecker) checkReservedRespected(p *process, decision model.Dec
 	}
 }
 
-// keeps reports whether room on a node is still kept for a pod, by what its process has decided since, too.
+// keeps reports whether capacity on a node is still kept for a pod, by what its process has decided since, too.
 func (j *invariantChecker) keeps(p *process, pod *corev1.Pod, node string) bool {
 	if since, decided := p.nominated[pod.UID]; decided && since != node {
 		return false

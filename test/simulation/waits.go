@@ -76,7 +76,7 @@ func (o *expectation) isUseless(mayStart func(*corev1.Pod) bool) string {
 	return ""
 }
 
-// roomFor returns how many pods like this one the nodes have room for now.
+// roomFor returns how many pods like this one the nodes have capacity for now.
 func (o *expectation) roomFor(pod *corev1.Pod) int {
 	sum := int64(0)
 	for _, node := range o.nodes {

@@ -207,7 +207,7 @@ func (w *world) recordDeletion(name string, uid types.UID) {
 	}
 }
 
-// run is a kubelet with a new pod: it takes it when there is room, as kubelets do, and lets it run.
+// run is a kubelet with a new pod: it takes it when there is capacity, as kubelets do, and lets it run.
 func (w *world) run(name string, uid types.UID) {
 	pod := w.server.pod(name)
 	if pod == nil || pod.UID != uid || pod.DeletionTimestamp != nil || finished(pod) || w.server.node(pod.Spec.NodeName) == nil {

@@ -12,9 +12,9 @@ import (
 // This file is what the status of a PodGroup keeps for the scheduler itself to read after a restart: since when the group has
 // waited with all that it needs, since when it has been degraded, and what is reserved for it.
 
-// WaitingSince returns since when the job has had its members and has waited for room, as its PodGroup is to show it. before is
-// what it shows, nil when nothing; refused reports whether the last cycle refused the job. It stays as it is between a decision
-// and the binds: a start that fails does not make the group wait from the beginning.
+// WaitingSince returns since when the job has had its members and has waited for capacity, as its PodGroup is to show it. before
+// is what it shows, nil when nothing; refused reports whether the last cycle refused the job. It stays as it is between a
+// decision and the binds: a start that fails does not make the group wait from the beginning.
 func WaitingSince(job *model.Job, before *metav1.Time, refused bool, now metav1.Time) *metav1.Time {
 	switch {
 	case job.Invalid != nil || job.Finished() || job.FirstUnmetMinimum(bound) == nil || job.FirstUnmetMinimum(exists) != nil:

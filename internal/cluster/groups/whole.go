@@ -64,7 +64,7 @@ func hasNode(task *model.Task) bool {
 	return task.Status == model.Binding || task.Status == model.Bound || task.Status == model.Running
 }
 
-// waits reports whether the task can be placed as soon as a node has room for it.
+// waits reports whether the task can be placed as soon as a node has capacity for it.
 func waits(task *model.Task) bool {
 	return task.Status == model.Pending && !task.SchedulingGated && task.Invalid == nil
 }

@@ -159,7 +159,7 @@ func Full() []Case {
 // matrix is the table of all sizes with all kinds.
 const matrix Table = "matrix"
 
-// fits reports whether the nodes have room for all pods, and whether any reader would want to know.
+// fits reports whether the nodes have capacity for all pods, and whether any reader would want to know.
 func (w Workload) fits() bool {
 	switch w.Kind {
 	case Shapes:

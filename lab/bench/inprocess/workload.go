@@ -19,7 +19,7 @@ import (
 // Kind is what the pods that wait are like.
 type Kind string
 
-// The kinds. What waits in all of them has room, but for the hopeless and those who need victims.
+// The kinds. What waits in all of them has capacity, but for the hopeless and those who need victims.
 const (
 	// Identical pods.
 	Identical Kind = "identical"
@@ -31,7 +31,7 @@ const (
 	Host Kind = "host"
 	// Spread gangs must have their members spread evenly over the zones.
 	Spread Kind = "spread"
-	// Hopeless gangs, of 100 shapes, have room for some of their members only. They are older than 500 gangs that start.
+	// Hopeless gangs, of 100 shapes, have capacity for some of their members only. They are older than 500 gangs that start.
 	Hopeless Kind = "hopeless"
 	// Minima are hopeless gangs of one shape and 500 different minima.
 	Minima Kind = "minima"
@@ -60,10 +60,10 @@ func (k Kind) evicts() bool {
 	return false
 }
 
-// hopeless reports whether most of what waits has no room.
+// hopeless reports whether most of what waits has no capacity.
 func (k Kind) hopeless() bool { return k == Hopeless || k == Minima }
 
-// What the clusters are made of. Room is no matter but where a workload says so.
+// What the clusters are made of. Capacity is no matter but where a workload says so.
 const (
 	zones       = 10
 	manyShapes  = 150
@@ -104,7 +104,7 @@ func (w Workload) String() string {
 // Gangs is how many gangs wait, the last of them maybe smaller than the others.
 func (w Workload) Gangs() int { return (w.Pending + w.GangSize - 1) / w.GangSize }
 
-// Starts is how many of the pods that wait have room, or are given that of others.
+// Starts is how many of the pods that wait have capacity, or are given that of others.
 func (w Workload) Starts() int {
 	if w.Kind.hopeless() {
 		return startable * startableSize

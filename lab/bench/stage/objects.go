@@ -16,7 +16,7 @@ import (
 const (
 	nodeCPU, nodeMemory = "4", "32Gi"
 	podCPU, podMemory   = "100m", "500Mi"
-	// PerNode is how many of the pods a node has room for.
+	// PerNode is how many of the pods a node has capacity for.
 	PerNode = 40
 )
 

@@ -1,4 +1,4 @@
-// Package allocate gives idle room to the jobs that wait, in their order: each job's minimum as a whole or not at all,
+// Package allocate gives idle capacity to the jobs that wait, in their order: each job's minimum as a whole or not at all,
 // then, when every job has had its try, the members beyond the minimum one by one. Before all others come the jobs that have
 // begun and are short of members, and, but for jobs of higher priority, those that others were evicted for.
 //
@@ -143,7 +143,7 @@ type cycle struct {
 	outranking *outranking
 }
 
-// tryMinimum starts the job if its minimum finds room, nominates it to capacity that is being released if it needs that,
+// tryMinimum starts the job if its minimum finds capacity, nominates it to capacity that is being released if it needs that,
 // and records why it waits otherwise.
 func (r *cycle) tryMinimum(job *model.Job) {
 	session := r.session

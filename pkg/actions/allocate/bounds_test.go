@@ -49,12 +49,12 @@ func (p *siblings) start() (bound int) {
 // cheap, or where none is left for the last tie. Without a bound this does not end.
 func TestSeveralTiesAreBounded(t *testing.T) {
 	var pairs, racks []template
-	for i := range 11 { // on ten nodes with room for one pair each
+	for i := range 11 { // on ten nodes with capacity for one pair each
 		app := fmt.Sprint("app", i)
 		one := template{app: app, cpu: 1, says: []says{{"near", app, "host"}}}
 		pairs = append(pairs, one, one)
 	}
-	for i, count := range []int{2, 2, 2, 41} { // in racks with room for forty
+	for i, count := range []int{2, 2, 2, 41} { // in racks with capacity for forty
 		for range count {
 			app := fmt.Sprint("app", i)
 			racks = append(racks, template{app: app, cpu: 1, says: []says{{"near", app, "rack"}}})
@@ -91,7 +91,7 @@ func TestPartners(t *testing.T) {
 	}
 }
 
-// TestASearchCutShortGoesOn: behind gangs that cannot start, and are searched in vain, one that only a search finds room for
+// TestASearchCutShortGoesOn: behind gangs that cannot start, and are searched in vain, one that only a search finds capacity for
 // has its turn in one of the next cycles, whether or not anything happens.
 func TestASearchCutShortGoesOn(t *testing.T) {
 	for _, moves := range []bool{false, true} {

@@ -10,19 +10,20 @@ import (
 )
 
 // This file defers jobs behind refused jobs of higher priority. Eviction is planned after this action: a lower job that starts
-// before takes idle room that the plan counts on, and more pods are evicted than necessary, often those that have just started.
+// before takes idle capacity that the plan counts on, and more pods are evicted than necessary, often those that have just
+// started.
 
-// outranking knows where eviction may give room to jobs that were refused.
+// outranking knows where eviction may give capacity to jobs that were refused.
 type outranking struct {
 	// refused are those whose nodes are not in needed yet, top is the highest priority of all that were refused.
 	refused []*model.Job
 	top     int64
-	// needed is, by the node's index, the highest priority of a refused job that may get room there, highest that on any node.
+	// needed is, by the node's index, the highest priority of a refused job that may get capacity there, highest that on any node.
 	// shapes is the priority with which the nodes of a shape are in it.
 	needed  []int64
 	highest int64
 	shapes  map[model.Shape]int64
-	// behind is above the priority of the jobs that come after a deferred one: they would take the room that it fits in.
+	// behind is above the priority of the jobs that come after a deferred one: they would take the capacity that it fits in.
 	behind int64
 }
 
@@ -65,7 +66,7 @@ func (o *outranking) update(session *framework.Session) {
 	o.refused = o.refused[:0]
 }
 
-// defers reports whether the job must wait: one of the tasks has been placed where a job of higher priority may get room, or
+// defers reports whether the job must wait: one of the tasks has been placed where a job of higher priority may get capacity, or
 // a job before it is deferred.
 func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []*model.Task) bool {
 	if o.behind > int64(job.Priority) {
@@ -84,7 +85,7 @@ func (o *outranking) defers(session *framework.Session, job *model.Job, tasks []
 	return defers
 }
 
-// place places the minimum of a job on idle room, unless the job is to be deferred.
+// place places the minimum of a job on idle capacity, unless the job is to be deferred.
 func (r *cycle) place(job *model.Job, trial *placement.Placer) *model.Refusal {
 	if r.outranking.top <= int64(job.Priority) {
 		return trial.Place(model.Idle)

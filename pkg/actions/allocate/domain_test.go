@@ -14,7 +14,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/topology"
 )
 
-// racks is a gang of nine that must share a rack, and so many racks. The last one has room for it, on nodes of so much CPU
+// racks is a gang of nine that must share a rack, and so many racks. The last one has capacity for it, on nodes of so much CPU
 // each; the others have nodes that are larger, and do not hold it all the same.
 func racks(count int, others, last []int64, wants ...says) *siblings {
 	p := &siblings{snapshot: &model.Snapshot{Dimensions: model.NewDimensions()}}

@@ -8,9 +8,9 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// allocateNominated starts a job for which others were evicted, as soon as there is idle room for it, there or elsewhere.
-// Until then the nomination is kept, as long as what leaves will make room for the whole of it. It returns false when that is
-// not so any more: the job waits for its turn like all others, with the room it has left.
+// allocateNominated starts a job for which others were evicted, as soon as there is idle capacity for it, there or elsewhere.
+// Until then the nomination is kept, as long as what leaves will free capacity for the whole of it. It returns false when that
+// is not so any more: the job waits for its turn like all others, with the capacity it has left.
 func (r *cycle) allocateNominated(job *model.Job) bool {
 	session := r.session
 	if !belowMinimum(session, job) {
@@ -19,7 +19,7 @@ func (r *cycle) allocateNominated(job *model.Job) bool {
 	}
 	trial := placement.New(session, job, r.largest, &r.budget)
 	if refusal := session.ValidateJob(job); refusal != nil {
-		// A job that is left alone for a moment, since a bind has failed, has paid for its room all the same.
+		// A job that is left alone for a moment, since a bind has failed, has paid for its capacity all the same.
 		if session.Snapshot.JobBackoff[job.Key] != refusal || !trial.NominationsSuffice() {
 			session.ReleaseNominations(job)
 		}

@@ -15,7 +15,7 @@ type extraMembers struct {
 	// task needs a second look.
 	waiting    []*model.Task
 	infeasible map[model.Shape]bool
-	// refused counts those that found no room, reason is why the first of them did not.
+	// refused counts those that found no capacity, reason is why the first of them did not.
 	refused int
 	reason  *model.Refusal
 }
@@ -64,7 +64,7 @@ func selectNode(session *framework.Session, job *model.Job, task *model.Task) (n
 	return node, tally
 }
 
-// placeNext places the next member that finds room. When there is none any more it records why the others wait and
+// placeNext places the next member that finds capacity. When there is none any more it records why the others wait and
 // returns false.
 func (s *extraMembers) placeNext(r *cycle) bool {
 	session := r.session

@@ -81,7 +81,7 @@ func sociable() *corev1.Pod {
 	return pod
 }
 
-// holds reports whether any value of a label has room for the whole minimum; the empty label is the whole cluster.
+// holds reports whether any value of a label has capacity for the whole minimum; the empty label is the whole cluster.
 func (p party) holds(key string) bool {
 	room := map[string]int64{}
 	for _, node := range p.snapshot.Nodes {

@@ -4,9 +4,9 @@
 // are expected to end first. No other job of the same or a lower priority is given that capacity any more. Until the gang is
 // expected to start, it is lent to jobs that will be gone by then.
 //
-// The package decides which job gets a reservation, where, and which jobs may borrow. That others see reserved room as taken is
-// the snapshot's business (model.HeldCapacity); the status of the PodGroup keeps it across a restart. Tasks that request nothing
-// are placed by allocate like all others.
+// The package decides which job gets a reservation, where, and which jobs may borrow. That others see reserved capacity as taken
+// is the snapshot's business (model.HeldCapacity); the status of the PodGroup keeps it across a restart. Tasks that request
+// nothing are placed by allocate like all others.
 package backfill
 
 import (
@@ -103,7 +103,7 @@ type run struct {
 	now int64
 	// holders have a reservation, in job order.
 	holders []*reservedJob
-	// starting is how many more have one, and room to start in since; their minimum is not bound yet.
+	// starting is how many more have one, and capacity to start in since; their minimum is not bound yet.
 	starting int
 	// began is when the first member of a job began to run; it has the jobs that were asked for.
 	began map[model.JobKey]int64
@@ -123,7 +123,7 @@ type reservedJob struct {
 	nodes []*model.Node
 }
 
-// usableNodes returns the nodes on which room is reserved.
+// usableNodes returns the nodes on which capacity is reserved.
 func (h *reservedJob) usableNodes(snapshot *model.Snapshot) []*model.Node {
 	if h.nodes == nil {
 		for i := range h.reservation.Nodes {
@@ -135,7 +135,7 @@ func (h *reservedJob) usableNodes(snapshot *model.Snapshot) []*model.Node {
 	return h.nodes
 }
 
-// explain says on the holder's refusal which room is kept for it.
+// explain says on the holder's refusal which capacity is kept for it.
 func (h *reservedJob) explain(session *framework.Session) {
 	if refusal := session.Refusal(h.job); refusal != nil {
 		session.Refuse(h.job, refusal.WithNote("capacity is reserved on "+h.reservation.NodeNames()+" "+h.reservation.Describe()))

@@ -10,8 +10,8 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// lend starts jobs on reserved room that will be gone when it is needed, and explains the reservation to those that could start
-// there without it.
+// lend starts jobs on reserved capacity that will be gone when it is needed, and explains the reservation to those that could
+// start there without it.
 func (r *run) lend(waiting []*model.Job) {
 	slices.SortFunc(waiting, r.session.CompareJobs)
 	l := &backfiller{run: r, work: r.budget, preempting: r.preempting(waiting)}
@@ -26,8 +26,8 @@ func (r *run) lend(waiting []*model.Job) {
 	}
 }
 
-// mayFit reports whether a member of the job would fit on a node where room is reserved, were it not held: a cheap look, since
-// mostly the pods that must leave are there still.
+// mayFit reports whether a member of the job would fit on a node where capacity is reserved, were it not held: a cheap look,
+// since mostly the pods that must leave are there still.
 func (l *backfiller) mayFit(job *model.Job) bool {
 	seen := map[model.Shape]bool{}
 	for _, task := range job.Pending() {
@@ -58,7 +58,7 @@ func (r *run) blockingReservations(job *model.Job) []*reservedJob {
 	return kept
 }
 
-// isBackfillable reports whether the job waits for nothing but room to start in.
+// isBackfillable reports whether the job waits for nothing but capacity to start in.
 func (r *run) isBackfillable(job *model.Job) bool {
 	return waitsForRoom(r.session.Refusal(job)) && r.session.JobReady(job, framework.Ready) != nil &&
 		r.session.ValidateJob(job) == nil
@@ -94,7 +94,7 @@ func (l *backfiller) defers(job *model.Job) bool {
 	return l.preempting > int64(job.Priority) || any && highest >= job.Priority
 }
 
-// tryJob starts the job on borrowed room, or explains why not.
+// tryJob starts the job on borrowed capacity, or explains why not.
 func (l *backfiller) tryJob(job *model.Job) {
 	gone := l.completionTime(job)
 	if l.usableReservations(gone) && l.defers(job) {
@@ -150,8 +150,8 @@ func (l *backfiller) usableReservations(gone int64) bool {
 	return gone != 0 && slices.ContainsFunc(l.kept, func(holder *reservedJob) bool { return gone <= holder.reservation.Until() })
 }
 
-// place tries the job where reserved room is free for a job that is gone by then, and reports whether it found room. What
-// becomes of its start is for last to decide: it is given nil, or why there was none.
+// place tries the job where reserved capacity is free for a job that is gone by then, and reports whether it found capacity.
+// What becomes of its start is for last to decide: it is given nil, or why there was none.
 func (l *backfiller) place(job *model.Job, gone int64, last func(*model.Refusal) *model.Refusal) bool {
 	l.session.UseReservedUntil(job, gone)
 	defer l.session.UseReservedUntil(job, 0)

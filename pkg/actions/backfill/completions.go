@@ -54,7 +54,7 @@ func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, o
 
 // end returns when a task is expected to leave its node: at the earliest of the moments that are known and have not passed for
 // long. One that has outlived all that was known of it may stay indefinitely. A guest came by the earliest of them: when it has
-// outlived that, nothing is believed of it any more, or it would open the room to other guests.
+// outlived that, nothing is believed of it any more, or it would open the capacity to other guests.
 func (r *run) end(task *model.Task, guest bool) int64 {
 	if task.Status == model.Releasing {
 		switch deleted := task.Pod.DeletionTimestamp; {
@@ -136,8 +136,8 @@ type startEstimate struct {
 	displaced bool
 }
 
-// estimateStart looks at the tasks that use the capacity of a reservation. ok is false when there is no such room, however many
-// of them leave.
+// estimateStart looks at the tasks that use the capacity of a reservation. ok is false when there is no such capacity, however
+// many of them leave.
 func (r *run) estimateStart(job *model.Job, reservation *model.Reservation) (o startEstimate, ok bool) {
 	r.session.ApplyReservations(job)
 	last := int64(0)

@@ -23,7 +23,7 @@ type shapeDemand struct {
 	candidates []*model.Node
 }
 
-// demand returns what the job's minimum needs; nothing, when its minimum does not say how many members must find room.
+// demand returns what the job's minimum needs; nothing, when its minimum does not say how many members must find capacity.
 func (p *plan) demand() (d demand) {
 	members := p.trial.Members()
 	p.run.work -= 1 + len(members)
@@ -66,7 +66,7 @@ func (p *plan) minCompletions(d demand) int {
 	snapshot := p.run.session.Snapshot
 	index := make([]int, len(p.leaving))
 	for i, departure := range p.leaving {
-		index[i] = -1 // its node is gone, or its room is being released already
+		index[i] = -1 // its node is gone, or its capacity is being released already
 		if task := departure.task; task.Status != model.Releasing || task.TerminationOverdue {
 			if node := snapshot.Node(task.Node); node != nil {
 				index[i] = node.Index
@@ -91,8 +91,8 @@ func (p *plan) minCompletions(d demand) int {
 	})
 }
 
-// emptied returns the room of each node when all pods of our jobs are gone: what is idle, what our jobs have, and what others
-// are releasing, held or not. It is more than any job finds.
+// emptied returns the capacity of each node when all pods of our jobs are gone: what is idle, what our jobs have, and what
+// others are releasing, held or not. It is more than any job finds.
 func (r *run) emptied() []model.Resources {
 	if r.vacated != nil {
 		return r.vacated

@@ -10,14 +10,14 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// A gang's room is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits among
-// those that are left. How many must leave at least is found on the accounting alone; for most gangs that is enough. If it is
-// not, more and more leave, four times as many each time, and how many of them had to is then found by halving.
+// A gang's capacity is looked for in the future: the tasks of our jobs leave in the order of their ends, until the gang fits
+// among those that are left. How many must leave at least is found on the accounting alone; for most gangs that is enough. If it
+// is not, more and more leave, four times as many each time, and how many of them had to is then found by halving.
 
 // step is by how many more the first step goes at least.
 const step = 64
 
-// plan is the search for one job's room.
+// plan is the search for one job's capacity.
 type plan struct {
 	run     *run
 	job     *model.Job
@@ -47,7 +47,7 @@ func (r *run) plan(job *model.Job, outlived int64) (reservation *model.Reservati
 	return reservation
 }
 
-// find looks for room. When there is none it returns how many members find some at best.
+// find looks for capacity. When there is none it returns how many members find some at best.
 func (p *plan) find(outlived int64) (fit int64) {
 	fit = int64(p.job.MinMember) - 1
 	d := p.demand()
@@ -151,7 +151,7 @@ func (p *plan) fits(departed int) bool {
 	return fits
 }
 
-// placements returns where the members are that have found room.
+// placements returns where the members are that have found capacity.
 func placements(members []*model.Task) []model.ReservedNode {
 	var rooms []model.ReservedNode
 	for _, task := range members {

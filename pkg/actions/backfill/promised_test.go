@@ -7,7 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/cluster"
 )
 
-// TestWhoOthersWereEvictedForNeedsNoReservation: it has its room already, and would keep other room from others besides.
+// TestWhoOthersWereEvictedForNeedsNoReservation: it has its capacity already, and would keep other capacity from others besides.
 func TestWhoOthersWereEvictedForNeedsNoReservation(t *testing.T) {
 	f := newField(2, 1, 2, "1", map[string]string{"reserveAfter": "0"})
 	if reserved := f.cycle(true); reserved == nil || len(reserved.Nodes) != 2 {

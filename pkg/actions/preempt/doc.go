@@ -1,4 +1,4 @@
-// Package preempt makes room for jobs that found none: it evicts pods of lower priority, as few and as unimportant ones as
+// Package preempt frees capacity for jobs that found none: it evicts pods of lower priority, as few and as unimportant ones as
 // will do, and only when the whole minimum of a job can then start.
 //
 // A plan is made as a whole, over all nodes, on idle capacity, on capacity that is being released and on that of victims

@@ -66,7 +66,7 @@ func drawRules(t *rapid.T, p *problem, others bool) map[string][]*model.Task {
 // reviewed is what a cycle did for the gang.
 type reviewed struct {
 	outcome
-	// nodes are where its members were promised room.
+	// nodes are where its members were promised capacity.
 	nodes map[string]bool
 }
 

@@ -42,7 +42,7 @@ func (s *search) searchGreedy() *plan {
 	return p
 }
 
-// placeMember makes room for one member and nominates it.
+// placeMember frees capacity for one member and nominates it.
 func (s *search) placeMember(statement *framework.Statement, p *plan, task *model.Task) bool {
 	b := s.nodeCosts(p, task)
 	if s.session.FitsByResourcesOnly(task) {

@@ -77,7 +77,7 @@ func draw(t *rapid.T, like taste) *problem {
 	return p
 }
 
-// addJob adds a job of which some pods run, wherever they have room.
+// addJob adds a job of which some pods run, wherever they have capacity.
 func (p *problem) addJob(n func(int, int, string) int, size int, minimal bool) {
 	name := fmt.Sprint("j", len(p.others))
 	job := &model.Job{

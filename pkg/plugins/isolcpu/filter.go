@@ -241,7 +241,7 @@ type refusalKey struct {
 	evictable bool
 }
 
-// never is the refusal of a node that no eviction helps, room the refusal of one with too few ids.
+// never is the refusal of a node that no eviction helps, capacity the refusal of one with too few ids.
 func (r *refusals) never(detail string) *model.Refusal {
 	return r.get(refusalKey{model.NodesFiltered, detail, false})
 }

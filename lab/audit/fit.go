@@ -11,7 +11,7 @@ import (
 	"github.com/tutti-sched/tutti/test/invariants"
 )
 
-// capacity is the idle capacity of a cluster, and what kinds of pods were asked about so far.
+// room is the idle capacity of a cluster, and what kinds of pods were asked about so far.
 type room struct {
 	nodes  []*corev1.Node
 	idle   []invariants.Amounts // by node
